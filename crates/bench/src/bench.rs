@@ -6,7 +6,7 @@ use crate::figures::chart;
 use crate::figures::exhibit::Exhibits;
 use crate::huge::HugePages;
 use crate::pages::PagesError;
-use crate::pair::Pair;
+use crate::pair::CorePair;
 use crate::report::Report;
 use crate::session::Session;
 use crate::{pages, provenance, svg, table};
@@ -48,7 +48,7 @@ pub fn run(
         console.note("no huge pages but those that tables ask for themselves: others are handicapped");
     }
     args.clock().choose();
-    Pair::settle()?;
+    CorePair::settle()?;
     let mut rejected = 0;
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name)) {

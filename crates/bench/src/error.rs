@@ -18,9 +18,9 @@ pub enum BenchError {
     Wrong {
         /// The structure.
         structure: String,
-        /// Number of the key in the order of the questions.
+        /// Number of the key in the order of the queries.
         key: usize,
-        /// Questions in all.
+        /// Queries in all.
         keys: usize,
         /// The answer.
         got: u8,

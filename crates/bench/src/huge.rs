@@ -48,7 +48,7 @@ impl HugePages {
         }
     }
 
-    /// Bytes of this process that lie on huge pages; `None` where the system does not tell.
+    /// Bytes of this process that lie on huge pages; `None` where the system does not say.
     pub fn held_bytes() -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?;

@@ -39,7 +39,7 @@ pub const fn value(number: u64, value_bits: u8) -> u8 {
     (mix(number ^ 0xA5A5_A5A5_0000_0000) >> (64 - value_bits as u32)) as u8
 }
 
-/// Keys, and the questions asked about them: every key once, in an order of its own.
+/// Keys, and the queries asked about them: every key once, in an order of its own.
 #[derive(Debug)]
 pub struct KeySet {
     /// Bits of a value.
@@ -48,9 +48,9 @@ pub struct KeySet {
     pub hashes: Vec<KeyHash>,
     /// The value of each.
     pub values: Vec<u8>,
-    /// The hash of each key, in the order of the questions.
-    pub questions: Vec<KeyHash>,
-    /// The answer to each question.
+    /// The hash of each key, in the order of the queries.
+    pub queries: Vec<KeyHash>,
+    /// The answer to each query.
     pub answers: Vec<u8>,
 }
 
@@ -63,41 +63,41 @@ impl KeySet {
             value_bits,
             hashes: numbers().map(hash).collect(),
             values: numbers().map(|number| value(number, value_bits)).collect(),
-            questions: numbers().map(|place| hash(order.number(place))).collect(),
+            queries: numbers().map(|place| hash(order.number(place))).collect(),
             answers: numbers().map(|place| value(order.number(place), value_bits)).collect(),
         }
     }
 
-    /// Questions about as many other keys, to which all answer `missing`.
+    /// Queries about as many other keys, to which all answer `missing`.
     pub fn of_others(&self, missing: u8) -> Self {
         let keys = self.len() as u64;
         Self {
             value_bits: self.value_bits,
             hashes: Vec::new(),
             values: Vec::new(),
-            questions: (keys..2 * keys).into_par_iter().map(hash).collect(),
+            queries: (keys..2 * keys).into_par_iter().map(hash).collect(),
             answers: vec![missing; self.len()],
         }
     }
 
     /// How many.
     pub const fn len(&self) -> usize {
-        self.questions.len()
+        self.queries.len()
     }
 
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
-        self.questions.is_empty()
+        self.queries.is_empty()
     }
 
-    /// The flow of each question.
-    pub fn question_flows(&self) -> Vec<FlowKey> {
+    /// The flow of each query.
+    pub fn query_flows(&self) -> Vec<FlowKey> {
         let order = Order::of(self.len() as u64);
         (0..self.len() as u64).into_par_iter().map(|place| flow(order.number(place))).collect()
     }
 
-    /// The flow of each question as two words.
-    pub fn question_words(&self) -> Vec<[u64; 2]> {
+    /// The flow of each query as two words.
+    pub fn query_words(&self) -> Vec<[u64; 2]> {
         let order = Order::of(self.len() as u64);
         (0..self.len() as u64).into_par_iter().map(|place| words(order.number(place))).collect()
     }
@@ -151,18 +151,18 @@ mod tests {
             let held: HashMap<KeyHash, u8> = set.entries().into_iter().collect();
             assert_eq!(held.len(), keys as usize);
             let asked: HashMap<KeyHash, u8> =
-                set.questions.iter().copied().zip(set.answers.iter().copied()).collect();
+                set.queries.iter().copied().zip(set.answers.iter().copied()).collect();
             assert_eq!(asked, held);
             assert!(set.answers.iter().all(|&value| value < 8));
-            let flows = set.question_flows();
-            assert!(flows.iter().zip(&set.questions).all(|(flow, &hash)| HASHER.hash(flow) == hash));
+            let flows = set.query_flows();
+            assert!(flows.iter().zip(&set.queries).all(|(flow, &hash)| HASHER.hash(flow) == hash));
         }
     }
 
     #[test]
     fn questions_come_in_another_order() {
         let set = KeySet::new(1000, 1);
-        let same = set.hashes.iter().zip(&set.questions).filter(|(a, b)| a == b).count();
+        let same = set.hashes.iter().zip(&set.queries).filter(|(a, b)| a == b).count();
         assert!(same < 10);
     }
 }

@@ -25,11 +25,11 @@ const WORDS: usize = 1 << 25;
 /// Below so many times the work of one thread, a pair counts as one core.
 const TWO_CORES: f64 = 1.6;
 
-static MEASURED: OnceLock<Pair> = OnceLock::new();
+static MEASURED: OnceLock<CorePair> = OnceLock::new();
 
 /// How two pinned threads scale: times what one of them does by itself, the median of some short runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pair {
+pub struct CorePair {
     /// In arithmetic.
     pub arithmetic: f64,
     /// In random loads from a large array.
@@ -38,7 +38,7 @@ pub struct Pair {
     pub siblings: Option<String>,
 }
 
-impl Pair {
+impl CorePair {
     /// Measures the two cores that threads are pinned to first; `None` where there is one.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Pair {
     }
 }
 
-impl std::fmt::Display for Pair {
+impl std::fmt::Display for CorePair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is = if self.is_two_cores() { "two cores" } else { "one core" };
         let (arithmetic, loads) = (self.arithmetic, self.random_loads);
@@ -94,10 +94,10 @@ impl std::fmt::Display for Pair {
 
 /// What is to be said of a row that so many threads made.
 pub fn mark(threads: Option<usize>) -> Option<&'static str> {
-    mark_of(threads?, pin::cores(), Pair::known())
+    mark_of(threads?, pin::cores(), CorePair::known())
 }
 
-fn mark_of(threads: usize, cores: usize, pair: Option<&Pair>) -> Option<&'static str> {
+fn mark_of(threads: usize, cores: usize, pair: Option<&CorePair>) -> Option<&'static str> {
     match threads {
         ..2 => None,
         _ if threads > cores => Some("oversubscribed"),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn marks_follow_from_threads_cores_and_the_pair() {
-        let pair = |arithmetic| Pair { arithmetic, random_loads: 1.9, siblings: None };
+        let pair = |arithmetic| CorePair { arithmetic, random_loads: 1.9, siblings: None };
         assert_eq!(mark_of(1, 1, None), None);
         assert_eq!(mark_of(2, 1, None), Some("oversubscribed"));
         assert_eq!(mark_of(2, 2, Some(&pair(1.97))), None);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_measured() {
-        if let Some(pair) = Pair::measure().unwrap() {
+        if let Some(pair) = CorePair::measure().unwrap() {
             assert!(pair.arithmetic > 0.0 && pair.random_loads > 0.0, "{pair}");
             assert!(pair.arithmetic.is_finite() && pair.random_loads.is_finite(), "{pair}");
         }

@@ -1,10 +1,10 @@
 //! All that a run measured, and where: the JSON that pages are made from.
 
 use crate::figures::chart;
-use crate::figures::exhibit::{Exhibits, Sheet};
+use crate::figures::exhibit::{Exhibits, PageTable};
 use crate::options::Options;
 use crate::pages::{Evidence, Picture};
-use crate::pair::Pair;
+use crate::pair::CorePair;
 use crate::provenance;
 use crate::row::{Case, Row};
 use crate::structures::native;
@@ -28,7 +28,7 @@ pub struct Report {
     /// Cores that the process could use.
     pub cores: usize,
     /// How two of them scale; `None` where there is one.
-    pub pair: Option<Pair>,
+    pub pair: Option<CorePair>,
     /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
     pub commit: String,
     /// The day, in Greenwich.
@@ -68,7 +68,7 @@ impl Report {
             cpu_family: processor.family,
             cpu_model: processor.model,
             cores: machine::cores(),
-            pair: Pair::known().cloned(),
+            pair: CorePair::known().cloned(),
             commit: provenance::commit(),
             date: machine::date(),
             command: provenance::command_line(std::env::args().skip(1)),
@@ -116,8 +116,8 @@ impl Report {
     }
 
     /// Where and how it was measured, as a table.
-    fn sheet(&self) -> Sheet {
-        let mut sheet = Sheet::new("run", &["", ""]).side_by_side(1);
+    fn sheet(&self) -> PageTable {
+        let mut sheet = PageTable::new("run", &["", ""]).side_by_side(1);
         let cores = self.cores.to_string();
         let runs = self.runs.to_string() + if self.quick { ", small tables" } else { "" };
         let command = format!("`{}`", self.command);
@@ -132,7 +132,7 @@ impl Report {
             ("command", &command),
             ("built in", &features),
         ];
-        let pair = self.pair.as_ref().map(Pair::to_string);
+        let pair = self.pair.as_ref().map(CorePair::to_string);
         let pair = pair.as_deref().map(|pair| ("pair of cores", pair));
         sheet
             .rows
@@ -168,7 +168,7 @@ pub(crate) mod tests {
     pub(crate) fn sample(commit: &str) -> Report {
         let case = Case { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Case::default() };
         let rows = vec![Row::new(case, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];
-        let mut sheet = Sheet::new("choice", &["flows", "M/s"]);
+        let mut sheet = PageTable::new("choice", &["flows", "M/s"]);
         sheet.rows.push(vec!["7".to_owned(), "2.00".to_owned()]);
         let mut chart = Chart::new("lookups", "Lookups", ("flows", Scale::Decades), ("M/s", Scale::Linear));
         let points = vec![Point { x: 7.0, y: 2.0, spread: Some((1.0, 3.0)) }];
@@ -181,7 +181,7 @@ pub(crate) mod tests {
             cpu_family: Some(26),
             cpu_model: Some(2),
             cpu_name: "Zen 5".to_owned(),
-            pair: Some(Pair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
+            pair: Some(CorePair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
             commit: commit.to_owned(),
             command: "scalebricks bench choice".to_owned(),
             ..report

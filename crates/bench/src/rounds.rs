@@ -8,40 +8,40 @@ use crate::stats::Summary;
 
 /// What one run found.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct RunResult {
     /// A figure for each row of the turn.
     pub figures: Vec<f64>,
     /// Bytes of the table, if only the run knows.
     pub table_bytes: Option<u64>,
 }
 
-impl From<f64> for Found {
+impl From<f64> for RunResult {
     fn from(figure: f64) -> Self {
         vec![figure].into()
     }
 }
 
-impl From<Vec<f64>> for Found {
+impl From<Vec<f64>> for RunResult {
     fn from(figures: Vec<f64>) -> Self {
         Self { figures, table_bytes: None }
     }
 }
 
 /// Makes one run.
-pub type Measure<'a, S> = Box<dyn FnMut(&mut S) -> Result<Found, BenchError> + 'a>;
+pub type Measure<'a, S> = Box<dyn FnMut(&mut S) -> Result<RunResult, BenchError> + 'a>;
 
 /// Something measured in turn with others. `S` is what all turns work on.
-pub struct Turn<'a, S> {
+pub struct Measurement<'a, S> {
     rows: Vec<(Case, Metric)>,
     measure: Measure<'a, S>,
 }
 
-impl<'a, S> Turn<'a, S> {
+impl<'a, S> Measurement<'a, S> {
     /// One that finds one figure a run.
     pub fn new(
         case: Case,
         metric: Metric,
-        measure: impl FnMut(&mut S) -> Result<Found, BenchError> + 'a,
+        measure: impl FnMut(&mut S) -> Result<RunResult, BenchError> + 'a,
     ) -> Self {
         Self::several(vec![(case, metric)], measure)
     }
@@ -49,7 +49,7 @@ impl<'a, S> Turn<'a, S> {
     /// One that finds several figures a run.
     pub fn several(
         rows: Vec<(Case, Metric)>,
-        measure: impl FnMut(&mut S) -> Result<Found, BenchError> + 'a,
+        measure: impl FnMut(&mut S) -> Result<RunResult, BenchError> + 'a,
     ) -> Self {
         Self { rows, measure: Box::new(measure) }
     }
@@ -68,7 +68,7 @@ const SLICES: f64 = 0.05;
 ///
 /// # Errors
 /// [`BenchError::Rejected`] when it was made sixteen times; any other error at once.
-pub fn accepted<T>(
+pub fn retry_rejected<T>(
     session: &Session<'_>,
     mut run: impl FnMut() -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
@@ -89,16 +89,16 @@ pub fn accepted<T>(
 }
 
 /// A turn and what its runs found: for each row, a figure a run.
-struct Course<'a, S> {
-    turn: Turn<'a, S>,
+struct Series<'a, S> {
+    turn: Measurement<'a, S>,
     figures: Vec<Vec<f64>>,
 }
 
-impl<S> Course<'_, S> {
+impl<S> Series<'_, S> {
     /// Makes one run.
     fn run(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
-        let Turn { rows, measure } = &mut self.turn;
-        let found = accepted(session, || {
+        let Measurement { rows, measure } = &mut self.turn;
+        let found = retry_rejected(session, || {
             let found = measure(state)?;
             let mut told = rows.iter().zip(&found.figures);
             match told.find(|((_, metric), figure)| !can_be(*metric, **figure)) {
@@ -141,36 +141,36 @@ fn name(case: &Case) -> String {
 }
 
 /// Two turns that are the same but for their threads: one, and several.
-struct Scaled {
+struct ThreadScaling {
     one: usize,
     several: usize,
     row: usize,
     threads: usize,
 }
 
-impl Scaled {
+impl ThreadScaling {
     /// All such among the turns that build or look up all keys.
-    fn among<S>(courses: &[Course<'_, S>]) -> Vec<Self> {
+    fn among<S>(all: &[Series<'_, S>]) -> Vec<Self> {
         let alone = |row: &(Case, Metric)| (row.0.clone().threads(1), row.1);
         let mut found = Vec::new();
-        for (several, course) in courses.iter().enumerate() {
-            for (row, of) in course.turn.rows.iter().enumerate() {
+        for (several, series) in all.iter().enumerate() {
+            for (row, of) in series.turn.rows.iter().enumerate() {
                 let (Some(threads @ 2..), Metric::BuildRate | Metric::LookupRate) = (of.0.threads, of.1)
                 else {
                     continue;
                 };
-                let is_one = |course: &Course<'_, S>| course.turn.rows.get(row) == Some(&alone(of));
-                found.extend(courses.iter().position(is_one).map(|one| Self { one, several, row, threads }));
+                let is_one = |series: &Series<'_, S>| series.turn.rows.get(row) == Some(&alone(of));
+                found.extend(all.iter().position(is_one).map(|one| Self { one, several, row, threads }));
             }
         }
         found
     }
 
     /// What is wrong with the last runs of the two, if the several were faster than so many can be.
-    fn fault<S>(&self, courses: &[Course<'_, S>]) -> Option<String> {
-        let rate = |turn: usize| courses[turn].figures[self.row].last().copied();
+    fn fault<S>(&self, all: &[Series<'_, S>]) -> Option<String> {
+        let rate = |turn: usize| all[turn].figures[self.row].last().copied();
         let (one, several) = (rate(self.one)?, rate(self.several)?);
-        let keys = courses[self.one].turn.rows[self.row].0.keys as f64;
+        let keys = all[self.one].turn.rows[self.row].0.keys as f64;
         let most = self.threads as f64 * (TOLERANCE * keys / several + SLICES);
         let times = several / one;
         (keys / one > most).then(|| format!("{times:.2} times as fast as one thread"))
@@ -184,37 +184,36 @@ impl Scaled {
 ///
 /// # Errors
 /// That of the first run that fails; [`BenchError::Rejected`] if one was rejected each time; Ctrl-C between two runs.
-pub fn alternate<S>(
+pub fn interleave<S>(
     session: &mut Session<'_>,
     state: &mut S,
-    turns: Vec<Turn<'_, S>>,
+    turns: Vec<Measurement<'_, S>>,
 ) -> Result<(), BenchError> {
     let runs = session.options().runs();
     let bar = session.progress(turns.len() * runs);
-    let courses = turns.into_iter();
-    let mut courses: Vec<Course<'_, S>> = courses
-        .map(|turn| Course { figures: vec![Vec::with_capacity(runs); turn.rows.len()], turn })
-        .collect();
-    let pairs = Scaled::among(&courses);
+    let all = turns.into_iter();
+    let mut all: Vec<Series<'_, S>> =
+        all.map(|turn| Series { figures: vec![Vec::with_capacity(runs); turn.rows.len()], turn }).collect();
+    let pairs = ThreadScaling::among(&all);
     for _ in 0..runs {
-        for course in &mut courses {
-            course.run(session, state)?;
+        for series in &mut all {
+            series.run(session, state)?;
             bar.add(1);
         }
         for pair in &pairs {
             let mut is_first = true;
-            accepted(session, || {
+            retry_rejected(session, || {
                 if !std::mem::take(&mut is_first) {
-                    courses[pair.one].again(session, state)?;
-                    courses[pair.several].again(session, state)?;
+                    all[pair.one].again(session, state)?;
+                    all[pair.several].again(session, state)?;
                 }
-                let what = name(&courses[pair.several].turn.rows[pair.row].0);
-                pair.fault(&courses).map_or(Ok(()), |fault| Err(BenchError::rejected(&what, fault)))
+                let what = name(&all[pair.several].turn.rows[pair.row].0);
+                pair.fault(&all).map_or(Ok(()), |fault| Err(BenchError::rejected(&what, fault)))
             })?;
         }
     }
     bar.finish();
-    for Course { turn, figures } in courses {
+    for Series { turn, figures } in all {
         for (figures, (case, metric)) in figures.iter().zip(turn.rows) {
             session.add(case, metric, Summary::of(figures));
         }
@@ -233,14 +232,14 @@ mod tests {
         let turn = |name: &'static str, step: usize| {
             let case = session.case(name, 1);
             let rows = vec![(case.clone(), Metric::InsertRate), (case, Metric::Loss)];
-            Turn::several(rows, move |order: &mut Vec<&str>| {
+            Measurement::several(rows, move |order: &mut Vec<&str>| {
                 order.push(name);
                 let figure = (order.len() * step) as f64;
-                Ok(Found { figures: vec![figure, -figure], table_bytes: Some(9) })
+                Ok(RunResult { figures: vec![figure, -figure], table_bytes: Some(9) })
             })
         };
         let (turns, mut order) = (vec![turn("a", 1), turn("b", 10)], Vec::new());
-        alternate(&mut session, &mut order, turns).unwrap();
+        interleave(&mut session, &mut order, turns).unwrap();
         assert_eq!(order, ["a", "b"].repeat(5));
         let rows = session.rows();
         assert_eq!(rows.len(), 4);
@@ -256,14 +255,14 @@ mod tests {
         let turn = |&(threads, figures): &(usize, &[f64])| {
             let case = session.case("a", keys).threads(threads);
             let mut left = figures.to_vec();
-            Turn::new(case, Metric::LookupRate, move |made: &mut usize| {
+            Measurement::new(case, Metric::LookupRate, move |made: &mut usize| {
                 *made += 1;
                 Ok(if left.len() > 1 { left.remove(0) } else { left[0] }.into())
             })
         };
         let turns = turns.iter().map(turn).collect();
         let mut made = 0;
-        let done = alternate(&mut session, &mut made, turns);
+        let done = interleave(&mut session, &mut made, turns);
         let rates = session.rows().iter().map(|row| row.median).collect();
         (done.map(|()| rates), made, session.rejected())
     }

@@ -2,7 +2,7 @@
 
 use crate::pair;
 use crate::stats::Summary;
-use crate::stored::{self, Word};
+use crate::stored::{self, Interned};
 use serde::{Deserialize, Serialize};
 
 macro_rules! metrics {
@@ -122,13 +122,13 @@ impl Metric {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Case {
     /// The benchmark.
-    #[serde(deserialize_with = "stored::word")]
-    pub bench: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub bench: Interned,
     /// The structure, or the architecture.
     pub structure: String,
     /// The group format of SetSep, the sizes of Othello, or what a GPT is made of.
-    #[serde(deserialize_with = "stored::word_or_none")]
-    pub format: Option<Word>,
+    #[serde(deserialize_with = "stored::interned_or_none")]
+    pub format: Option<Interned>,
     /// Instructions used, or mode of operation.
     pub variant: Option<String>,
     /// Keys in the table.
@@ -165,7 +165,7 @@ macro_rules! setters {
 
 impl Case {
     setters!(
-        format: Word, variant: String, value_bits: u8, threads: usize, batch: usize, nodes: usize,
+        format: Interned, variant: String, value_bits: u8, threads: usize, batch: usize, nodes: usize,
         callers: usize, load: f64, table_bytes: u64
     );
 
@@ -187,21 +187,21 @@ pub struct Row {
     #[serde(flatten)]
     pub case: Case,
     /// Whether its threads had no core each: `oversubscribed`, or `one core` if two cores scale as one.
-    #[serde(default, deserialize_with = "stored::word_or_none")]
-    pub mark: Option<Word>,
+    #[serde(default, deserialize_with = "stored::interned_or_none")]
+    pub mark: Option<Interned>,
     /// What the figure tells.
     pub metric: Metric,
     /// Its unit.
-    #[serde(deserialize_with = "stored::word")]
-    pub unit: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub unit: Interned,
     /// The median run.
-    #[serde(deserialize_with = "stored::number")]
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub median: f64,
     /// The least.
-    #[serde(deserialize_with = "stored::number")]
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub min: f64,
     /// The most.
-    #[serde(deserialize_with = "stored::number")]
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub max: f64,
     /// How many runs.
     pub runs: usize,

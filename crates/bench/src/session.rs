@@ -1,7 +1,7 @@
 //! What a benchmark is given to work with.
 
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Conclusion, Exhibits, Sheet};
+use crate::figures::exhibit::{Chart, Conclusion, Exhibits, PageTable};
 use crate::options::Options;
 use crate::row::{Case, Metric, Row};
 use crate::stats::Summary;
@@ -103,17 +103,17 @@ impl<'a> Session<'a> {
     }
 
     /// Keeps a chart.
-    pub fn show(&mut self, chart: Chart) {
+    pub fn add_chart(&mut self, chart: Chart) {
         self.exhibits.charts.push(chart);
     }
 
     /// Keeps a table for the page.
-    pub fn tabulate(&mut self, sheet: Sheet) {
+    pub fn add_table(&mut self, sheet: PageTable) {
         self.exhibits.sheets.push(sheet);
     }
 
     /// Keeps a sentence for the page that says what a table or chart shows.
-    pub fn conclude(&mut self, name: &str, sentence: impl Into<String>) {
+    pub fn add_conclusion(&mut self, name: &str, sentence: impl Into<String>) {
         self.exhibits.conclusions.push(Conclusion { name: name.to_owned(), sentence: sentence.into() });
     }
 

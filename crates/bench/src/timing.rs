@@ -3,7 +3,7 @@
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::structures::{Forms, Mode, Questions, Table};
+use crate::structures::{KeyForms, LookupMode, Queries, Table};
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::Range;
 use std::sync::Barrier;
@@ -72,7 +72,7 @@ pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), Benc
     })
 }
 
-/// Asks all questions of `set`, cut into one part for each thread; keys a second, all threads together.
+/// Asks all queries of `set`, cut into one part for each thread; keys a second, all threads together.
 ///
 /// The answers are written over with wrong ones before, and checked after; neither is timed.
 ///
@@ -80,9 +80,9 @@ pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), Benc
 /// [`BenchError::Wrong`] for the first wrong answer; [`BenchError::Threads`].
 pub fn lookup(
     table: &dyn Table,
-    mode: Mode,
+    mode: LookupMode,
     set: &KeySet,
-    forms: &Forms,
+    forms: &KeyForms,
     threads: usize,
     answers: &mut [u8],
 ) -> Result<f64, BenchError> {
@@ -91,18 +91,18 @@ pub fn lookup(
     }
     let seconds = shared(mode.name(), &mut answers[..set.len()], threads, |places, answers| {
         let (flows, words) = forms.part(places.clone());
-        table.lookup(mode, Questions { hashes: &set.questions[places], flows, words }, answers);
+        table.lookup(mode, Queries { hashes: &set.queries[places], flows, words }, answers);
     })?;
     Ok(set.len() as f64 / seconds)
 }
 
-/// How many of so many questions each thread gets, all but the last ones; 1 at the least.
-pub fn share(questions: usize, threads: usize) -> usize {
-    questions.div_ceil(threads).max(1)
+/// How many of so many queries each thread gets, all but the last ones; 1 at the least.
+pub fn share(queries: usize, threads: usize) -> usize {
+    queries.div_ceil(threads).max(1)
 }
 
-/// Cuts the answers to some questions into one part of [`share`] for each thread, which `work` fills: it is given the places of the
-/// questions and their answers. Seconds, as of [`together`].
+/// Cuts the answers to some queries into one part of [`share`] for each thread, which `work` fills: it is given the places of the
+/// queries and their answers. Seconds, as of [`together`].
 ///
 /// # Errors
 /// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
@@ -209,10 +209,10 @@ mod tests {
             0
         }
 
-        fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        fn lookup(&self, _: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
             let known = KeySet::new(100, 2);
-            for (hash, answer) in questions.hashes.iter().zip(answers).skip(self.0) {
-                let place = known.questions.iter().position(|asked| asked == hash).unwrap();
+            for (hash, answer) in queries.hashes.iter().zip(answers).skip(self.0) {
+                let place = known.queries.iter().position(|asked| asked == hash).unwrap();
                 *answer = known.answers[place];
             }
         }
@@ -230,15 +230,15 @@ mod tests {
 
     #[test]
     fn threads_share_all_questions_and_none_twice() {
-        for (questions, threads, most) in [(10, 3, 4), (10, 1, 10), (9, 3, 3), (2, 5, 1)] {
-            let mut answers = vec![0; questions];
+        for (queries, threads, most) in [(10, 3, 4), (10, 1, 10), (9, 3, 3), (2, 5, 1)] {
+            let mut answers = vec![0; queries];
             let fill = |places: Range<usize>, answers: &mut [usize]| {
                 assert!((1..=most).contains(&answers.len()), "{places:?}");
                 answers.iter_mut().zip(places).for_each(|(answer, place)| *answer += place + 1);
             };
             assert!(shared("x", &mut answers, threads, fill).unwrap() > 0.0);
-            assert_eq!(answers, (1..=questions).collect::<Vec<_>>());
-            assert_eq!(share(questions, threads), most);
+            assert_eq!(answers, (1..=queries).collect::<Vec<_>>());
+            assert_eq!(share(queries, threads), most);
         }
         assert_eq!(share(0, 2), 1);
     }
@@ -258,11 +258,13 @@ mod tests {
         let mut answers = set.answers.clone();
         for threads in [1, 3, 200] {
             assert!(
-                lookup(&Liar(0), Mode::Loop, &set, &Forms::default(), threads, &mut answers).unwrap() > 0.0
+                lookup(&Liar(0), LookupMode::Loop, &set, &KeyForms::default(), threads, &mut answers)
+                    .unwrap()
+                    > 0.0
             );
             check("liar", &set, &answers).unwrap();
         }
-        lookup(&Liar(1), Mode::Loop, &set, &Forms::default(), 1, &mut answers).unwrap();
+        lookup(&Liar(1), LookupMode::Loop, &set, &KeyForms::default(), 1, &mut answers).unwrap();
         let error = check("liar", &set, &answers).unwrap_err();
         assert!(error.to_string().starts_with("liar answered"), "{error}");
     }

@@ -2,7 +2,7 @@
 
 use scalebricks_bench::huge::HugePages;
 use scalebricks_bench::keys::KeySet;
-use scalebricks_bench::structures::{Make, Structure, with_pages};
+use scalebricks_bench::structures::{BuildConfig, Structure, with_pages};
 use scalebricks_tables::huge::HUGE_PAGE;
 use std::sync::Mutex;
 
@@ -59,14 +59,14 @@ fn every_structure_lies_on_huge_pages() {
     Structure::start(&all, &[KEYS]).unwrap();
     for structure in all {
         let (asked, refused) = (asked_bytes(), refusals());
-        let (table, share) = with_pages(|| structure.prepare(&set, Make::table())?.build())
+        let (table, share) = with_pages(|| structure.prepare(&set, BuildConfig::table())?.build())
             .unwrap_or_else(|error| panic!("{error}"));
         let asked = asked_bytes().saturating_sub(asked);
         let refused = refusals() - refused;
         let (name, bytes, share) = (structure.name(), table.table_bytes(), share.unwrap_or_default());
         if table.on_huge_pages() == Some(false) {
             let note = structure.note().unwrap_or_default();
-            assert!(note.contains("ordinary pages"), "{name} does not tell: {note}");
+            assert!(note.contains("ordinary pages"), "{name} does not say so: {note}");
             continue;
         }
         // Small parts, such as directories, are not; a buffer of a megabyte more or less is no handicap.

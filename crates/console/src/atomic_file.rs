@@ -41,13 +41,13 @@ fn write_and_rename(path: &Path, temporary: &Path, content: &[u8]) -> io::Result
 /// A file that is written piece by piece, and takes its place when it is complete. Dropped before, it leaves an older file as it
 /// was.
 #[derive(Debug)]
-pub struct Growing {
+pub struct AtomicWriter {
     path: PathBuf,
     temporary: PathBuf,
     file: Option<BufWriter<File>>,
 }
 
-impl Growing {
+impl AtomicWriter {
     /// Begins one.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Growing {
     }
 }
 
-impl Drop for Growing {
+impl Drop for AtomicWriter {
     fn drop(&mut self) {
         if self.file.take().is_some() {
             // Nobody is told: it was of no use.
@@ -120,17 +120,17 @@ mod tests {
         let path = directory.path().join("a.txt");
         let names = || fs::read_dir(directory.path()).unwrap().count();
         fs::write(&path, b"old").unwrap();
-        let mut growing = Growing::create(&path).unwrap();
+        let mut growing = AtomicWriter::create(&path).unwrap();
         growing.write_all(b"half").unwrap();
         drop(growing);
         assert_eq!((fs::read(&path).unwrap(), names()), (b"old".to_vec(), 1));
-        let mut growing = Growing::create(&path).unwrap();
+        let mut growing = AtomicWriter::create(&path).unwrap();
         growing.write_all(b"one, ").unwrap();
         growing.write_all(b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         growing.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), names()), (b"one, two".to_vec(), 1));
-        assert!(Growing::create(&directory.path().join("no/such/file")).is_err());
+        assert!(AtomicWriter::create(&directory.path().join("no/such/file")).is_err());
     }
 
     #[test]

@@ -49,8 +49,8 @@ impl Cuckoo {
     }
 
     /// Tells the cache lines that a lookup of a name reads, in its order.
-    pub fn touched(&self, name: KeyHash, tell: &mut dyn FnMut(*const u8)) {
-        self.0.touched(&[name.get()], name, tell);
+    pub fn touched(&self, name: KeyHash, visit: &mut dyn FnMut(*const u8)) {
+        self.0.touched(&[name.get()], name, visit);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Found, Turn, alternate};
+use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Build, Fill, Forms, Make, Mode, Product, Structure, Table, noted};
+use crate::structures::{Build, BuildConfig, Fill, KeyForms, LookupMode, Product, Structure, Table, noted};
 use crate::timing;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
@@ -36,10 +36,10 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// What one turn builds with; its fill is known once it was built.
-struct Contestant {
+struct BuildCase {
     structure: Structure,
     case: Case,
-    make: Make,
+    make: BuildConfig,
 }
 
 /// One table size.
@@ -53,24 +53,24 @@ fn one(
     let busy = session.busy("making keys");
     let set = KeySet::new(keys, value_bits);
     drop(busy);
-    let contestants = contestants(session, &set, threads, structures);
-    let mut fills: Vec<(Fill, u64)> = vec![(Fill::default(), 0); contestants.len()];
-    let turns = contestants.iter().enumerate().map(|(number, contestant)| {
+    let candidates = candidates(session, &set, threads, structures);
+    let mut fills: Vec<(Fill, u64)> = vec![(Fill::default(), 0); candidates.len()];
+    let turns = candidates.iter().enumerate().map(|(number, candidate)| {
         let set = &set;
         let mut is_checked = false;
-        let again = contestant.make.product == Product::Table && contestant.structure == Structure::SetSep;
-        let mut rows = vec![(contestant.case.clone(), Metric::BuildRate)];
+        let again = candidate.make.product == Product::Table && candidate.structure == Structure::SetSep;
+        let mut rows = vec![(candidate.case.clone(), Metric::BuildRate)];
         if again {
-            let variant = contestant.case.variant.as_ref().map(|variant| format!("{variant}, again"));
-            rows.push((contestant.case.clone().variant(variant), Metric::BuildRate));
+            let variant = candidate.case.variant.as_ref().map(|variant| format!("{variant}, again"));
+            rows.push((candidate.case.clone().variant(variant), Metric::BuildRate));
         }
-        Turn::several(rows, move |fills: &mut Vec<(Fill, u64)>| {
+        Measurement::several(rows, move |fills: &mut Vec<(Fill, u64)>| {
             // Prepared anew: what a structure is built from is not kept for those whose turn is later.
-            let mut prepared = contestant.structure.prepare(set, contestant.make)?;
-            contestant.structure.warm(set.len());
-            let (table, seconds) = build(prepared.as_mut(), contestant.make.threads)?;
+            let mut prepared = candidate.structure.prepare(set, candidate.make)?;
+            candidate.structure.warm(set.len());
+            let (table, seconds) = build(prepared.as_mut(), candidate.make.threads)?;
             if !is_checked {
-                check(contestant.structure, table.as_ref(), set)?;
+                check(candidate.structure, table.as_ref(), set)?;
                 is_checked = true;
             }
             fills[number] = (table.fill(), table.table_bytes());
@@ -79,33 +79,33 @@ fn one(
             if again {
                 // The same builder once more: it has kept its memory.
                 drop(table);
-                let (_, seconds) = build(prepared.as_mut(), contestant.make.threads)?;
+                let (_, seconds) = build(prepared.as_mut(), candidate.make.threads)?;
                 figures.push(set.len() as f64 / seconds);
             }
-            Ok(Found { figures, table_bytes })
+            Ok(RunResult { figures, table_bytes })
         })
     });
     let turns = turns.collect();
-    alternate(session, &mut fills, turns)?;
+    interleave(session, &mut fills, turns)?;
     // Equal keys give equal tables, whatever the threads, the instructions and the order of the search.
-    let once = |make: Make| Some(&make.threads) == threads.first() && make.bits == Bits::Pairs;
-    for (contestant, (fill, bytes)) in
-        contestants.iter().zip(fills).filter(|(contestant, _)| once(contestant.make))
+    let once = |make: BuildConfig| Some(&make.threads) == threads.first() && make.bits == Bits::Pairs;
+    for (candidate, (fill, bytes)) in
+        candidates.iter().zip(fills).filter(|(candidate, _)| once(candidate.make))
     {
-        let case = contestant.case.clone().variant(None).threads(None).table_bytes(bytes);
+        let case = candidate.case.clone().variant(None).threads(None).table_bytes(bytes);
         add_fill(session, &case, fill);
     }
     Ok(())
 }
 
 /// All that is built of one table size.
-fn contestants(
+fn candidates(
     session: &Session<'_>,
     set: &KeySet,
     threads: &[usize],
     structures: &[Structure],
-) -> Vec<Contestant> {
-    let mut contestants = Vec::new();
+) -> Vec<BuildCase> {
+    let mut candidates = Vec::new();
     for &structure in structures {
         let mut threads: Vec<usize> =
             threads.iter().copied().filter(|&n| n == 1 || structure.builds_in_parallel()).collect();
@@ -115,7 +115,7 @@ fn contestants(
             .value_bits(structure.value_bits(set.value_bits))
             .variant(structure.note());
         for threads in threads {
-            let make = Make { threads, ..Make::table() };
+            let make = BuildConfig { threads, ..BuildConfig::table() };
             if structure == Structure::SetSep {
                 for (format, bits, isa) in ways(session, set.value_bits) {
                     for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
@@ -125,8 +125,8 @@ fn contestants(
                             .format(format.name())
                             .variant(noted([Some(isa.to_string()), together, Some(name.to_owned())]))
                             .threads(threads);
-                        let make = Make { format, isa, bits, product, ..make };
-                        contestants.push(Contestant { structure, case, make });
+                        let make = BuildConfig { format, isa, bits, product, ..make };
+                        candidates.push(BuildCase { structure, case, make });
                     }
                 }
             } else if structure == Structure::Othello {
@@ -134,20 +134,20 @@ fn contestants(
                     for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
                         let case =
                             base.clone().format(sizing.name()).variant(name.to_owned()).threads(threads);
-                        contestants.push(Contestant {
+                        candidates.push(BuildCase {
                             structure,
                             case,
-                            make: Make { sizing, product, ..make },
+                            make: BuildConfig { sizing, product, ..make },
                         });
                     }
                 }
             } else {
                 let case = base.clone().threads(threads);
-                contestants.push(Contestant { structure, case, make });
+                candidates.push(BuildCase { structure, case, make });
             }
         }
     }
-    contestants
+    candidates
 }
 
 /// The ways to build SetSep: formats, value bits searched for at once, instructions. Up to two bits are one way.
@@ -183,9 +183,9 @@ pub fn build(
 
 /// Asks for every key once.
 pub fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
-    let forms = Forms::of(set, [table.form()]);
+    let forms = KeyForms::of(set, [table.form()]);
     let mut answers = vec![0; set.len()];
-    timing::lookup(table, Mode::Batch(64), set, &forms, 1, &mut answers)?;
+    timing::lookup(table, LookupMode::Batch(64), set, &forms, 1, &mut answers)?;
     timing::check(structure.name(), set, &answers)
 }
 

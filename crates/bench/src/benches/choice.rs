@@ -6,14 +6,14 @@ mod page;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Replay};
-use crate::rounds::{Found, Turn, alternate};
+use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 use candidate::{Candidate, Kind};
 use scalebricks_types::{ClusterSize, FlowKey};
 
-/// Bytes a key of keys, questions, answers and their flows, of the largest building, of all candidates together, and of the lines
+/// Bytes a key of keys, queries, answers and their flows, of the largest building, of all candidates together, and of the lines
 /// that one of them reads.
 const KEY_BYTES: u64 = 21 + 40 + 90 + 40 + 16 + 30 + 17;
 
@@ -43,11 +43,11 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// One candidate at work, and what it must answer.
-struct Live {
+struct LiveTable {
     kind: Kind,
     /// None while another is built in its place.
     candidate: Option<Box<dyn Candidate>>,
-    /// The value of each question by now.
+    /// The value of each query by now.
     answers: Vec<u8>,
     /// Where changes go on.
     cursor: usize,
@@ -56,7 +56,7 @@ struct Live {
 /// What all candidates are built from and asked.
 struct Keys {
     set: KeySet,
-    /// The flows of the questions, which a full copy takes.
+    /// The flows of the queries, which a full copy takes.
     flows: Vec<FlowKey>,
 }
 
@@ -67,13 +67,18 @@ fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchEr
     let has_copy = session.options().nodes(&[4], &[2, 16, 256]).first() == Some(&nodes);
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, size.value_bits());
-    let flows = if has_copy { set.question_flows() } else { Vec::new() };
+    let flows = if has_copy { set.query_flows() } else { Vec::new() };
     let keys = Keys { set, flows };
     let mut all = Vec::new();
     for kind in Kind::ALL.into_iter().filter(|&kind| has_copy || kind != Kind::FullCopy) {
         session.check()?;
         let (candidate, _) = kind.build(&keys.set)?;
-        all.push(Live { kind, candidate: Some(candidate), answers: keys.set.answers.clone(), cursor: 0 });
+        all.push(LiveTable {
+            kind,
+            candidate: Some(candidate),
+            answers: keys.set.answers.clone(),
+            cursor: 0,
+        });
     }
     drop(busy);
     let mut cases = Vec::new();
@@ -90,16 +95,16 @@ fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchEr
         session.add(case.clone(), Metric::ControlBytes, Summary::exact(each(control)));
         cases.push(case);
     }
-    alternate(session, &mut all, turns(&cases, &keys))?;
+    interleave(session, &mut all, turns(&cases, &keys))?;
     all.iter().try_for_each(|live| live.look_up(&keys).map(|_| ()))
 }
 
 /// What is measured of each candidate, all candidates one after the other: builds, lookups, changes one by one and many at a
 /// time. A build leaves the new candidate in place of the old.
-fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
+fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Measurement<'a, Vec<LiveTable>>> {
     let mut turns = Vec::new();
     for (number, case) in cases.iter().enumerate() {
-        turns.push(Turn::new(case.clone(), Metric::BuildRate, move |all: &mut Vec<Live>| {
+        turns.push(Measurement::new(case.clone(), Metric::BuildRate, move |all: &mut Vec<LiveTable>| {
             Ok(all[number].rebuild(keys)?.into())
         }));
     }
@@ -111,7 +116,7 @@ fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
             (lookups.clone(), Metric::LookupRate),
             (lookups, Metric::ShareOfLimit),
         ];
-        turns.push(Turn::several(rows, move |all: &mut Vec<Live>| {
+        turns.push(Measurement::several(rows, move |all: &mut Vec<LiveTable>| {
             let (limit, rate) = (all[number].limit(keys)?, all[number].look_up(keys)?);
             Ok(vec![limit, rate, rate / limit].into())
         }));
@@ -124,13 +129,15 @@ fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Turn<'a, Vec<Live>>> {
             if case.nodes.is_some() {
                 rows.push((case, Metric::DeltaBytes));
             }
-            turns.push(Turn::several(rows, move |all: &mut Vec<Live>| all[number].change(keys, batch)));
+            turns.push(Measurement::several(rows, move |all: &mut Vec<LiveTable>| {
+                all[number].change(keys, batch)
+            }));
         }
     }
     turns
 }
 
-impl Live {
+impl LiveTable {
     fn candidate(&self) -> Result<&dyn Candidate, BenchError> {
         self.candidate.as_deref().ok_or_else(|| BenchError::check(self.kind.name(), "it was not built"))
     }
@@ -149,22 +156,22 @@ impl Live {
     fn look_up(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
         let passes = LEAST_LOOKUPS.div_ceil(set.len());
         let mut answers: Vec<u8> = self.answers.iter().map(|answer| !answer).collect();
-        let seconds = self.candidate()?.look_up((&set.questions, flows), passes, &mut answers)?;
+        let seconds = self.candidate()?.look_up((&set.queries, flows), passes, &mut answers)?;
         crate::timing::compare(self.kind.name(), &self.answers, &answers)?;
         Ok((passes * set.len()) as f64 / seconds)
     }
 
     /// What the memory allows, of the first of them: changes have moved what lookups read since the last run.
     fn limit(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
-        let some = set.len().min(limit::MOST);
-        let questions = (&set.questions[..some], &flows[..some.min(flows.len())]);
-        let replay = Replay::told(self.candidate()?, some, |table, tell| table.touched(questions, tell));
+        let some = set.len().min(limit::MAX_QUERIES);
+        let queries = (&set.queries[..some], &flows[..some.min(flows.len())]);
+        let replay = Replay::record(self.candidate()?, some, |table, visit| table.touched(queries, visit));
         let told = || BenchError::check(self.kind.name(), "it does not tell what it reads");
         replay.ok_or_else(told)?.rate(LEAST_LOOKUPS.div_ceil(some), candidate::BATCH, 1)
     }
 
     /// Changes a second, so many at a time, and bytes of deltas a change.
-    fn change(&mut self, Keys { set, flows }: &Keys, batch: usize) -> Result<Found, BenchError> {
+    fn change(&mut self, Keys { set, flows }: &Keys, batch: usize) -> Result<RunResult, BenchError> {
         let count = if batch == 1 { 1 << 15 } else { 1 << 17 };
         let mask = u8::MAX >> (8 - set.value_bits);
         let takes_flows = self.kind == Kind::FullCopy;
@@ -175,7 +182,7 @@ impl Live {
             let value = self.answers[place].wrapping_add(1) & mask;
             self.answers[place] = value;
             let flow = if takes_flows { flows.get(place).copied() } else { None };
-            changes.push((set.questions[place], flow, value));
+            changes.push((set.queries[place], flow, value));
         }
         let Some(candidate) = &mut self.candidate else {
             return Err(BenchError::check(self.kind.name(), "it was not built"));

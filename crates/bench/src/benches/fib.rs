@@ -3,13 +3,13 @@
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::Lookups;
-use crate::rounds::{Found, Turn, alternate};
+use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 #[cfg(feature = "dpdk")]
 use crate::structures::dpdk::FlowHash;
 use crate::structures::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
-use crate::structures::{BATCHES, Form, Forms, Mode, Structure, Table, noted};
+use crate::structures::{BATCHES, KeyForm, KeyForms, LookupMode, Structure, Table, noted};
 use crate::{pin, timing};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,7 +31,7 @@ const REMOVED: usize = 16;
 /// Keys a call of a table that grows.
 const GROWING_BATCH: usize = 32;
 
-/// Bytes a key of everything: keys, questions in all forms, the FIB, each table, one that grows at
+/// Bytes a key of everything: keys, queries in all forms, the FIB, each table, one that grows at
 /// its emptiest, and the lines of three limits.
 const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2 + 3 * 17;
 
@@ -52,9 +52,9 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 /// What one table size is measured with.
 struct Keys {
     set: KeySet,
-    forms: Forms,
+    forms: KeyForms,
     others: KeySet,
-    other_forms: Forms,
+    other_forms: KeyForms,
 }
 
 /// The tables that are there all the time.
@@ -82,8 +82,8 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
     let set = KeySet::new(keys, VALUE_BITS);
     let others = set.of_others(u8::MAX);
     let keys = Keys {
-        forms: Forms::of(&set, [Form::Words, Form::Flow]),
-        other_forms: Forms::of_others(&others),
+        forms: KeyForms::of(&set, [KeyForm::Words, KeyForm::Flow]),
+        other_forms: KeyForms::of_others(&others),
         set,
         others,
     };
@@ -144,7 +144,7 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
             }
         }
     }
-    alternate(session, &mut vec![0; keys.set.len()], turns)
+    interleave(session, &mut vec![0; keys.set.len()], turns)
 }
 
 /// Lookups in the cuckoo table: plain, of other keys, beside a writer, and by way of the FIB.
@@ -154,8 +154,8 @@ fn table_lookups<'a>(
     limits: &'a TableLimits<'a>,
     keys: &'a Keys,
     flows: &'a Flows<'_>,
-    modes: &[Mode],
-) -> Vec<Turn<'a, Vec<u8>>> {
+    modes: &[LookupMode],
+) -> Vec<Measurement<'a, Vec<u8>>> {
     let case = case.clone().load(LOAD);
     let held = (&keys.set, &keys.forms);
     let mut turns = Vec::new();
@@ -166,7 +166,7 @@ fn table_lookups<'a>(
         let variant = Some("beside-writer".to_owned());
         let case = case.clone().variant(variant).batch(mode.batch());
         let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
-        turns.push(Turn::several(rows, move |answers: &mut Vec<u8>| {
+        turns.push(Measurement::several(rows, move |answers: &mut Vec<u8>| {
             let stop = AtomicBool::new(false);
             let rate = std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -195,9 +195,9 @@ fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Lookups<'a>; 2] {
 fn other_lookups<'a>(
     case: &Case,
     [held, missing]: &'a [Lookups<'a>; 2],
-    modes: &[Mode],
-) -> Vec<Turn<'a, Vec<u8>>> {
-    let of = |&mode: &Mode| {
+    modes: &[LookupMode],
+) -> Vec<Measurement<'a, Vec<u8>>> {
+    let of = |&mode: &LookupMode| {
         let mut turns = held.turns(case, None, mode);
         turns.extend(missing.turns(case, Some("missing"), mode));
         turns
@@ -215,7 +215,7 @@ fn table_changes<'a>(
     Keys { set, forms, .. }: &'a Keys,
     (variant, batch): (&str, usize),
     insert: Insert,
-) -> Turn<'a, Vec<u8>> {
+) -> Measurement<'a, Vec<u8>> {
     let row = |metric, variant: String, load| (case.clone().variant(variant).batch(batch).load(load), metric);
     let mut rows = vec![
         row(Metric::InsertRate, format!("{variant}, 0 to {EASY}"), EASY),
@@ -223,7 +223,7 @@ fn table_changes<'a>(
     ];
     rows.extend((variant == "single").then(|| row(Metric::DeleteRate, variant.to_owned(), LOAD)));
     let deletes = rows.len() > 2;
-    Turn::several(rows, move |answers: &mut Vec<u8>| {
+    Measurement::several(rows, move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let table = FlowTable::new(keys);
         #[expect(clippy::cast_sign_loss, reason = "a count of slots is not negative")]
@@ -235,7 +235,7 @@ fn table_changes<'a>(
             done?;
             figures.push(inserted / seconds);
         }
-        timing::lookup(&table, Mode::Batch(64), set, forms, 1, answers)?;
+        timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
         timing::check("cuckoo", set, answers)?;
         if deletes {
             let removed = (keys / REMOVED).max(1).min(keys);
@@ -252,18 +252,21 @@ fn table_growth<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-) -> Turn<'a, Vec<u8>> {
+) -> Measurement<'a, Vec<u8>> {
     let row = |metric, variant: &str, batch| (case.clone().variant(variant.to_owned()).batch(batch), metric);
     let rows =
         vec![row(Metric::InsertRate, "growing", RUN), row(Metric::LookupRate, "half-moved", GROWING_BATCH)];
-    Turn::several(rows, move |answers: &mut Vec<u8>| {
+    Measurement::several(rows, move |answers: &mut Vec<u8>| {
         let table = FlowTable::growing();
         let (done, seconds) = timing::pinned(|| table.insert_growing(flows, 0..set.len()))?;
         done?;
         table.move_half()?;
-        let rate = timing::lookup(&table, Mode::Batch(GROWING_BATCH), set, forms, 1, answers)?;
+        let rate = timing::lookup(&table, LookupMode::Batch(GROWING_BATCH), set, forms, 1, answers)?;
         timing::check("cuckoo", set, answers)?;
-        Ok(Found { figures: vec![set.len() as f64 / seconds, rate], table_bytes: Some(table.table_bytes()) })
+        Ok(RunResult {
+            figures: vec![set.len() as f64 / seconds, rate],
+            table_bytes: Some(table.table_bytes()),
+        })
     })
 }
 
@@ -272,12 +275,12 @@ fn map_changes<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-) -> Turn<'a, Vec<u8>> {
-    Turn::several(change_rows(case), move |answers: &mut Vec<u8>| {
+) -> Measurement<'a, Vec<u8>> {
+    Measurement::several(change_rows(case), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut map = FlowMap::new(keys);
         let ((), inserting) = timing::pinned(|| map.insert(flows, 0..keys))?;
-        timing::lookup(&map, Mode::Loop, set, forms, 1, answers)?;
+        timing::lookup(&map, LookupMode::Loop, set, forms, 1, answers)?;
         timing::check("hashbrown", set, answers)?;
         let removed = (keys / REMOVED).max(1).min(keys);
         let ((), removing) = timing::pinned(|| map.remove(flows, 0..removed))?;
@@ -306,13 +309,13 @@ fn rte_hash_changes<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-) -> Turn<'a, Vec<u8>> {
-    Turn::several(change_rows(case), move |answers: &mut Vec<u8>| {
+) -> Measurement<'a, Vec<u8>> {
+    Measurement::several(change_rows(case), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut table = FlowHash::of_flows(keys)?;
         let (done, inserting) = timing::pinned(|| table.insert_flows(flows, 0..keys))?;
         done?;
-        timing::lookup(&table, Mode::Batch(64), set, forms, 1, answers)?;
+        timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
         timing::check("rte_hash", set, answers)?;
         let removed = (keys / REMOVED).max(1).min(keys);
         let (done, removing) = timing::pinned(|| table.remove_flows(flows, 0..removed))?;

@@ -2,7 +2,7 @@
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
-use crate::structures::{Make, params};
+use crate::structures::{BuildConfig, params};
 use crate::timing;
 use scalebricks_tables::setsep::{Op, Params, SetSep, SetSepBuilder, SetSepControl, SetSepReader};
 use scalebricks_types::{Applied, Delta, KeyHash, PartitionId};
@@ -36,21 +36,21 @@ pub enum Scope {
 }
 
 /// A table in use.
-pub struct Live {
+pub struct LiveTable {
     control: SetSepControl,
     table: Arc<SetSep>,
-    /// Keys and answers as they are to be now, by place in the order of questions.
+    /// Keys and answers as they are to be now, by place in the order of queries.
     set: KeySet,
     cursor: usize,
     fresh: u64,
 }
 
-impl Live {
+impl LiveTable {
     /// A table of the keys of `set`, built with as many threads as `make` says.
     ///
     /// # Errors
     /// [`BenchError::Usage`] and [`BenchError::Structure`].
-    pub fn new(set: KeySet, make: Make) -> Result<Self, BenchError> {
+    pub fn new(set: KeySet, make: BuildConfig) -> Result<Self, BenchError> {
         let params = params(set.len() as u64, set.value_bits, make)?;
         let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa);
         let control = builder.build(&set.entries()).map_err(|error| BenchError::of(NAME, error))?;
@@ -63,7 +63,7 @@ impl Live {
     ///
     /// # Errors
     /// [`BenchError::Usage`].
-    pub fn empty(value_bits: u8, make: Make, expected: u64) -> Result<Self, BenchError> {
+    pub fn empty(value_bits: u8, make: BuildConfig, expected: u64) -> Result<Self, BenchError> {
         let control = SetSepControl::new(params(expected, value_bits, make)?).with_isa(make.isa);
         let table = Arc::new(control.export());
         Ok(Self { control, table, set: KeySet::new(0, value_bits), cursor: 0, fresh: 0 })
@@ -78,7 +78,7 @@ impl Live {
         keys: u64,
         check: impl Fn() -> Result<(), BenchError> + Sync,
     ) -> Result<f64, BenchError> {
-        self.set.questions.resize(keys as usize, KeyHash::new(0));
+        self.set.queries.resize(keys as usize, KeyHash::new(0));
         self.set.answers.resize(keys as usize, 0);
         let mut seconds = 0.0;
         for from in (0..keys as usize).step_by(GROWN_AT_ONCE) {
@@ -144,14 +144,14 @@ impl Live {
         let change = |place: usize| {
             let value = self.set.answers[place].wrapping_add(1) & mask;
             self.set.answers[place] = value;
-            Op::Update(self.set.questions[place], value)
+            Op::Update(self.set.queries[place], value)
         };
         places.map(change).collect()
     }
 
     /// Operations that take out the keys at these places.
     pub fn removals(&self, places: Range<usize>) -> Vec<Op> {
-        self.set.questions[places].iter().map(|&hash| Op::Remove(hash)).collect()
+        self.set.queries[places].iter().map(|&hash| Op::Remove(hash)).collect()
     }
 
     /// Operations that put new keys, never seen before, at these places.
@@ -159,7 +159,7 @@ impl Live {
         let insert = |place: usize| {
             let (hash, value) = (keys::hash(self.fresh), keys::value(self.fresh, self.set.value_bits));
             self.fresh += 1;
-            self.set.questions[place] = hash;
+            self.set.queries[place] = hash;
             self.set.answers[place] = value;
             Op::Insert(hash, value)
         };
@@ -232,7 +232,7 @@ impl Live {
     /// [`BenchError::Wrong`].
     pub fn check(&self) -> Result<(), BenchError> {
         let mut answers: Vec<u8> = self.set.answers.iter().map(|right| !right).collect();
-        SetSepReader::new(Arc::clone(&self.table)).lookup_batch(&self.set.questions, &mut answers);
+        SetSepReader::new(Arc::clone(&self.table)).lookup_batch(&self.set.queries, &mut answers);
         timing::check(NAME, &self.set, &answers)
     }
 }
@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn a_table_grows_and_is_reshaped_and_answers_as_before() {
-        let make = Make::table();
-        let mut live = Live::empty(2, make, 100).unwrap();
+        let make = BuildConfig::table();
+        let mut live = LiveTable::empty(2, make, 100).unwrap();
         assert!(live.grow(5000, || Ok(())).unwrap() > 0.0);
         live.check().unwrap();
         let blocks = live.table().params().blocks();
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn operations_arrive_and_what_does_not_is_found() {
-        let make = Make::table();
-        let mut live = Live::new(KeySet::new(3000, 2), make).unwrap();
+        let make = BuildConfig::table();
+        let mut live = LiveTable::new(KeySet::new(3000, 2), make).unwrap();
         live.check().unwrap();
         for (pace, scope) in [
             (Pace::Single, Scope::All),

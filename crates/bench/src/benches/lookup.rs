@@ -5,14 +5,14 @@ use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, Lookups};
 use crate::pin;
-use crate::rounds::alternate;
+use crate::rounds::interleave;
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{BATCHES, Forms, Make, Structure, Table, noted, with_pages};
+use crate::structures::{BATCHES, BuildConfig, KeyForms, Structure, Table, noted, with_pages};
 use scalebricks_tables::othello::Sizing;
 
-/// Bytes a key that keys, questions and answers take, the flows of the questions included.
+/// Bytes a key that keys, queries and answers take, the flows of the queries included.
 const KEY_BYTES: u64 = 24 + 48;
 
 /// Bytes a key of the tables that stay while another is built, together.
@@ -45,7 +45,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// A table, and what is known of it.
-struct Contestant {
+struct BuiltTable {
     structure: Structure,
     case: Case,
     table: Box<dyn Table>,
@@ -61,33 +61,33 @@ fn one(
     let options = session.options();
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, value_bits);
-    let contestants = contestants(session, &set, structures)?;
-    let forms = Forms::of(&set, contestants.iter().map(|contestant| contestant.table.form()));
+    let candidates = candidates(session, &set, structures)?;
+    let forms = KeyForms::of(&set, candidates.iter().map(|candidate| candidate.table.form()));
     let limits: Vec<Lookups<'_>> =
-        contestants.iter().map(|contestant| Lookups::of(contestant.table.as_ref(), &set, &forms)).collect();
+        candidates.iter().map(|candidate| Lookups::of(candidate.table.as_ref(), &set, &forms)).collect();
     drop(busy);
     let mut turns = Vec::new();
-    for (contestant, limits) in contestants.iter().zip(&limits) {
+    for (candidate, limits) in candidates.iter().zip(&limits) {
         for threads in options.threads_or_pair() {
-            for mode in contestant.structure.modes(&options.batches(&BATCHES)) {
-                let case = contestant.case.clone().threads(threads);
+            for mode in candidate.structure.modes(&options.batches(&BATCHES)) {
+                let case = candidate.case.clone().threads(threads);
                 turns.extend(limits.turns(&case, None, mode));
             }
         }
     }
-    alternate(session, &mut vec![0; set.len()], turns)
+    interleave(session, &mut vec![0; set.len()], turns)
 }
 
 /// All tables of one size, built with all cores.
-fn contestants(
+fn candidates(
     session: &mut Session<'_>,
     set: &KeySet,
     structures: &[Structure],
-) -> Result<Vec<Contestant>, BenchError> {
+) -> Result<Vec<BuiltTable>, BenchError> {
     let options = session.options();
-    let mut contestants = Vec::new();
+    let mut candidates = Vec::new();
     for &structure in structures {
-        let make = Make { threads: pin::cores(), ..Make::table() };
+        let make = BuildConfig { threads: pin::cores(), ..BuildConfig::table() };
         let case =
             session.case(structure.name(), set.len() as u64).value_bits(structure.value_bits(set.value_bits));
         let mut made = Vec::new();
@@ -96,7 +96,7 @@ fn contestants(
                 for isa in options.isas() {
                     let format_name = Some(format.name());
                     let case = case.clone().format(format_name).variant(isa.to_string());
-                    made.push((case, Make { format, isa, ..make }));
+                    made.push((case, BuildConfig { format, isa, ..make }));
                 }
             }
         } else if structure == Structure::Othello {
@@ -104,7 +104,7 @@ fn contestants(
                 for isa in options.isas() {
                     let format = Some(sizing.name());
                     let case = case.clone().format(format).variant(isa.to_string());
-                    made.push((case, Make { sizing, isa, ..make }));
+                    made.push((case, BuildConfig { sizing, isa, ..make }));
                 }
             }
         } else {
@@ -121,8 +121,8 @@ fn contestants(
             if let Some(share) = pages {
                 session.add(case.clone(), Metric::HugePages, Summary::exact(share));
             }
-            contestants.push(Contestant { structure, case, table });
+            candidates.push(BuiltTable { structure, case, table });
         }
     }
-    Ok(contestants)
+    Ok(candidates)
 }

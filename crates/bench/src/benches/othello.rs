@@ -3,17 +3,17 @@
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, Structure, othello_params as params};
+use crate::structures::{BuildConfig, Structure, othello_params as params};
 use crate::{pin, timing};
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
 use scalebricks_types::Delta;
 use std::sync::Arc;
 
-/// Bytes a key of keys, questions, building and control structure.
+/// Bytes a key of keys, queries, building and control structure.
 const KEY_BYTES: u64 = 18 + 16 + 90;
 /// Of all keys, those that one run changes.
 const SHARE: usize = 16;
@@ -38,7 +38,12 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         for value_bits in options.value_bits(&[2], &[2]) {
             // One range is copied whole for every change: of those sizes only the owner's work is of interest.
             for sizing in Sizing::ALL {
-                one(session, keys, value_bits, Make { sizing, threads: pin::cores(), ..Make::table() })?;
+                one(
+                    session,
+                    keys,
+                    value_bits,
+                    BuildConfig { sizing, threads: pin::cores(), ..BuildConfig::table() },
+                )?;
             }
         }
     }
@@ -46,7 +51,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// A table in use, and what it must answer.
-struct Live {
+struct LiveTable {
     control: OthelloControl,
     table: Option<Arc<Othello>>,
     set: KeySet,
@@ -54,8 +59,8 @@ struct Live {
     fresh: u64,
 }
 
-impl Live {
-    fn new(set: KeySet, make: Make) -> Result<Self, BenchError> {
+impl LiveTable {
+    fn new(set: KeySet, make: BuildConfig) -> Result<Self, BenchError> {
         let builder =
             OthelloBuilder::new(params(set.len() as u64, set.value_bits, make)?).threads(make.threads);
         let entries: Vec<_> =
@@ -92,7 +97,7 @@ impl Live {
         let change = |place: usize| {
             let value = self.set.answers[place].wrapping_add(1) & mask;
             self.set.answers[place] = value;
-            Op::Update(self.set.questions[place], value.into())
+            Op::Update(self.set.queries[place], value.into())
         };
         places.map(change).collect()
     }
@@ -101,7 +106,7 @@ impl Live {
         let insert = |place: usize| {
             let (hash, value) = (keys::hash(self.fresh), keys::value(self.fresh, self.set.value_bits));
             self.fresh += 1;
-            (self.set.questions[place], self.set.answers[place]) = (hash, value);
+            (self.set.queries[place], self.set.answers[place]) = (hash, value);
             Op::Insert(hash, value.into())
         };
         places.map(insert).collect()
@@ -111,7 +116,7 @@ impl Live {
     fn check(&self) -> Result<(), BenchError> {
         let table = self.table.clone().unwrap_or_else(|| Arc::new(self.control.export()));
         let mut values = vec![u16::MAX; self.set.len()];
-        OthelloReader::new(table).lookup_batch(&self.set.questions, &mut values);
+        OthelloReader::new(table).lookup_batch(&self.set.queries, &mut values);
         let answers: Vec<u8> = values.iter().map(|&value| value as u8).collect(); // at most 8 bits, as all here
         timing::check(NAME, &self.set, &answers)
     }
@@ -125,9 +130,9 @@ fn apply(table: &Othello, deltas: &[Delta]) -> Result<(), BenchError> {
 }
 
 /// One table.
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
     let busy = session.busy("building");
-    let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+    let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;
     drop(busy);
     let stats = live.table.clone().unwrap_or_else(|| Arc::new(live.control.export())).stats();
     let case = session
@@ -143,23 +148,23 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
         let count = (set / SHARE).clamp(1, BATCH);
         let scope = if make.sizing == Sizing::Sharded { "" } else { ", owner alone" };
         let case = case.clone().variant(format!("{name}{scope}")).batch(batch);
-        turns.push(Turn::new(case.clone(), Metric::UpdateRate, move |live: &mut Live| {
+        turns.push(Measurement::new(case.clone(), Metric::UpdateRate, move |live: &mut LiveTable| {
             let places = live.window(count);
             let ops = live.changes(places);
             Ok(live.perform(&ops, batch)?.into())
         }));
         let rows = vec![(case.clone(), Metric::DeleteRate), (case, Metric::InsertRate)];
-        turns.push(Turn::several(rows, move |live: &mut Live| {
+        turns.push(Measurement::several(rows, move |live: &mut LiveTable| {
             let places = live.window(count);
             let ops: Vec<Op> =
-                live.set.questions[places.clone()].iter().map(|&hash| Op::Remove(hash)).collect();
+                live.set.queries[places.clone()].iter().map(|&hash| Op::Remove(hash)).collect();
             let deleting = live.perform(&ops, batch)?;
             let ops = live.insertions(places);
             let inserting = live.perform(&ops, batch)?;
             Ok(vec![deleting, inserting].into())
         }));
     }
-    alternate(session, &mut live, turns)?;
+    interleave(session, &mut live, turns)?;
     live.check()
 }
 
@@ -170,14 +175,15 @@ mod tests {
     #[test]
     fn operations_arrive() {
         for sizing in Sizing::ALL {
-            let mut live = Live::new(KeySet::new(3000, 2), Make { sizing, ..Make::table() }).unwrap();
+            let mut live =
+                LiveTable::new(KeySet::new(3000, 2), BuildConfig { sizing, ..BuildConfig::table() }).unwrap();
             live.check().unwrap();
             for batch in [1, 7, 50] {
                 let places = live.window(100);
                 let ops = live.changes(places.clone());
                 live.perform(&ops, batch).unwrap();
                 let ops: Vec<Op> =
-                    live.set.questions[places.clone()].iter().map(|&hash| Op::Remove(hash)).collect();
+                    live.set.queries[places.clone()].iter().map(|&hash| Op::Remove(hash)).collect();
                 live.perform(&ops, batch).unwrap();
                 let ops = live.insertions(places);
                 live.perform(&ops, batch).unwrap();

@@ -1,13 +1,13 @@
 //! A table that is given another shape while it is used: twice the blocks, another seed, one value bit more; and a table
 //! that grows from nothing, key by key, and doubles as it goes.
 
-use super::live_table::{Live, NAME};
+use super::live_table::{LiveTable, NAME};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, params};
+use crate::structures::{BuildConfig, params};
 use scalebricks_tables::setsep::{Format, Params};
 
 /// Blocks converted by one delta.
@@ -39,7 +39,7 @@ impl Change {
     }
 
     /// The shape of a table with these parameters afterwards, if there is one.
-    fn of(self, from: Params, keys: u64, make: Make) -> Option<Params> {
+    fn of(self, from: Params, keys: u64, make: BuildConfig) -> Option<Params> {
         match self {
             Self::Blocks => from.with_blocks(from.blocks() * 2).ok(),
             Self::Seed => Some(from.with_seed(from.seed() + 1)),
@@ -56,7 +56,12 @@ impl Change {
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+pub fn run(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
     let runs = session.options().pick(1, 3);
     let mut figures = [const { Vec::new() }; Change::ALL.len()];
     let mut bytes = [None; Change::ALL.len()];
@@ -64,7 +69,7 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
     for _ in 0..runs {
         for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter_mut().zip(&mut bytes)) {
             session.check()?;
-            let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+            let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;
             if let Some(to) = change.of(live.table().params(), keys, make) {
                 figures.push(live.reshape(to, STEP)?);
                 live.check()?;
@@ -86,13 +91,18 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn grow(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+pub fn grow(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
     let most = if make.format == Format::default() { keys } else { MOST };
     let keys = keys.min(session.options().pick(MOST / 4, most));
     let busy = session.busy("growing");
     let (mut rates, mut bytes) = (Vec::new(), 0);
     for _ in 0..session.options().pick(1, 3) {
-        let mut live = Live::empty(value_bits, Make { threads: 1, ..make }, FIRST)?;
+        let mut live = LiveTable::empty(value_bits, BuildConfig { threads: 1, ..make }, FIRST)?;
         rates.push(live.grow(keys, || session.check())?);
         live.check()?;
         bytes = live.table().stats().table_bytes as u64;
@@ -104,6 +114,6 @@ pub fn grow(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) ->
     Ok(())
 }
 
-fn case(session: &Session<'_>, keys: u64, value_bits: u8, make: Make) -> Case {
+fn case(session: &Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Case {
     session.case(NAME, keys).format(make.format.name()).value_bits(value_bits).threads(1)
 }

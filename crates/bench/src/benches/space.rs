@@ -7,7 +7,7 @@ use crate::pin;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, Product, Structure, Table};
+use crate::structures::{BuildConfig, Product, Structure, Table};
 
 /// Bytes a key that building takes at the worst.
 const KEY_BYTES: u64 = 24 + 48;
@@ -27,7 +27,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             for format in options.formats() {
                 session.check()?;
                 let busy = session.busy("building");
-                let make = Make { format, threads: pin::cores(), ..Make::table() };
+                let make = BuildConfig { format, threads: pin::cores(), ..BuildConfig::table() };
                 let table = make_one(&set, make)?;
                 let case = session
                     .case(Structure::SetSep.name(), keys)
@@ -39,7 +39,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
                 add_fill(session, &case, table.fill());
                 drop(table);
                 session.check()?;
-                let control = make_one(&set, Make { product: Product::Control, ..make })?;
+                let control = make_one(&set, BuildConfig { product: Product::Control, ..make })?;
                 add_fill(session, &case, control.fill());
                 drop(busy);
             }
@@ -48,7 +48,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn make_one(set: &KeySet, make: Make) -> Result<Box<dyn Table>, BenchError> {
+fn make_one(set: &KeySet, make: BuildConfig) -> Result<Box<dyn Table>, BenchError> {
     let mut prepared = Structure::SetSep.prepare(set, make)?;
     Ok(build(prepared.as_mut(), make.threads)?.0)
 }

@@ -1,12 +1,12 @@
 //! Ten full turnovers: all keys of a table are replaced ten times over, and every answer must be right each time.
 
-use super::live_table::{Live, NAME, Pace, Scope};
+use super::live_table::{LiveTable, NAME, Pace, Scope};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::Make;
+use crate::structures::BuildConfig;
 
 /// Times all keys are replaced.
 const TURNOVERS: usize = 10;
@@ -18,9 +18,14 @@ const BATCH: usize = 4096;
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+pub fn run(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
     let keys = keys.min(session.options().pick(50_000, 1_000_000));
-    let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+    let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;
     let bar = session.progress(TURNOVERS);
     let mut figures = Vec::new();
     for _ in 0..TURNOVERS {
@@ -43,7 +48,7 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
 }
 
 /// Replaces all keys once; operations a second.
-fn turn(live: &mut Live) -> Result<f64, BenchError> {
+fn turn(live: &mut LiveTable) -> Result<f64, BenchError> {
     let keys = live.set().len();
     let mut seconds = 0.0;
     for from in (0..keys).step_by(BATCH) {

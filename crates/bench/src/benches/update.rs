@@ -1,15 +1,15 @@
 //! `setsep-update`: changes of values, inserts and deletes, from the owner to a live table with a reader beside.
 
-use super::live_table::{Live, Pace, Scope};
+use super::live_table::{LiveTable, Pace, Scope};
 use super::{reshape, turnover};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, Structure};
+use crate::structures::{BuildConfig, Structure};
 use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::KeyHash;
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Bytes a key of keys, questions, the reader's copy of them, building and control structure.
+/// Bytes a key of keys, queries, the reader's copy of them, building and control structure.
 const KEY_BYTES: u64 = 18 + 8 + 40 + 16;
 
 /// Of all keys, those that one run changes.
@@ -48,7 +48,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         for value_bits in options.value_bits(&[2], &[2]) {
             for format in options.formats() {
                 for isa in options.isas() {
-                    let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
+                    let make = BuildConfig { format, isa, threads: pin::cores(), ..BuildConfig::table() };
                     one(session, keys, value_bits, make)?;
                     turnover::run(session, keys, value_bits, make)?;
                     reshape::run(session, keys, value_bits, make)?;
@@ -61,11 +61,11 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// One table.
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
     let busy = session.busy("building");
     let set = KeySet::new(keys, value_bits);
-    let asked = set.questions.clone();
-    let mut live = Live::new(set, make)?;
+    let asked = set.queries.clone();
+    let mut live = LiveTable::new(set, make)?;
     drop(busy);
     let case = session
         .case(super::live_table::NAME, keys)
@@ -79,7 +79,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
     let table = Arc::clone(live.table());
     let read = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(table, &asked, &stop));
-        let done = alternate(session, &mut live, turns);
+        let done = interleave(session, &mut live, turns);
         stop.store(true, Ordering::Relaxed);
         let read =
             reader.join().map_err(|_| BenchError::check(super::live_table::NAME, "the reader has panicked"));
@@ -93,7 +93,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Resu
 }
 
 /// All that is measured of one table.
-fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Turn<'a, Live>> {
+fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Measurement<'a, LiveTable>> {
     let options = session.options();
     let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
     let mut paces = vec![Pace::Single];
@@ -126,13 +126,13 @@ fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Turn<'a, Li
             };
             let variant = format!("{isa}, {name}{alone}");
             let case = case.clone().variant(variant).batch(batch);
-            turns.push(Turn::new(case.clone(), Metric::UpdateRate, move |live: &mut Live| {
+            turns.push(Measurement::new(case.clone(), Metric::UpdateRate, move |live: &mut LiveTable| {
                 let places = live.window(count);
                 let ops = live.changes(places);
                 Ok(live.perform(&ops, pace, scope)?.into())
             }));
             let rows = vec![(case.clone(), Metric::DeleteRate), (case, Metric::InsertRate)];
-            turns.push(Turn::several(rows, move |live: &mut Live| {
+            turns.push(Measurement::several(rows, move |live: &mut LiveTable| {
                 let places = live.window(count);
                 let ops = live.removals(places.clone());
                 let deleting = live.perform(&ops, pace, scope)?;

@@ -1,20 +1,20 @@
 //! Figure 7: lookups a second by the keys of a call and the size of the table.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::paper;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Limits, Replay};
-use crate::rounds::alternate;
+use crate::rounds::interleave;
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
-use crate::structures::{Forms, Make, Mode, Questions, Structure, Table};
+use crate::structures::{BuildConfig, KeyForms, LookupMode, Queries, Structure, Table};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::setsep::Format;
 
-/// Bytes a key of keys, questions, answers, and the building of one table beside the others.
+/// Bytes a key of keys, queries, answers, and the building of one table beside the others.
 const KEY_BYTES: u64 = 24 + 40 + 2;
 
 /// Keys a call. The paper's rate is at 17.
@@ -52,8 +52,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// Keys a call as a way to ask: single keys share one pin.
-const fn mode(batch: usize) -> Mode {
-    if batch == 1 { Mode::OnePin } else { Mode::Batch(batch) }
+const fn mode(batch: usize) -> LookupMode {
+    if batch == 1 { LookupMode::OnePin } else { LookupMode::Batch(batch) }
 }
 
 fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), BenchError> {
@@ -62,13 +62,13 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
     let set = KeySet::new(keys, value_bits);
     let mut tables = Vec::new();
     for format in formats(session) {
-        let make = Make { format, threads: pin::cores(), ..Make::table() };
+        let make = BuildConfig { format, threads: pin::cores(), ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
         tables.push((format, build::build(prepared.as_mut(), make.threads)?.0));
     }
-    let forms = Forms::default();
+    let forms = KeyForms::default();
     let times = LEAST_ASKED.div_ceil(keys.max(1) as usize);
-    let replays = tables.iter().map(|(_, table)| Replay::of(table.as_ref(), forms.questions(&set)));
+    let replays = tables.iter().map(|(_, table)| Replay::of(table.as_ref(), forms.queries(&set)));
     let limits: Vec<Limits<'_>> = replays.map(|replay| Limits::new(replay, times)).collect();
     drop(busy);
     let mut threads = options.threads(&[1], &[1, pin::cores()]);
@@ -94,7 +94,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
             }
         }
     }
-    alternate(session, &mut vec![0; set.len()], turns)
+    interleave(session, &mut vec![0; set.len()], turns)
 }
 
 /// A table that is asked everything several times, so that a run of a small one is long enough to be timed.
@@ -108,9 +108,9 @@ impl Table for Repeated<'_> {
         self.table.table_bytes()
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         for _ in 0..self.times {
-            self.table.lookup(mode, questions, answers);
+            self.table.lookup(mode, queries, answers);
         }
     }
 }
@@ -153,15 +153,15 @@ fn show(session: &mut Session<'_>, first: usize) {
     );
     heads.push("best over single keys".to_owned());
     heads.push(format!("paper, {} threads, {} a call, M/s", paper::LOOKUP_THREADS, paper::LOOKUP_BATCH));
-    let mut sheet = Sheet { heads, ..Sheet::new("figure-7", &[]) };
+    let mut sheet = PageTable { heads, ..PageTable::new("figure-7", &[]) };
     for (place, &threads) in threads.iter().enumerate() {
         let name = if place == 0 { "figure-7" } else { "figure-7-threads" };
-        session.show(chart(name, &measured, &formats, &batches, threads));
+        session.add_chart(chart(name, &measured, &formats, &batches, threads));
         for &format in &formats {
             sheet.rows.extend(lines(&measured, format, &batches, threads));
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclude(session, &measured);
 }
 
@@ -212,7 +212,10 @@ fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize)
             {
                 Some(row) => {
                     best = best.max(row.median);
-                    cells.extend([row.spread(1e6, 0), limit::told(limit::share_of(&measured.rows, row))]);
+                    cells.extend([
+                        row.spread(1e6, 0),
+                        limit::share_text(limit::share_of(&measured.rows, row)),
+                    ]);
                 }
                 None => cells.extend([String::new(), String::new()]),
             }
@@ -265,7 +268,7 @@ fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
         paper::LOOKUP_THREADS,
         paper::BATCH_GAIN,
     );
-    session.conclude("figure-7-conclusion", sentence);
+    session.add_conclusion("figure-7-conclusion", sentence);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Figure 11: how many flows fit, by the number of nodes; in closed form, and with the sizes of real tables.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::{cluster, paper};
 use crate::benches::build;
 use crate::error::BenchError;
@@ -9,7 +9,7 @@ use crate::pin;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, Structure};
+use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::bytes;
 use scalebricks_tables::Fib;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
@@ -22,7 +22,7 @@ const NODE_BYTES: u64 = 16 << 20;
 const NODES: usize = 64;
 
 /// Nodes that the page's table tells.
-const TOLD: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
+const TABLE_NODES: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
 
 /// Bytes a key that building takes.
 const KEY_BYTES: u64 = 24 + 40;
@@ -39,7 +39,7 @@ enum Layout {
 }
 
 /// How flows are counted.
-struct Count<'a> {
+struct FlowCount<'a> {
     layout: Layout,
     name: String,
     mark: Mark,
@@ -66,7 +66,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         for (format, bits) in &mut gpt_bits {
             session.check()?;
             let busy = session.busy("building");
-            let make = Make { format: *format, threads: pin::cores(), ..Make::table() };
+            let make = BuildConfig { format: *format, threads: pin::cores(), ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(&set, make)?;
             let (table, _) = build::build(prepared.as_mut(), make.threads)?;
             let found = table.table_bytes() as f64 * 8.0 / keys as f64;
@@ -120,7 +120,7 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
         let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, (count.flows)(nodes) / 1e6));
         chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
     }
-    session.show(chart);
+    session.add_chart(chart);
     let real = self::counts(gpt_bits, entry_bits);
     for (name, what, of) in [
         ("figure-11-gain", format!("entries of {} bits", paper::ENTRY_BITS), &counts),
@@ -128,18 +128,18 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
     ] {
         let title = format!("Flows of a cluster over those of full copies, {what}");
         let mut chart = Chart::new(name, &title, x, ("times as many", Scale::Linear));
-        for count in of.iter().filter(|count| is_told(count)) {
+        for count in of.iter().filter(|count| has_gain(count)) {
             let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, gain(count, nodes)));
             chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
         }
-        session.show(chart);
+        session.add_chart(chart);
     }
     tabulate(session, &counts, &real, entry_bits);
     conclude(session, &counts);
 }
 
 /// The most that the formula and the default format gain, beside the number that the paper prints.
-fn conclude(session: &mut Session<'_>, counts: &[Count<'_>]) {
+fn conclude(session: &mut Session<'_>, counts: &[FlowCount<'_>]) {
     let most = |name: &str| {
         let count = counts.iter().find(|count| count.name == name)?;
         let gains = (1..=NODES).map(|nodes| (gain(count, nodes), nodes));
@@ -152,19 +152,19 @@ fn conclude(session: &mut Session<'_>, counts: &[Count<'_>]) {
              at {of}; the paper prints up to {} (S3).",
             paper::PRINTED_CAPACITY_GAIN,
         );
-        session.conclude("figure-11-conclusion", sentence);
+        session.add_conclusion("figure-11-conclusion", sentence);
     }
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
-fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>], entry_bits: f64) {
+fn tabulate(session: &mut Session<'_>, counts: &[FlowCount<'_>], real: &[FlowCount<'_>], entry_bits: f64) {
     let mut heads = vec!["nodes".to_owned()];
-    let with = |count: &Count<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
-    heads.extend(counts.iter().chain(real).filter(|count| is_told(count)).map(with));
-    let mut sheet = Sheet { heads, ..Sheet::new("figure-11-gain", &[]) };
-    for nodes in TOLD {
+    let with = |count: &FlowCount<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
+    heads.extend(counts.iter().chain(real).filter(|count| has_gain(count)).map(with));
+    let mut sheet = PageTable { heads, ..PageTable::new("figure-11-gain", &[]) };
+    for nodes in TABLE_NODES {
         let mut cells = vec![nodes.to_string()];
-        for count in counts.iter().chain(real).filter(|count| is_told(count)) {
+        for count in counts.iter().chain(real).filter(|count| has_gain(count)) {
             cells.push(format!("{:.2}×", gain(count, nodes)));
         }
         sheet.rows.push(cells);
@@ -175,17 +175,17 @@ fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>],
             session.add(case, Metric::Flows, Summary::exact(flows));
         }
     }
-    session.tabulate(sheet);
-    let mut sheet = Sheet::new("capacity-sizes", &["what", "bits"]);
+    session.add_table(sheet);
+    let mut sheet = PageTable::new("capacity-sizes", &["what", "bits"]);
     sheet.rows.push(vec!["FIB entry, the paper's counting".to_owned(), paper::ENTRY_BITS.to_string()]);
     let text = "FIB entry here: 16-byte key, 16-byte state, table full".to_owned();
     sheet.rows.push(vec![text, format!("{entry_bits:.0}")]);
-    session.tabulate(sheet);
+    session.add_table(sheet);
 }
 
 /// Whether its gain is told: that of full copies is 1, that of hash partitioning the number of nodes, and the formula
 /// is about the paper's entries.
-fn is_told(count: &Count<'_>) -> bool {
+fn has_gain(count: &FlowCount<'_>) -> bool {
     match count.layout {
         Layout::FullCopies | Layout::HashPartition => false,
         Layout::Formula => count.entry_bits <= paper::ENTRY_BITS,
@@ -194,14 +194,14 @@ fn is_told(count: &Count<'_>) -> bool {
 }
 
 /// Flows over those of full copies.
-fn gain(count: &Count<'_>, nodes: usize) -> f64 {
+fn gain(count: &FlowCount<'_>, nodes: usize) -> f64 {
     (count.flows)(nodes) / cluster::full_copy(NODE_BYTES as f64 * 8.0, count.entry_bits)
 }
 
 /// All ways to lay out a cluster, with entries of one size.
-fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<Count<'a>> {
+fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<FlowCount<'a>> {
     let memory = NODE_BYTES as f64 * 8.0;
-    let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| Count {
+    let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| FlowCount {
         layout,
         name: name.to_owned(),
         mark,

@@ -1,15 +1,15 @@
 //! Table 1: how fast tables are built, and how many keys end in the fallback.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::paper;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Found, Turn, alternate};
+use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, Structure};
+use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::count;
 use scalebricks_tables::setsep::Format;
 
@@ -88,8 +88,8 @@ fn one(
             .threads(threads);
         let set = &set;
         let mut is_checked = false;
-        Turn::new(case, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
-            let make = Make { format, threads, ..Make::table() };
+        Measurement::new(case, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
+            let make = BuildConfig { format, threads, ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(set, make)?;
             Structure::SetSep.warm(set.len());
             let (table, seconds) = build::build(prepared.as_mut(), threads)?;
@@ -98,12 +98,12 @@ fn one(
                 is_checked = true;
             }
             fills[number] = (table.fill().fallback_keys.unwrap_or(0), table.table_bytes());
-            Ok(Found { figures: vec![keys as f64 / seconds], table_bytes: Some(table.table_bytes()) })
+            Ok(RunResult { figures: vec![keys as f64 / seconds], table_bytes: Some(table.table_bytes()) })
         })
     });
     let turns = turns.collect();
     let first = session.rows().len();
-    alternate(session, &mut fills, turns)?;
+    interleave(session, &mut fills, turns)?;
     let rows = session.rows()[first..].iter();
     let rates: Vec<Summary> = rows.map(Row::summary).collect();
     let built = all.into_iter().zip(fills).zip(rates);
@@ -126,7 +126,7 @@ fn one(
 }
 
 fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "table-1",
         &[
             "format",
@@ -184,16 +184,16 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
             chart.series.push(Series::new(format!("{format}, here"), Mark::Dotted, colour, points));
         }
     }
-    session.show(chart);
-    session.tabulate(sheet);
-    session.tabulate(threads(&order));
+    session.add_chart(chart);
+    session.add_table(sheet);
+    session.add_table(threads(&order));
     conclude(session, made);
 }
 
 /// The paper's 16+8 with more and more threads, and ours with those that there are.
-fn threads(made: &[&Built]) -> Sheet {
+fn threads(made: &[&Built]) -> PageTable {
     let heads = ["threads", "paper, M keys/s", "a thread", "here, M keys/s", "a thread here"];
-    let mut sheet = Sheet::new("table-1-threads", &heads);
+    let mut sheet = PageTable::new("table-1-threads", &heads);
     let papers =
         paper::CONSTRUCTION.iter().filter(|row| row.format == Format::Paper16x8 && row.value_bits == 1);
     for row in papers {
@@ -239,7 +239,7 @@ fn conclude(session: &mut Session<'_>, made: &[Built]) {
          builds up to {:.1} M keys a second.",
         best(Format::default()),
     );
-    session.conclude("table-1-conclusion", sentence);
+    session.add_conclusion("table-1-conclusion", sentence);
 }
 
 /// Some of all keys: as a share, and how many.

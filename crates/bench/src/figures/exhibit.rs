@@ -43,10 +43,10 @@ pub enum Mark {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Across.
-    #[serde(deserialize_with = "stored::number")]
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub x: f64,
     /// Up.
-    #[serde(deserialize_with = "stored::number")]
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub y: f64,
     /// Least and most.
     pub spread: Option<(f64, f64)>,
@@ -122,7 +122,7 @@ impl Chart {
 
 /// A table of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sheet {
+pub struct PageTable {
     /// Name of its place in the page, and of its file before `.table.csv`.
     pub name: String,
     /// Heads of the columns.
@@ -134,7 +134,7 @@ pub struct Sheet {
     pub keys: usize,
 }
 
-impl Sheet {
+impl PageTable {
     /// A table without rows.
     pub fn new(name: &str, heads: &[&str]) -> Self {
         let heads = heads.iter().map(|&head| head.to_owned()).collect();
@@ -185,7 +185,7 @@ pub struct Exhibits {
     /// Charts.
     pub charts: Vec<Chart>,
     /// Tables.
-    pub sheets: Vec<Sheet>,
+    pub sheets: Vec<PageTable>,
     /// Conclusions.
     pub conclusions: Vec<Conclusion>,
 }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn sheets_are_markdown() {
-        let mut sheet = Sheet::new("s", &["a", "b"]);
+        let mut sheet = PageTable::new("s", &["a", "b"]);
         sheet.rows.push(vec!["1".to_owned(), "2,5".to_owned()]);
         assert_eq!(sheet.markdown(), "| a | b |\n|---|---|\n| 1 | 2,5 |\n");
         assert_eq!(sheet.csv(), "a,b\n1,\"2,5\"\n");

@@ -1,7 +1,7 @@
 //! Figures 8 to 10: packets a second of one node by the number of flows, with all of the cache and with half of it, and
 //! latencies by load.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
@@ -34,17 +34,17 @@ const HEADLINE: [&str; 4] =
 pub fn show(session: &mut Session<'_>, first: usize) {
     let rows = Rows(session.rows()[first..].to_vec());
     let stages = rows.stages();
-    session.tabulate(stages);
+    session.add_table(stages);
     for (name, about, suffix) in
         [("figure-8", "", ""), ("figure-9", ", half the cache taken", ", half the cache")]
     {
-        session.show(rows.rates(name, about, suffix));
-        session.tabulate(rows.rate_table(name, suffix));
+        session.add_chart(rows.rates(name, about, suffix));
+        session.add_table(rows.rate_table(name, suffix));
     }
-    session.tabulate(rows.headline());
-    session.tabulate(rows.throughputs());
-    session.show(rows.latency_chart());
-    session.tabulate(rows.latencies());
+    session.add_table(rows.headline());
+    session.add_table(rows.throughputs());
+    session.add_chart(rows.latency_chart());
+    session.add_table(rows.latencies());
 }
 
 /// Rows of the benchmark.
@@ -69,10 +69,10 @@ impl Rows {
     }
 
     /// Work by what a node does.
-    fn stages(&self) -> Sheet {
+    fn stages(&self) -> PageTable {
         let mut heads = vec!["flows", "tables"];
         heads.extend(ROLES.map(|(_, head)| head));
-        let mut sheet = Sheet::new("gateway-stages", &heads);
+        let mut sheet = PageTable::new("gateway-stages", &heads);
         for flows in self.flows() {
             for (suffix, packets) in [("", ""), (", mbufs", ", mbufs")] {
                 for (name, ..) in TABLES {
@@ -118,7 +118,7 @@ impl Rows {
     }
 
     /// The same as a table, and what of the gain comes from where.
-    fn rate_table(&self, name: &'static str, suffix: &str) -> Sheet {
+    fn rate_table(&self, name: &'static str, suffix: &str) -> PageTable {
         let columns = [
             ("core split", Metric::PacketRate, 1e6, 1),
             ("run to completion", Metric::PacketRate, 1e6, 1),
@@ -126,14 +126,14 @@ impl Rows {
             ("of it by smaller tables", Metric::Ratio, 1.0, 2),
             ("of it by the idle core", Metric::Ratio, 1.0, 2),
         ];
-        let mut sheet = Sheet::new(name, &["flows", "tables"]);
+        let mut sheet = PageTable::new(name, &["flows", "tables"]);
         sheet.heads.extend(columns.map(|(variant, metric, ..)| match metric {
             Metric::PacketRate => format!("{variant}, Mpps"),
             _ => variant.to_owned(),
         }));
-        let contestants = TABLES.map(|(tables, ..)| tables).into_iter().chain(["plain forwarding"]);
+        let candidates = TABLES.map(|(tables, ..)| tables).into_iter().chain(["plain forwarding"]);
         for flows in self.flows() {
-            for tables in contestants.clone() {
+            for tables in candidates.clone() {
                 let found = columns.map(|(variant, metric, unit, digits)| {
                     let row = self.find(tables, &format!("{variant}{suffix}"), flows, metric);
                     row.map(|row| {
@@ -154,9 +154,9 @@ impl Rows {
     }
 
     /// The few rates that say how fast a node is: million packets a second, with our exact table and with DPDK's.
-    fn headline(&self) -> Sheet {
+    fn headline(&self) -> PageTable {
         let heads = ["flows", "tables", "one core, Mpps", "two cores, Mpps"];
-        let mut sheet = Sheet::new("gateway-headline", &heads).side_by_side(2);
+        let mut sheet = PageTable::new("gateway-headline", &heads).side_by_side(2);
         for flows in self.flows() {
             for tables in HEADLINE {
                 let rates = ["run to completion", "core split"]
@@ -182,8 +182,8 @@ impl Rows {
     }
 
     /// The fastest loss-free rates.
-    fn throughputs(&self) -> Sheet {
-        let mut sheet = Sheet::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
+    fn throughputs(&self) -> PageTable {
+        let mut sheet = PageTable::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
         let searched = |row: &&Row| row.case.is_variant("throughput");
         for row in self.of_clusters(Metric::PacketRate).filter(searched) {
             let name = label(&row.case.structure, row.case.value_bits);
@@ -226,7 +226,7 @@ impl Rows {
     }
 
     /// Latencies by load, and what was lost.
-    fn latencies(&self) -> Sheet {
+    fn latencies(&self) -> PageTable {
         let columns = [
             ("mean, µs", Metric::LatencyMean, 1e3, 1),
             ("median, µs", Metric::LatencyP50, 1e3, 1),
@@ -234,7 +234,7 @@ impl Rows {
             ("most, µs", Metric::LatencyMax, 1e3, 0),
             ("lost, %", Metric::PacketLoss, 0.01, 3),
         ];
-        let mut sheet = Sheet::new("figure-10", &["approach", "load", "Mpps"]);
+        let mut sheet = PageTable::new("figure-10", &["approach", "load", "Mpps"]);
         sheet.heads.extend(columns.map(|(head, ..)| head.to_owned()));
         sheet.heads.push("trials".to_owned());
         for row in self.of_clusters(Metric::LatencyMean) {

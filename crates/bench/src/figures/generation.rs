@@ -1,6 +1,6 @@
 //! Figures 3 and 4: how long the search for a group's functions takes, and what it stores, by the cells of the array.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::paper::{self, KEYS_PER_GROUP};
 use super::search::{Functions, Group};
 use super::theory;
@@ -24,14 +24,14 @@ const JOINT_BITS: [u8; 2] = [2, 3];
 
 /// How a group's values are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum FunctionLayout {
     /// One function for the whole value, before an array of whole values.
     OneFunction,
     /// One function for each value bit, before an array of bits each.
     OneABit,
 }
 
-impl Way {
+impl FunctionLayout {
     const fn name(self) -> &'static str {
         match self {
             Self::OneFunction => "one function",
@@ -71,7 +71,7 @@ impl Way {
 /// # Errors
 /// Ctrl-C.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "figure-3",
         &[
             "cells m",
@@ -85,7 +85,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         ],
     );
     figure_3(session, &mut sheet)?;
-    session.tabulate(sheet);
+    session.add_table(sheet);
     figure_4(session)?;
     conclude(session);
     Ok(())
@@ -93,11 +93,11 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 
 /// What the text says of Figures 3 and 4, beside the formula.
 fn conclude(session: &mut Session<'_>) {
-    let tried = |way: Way, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
-    let [two, six, twelve] = [2, 6, 12].map(|cells| tried(Way::OneABit, 1, cells));
+    let tried = |way: FunctionLayout, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
+    let [two, six, twelve] = [2, 6, 12].map(|cells| tried(FunctionLayout::OneABit, 1, cells));
     let bits = |cells: u32| {
         let index = theory::index_bits(KEYS_PER_GROUP, 1, cells, TOLERATED).unwrap_or(0);
-        tried(Way::OneABit, 1, cells).log2().min(f64::from(index)) + f64::from(cells)
+        tried(FunctionLayout::OneABit, 1, cells).log2().min(f64::from(index)) + f64::from(cells)
     };
     let least = CELLS.map(bits).filter(|bits| bits.is_finite()).fold(f64::INFINITY, f64::min);
     let sentence = format!(
@@ -110,10 +110,10 @@ fn conclude(session: &mut Session<'_>) {
         paper::GROUP_BITS.0,
         paper::GROUP_BITS.1,
     );
-    session.conclude("figure-3-conclusion", sentence);
+    session.add_conclusion("figure-3-conclusion", sentence);
     let gains = CELLS.filter_map(|cells| {
-        let one = Way::OneFunction.iterations(2, cells)?;
-        let gain = one / Way::OneABit.iterations(2, cells)?;
+        let one = FunctionLayout::OneFunction.iterations(2, cells)?;
+        let gain = one / FunctionLayout::OneABit.iterations(2, cells)?;
         gain.is_finite().then_some((gain, cells))
     });
     if let Some((gain, cells)) = gains.max_by(|a, b| a.0.total_cmp(&b.0)) {
@@ -122,17 +122,17 @@ fn conclude(session: &mut Session<'_>) {
              to {:.0} times.",
             paper::JOINT_SEARCH,
         );
-        session.conclude("figure-4-conclusion", sentence);
+        session.add_conclusion("figure-4-conclusion", sentence);
     }
 }
 
-fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchError> {
+fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), BenchError> {
     let mut wide = measured("measured, 32-bit index", 1);
     let mut narrow = measured("measured, index of the tables", 2);
     let (mut expected, mut average) = (Vec::new(), Vec::new());
     let (mut array, mut index, mut total) = (Vec::new(), Vec::new(), Vec::new());
     for cells in CELLS {
-        let way = Way::OneABit;
+        let way = FunctionLayout::OneABit;
         let (Some(mean), Some(bits)) =
             (way.iterations(1, cells), theory::index_bits(KEYS_PER_GROUP, 1, cells, TOLERATED))
         else {
@@ -169,7 +169,7 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchErr
         ("mean functions tried", Scale::Decades),
     );
     chart.series = vec![Series::new("formula", Mark::Line, 0, expected), wide, narrow];
-    session.show(chart);
+    session.add_chart(chart);
     let mut chart = Chart::new(
         "figure-3b",
         "Bits a key and value bit",
@@ -182,7 +182,7 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchErr
         Series::new("index, 1 group in 10⁶ fails", Mark::Dashes, 1, index),
         Series::new("array + log2 of the mean tried", Mark::Line, 2, average),
     ];
-    session.show(chart);
+    session.add_chart(chart);
     Ok(())
 }
 
@@ -193,7 +193,7 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
     let mut space = Chart::new("figure-4b", title, x, ("bits a key, without choices", Scale::Linear));
     let across = ("bits a key, without choices", Scale::Linear);
     let mut both = Chart::new("figure-4c", title, across, ("mean functions tried, all bits", Scale::Decades));
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "figure-4",
         &[
             "value bits",
@@ -208,7 +208,7 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
     );
     for (number, value_bits) in JOINT_BITS.into_iter().enumerate() {
         let mut lines: Vec<Vec<String>> = Vec::new();
-        for (place, way) in [Way::OneFunction, Way::OneABit].into_iter().enumerate() {
+        for (place, way) in [FunctionLayout::OneFunction, FunctionLayout::OneABit].into_iter().enumerate() {
             let colour = 2 * number + place;
             let name = format!("{}, {value_bits}-bit values", way.name());
             let (mut expected, mut bits, mut trade) = (Vec::new(), Vec::new(), Vec::new());
@@ -241,16 +241,16 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
         sheet.rows.extend(lines);
     }
     for chart in [tried, space, both] {
-        session.show(chart);
+        session.add_chart(chart);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     Ok(())
 }
 
 /// Searches for many groups, in as many parts as there are runs; `None` where that would take too long.
 fn point(
     session: &mut Session<'_>,
-    way: Way,
+    way: FunctionLayout,
     functions: Functions,
     value_bits: u8,
     cells: u32,
@@ -309,16 +309,16 @@ mod tests {
     #[test]
     fn functions_a_bit_are_found_sooner() {
         // 16+8 twice, or one function before eight cells of two bits.
-        let several = Way::OneABit.iterations(2, 8).unwrap();
-        let one = Way::OneFunction.iterations(2, 8).unwrap();
+        let several = FunctionLayout::OneABit.iterations(2, 8).unwrap();
+        let one = FunctionLayout::OneFunction.iterations(2, 8).unwrap();
         assert!(one > 300.0 * several, "{one} and {several}");
-        assert!((Way::OneABit.bits_per_key(2, 8).unwrap() - 2.75).abs() < 1e-9);
+        assert!((FunctionLayout::OneABit.bits_per_key(2, 8).unwrap() - 2.75).abs() < 1e-9);
     }
 
     #[test]
     fn sixteen_keys_take_a_bit_and_a_half_at_most() {
         for cells in 2..=8 {
-            assert!(Way::OneABit.bits_per_key(1, cells).unwrap() <= 1.5, "{cells}");
+            assert!(FunctionLayout::OneABit.bits_per_key(1, cells).unwrap() <= 1.5, "{cells}");
         }
     }
 }

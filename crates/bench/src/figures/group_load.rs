@@ -1,6 +1,6 @@
 //! How full groups are: keys hashed straight to groups, and by way of buckets that choose (§4.4).
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::loads::{self, Loads};
 use super::{paper, theory};
 use crate::benches::build;
@@ -10,7 +10,7 @@ use crate::pin;
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, Product, Structure};
+use crate::structures::{BuildConfig, Product, Structure};
 use scalebricks_console::quantity::{count, short_count};
 use scalebricks_tables::setsep::{Format, GROUPS};
 
@@ -28,7 +28,7 @@ const FORMATS: [Format; 3] = [Format::Paper16x8, Format::Linear, Format::Dense];
 /// # Errors
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "group-load",
         &[
             "keys",
@@ -48,7 +48,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             one(session, keys, &mut sheet, number == last)?;
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclude(session);
     Ok(())
 }
@@ -74,10 +74,10 @@ fn conclude(session: &mut Session<'_>) {
         paper::MAX_GROUP_LOAD,
         paper::MAX_GROUP_LOAD_DIRECT,
     );
-    session.conclude("group-load-conclusion", sentence);
+    session.add_conclusion("group-load-conclusion", sentence);
 }
 
-fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool) -> Result<(), BenchError> {
     let busy = session.busy("filling groups");
     let set = KeySet::new(keys, 1);
     let straight = loads::direct(&set.hashes, paper::KEYS_PER_GROUP.into());
@@ -107,7 +107,8 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
         session.check()?;
         let mean = format.keys_per_block() / GROUPS as u64;
         let simulated = loads::balanced(&set.hashes, mean);
-        let make = Make { format, threads: pin::cores(), product: Product::Control, ..Make::table() };
+        let make =
+            BuildConfig { format, threads: pin::cores(), product: Product::Control, ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
         let (table, _) = build::build(prepared.as_mut(), make.threads)?;
         let fullest = table.fill().max_group_load.unwrap_or(0);
@@ -131,7 +132,7 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
     }
     drop(busy);
     if drawn {
-        session.show(chart);
+        session.add_chart(chart);
     }
     Ok(())
 }

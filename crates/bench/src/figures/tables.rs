@@ -1,6 +1,6 @@
 //! Rows as tables of `docs/measured.md` and of `README.md`: all of a benchmark, and the few that say how fast the tables are.
 
-use super::exhibit::Sheet;
+use super::exhibit::PageTable;
 use crate::limit;
 use crate::pages::Evidence;
 use crate::report::Report;
@@ -38,7 +38,7 @@ pub fn evidence(json: &str) -> Result<Evidence, String> {
 }
 
 /// All rows of a benchmark: one for each case, a column for each metric.
-fn whole(bench: &str, rows: &[&Row]) -> Sheet {
+fn whole(bench: &str, rows: &[&Row]) -> PageTable {
     let columns = table::columns(rows);
     let mut metrics: Vec<Metric> = Vec::new();
     for row in rows {
@@ -46,7 +46,7 @@ fn whole(bench: &str, rows: &[&Row]) -> Sheet {
             metrics.push(row.metric);
         }
     }
-    let mut sheet = Sheet::new(bench, &[]).side_by_side(columns.len());
+    let mut sheet = PageTable::new(bench, &[]).side_by_side(columns.len());
     sheet.heads = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
     sheet.heads.extend(metrics.iter().map(|metric| metric.name().replace('_', " ")));
     for row in rows {
@@ -58,14 +58,14 @@ fn whole(bench: &str, rows: &[&Row]) -> Sheet {
             sheet.rows.len() - 1
         });
         if let Some(metric) = metrics.iter().position(|metric| *metric == row.metric) {
-            sheet.rows[place][about.len() + metric] = told(row);
+            sheet.rows[place][about.len() + metric] = with_spread(row);
         }
     }
     sheet
 }
 
 /// The median, with the least and the most of several runs.
-fn told(row: &Row) -> String {
+fn with_spread(row: &Row) -> String {
     let median = figure(row, row.median);
     if row.runs < 2 {
         return median;
@@ -74,9 +74,9 @@ fn told(row: &Row) -> String {
 }
 
 /// How fast SetSep is, in its default format; how near to what the machine can; and the static structure next to it.
-fn headline(rows: &[Row]) -> Sheet {
+fn headline(rows: &[Row]) -> PageTable {
     let heads = ["", "SetSep", "of the machine's limit", "ptr_hash with a packed array"];
-    let mut sheet = Sheet::new("headline", &heads).side_by_side(1);
+    let mut sheet = PageTable::new("headline", &heads).side_by_side(1);
     let mut sizes: Vec<u64> = Vec::new();
     for row in rows.iter().filter(|row| row.case.bench == "setsep-lookup") {
         if !sizes.contains(&row.case.keys) {
@@ -150,10 +150,10 @@ fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
 }
 
 /// A row, if ours was measured.
-fn push(sheet: &mut Sheet, what: String, rows: &[Row], ours: Option<&Row>, theirs: Option<&Row>) {
+fn push(sheet: &mut PageTable, what: String, rows: &[Row], ours: Option<&Row>, theirs: Option<&Row>) {
     let Some(ours) = ours else { return };
-    let cell = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), told);
-    sheet.rows.push(vec![what, told(ours), cell(limit::share_of(rows, ours)), cell(theirs)]);
+    let cell = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), with_spread);
+    sheet.rows.push(vec![what, with_spread(ours), cell(limit::share_of(rows, ours)), cell(theirs)]);
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ const ROUND: u64 = 4096;
 
 /// Takes its share until it is dropped.
 #[derive(Debug)]
-pub struct Bubble {
+pub struct CachePressure {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<u64>>,
 }
 
-impl Bubble {
+impl CachePressure {
     /// Half of the third cache, from this core.
     pub fn of_half(core: usize) -> Self {
         let lines = third_cache() / 2 / LINE;
@@ -47,7 +47,7 @@ impl Bubble {
     }
 }
 
-impl Drop for Bubble {
+impl Drop for CachePressure {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn it_reads_until_it_is_dropped() {
-        let mut bubble = Bubble::of_half(1);
+        let mut bubble = CachePressure::of_half(1);
         bubble.stop.store(true, Ordering::Relaxed);
         let read = bubble.thread.take().map(JoinHandle::join);
         assert!(read.is_some_and(|read| read.is_ok_and(|sum| sum % ROUND == 0)));

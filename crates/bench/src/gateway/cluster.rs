@@ -6,7 +6,7 @@
 //! from the far end, so a packet that came late into the cluster counts with what it waited.
 
 use super::flows;
-use super::tables::{Exact, Maker, Spread, Tables};
+use super::tables::{ExactTable, Placement, TableFactory, Tables};
 use crate::error::BenchError;
 use crate::stats::percentile;
 use crate::timing::Clock;
@@ -56,7 +56,7 @@ impl Trial {
 }
 
 /// A cluster of one architecture, with exact tables of one make.
-pub struct Contestant {
+pub struct TestCluster {
     name: String,
     tables: Tables,
     wired: Wired,
@@ -64,20 +64,25 @@ pub struct Contestant {
     frames: Vec<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Contestant {
+impl std::fmt::Debug for TestCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Contestant").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("TestCluster").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Contestant {
+impl TestCluster {
     /// A cluster for so many flows.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if a table cannot be filled.
-    pub fn new(spread: Spread, exact: Exact, count: u64, size: ClusterSize) -> Result<Self, BenchError> {
+    pub fn new(
+        spread: Placement,
+        exact: ExactTable,
+        count: u64,
+        size: ClusterSize,
+    ) -> Result<Self, BenchError> {
         let made: Result<Vec<Tables>, BenchError> =
-            size.nodes().map(|node| Maker::new(count, size, node).tables(spread, exact)).collect();
+            size.nodes().map(|node| TableFactory::new(count, size, node).tables(spread, exact)).collect();
         let made = made?;
         let tables = made.first().cloned().ok_or_else(|| BenchError::check("cluster", "it has no nodes"))?;
         let name = tables.name();
@@ -160,11 +165,13 @@ mod tests {
     #[test]
     fn what_is_offered_slowly_arrives_in_all_architectures() {
         let size = ClusterSize::new(flows::NODES).unwrap();
-        for spread in [Spread::FullDuplication, Spread::HashPartition, Spread::ScaleBricks, Spread::Vlb] {
-            for exact in [Exact::Chained, Exact::Cuckoo] {
-                let mut contestant = Contestant::new(spread, exact, 1000, size).unwrap();
-                let trial = contestant.offer(20_000.0, Duration::from_millis(50));
-                assert_eq!((trial.lost(), trial.times.len()), (0, 1000), "{}", contestant.name());
+        for spread in
+            [Placement::FullDuplication, Placement::HashPartition, Placement::ScaleBricks, Placement::Vlb]
+        {
+            for exact in [ExactTable::Chained, ExactTable::Cuckoo] {
+                let mut candidate = TestCluster::new(spread, exact, 1000, size).unwrap();
+                let trial = candidate.offer(20_000.0, Duration::from_millis(50));
+                assert_eq!((trial.lost(), trial.times.len()), (0, 1000), "{}", candidate.name());
                 assert!(trial.times.is_sorted() && trial.at(0.5) <= trial.at(1.0));
             }
         }
@@ -173,9 +180,9 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_lost() {
         let size = ClusterSize::new(flows::NODES).unwrap();
-        let mut contestant = Contestant::new(Spread::ScaleBricks, Exact::Cuckoo, 1000, size).unwrap();
+        let mut candidate = TestCluster::new(Placement::ScaleBricks, ExactTable::Cuckoo, 1000, size).unwrap();
         // More packets at once than all links hold.
-        let trial = contestant.offer(1e12, Duration::from_nanos(100));
+        let trial = candidate.offer(1e12, Duration::from_nanos(100));
         assert_eq!(trial.offered, 100_000);
         assert!(trial.lost() > 100_000 - 8 * LINK && !trial.times.is_empty(), "{} lost", trial.lost());
         assert!((trial.lost_share() - trial.lost() as f64 / 1e5).abs() < 1e-9);

@@ -1,16 +1,16 @@
 //! The terms on which tables are compared: keys a call, bits of a value, and the pages that they got.
 
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::session::Session;
 use scalebricks_console::quantity::bytes;
 
 /// Leaves the table that says so. `huge` is what the process had on transparent huge pages while the largest tables were there.
-pub fn tell(session: &mut Session<'_>, huge: Option<u64>) {
+pub fn visit(session: &mut Session<'_>, huge: Option<u64>) {
     let ours = huge.map_or_else(
         || "transparent huge pages asked for; the system does not say what it gave".to_owned(),
         |huge| format!("transparent huge pages asked for: {} in all", bytes(huge)),
     );
-    let mut sheet = Sheet::new("gateway-terms", &["table", "keys a call", "value bits", "pages"]);
+    let mut sheet = PageTable::new("gateway-terms", &["table", "keys a call", "value bits", "pages"]);
     let mut row = |cells: [&str; 4]| sheet.rows.push(cells.map(str::to_owned).to_vec());
     row(["cuckoo, chained-hash", "64", "128", &ours]);
     row(["SetSep", "64", "2", &ours]);
@@ -24,5 +24,5 @@ pub fn tell(session: &mut Session<'_>, huge: Option<u64>) {
         row(["rte_hash", &HASH_KEYS.to_string(), "128, in an array beside it", pages]);
         row(["EFD", &format!("{KEYS}, its most"), &EFD_VALUE_BITS.to_string(), pages]);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
 }

@@ -6,7 +6,7 @@
 //! [`Node`] of the product on each core, between the rings of [`super::joined_ports`].
 
 use super::flows::{self, NODES};
-use super::joined_ports::{CorePorts, Home, JoinedPort, Judge, Kinds};
+use super::joined_ports::{CorePorts, JoinedPort, PacketStore, TrafficMix, Verifier};
 use super::packet_ring::ROTATION;
 use super::packet_slab::NoBuffers;
 use super::tables::Tables;
@@ -122,14 +122,14 @@ impl<P: PacketBuf> Core for Plain<P> {
 
 /// What is measured: a node with these tables, or plain forwarding.
 #[derive(Debug, Clone, Copy)]
-pub enum What<'a> {
+pub enum Target<'a> {
     /// A node.
     Node(&'a Tables, ClusterSize),
     /// What generator, sink and rings cost.
     Plain,
 }
 
-impl What<'_> {
+impl Target<'_> {
     /// Its name in results.
     pub fn name(self) -> String {
         match self {
@@ -156,12 +156,12 @@ impl What<'_> {
 /// # Errors
 /// [`BenchError::Check`] for the first fault or a lost packet.
 pub fn judge<P: PacketBuf + 'static>(
-    what: What<'_>,
+    what: Target<'_>,
     cores: Cores,
-    kinds: &Kinds,
-    home: &Home<P>,
+    kinds: &TrafficMix,
+    home: &PacketStore<P>,
 ) -> Result<(), BenchError> {
-    let judge = Arc::new(Judge::default());
+    let judge = Arc::new(Verifier::default());
     judge.turn(true);
     run(what, cores, kinds, home, &judge, 0)?;
     let problem = match judge.verdict() {
@@ -177,10 +177,10 @@ pub fn judge<P: PacketBuf + 'static>(
 /// # Errors
 /// [`BenchError::Check`] if a packet was lost.
 pub fn rate<P: PacketBuf + 'static>(
-    what: What<'_>,
+    what: Target<'_>,
     cores: Cores,
-    kinds: &Kinds,
-    home: &Home<P>,
+    kinds: &TrafficMix,
+    home: &PacketStore<P>,
     packets: u64,
 ) -> Result<f64, BenchError> {
     let (left, seconds) = run(what, cores, kinds, home, &Arc::default(), packets)?;
@@ -189,11 +189,11 @@ pub fn rate<P: PacketBuf + 'static>(
 
 /// Warms up, and then has so many packets enter; how many left in how many seconds.
 fn run<P: PacketBuf + 'static>(
-    what: What<'_>,
+    what: Target<'_>,
     cores: Cores,
-    kinds: &Kinds,
-    home: &Home<P>,
-    judge: &Arc<Judge>,
+    kinds: &TrafficMix,
+    home: &PacketStore<P>,
+    judge: &Arc<Verifier>,
     packets: u64,
 ) -> Result<(u64, f64), BenchError> {
     let there = home.len();
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::gateway::packet_slab::{Slab, SlabPacket};
     use crate::gateway::stages::{EXTERNAL, HANDLING, traffic};
-    use crate::gateway::tables::{Exact, Maker, Spread};
+    use crate::gateway::tables::{ExactTable, Placement, TableFactory};
 
     const FLOWS: u64 = 1000;
 
@@ -301,37 +301,38 @@ mod tests {
         ClusterSize::new(NODES).unwrap()
     }
 
-    fn kinds(flows: u64) -> Kinds {
-        Kinds { outside: traffic(flows, EXTERNAL), fabric: traffic(flows, HANDLING) }
+    fn kinds(flows: u64) -> TrafficMix {
+        TrafficMix { outside: traffic(flows, EXTERNAL), fabric: traffic(flows, HANDLING) }
     }
 
     #[test]
     fn every_packet_that_enters_leaves_as_it_must_on_one_core_and_on_two() {
-        let home: Home<SlabPacket> = Home::new(Slab::new(ROTATION).packets);
-        let mut maker = Maker::new(FLOWS, size(), flows::HERE);
-        for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
-            let tables = maker.tables(spread, Exact::Cuckoo).unwrap();
+        let home: PacketStore<SlabPacket> = PacketStore::new(Slab::new(ROTATION).packets);
+        let mut maker = TableFactory::new(FLOWS, size(), flows::HERE);
+        for spread in [Placement::FullDuplication, Placement::ScaleBricks] {
+            let tables = maker.tables(spread, ExactTable::Cuckoo).unwrap();
             for cores in [Cores::One, Cores::Two] {
-                judge(What::Node(&tables, size()), cores, &kinds(FLOWS), &home).unwrap();
+                judge(Target::Node(&tables, size()), cores, &kinds(FLOWS), &home).unwrap();
                 assert!(
-                    rate(What::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap() > 0.0
+                    rate(Target::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap() > 0.0
                 );
                 assert_eq!(home.len(), ROTATION);
             }
         }
         for cores in [Cores::One, Cores::Two] {
-            assert!(rate(What::Plain, cores, &kinds(FLOWS), &home, 20_000).unwrap() > 0.0);
+            assert!(rate(Target::Plain, cores, &kinds(FLOWS), &home, 20_000).unwrap() > 0.0);
         }
     }
 
     #[test]
     fn packets_that_are_dropped_are_no_rate() {
-        let home: Home<SlabPacket> = Home::new(Slab::new(ROTATION).packets);
+        let home: PacketStore<SlabPacket> = PacketStore::new(Slab::new(ROTATION).packets);
         // Tables that lack most of the flows.
-        let tables =
-            Maker::new(64, size(), flows::HERE).tables(Spread::FullDuplication, Exact::Cuckoo).unwrap();
+        let tables = TableFactory::new(64, size(), flows::HERE)
+            .tables(Placement::FullDuplication, ExactTable::Cuckoo)
+            .unwrap();
         for cores in [Cores::One, Cores::Two] {
-            let error = rate(What::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap_err();
+            let error = rate(Target::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap_err();
             assert!(error.to_string().contains("dropped"), "{error}");
             // Dropped packets are gone for good.
             assert!(home.len() < ROTATION);

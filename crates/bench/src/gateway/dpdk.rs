@@ -1,7 +1,7 @@
 //! DPDK's tables and packets.
 
 use super::read_only::{Frozen, Lookup};
-use super::tables::Readers;
+use super::tables::GptSource;
 use crate::error::BenchError;
 use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{
@@ -274,7 +274,7 @@ impl EfdGpt {
     }
 }
 
-impl Readers for EfdGpt {
+impl GptSource for EfdGpt {
     fn reader(&self) -> Box<dyn GptReader> {
         Box::new(EfdReader(Arc::clone(&self.table)))
     }

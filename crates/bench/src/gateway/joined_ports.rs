@@ -27,21 +27,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const HELD: usize = 2048;
 
 /// Where packets are while no node has them.
-pub struct Home<P>(Arc<Mutex<Vec<P>>>);
+pub struct PacketStore<P>(Arc<Mutex<Vec<P>>>);
 
-impl<P> Clone for Home<P> {
+impl<P> Clone for PacketStore<P> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<P> std::fmt::Debug for Home<P> {
+impl<P> std::fmt::Debug for PacketStore<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Home").finish_non_exhaustive()
+        f.debug_struct("PacketStore").finish_non_exhaustive()
     }
 }
 
-impl<P: PacketBuf> Home<P> {
+impl<P: PacketBuf> PacketStore<P> {
     /// Of these packets, which must be empty.
     pub fn new(mut packets: Vec<P>) -> Self {
         for packet in &mut packets {
@@ -71,13 +71,13 @@ impl<P: PacketBuf> Home<P> {
 
 /// Whether packets that leave are judged, and what was found.
 #[derive(Debug, Default)]
-pub struct Judge {
+pub struct Verifier {
     is_on: AtomicBool,
     judged: AtomicU64,
     fault: Mutex<Option<&'static str>>,
 }
 
-impl Judge {
+impl Verifier {
     /// Judges from now on, or no longer.
     pub fn turn(&self, on: bool) {
         self.is_on.store(on, Ordering::Relaxed);
@@ -102,7 +102,7 @@ struct Source<P: PacketBuf> {
     rings: Vec<MemoryPort<P>>,
     waiting: VecDeque<P>,
     held: usize,
-    home: Home<P>,
+    home: PacketStore<P>,
 }
 
 impl<P: PacketBuf> Source<P> {
@@ -136,7 +136,7 @@ struct Sink<P> {
     next: Arc<Traffic>,
     number: usize,
     exit: Exit,
-    judge: Arc<Judge>,
+    judge: Arc<Verifier>,
 }
 
 impl<P: PacketBuf> Sink<P> {
@@ -195,15 +195,15 @@ pub struct CorePorts<P: PacketBuf> {
 
 /// What enters at a node, and what comes to it over the fabric.
 #[derive(Debug, Clone)]
-pub struct Kinds {
+pub struct TrafficMix {
     /// From outside, of all flows.
     pub outside: Arc<Traffic>,
     /// Over the fabric, of the node's own.
     pub fabric: Arc<Traffic>,
 }
 
-impl Kinds {
-    fn source<P: PacketBuf>(rings: Vec<MemoryPort<P>>, held: usize, home: &Home<P>) -> JoinedPort<P> {
+impl TrafficMix {
+    fn source<P: PacketBuf>(rings: Vec<MemoryPort<P>>, held: usize, home: &PacketStore<P>) -> JoinedPort<P> {
         let source = Source { rings, waiting: VecDeque::new(), held, home: home.clone() };
         JoinedPort { source: Some(source), sink: None }
     }
@@ -214,7 +214,7 @@ impl Kinds {
         left: &Arc<Traffic>,
         ring: MemoryPort<P>,
         part: usize,
-        judge: &Arc<Judge>,
+        judge: &Arc<Verifier>,
     ) -> Sink<P> {
         Sink {
             ring,
@@ -227,13 +227,13 @@ impl Kinds {
     }
 
     /// Where packets become ones that come over the fabric.
-    fn to_fabric<P>(&self, ring: MemoryPort<P>, judge: &Arc<Judge>) -> Sink<P> {
+    fn to_fabric<P>(&self, ring: MemoryPort<P>, judge: &Arc<Verifier>) -> Sink<P> {
         let (left, next) = (Arc::clone(&self.outside), Arc::clone(&self.fabric));
         Sink { ring, left, next, number: 0, exit: Exit::Fabric, judge: Arc::clone(judge) }
     }
 
     /// All packets, as ones from outside, to wait at a port.
-    fn fill<P: PacketBuf>(&self, port: &mut JoinedPort<P>, home: &Home<P>) {
+    fn fill<P: PacketBuf>(&self, port: &mut JoinedPort<P>, home: &PacketStore<P>) {
         let mut packets = home.take(ROTATION);
         for (number, packet) in packets.iter_mut().enumerate() {
             self.outside.renew(packet, number % self.outside.len());
@@ -244,7 +244,7 @@ impl Kinds {
     }
 
     /// The ports of two cores: what enters, and what comes over the fabric.
-    pub fn two_cores<P: PacketBuf>(&self, home: &Home<P>, judge: &Arc<Judge>) -> [CorePorts<P>; 2] {
+    pub fn two_cores<P: PacketBuf>(&self, home: &PacketStore<P>, judge: &Arc<Verifier>) -> [CorePorts<P>; 2] {
         let [(own_in, own_out), (fabric_in, fabric_out), (back_in, back_out)] =
             [(); 3].map(|()| memory_port_pair(ROTATION));
         let mut internet = Self::source(vec![own_out, back_out], HELD, home);
@@ -269,7 +269,7 @@ impl Kinds {
     }
 
     /// The ports of one core that does both.
-    pub fn one_core<P: PacketBuf>(&self, home: &Home<P>, judge: &Arc<Judge>) -> CorePorts<P> {
+    pub fn one_core<P: PacketBuf>(&self, home: &PacketStore<P>, judge: &Arc<Verifier>) -> CorePorts<P> {
         let [(out_in, out_out), (fabric_in, fabric_out)] = [(); 2].map(|()| memory_port_pair(ROTATION));
         let mut internet = Self::source(vec![out_out], HELD, home);
         self.fill(&mut internet, home);

@@ -4,9 +4,9 @@
 //! partition and `ScaleBricks`, each with two makes of the exact table; and VLB, of its Figure 2, is the seventh. Each is
 //! measured at shares of its own throughput, and at rates that are the same for all.
 
-use super::cluster::Contestant;
+use super::cluster::TestCluster;
 use super::rfc2544::throughput;
-use super::tables::{Exact, Spread};
+use super::tables::{ExactTable, Placement};
 use crate::error::BenchError;
 use crate::pin;
 use crate::row::Metric;
@@ -50,22 +50,22 @@ impl Method {
 }
 
 /// The approaches.
-fn approaches() -> Vec<(Spread, Exact)> {
-    let other = if cfg!(feature = "dpdk") { Exact::RteHash } else { Exact::Chained };
-    let ways = [Spread::FullDuplication, Spread::HashPartition, Spread::ScaleBricks];
-    let six = [other, Exact::Cuckoo].into_iter().flat_map(|exact| ways.map(|way| (way, exact)));
-    six.chain([(Spread::Vlb, Exact::Cuckoo)]).collect()
+fn approaches() -> Vec<(Placement, ExactTable)> {
+    let other = if cfg!(feature = "dpdk") { ExactTable::RteHash } else { ExactTable::Chained };
+    let ways = [Placement::FullDuplication, Placement::HashPartition, Placement::ScaleBricks];
+    let six = [other, ExactTable::Cuckoo].into_iter().flat_map(|exact| ways.map(|way| (way, exact)));
+    six.chain([(Placement::Vlb, ExactTable::Cuckoo)]).collect()
 }
 
-/// A load: what it is called, and its rate for each contestant.
+/// A load: what it is called, and its rate for each candidate.
 struct Load {
     name: String,
     rates: Vec<f64>,
 }
 
-/// A row: the number of its contestant, the load, what, and its figures.
-struct Found {
-    contestant: usize,
+/// A row: the number of its candidate, the load, what, and its figures.
+struct LatencyRow {
+    candidate: usize,
     variant: String,
     metric: Metric,
     figures: Vec<f64>,
@@ -78,24 +78,26 @@ struct Found {
 pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Result<(), BenchError> {
     let count = asked.min(MAX_FLOWS);
     let busy = session.busy("measuring latencies");
-    let contestants: Result<Vec<Contestant>, BenchError> =
-        approaches().into_iter().map(|(spread, exact)| Contestant::new(spread, exact, count, size)).collect();
-    let mut contestants = contestants?;
+    let candidates: Result<Vec<TestCluster>, BenchError> = approaches()
+        .into_iter()
+        .map(|(spread, exact)| TestCluster::new(spread, exact, count, size))
+        .collect();
+    let mut candidates = candidates?;
     let (method, interrupt) = (Method::of(session), session.interrupt());
     // On a core of its own, as whatever is timed.
     let found = std::thread::scope(|scope| {
         let measured = scope.spawn(|| {
             pin::to_core(0);
-            all(&mut contestants, method, interrupt)
+            all(&mut candidates, method, interrupt)
         });
         measured.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))?
     })?;
     drop(busy);
-    for Found { contestant, variant, metric, figures } in found {
-        let contestant = &contestants[contestant];
-        let case = contestant
+    for LatencyRow { candidate, variant, metric, figures } in found {
+        let candidate = &candidates[candidate];
+        let case = candidate
             .tables()
-            .describe(session.case(contestant.name(), count))
+            .describe(session.case(candidate.name(), count))
             .variant(variant)
             .threads(1)
             .nodes(size.get());
@@ -105,39 +107,39 @@ pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Resu
 }
 
 fn all(
-    contestants: &mut [Contestant],
+    candidates: &mut [TestCluster],
     method: Method,
     interrupt: &Interrupt,
-) -> Result<Vec<Found>, BenchError> {
-    let mut searches = vec![Vec::new(); contestants.len()];
+) -> Result<Vec<LatencyRow>, BenchError> {
+    let mut searches = vec![Vec::new(); candidates.len()];
     for _ in 0..method.searches {
-        for (contestant, rates) in contestants.iter_mut().zip(&mut searches) {
+        for (candidate, rates) in candidates.iter_mut().zip(&mut searches) {
             let rate = throughput(|rate| {
                 interrupt.check()?;
-                Ok::<_, BenchError>(contestant.offer(rate, method.search).lost())
+                Ok::<_, BenchError>(candidate.offer(rate, method.search).lost())
             })?;
             rates.push(
-                rate.ok_or_else(|| BenchError::check(contestant.name(), "it loses packets at any rate"))?,
+                rate.ok_or_else(|| BenchError::check(candidate.name(), "it loses packets at any rate"))?,
             );
         }
     }
     let own: Vec<f64> = searches.iter().map(|rates| Summary::of(rates).median).collect();
-    let mut found: Vec<Found> = (0..)
+    let mut found: Vec<LatencyRow> = (0..)
         .zip(searches)
-        .map(|(contestant, figures)| Found {
-            contestant,
+        .map(|(candidate, figures)| LatencyRow {
+            candidate,
             variant: "throughput".to_owned(),
             metric: Metric::PacketRate,
             figures,
         })
         .collect();
     for load in loads(&own) {
-        found.extend(at_load(contestants, &load, method, interrupt)?);
+        found.extend(at_load(candidates, &load, method, interrupt)?);
     }
     Ok(found)
 }
 
-/// The loads, by what each contestant can carry.
+/// The loads, by what each candidate can carry.
 fn loads(own: &[f64]) -> Vec<Load> {
     let share = |percent: u32, rate: f64| rate * f64::from(percent) / 100.0;
     let least = own.iter().copied().fold(f64::INFINITY, f64::min);
@@ -152,13 +154,13 @@ fn loads(own: &[f64]) -> Vec<Load> {
     of_own.into_iter().chain(equal).collect()
 }
 
-/// All trials at one load, contestants in turn.
+/// All trials at one load, candidates in turn.
 fn at_load(
-    contestants: &mut [Contestant],
+    candidates: &mut [TestCluster],
     load: &Load,
     method: Method,
     interrupt: &Interrupt,
-) -> Result<Vec<Found>, BenchError> {
+) -> Result<Vec<LatencyRow>, BenchError> {
     const METRICS: [Metric; 6] = [
         Metric::PacketRate,
         Metric::LatencyMean,
@@ -167,19 +169,19 @@ fn at_load(
         Metric::LatencyMax,
         Metric::PacketLoss,
     ];
-    let mut figures = vec![[const { Vec::new() }; METRICS.len()]; contestants.len()];
+    let mut figures = vec![[const { Vec::new() }; METRICS.len()]; candidates.len()];
     for _ in 0..method.trials {
-        for ((contestant, figures), &rate) in contestants.iter_mut().zip(&mut figures).zip(&load.rates) {
+        for ((candidate, figures), &rate) in candidates.iter_mut().zip(&mut figures).zip(&load.rates) {
             interrupt.check()?;
-            let trial = contestant.offer(rate, method.trial);
+            let trial = candidate.offer(rate, method.trial);
             let of_trial =
                 [rate, trial.mean(), trial.at(0.5), trial.at(0.99), trial.at(1.0), trial.lost_share()];
             figures.iter_mut().zip(of_trial).for_each(|(figures, figure)| figures.push(figure));
         }
     }
-    let rows = figures.into_iter().enumerate().flat_map(|(contestant, figures)| {
-        METRICS.into_iter().zip(figures).map(move |(metric, figures)| Found {
-            contestant,
+    let rows = figures.into_iter().enumerate().flat_map(|(candidate, figures)| {
+        METRICS.into_iter().zip(figures).map(move |(metric, figures)| LatencyRow {
+            candidate,
             variant: load.name.clone(),
             metric,
             figures,
@@ -207,6 +209,6 @@ mod tests {
     fn six_approaches_and_vlb() {
         let approaches = approaches();
         assert_eq!(approaches.len(), 7);
-        assert_eq!(approaches.iter().filter(|(spread, _)| *spread == Spread::HashPartition).count(), 2);
+        assert_eq!(approaches.iter().filter(|(spread, _)| *spread == Placement::HashPartition).count(), 2);
     }
 }

@@ -36,14 +36,14 @@ use crate::error::BenchError;
 use crate::huge::HugePages;
 use crate::session::Session;
 use crate::{figures, pin};
-use joined_ports::Home;
+use joined_ports::PacketStore;
 use packet_ring::{ROTATION, Ring};
 use packet_slab::{Slab, SlabPacket};
 use scalebricks_types::ClusterSize;
 #[cfg(feature = "dpdk")]
 use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
 use stages::{EXTERNAL, MEASURED, Plan};
-use tables::{Exact, Maker, Spread, Tables};
+use tables::{ExactTable, Placement, TableFactory, Tables};
 
 /// Bytes a flow of all tables there are at once, both keys counted, and of making them.
 const FLOW_BYTES: u64 = 480;
@@ -66,7 +66,7 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
     let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
-    let home = Home::new(Slab::new(ROTATION).packets);
+    let home = PacketStore::new(Slab::new(ROTATION).packets);
     let first = session.rows().len();
     if pin::cores() < 2 {
         session.console().note("gateway: core split left out, there is one core");
@@ -78,7 +78,7 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         }
     }
     latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
-    conditions::tell(session, huge);
+    conditions::visit(session, huge);
     figures::gateway::show(session, first);
     Ok(())
 }
@@ -89,7 +89,7 @@ fn one(
     flows: u64,
     size: ClusterSize,
     ring: &Ring<SlabPacket>,
-    home: &Home<SlabPacket>,
+    home: &PacketStore<SlabPacket>,
 ) -> Result<Option<u64>, BenchError> {
     let busy = session.busy("making tables");
     let tables = all_tables(flows, size)?;
@@ -101,7 +101,7 @@ fn one(
     rates::measure(session, &plan)?;
     // The thread that takes its share of the cache has a core of its own: on two cores one is left for the node.
     for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
-        let bubble = cache_pressure::Bubble::of_half(spare_of);
+        let bubble = cache_pressure::CachePressure::of_half(spare_of);
         rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
     }
@@ -117,7 +117,8 @@ fn with_mbufs(
     tables: &[Tables],
 ) -> Result<(), BenchError> {
     let ring = Ring::new(dpdk::packets(ROTATION)?, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
-    let ours: Vec<Tables> = tables.iter().filter(|tables| tables.exact == Exact::Cuckoo).cloned().collect();
+    let ours: Vec<Tables> =
+        tables.iter().filter(|tables| tables.exact == ExactTable::Cuckoo).cloned().collect();
     let (roles, suffix) = (&[INGRESS, HANDLING, BOTH, BOTH_UP], ", mbufs");
     stages::measure(session, &Plan { flows, size, ring: &ring, tables: &ours, roles, suffix })?;
     Ok(())
@@ -125,15 +126,15 @@ fn with_mbufs(
 
 /// All sets of tables that are built in.
 fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
-    let mut maker = Maker::new(count, size, flows::HERE);
+    let mut maker = TableFactory::new(count, size, flows::HERE);
     let mut tables = Vec::new();
-    for exact in Exact::built_in() {
-        for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
+    for exact in ExactTable::built_in() {
+        for spread in [Placement::FullDuplication, Placement::ScaleBricks] {
             tables.push(maker.tables(spread, exact)?);
         }
     }
     if cfg!(feature = "dpdk") {
-        tables.push(maker.tables(Spread::Efd, Exact::RteHash)?);
+        tables.push(maker.tables(Placement::Efd, ExactTable::RteHash)?);
     }
     Ok(tables)
 }
@@ -166,7 +167,7 @@ mod tests {
         let mut wanted = BTreeSet::new();
         if pin::cores() > 1 {
             wanted.insert("plain forwarding".to_owned());
-            for exact in Exact::built_in() {
+            for exact in ExactTable::built_in() {
                 wanted
                     .extend(["full-duplication", "scalebricks"].map(|way| format!("{way} {}", exact.name())));
             }

@@ -4,7 +4,7 @@ use super::flows::{self, HERE};
 use super::packet_ring::{ROTATION, Ring};
 use super::packet_slab::NoBuffers;
 use super::tables::Tables;
-use super::traffic::{Arrival, Traffic, Way};
+use super::traffic::{Arrival, Direction, Traffic};
 use crate::error::BenchError;
 use crate::timing;
 use scalebricks_apps::gateway::{Node, NodeStats};
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A node that is given one kind of traffic.
-pub struct Rig<P: PacketBuf> {
+pub struct NodeRig<P: PacketBuf> {
     name: String,
     node: Node<P>,
     ring: Ring<P>,
     traffic: Arc<Traffic>,
 }
 
-impl<P: PacketBuf + 'static> Rig<P> {
+impl<P: PacketBuf + 'static> NodeRig<P> {
     /// A node with these tables.
     pub fn new(size: ClusterSize, tables: &Tables, ring: &Ring<P>, traffic: &Arc<Traffic>) -> Self {
         let config = flows::node_config(HERE, size);
@@ -98,7 +98,7 @@ impl<P: PacketBuf + 'static> Rig<P> {
 
 /// What a node is measured against: the same ports without a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bare {
+pub enum BareLoop {
     /// Generator and sink alone.
     Ports,
     /// Plain forwarding: the addresses of each frame are read, swapped and written, as by testpmd's `macswap`.
@@ -109,10 +109,10 @@ pub enum Bare {
 ///
 /// # Errors
 /// [`BenchError::Threads`].
-pub fn bare<P: PacketBuf + 'static>(
+pub fn bare_loop<P: PacketBuf + 'static>(
     ring: &Ring<P>,
     traffic: &Arc<Traffic>,
-    what: Bare,
+    what: BareLoop,
     packets: u64,
 ) -> Result<f64, BenchError> {
     ring.send_of(traffic);
@@ -123,7 +123,7 @@ pub fn bare<P: PacketBuf + 'static>(
         let mut burst = Burst::new();
         while passed < packets {
             passed += rx.rx_burst(&mut burst) as u64;
-            if what == Bare::Forwarding {
+            if what == BareLoop::Forwarding {
                 burst.iter_mut().for_each(swap_addresses);
             }
             tx.tx_burst(&mut burst);
@@ -150,9 +150,9 @@ pub struct Role {
     /// Its name in results.
     pub name: &'static str,
     /// The direction.
-    pub way: Way,
-    /// Whose packets.
-    pub whose: super::traffic::Whose,
+    pub way: Direction,
+    /// FlowSet packets.
+    pub whose: super::traffic::FlowSet,
     /// Where they arrive.
     pub arrival: Arrival,
 }

@@ -4,7 +4,7 @@
 //! ([`super::node_rig::bare`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
 //! the first cache, as with a network card.
 
-use super::traffic::{Arrival, Exit, Traffic, Way};
+use super::traffic::{Arrival, Direction, Exit, Traffic};
 use scalebricks_apps::gateway::NodePorts;
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::collections::VecDeque;
@@ -82,8 +82,8 @@ impl<P: PacketBuf + 'static> Ring<P> {
     const fn entry(traffic: &Traffic) -> Exit {
         match (traffic.arrival(), traffic.way()) {
             (Arrival::Fabric, _) => Exit::Fabric,
-            (Arrival::Outside, Way::Downstream) => Exit::Internet,
-            (Arrival::Outside, Way::Upstream) => Exit::BaseStation,
+            (Arrival::Outside, Direction::Downstream) => Exit::Internet,
+            (Arrival::Outside, Direction::Upstream) => Exit::BaseStation,
         }
     }
 

@@ -1,10 +1,10 @@
 //! Rates of whole nodes with all sets of tables, and how `ScaleBricks` compares with full duplication.
 
-use super::core_split::{Cores, What, judge, rate};
-use super::joined_ports::{Home, Kinds};
+use super::core_split::{Cores, Target, judge, rate};
+use super::joined_ports::{PacketStore, TrafficMix};
 use super::packet_slab::SlabPacket;
 use super::stages::{EXTERNAL, HANDLING, traffic};
-use super::tables::{Exact, Spread, Tables};
+use super::tables::{ExactTable, Placement, Tables};
 use crate::error::BenchError;
 use crate::row::Metric;
 use crate::session::Session;
@@ -21,7 +21,7 @@ pub struct Plan<'a> {
     /// All sets of tables.
     pub tables: &'a [Tables],
     /// The packets.
-    pub home: &'a Home<SlabPacket>,
+    pub home: &'a PacketStore<SlabPacket>,
     /// Cores that do something else meanwhile.
     pub spare: usize,
     /// What the variant of each row ends in.
@@ -29,8 +29,8 @@ pub struct Plan<'a> {
 }
 
 /// What was found of a node, or of plain forwarding, run by run.
-struct Found<'a> {
-    what: What<'a>,
+struct NodeRates<'a> {
+    what: Target<'a>,
     cores: Cores,
     rates: Vec<f64>,
 }
@@ -41,15 +41,15 @@ struct Found<'a> {
 /// [`BenchError`]; a packet that was lost or changed is one.
 pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
     let packets = session.options().pick(1 << 18, 1 << 21);
-    let kinds = Kinds { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
+    let kinds = TrafficMix { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
     let mut found = Vec::new();
     for cores in Cores::there(plan.spare) {
-        let nodes = plan.tables.iter().map(|tables| What::Node(tables, plan.size));
-        for what in nodes.chain([What::Plain]) {
-            if matches!(what, What::Node(..)) {
+        let nodes = plan.tables.iter().map(|tables| Target::Node(tables, plan.size));
+        for what in nodes.chain([Target::Plain]) {
+            if matches!(what, Target::Node(..)) {
                 judge(what, cores, &kinds, plan.home)?;
             }
-            found.push(Found { what, cores, rates: Vec::new() });
+            found.push(NodeRates { what, cores, rates: Vec::new() });
         }
     }
     let runs = session.options().runs();
@@ -68,12 +68,12 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
             .variant(format!("{}{}", found.cores.name(), plan.suffix))
             .threads(found.cores.threads());
         let case = match found.what {
-            What::Node(tables, _) => tables.describe(case),
-            What::Plain => case,
+            Target::Node(tables, _) => tables.describe(case),
+            Target::Plain => case,
         };
         session.add(case, Metric::PacketRate, Summary::of(&found.rates));
     }
-    for exact in Exact::built_in() {
+    for exact in ExactTable::built_in() {
         compare(session, &found, exact, plan);
     }
     Ok(())
@@ -81,16 +81,18 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
 
 /// How `ScaleBricks` compares with full duplication by the same exact table: in all; by its smaller tables alone, with one
 /// core for everything; and by what the second core then adds.
-fn compare(session: &mut Session<'_>, found: &[Found<'_>], exact: Exact, plan: &Plan<'_>) {
-    let rates = |spread: Spread, cores: Cores| {
-        let is = |found: &&Found<'_>| match found.what {
-            What::Node(tables, _) => tables.spread == spread && tables.exact == exact && found.cores == cores,
-            What::Plain => false,
+fn compare(session: &mut Session<'_>, found: &[NodeRates<'_>], exact: ExactTable, plan: &Plan<'_>) {
+    let rates = |spread: Placement, cores: Cores| {
+        let is = |found: &&NodeRates<'_>| match found.what {
+            Target::Node(tables, _) => {
+                tables.spread == spread && tables.exact == exact && found.cores == cores
+            }
+            Target::Plain => false,
         };
         found.iter().find(is).map(|found| &found.rates[..])
     };
     let gain = |cores| {
-        let (ours, full) = (rates(Spread::ScaleBricks, cores)?, rates(Spread::FullDuplication, cores)?);
+        let (ours, full) = (rates(Placement::ScaleBricks, cores)?, rates(Placement::FullDuplication, cores)?);
         Some(ours.iter().zip(full).map(|(ours, full)| ours / full).collect::<Vec<f64>>())
     };
     let (all, tables) = (gain(Cores::Two), gain(Cores::One));

@@ -4,10 +4,10 @@
 //! in the same round is subtracted, which leaves `packet_time`; or that of plain forwarding, which leaves `work_time`. A
 //! run in which nothing would be left was disturbed: it is rejected, never counted as nothing.
 
-use super::node_rig::{Bare, Rig, Role, bare};
+use super::node_rig::{BareLoop, NodeRig, Role, bare_loop};
 use super::packet_ring::Ring;
 use super::tables::Tables;
-use super::traffic::{Arrival, Traffic, Way, Whose};
+use super::traffic::{Arrival, Direction, FlowSet, Traffic};
 use crate::error::BenchError;
 use crate::row::Metric;
 use crate::session::Session;
@@ -19,26 +19,38 @@ use std::sync::Arc;
 
 /// Parse, ask the GPT, rewrite the addresses: packets from the Internet for other nodes.
 pub const INGRESS: Role =
-    Role { name: "ingress", way: Way::Downstream, whose: Whose::Foreign, arrival: Arrival::Outside };
+    Role { name: "ingress", way: Direction::Downstream, whose: FlowSet::Foreign, arrival: Arrival::Outside };
 /// Parse, ask the FIB, write the tunnel, count: packets that come over the fabric.
 pub const HANDLING: Role =
-    Role { name: "handling", way: Way::Downstream, whose: Whose::Own, arrival: Arrival::Fabric };
+    Role { name: "handling", way: Direction::Downstream, whose: FlowSet::Own, arrival: Arrival::Fabric };
 /// The same for packets out of a tunnel.
-pub const HANDLING_UP: Role =
-    Role { name: "handling, upstream", way: Way::Upstream, whose: Whose::Own, arrival: Arrival::Fabric };
+pub const HANDLING_UP: Role = Role {
+    name: "handling, upstream",
+    way: Direction::Upstream,
+    whose: FlowSet::Own,
+    arrival: Arrival::Fabric,
+};
 /// Both for packets that enter where their flow is handled.
-pub const BOTH: Role =
-    Role { name: "ingress and handling", way: Way::Downstream, whose: Whose::Own, arrival: Arrival::Outside };
+pub const BOTH: Role = Role {
+    name: "ingress and handling",
+    way: Direction::Downstream,
+    whose: FlowSet::Own,
+    arrival: Arrival::Outside,
+};
 /// The same for packets out of a tunnel.
 pub const BOTH_UP: Role = Role {
     name: "ingress and handling, upstream",
-    way: Way::Upstream,
-    whose: Whose::Own,
+    way: Direction::Upstream,
+    whose: FlowSet::Own,
     arrival: Arrival::Outside,
 };
 /// The paper's external core: packets of all flows, of which it handles its own.
-pub const EXTERNAL: Role =
-    Role { name: "external core", way: Way::Downstream, whose: Whose::All, arrival: Arrival::Outside };
+pub const EXTERNAL: Role = Role {
+    name: "external core",
+    way: Direction::Downstream,
+    whose: FlowSet::All,
+    arrival: Arrival::Outside,
+};
 
 /// All roles.
 pub const ROLES: [Role; 6] = [INGRESS, HANDLING, HANDLING_UP, BOTH, BOTH_UP, EXTERNAL];
@@ -95,19 +107,19 @@ pub fn traffic(flows: u64, role: Role) -> Arc<Traffic> {
 fn run<P: PacketBuf + 'static>(
     session: &Session<'_>,
     plan: &Plan<'_, P>,
-    rig: &mut Rig<P>,
+    rig: &mut NodeRig<P>,
     part: &Part,
     alone: (f64, f64),
     packets: u64,
 ) -> Result<(f64, f64), BenchError> {
     let mut alone = Some(alone);
     let what = format!("{}, {}", rig.name(), part.role.name);
-    rounds::accepted(session, || {
+    rounds::retry_rejected(session, || {
         let (ports, forwarding) = match alone.take() {
             Some(alone) => alone,
             None => (
-                bare(plan.ring, &part.traffic, Bare::Ports, packets)?,
-                bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?,
+                bare_loop(plan.ring, &part.traffic, BareLoop::Ports, packets)?,
+                bare_loop(plan.ring, &part.traffic, BareLoop::Forwarding, packets)?,
             ),
         };
         let whole = rig.measure(packets)?;
@@ -129,7 +141,7 @@ pub fn measure<P: PacketBuf + 'static>(
     for &role in plan.roles {
         let traffic = traffic(plan.flows, role);
         for tables in plan.tables {
-            let mut rig = Rig::new(plan.size, tables, plan.ring, &traffic);
+            let mut rig = NodeRig::new(plan.size, tables, plan.ring, &traffic);
             rig.judge()?;
             rigs.push((parts.len(), rig));
             found.push(Times { tables: tables.clone(), role, packet: Vec::new(), work: Vec::new() });
@@ -140,8 +152,8 @@ pub fn measure<P: PacketBuf + 'static>(
     let bar = session.progress(runs * rigs.len());
     for run in 0..runs {
         for part in &mut parts {
-            part.ports.push(bare(plan.ring, &part.traffic, Bare::Ports, packets)?);
-            part.forwarding.push(bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?);
+            part.ports.push(bare_loop(plan.ring, &part.traffic, BareLoop::Ports, packets)?);
+            part.forwarding.push(bare_loop(plan.ring, &part.traffic, BareLoop::Forwarding, packets)?);
         }
         for ((part, rig), times) in rigs.iter_mut().zip(&mut found) {
             session.check()?;

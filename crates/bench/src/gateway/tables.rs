@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Who makes the exact table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exact {
+pub enum ExactTable {
     /// `tables::fib`: ours.
     Cuckoo,
     /// Hashing with chaining.
@@ -24,7 +24,7 @@ pub enum Exact {
     RteHash,
 }
 
-impl Exact {
+impl ExactTable {
     /// Those that are built in.
     pub fn built_in() -> Vec<Self> {
         let all = [Self::Cuckoo, Self::Chained, Self::RteHash];
@@ -43,7 +43,7 @@ impl Exact {
 
 /// How the cluster spreads its flows, as far as it can be seen at one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
+pub enum Placement {
     /// All flows at every node; one table is both tables.
     FullDuplication,
     /// `SetSep` at every node, and flows where they are pinned.
@@ -56,7 +56,7 @@ pub enum Spread {
     HashPartition,
 }
 
-impl Spread {
+impl Placement {
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,25 +83,25 @@ impl Spread {
 #[derive(Debug, Clone)]
 pub struct Tables {
     /// How the cluster spreads its flows.
-    pub spread: Spread,
+    pub spread: Placement,
     /// Who made the exact table.
-    pub exact: Exact,
+    pub exact: ExactTable,
     /// Also where all others are foreign: it has the counters, one a worker, as each writes its own.
     ours: Arc<FlowTables>,
-    foreign: Foreign,
+    foreign: ForeignTables,
 }
 
 /// What stands in the place of ours.
 #[derive(Debug, Clone, Default)]
-struct Foreign {
+struct ForeignTables {
     fib: Option<Arc<dyn Fib>>,
-    gpt: Option<Arc<dyn Readers>>,
+    gpt: Option<Arc<dyn GptSource>>,
     /// Where the flows are for which the node is asked: hash partition only.
-    lookup: Option<Arc<dyn Readers>>,
+    lookup: Option<Arc<dyn GptSource>>,
 }
 
 /// Gives readers of a foreign GPT.
-pub trait Readers: Send + Sync + std::fmt::Debug {
+pub trait GptSource: Send + Sync + std::fmt::Debug {
     /// One.
     fn reader(&self) -> Box<dyn GptReader>;
 
@@ -116,7 +116,7 @@ pub trait Readers: Send + Sync + std::fmt::Debug {
 
 /// A foreign FIB asked for nodes. Where it is the node's own, which holds all flows, packets ask the FIB instead.
 #[derive(Debug, Clone)]
-struct Copied {
+struct FibAsGpt {
     fib: Arc<dyn Fib>,
     is_own: bool,
 }
@@ -124,7 +124,7 @@ struct Copied {
 /// Keys asked for together: as many as a node asks for.
 const LANES: usize = 64;
 
-impl GptReader for Copied {
+impl GptReader for FibAsGpt {
     fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
         let hints = &mut hints[..keys.len()];
         let lanes = keys.keys().chunks(LANES).zip(keys.hashes().chunks(LANES)).zip(hints.chunks_mut(LANES));
@@ -138,7 +138,7 @@ impl GptReader for Copied {
     }
 }
 
-impl Readers for Copied {
+impl GptSource for FibAsGpt {
     fn reader(&self) -> Box<dyn GptReader> {
         Box::new(self.clone())
     }
@@ -152,7 +152,7 @@ impl Tables {
     /// What one of a node's two workers is given.
     pub fn for_worker(&self, worker: usize) -> NodeTables {
         let ours = self.ours.node_tables(worker % WORKERS);
-        let Foreign { fib, gpt, lookup } = &self.foreign;
+        let ForeignTables { fib, gpt, lookup } = &self.foreign;
         NodeTables {
             architecture: ours.architecture,
             gpt: gpt.as_ref().map_or(ours.gpt, |gpt| gpt.reader()),
@@ -164,7 +164,7 @@ impl Tables {
 
     /// Bytes of all tables; counters apart.
     pub fn table_bytes(&self) -> u64 {
-        let (sizes, Foreign { fib, gpt, lookup }) = (self.ours.sizes(), &self.foreign);
+        let (sizes, ForeignTables { fib, gpt, lookup }) = (self.ours.sizes(), &self.foreign);
         let fib = fib.as_ref().map_or(sizes.fib_bytes, |fib| fib.table_bytes());
         let which = gpt.as_ref().or(lookup.as_ref()).map_or(sizes.gpt_bytes, |which| which.table_bytes());
         (fib + which) as u64
@@ -196,7 +196,7 @@ const WORKERS: usize = 2;
 
 /// Which flows a foreign FIB holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum HeldFlows {
     /// All.
     All,
     /// Those pinned to the node.
@@ -207,17 +207,17 @@ enum Holds {
 
 /// Makes the tables of one node for some flows, each once.
 #[derive(Debug)]
-pub struct Maker {
+pub struct TableFactory {
     flows: u64,
     size: ClusterSize,
     node: NodeId,
     ours: Vec<(Architecture, Arc<FlowTables>)>,
-    foreign: Vec<(Exact, Holds, Arc<dyn Fib>)>,
+    foreign: Vec<(ExactTable, HeldFlows, Arc<dyn Fib>)>,
     #[cfg(feature = "dpdk")]
-    efd: Option<Arc<dyn Readers>>,
+    efd: Option<Arc<dyn GptSource>>,
 }
 
-impl Maker {
+impl TableFactory {
     /// For so many flows, each with two keys, at this node.
     pub const fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
         Self {
@@ -235,26 +235,26 @@ impl Maker {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if one cannot be filled.
-    pub fn tables(&mut self, spread: Spread, exact: Exact) -> Result<Tables, BenchError> {
+    pub fn tables(&mut self, spread: Placement, exact: ExactTable) -> Result<Tables, BenchError> {
         let architecture = spread.architecture();
-        let mut foreign = Foreign::default();
-        if exact != Exact::Cuckoo {
-            let holds = if architecture.holds_all_flows() { Holds::All } else { Holds::Own };
+        let mut foreign = ForeignTables::default();
+        if exact != ExactTable::Cuckoo {
+            let holds = if architecture.holds_all_flows() { HeldFlows::All } else { HeldFlows::Own };
             let fib = self.foreign(exact, holds)?;
             if architecture.holds_all_flows() {
-                foreign.gpt = Some(Arc::new(Copied { fib: Arc::clone(&fib), is_own: true }));
+                foreign.gpt = Some(Arc::new(FibAsGpt { fib: Arc::clone(&fib), is_own: true }));
             }
             if architecture == Architecture::HashPartition {
-                let fib = self.foreign(exact, Holds::Share)?;
-                foreign.lookup = Some(Arc::new(Copied { fib, is_own: false }));
+                let fib = self.foreign(exact, HeldFlows::Share)?;
+                foreign.lookup = Some(Arc::new(FibAsGpt { fib, is_own: false }));
             }
             foreign.fib = Some(fib);
         }
-        if spread == Spread::Efd {
+        if spread == Placement::Efd {
             foreign.gpt = Some(self.efd()?);
         }
         // Of ours, a node with a foreign FIB asks SetSep alone.
-        let is_asked = exact == Exact::Cuckoo || spread == Spread::ScaleBricks;
+        let is_asked = exact == ExactTable::Cuckoo || spread == Placement::ScaleBricks;
         let ours = if is_asked { self.ours(architecture)? } else { self.counters(architecture)? };
         Ok(Tables { spread, exact, ours, foreign })
     }
@@ -299,16 +299,16 @@ impl Maker {
     }
 
     /// An exact table of somebody else.
-    fn foreign(&mut self, exact: Exact, holds: Holds) -> Result<Arc<dyn Fib>, BenchError> {
+    fn foreign(&mut self, exact: ExactTable, holds: HeldFlows) -> Result<Arc<dyn Fib>, BenchError> {
         if let Some((.., fib)) = self.foreign.iter().find(|(made, held, _)| (*made, *held) == (exact, holds))
         {
             return Ok(Arc::clone(fib));
         }
         let partition = HashPartition::new(self.size);
         let is_held = |(_, hash, state): &(FlowKey, KeyHash, FlowState)| match holds {
-            Holds::All => true,
-            Holds::Own => state.node == self.node,
-            Holds::Share => partition.node(*hash) == self.node,
+            HeldFlows::All => true,
+            HeldFlows::Own => state.node == self.node,
+            HeldFlows::Share => partition.node(*hash) == self.node,
         };
         let keys = self.entries().filter(is_held).count();
         let filled = |fib: &dyn Fib| {
@@ -318,38 +318,38 @@ impl Maker {
             })
         };
         let fib: Arc<dyn Fib> = match exact {
-            Exact::Cuckoo => return Err(BenchError::check("gateway", "cuckoo is ours")),
-            Exact::Chained => {
+            ExactTable::Cuckoo => return Err(BenchError::check("gateway", "cuckoo is ours")),
+            ExactTable::Chained => {
                 let fib = ChainedHash::new(keys);
                 filled(&fib)?;
                 Arc::new(fib.freeze())
             }
             #[cfg(feature = "dpdk")]
-            Exact::RteHash => {
+            ExactTable::RteHash => {
                 let fib = super::dpdk::RteFib::new(keys)?;
                 filled(&fib)?;
                 Arc::new(fib.freeze())
             }
             #[cfg(not(feature = "dpdk"))]
-            Exact::RteHash => return Err(not_built_in("rte_hash")),
+            ExactTable::RteHash => return Err(not_built_in("rte_hash")),
         };
         self.foreign.push((exact, holds, Arc::clone(&fib)));
         Ok(fib)
     }
 
     #[cfg(feature = "dpdk")]
-    fn efd(&mut self) -> Result<Arc<dyn Readers>, BenchError> {
+    fn efd(&mut self) -> Result<Arc<dyn GptSource>, BenchError> {
         if let Some(efd) = &self.efd {
             return Ok(Arc::clone(efd));
         }
-        let efd: Arc<dyn Readers> = Arc::new(super::dpdk::EfdGpt::new(2 * self.flows, self.entries())?);
+        let efd: Arc<dyn GptSource> = Arc::new(super::dpdk::EfdGpt::new(2 * self.flows, self.entries())?);
         self.efd = Some(Arc::clone(&efd));
         Ok(efd)
     }
 
     #[cfg(not(feature = "dpdk"))]
     #[expect(clippy::unused_self, reason = "the other one needs it")]
-    fn efd(&self) -> Result<Arc<dyn Readers>, BenchError> {
+    fn efd(&self) -> Result<Arc<dyn GptSource>, BenchError> {
         Err(not_built_in("EFD"))
     }
 }

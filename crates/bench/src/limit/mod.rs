@@ -1,10 +1,10 @@
 //! The machine's own limit: the loads of a lookup and nothing else.
 //!
-//! A [`Replay`] holds the cache lines that the lookups of some questions read, in their order, as numbers of four bytes;
+//! A [`Replay`] holds the cache lines that the lookups of some queries read, in their order, as numbers of four bytes;
 //! those of small and of large arrays apart, as these lie far apart in memory. It asks for the lines of as many keys
 //! as a call has, reads a word of each, and adds them up. No line waits for
 //! another, no hash is computed and no answer stored: what that takes is the memory's time, of the very addresses, on the
-//! same pages and as many threads. The numbers are read one after the other, as the questions are by a lookup; those
+//! same pages and as many threads. The numbers are read one after the other, as the queries are by a lookup; those
 //! are not read besides.
 //!
 //! [`Limits`] puts such a limit into the rounds of a benchmark, and beside each rate of lookups its share of it.
@@ -17,16 +17,16 @@ pub use replay::Replay;
 
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Found, Turn};
+use crate::rounds::{Measurement, RunResult};
 use crate::row::{Case, Metric, Row};
-use crate::structures::{Forms, Mode, Table};
+use crate::structures::{KeyForms, LookupMode, Table};
 use crate::timing;
 use std::cell::RefCell;
 
-/// Most questions that are replayed, the first of all: their lines take some sixteen bytes a question.
-pub const MOST: usize = 1 << 23;
+/// Most queries that are replayed, the first of all: their lines take some sixteen bytes a query.
+pub const MAX_QUERIES: usize = 1 << 23;
 
-/// Bytes that the replay of a question takes, about.
+/// Bytes that the replay of a query takes, about.
 const QUESTION_BYTES: u64 = 17;
 
 /// What the rows of limits are called.
@@ -37,7 +37,7 @@ pub const NO_REPLAY: &str = "no replay";
 
 /// Bytes that replays of so many tables of `keys` keys take, for each key.
 pub fn bytes_per_key(keys: u64, tables: usize) -> u64 {
-    QUESTION_BYTES * tables as u64 * keys.min(MOST as u64) / keys.max(1)
+    QUESTION_BYTES * tables as u64 * keys.min(MAX_QUERIES as u64) / keys.max(1)
 }
 
 /// Whether a case is a limit, not a lookup.
@@ -51,7 +51,7 @@ pub fn share_of<'r>(rows: &'r [Row], lookups: &Row) -> Option<&'r Row> {
 }
 
 /// A share of the limit with the least and the most of several runs, as tables of a page say it.
-pub fn told(share: Option<&Row>) -> String {
+pub fn share_text(share: Option<&Row>) -> String {
     match share {
         None => NO_REPLAY.to_owned(),
         Some(Row { median, runs: ..2, .. }) => format!("{median:.2}"),
@@ -59,17 +59,17 @@ pub fn told(share: Option<&Row>) -> String {
     }
 }
 
-/// The limits of the lookups of some questions in a table, in the round under way.
+/// The limits of the lookups of some queries in a table, in the round under way.
 pub struct Limits<'a> {
     replay: Option<Replay<'a>>,
-    /// Times that all questions are replayed in a run.
+    /// Times that all queries are replayed in a run.
     passes: usize,
     /// By keys a call and threads.
     rates: RefCell<Vec<((usize, usize), f64)>>,
 }
 
 impl<'a> Limits<'a> {
-    /// Of questions that are replayed so many times in a run, or of a table that does not tell what it reads.
+    /// Of queries that are replayed so many times in a run, or of a table that does not tell what it reads.
     pub const fn new(replay: Option<Replay<'a>>, passes: usize) -> Self {
         Self { replay, passes, rates: RefCell::new(Vec::new()) }
     }
@@ -82,26 +82,26 @@ impl<'a> Limits<'a> {
         case: Case,
         limit: String,
         mut measure: impl FnMut(&mut S) -> Result<f64, BenchError> + 'a,
-    ) -> Vec<Turn<'a, S>> {
+    ) -> Vec<Measurement<'a, S>> {
         let Some(replay) = &self.replay else {
-            return vec![Turn::new(case, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
+            return vec![Measurement::new(case, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
         };
         let way = (case.batch.unwrap_or(1), case.threads.unwrap_or(1));
-        let mut turns: Vec<Turn<'a, S>> = Vec::new();
+        let mut turns: Vec<Measurement<'a, S>> = Vec::new();
         if self.rate(way).is_none() {
             self.rates.borrow_mut().push((way, f64::NAN));
             let case = case.clone().variant(limit);
-            turns.push(Turn::new(case, Metric::LookupRate, move |_: &mut S| {
+            turns.push(Measurement::new(case, Metric::LookupRate, move |_: &mut S| {
                 let rate = replay.rate(self.passes, way.0, way.1)?;
                 self.rates.borrow_mut().iter_mut().filter(|of| of.0 == way).for_each(|of| of.1 = rate);
                 Ok(rate.into())
             }));
         }
         let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
-        turns.push(Turn::several(rows, move |state: &mut S| {
+        turns.push(Measurement::several(rows, move |state: &mut S| {
             let rate = measure(state)?;
             let share = self.rate(way).map(|limit| rate / limit);
-            Ok(Found { figures: [Some(rate), share].into_iter().flatten().collect(), table_bytes: None })
+            Ok(RunResult { figures: [Some(rate), share].into_iter().flatten().collect(), table_bytes: None })
         }));
         turns
     }
@@ -112,23 +112,28 @@ impl<'a> Limits<'a> {
     }
 }
 
-/// A table, the questions it is asked, and their limits.
+/// A table, the queries it is asked, and their limits.
 pub struct Lookups<'a> {
     table: &'a dyn Table,
     set: &'a KeySet,
-    forms: &'a Forms,
+    forms: &'a KeyForms,
     limits: Limits<'a>,
 }
 
 impl<'a> Lookups<'a> {
-    /// Of a table that is asked these questions.
-    pub fn of(table: &'a dyn Table, set: &'a KeySet, forms: &'a Forms) -> Self {
-        let limits = Limits::new(Replay::of(table, forms.questions(set)), 1);
+    /// Of a table that is asked these queries.
+    pub fn of(table: &'a dyn Table, set: &'a KeySet, forms: &'a KeyForms) -> Self {
+        let limits = Limits::new(Replay::of(table, forms.queries(set)), 1);
         Self { table, set, forms, limits }
     }
 
     /// The turns of lookups in a mode, as of [`Limits::turns`]. `variant` stands in place of the mode's name.
-    pub fn turns(&'a self, case: &Case, variant: Option<&str>, mode: Mode) -> Vec<Turn<'a, Vec<u8>>> {
+    pub fn turns(
+        &'a self,
+        case: &Case,
+        variant: Option<&str>,
+        mode: LookupMode,
+    ) -> Vec<Measurement<'a, Vec<u8>>> {
         let named = |name: &str| {
             case.variant.as_ref().map_or_else(|| name.to_owned(), |variant| format!("{variant}, {name}"))
         };
@@ -144,7 +149,7 @@ impl<'a> Lookups<'a> {
     }
 
     /// The limit of the round under way, of lookups in this mode on one thread, if it is measured.
-    pub fn of_one(&self, mode: Mode) -> Option<f64> {
+    pub fn of_one(&self, mode: LookupMode) -> Option<f64> {
         self.limits.rate((mode.batch()?, 1))
     }
 }

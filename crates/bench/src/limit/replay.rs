@@ -1,9 +1,9 @@
 //! The lines of lookups, noted before, and read again by themselves.
 #![allow(unsafe_code)]
 
-use super::{LIMIT, MOST};
+use super::{LIMIT, MAX_QUERIES};
 use crate::error::BenchError;
-use crate::structures::{Questions, Table};
+use crate::structures::{Queries, Table};
 use crate::timing;
 use scalebricks_tables::prefetch_read;
 use std::hint::black_box;
@@ -17,21 +17,21 @@ const LINE: usize = 64;
 /// Bytes that a place is counted in: what an address can be scaled by.
 const UNIT: usize = 8;
 
-/// Most stretches of memory that a table may lie in: allocators place small and large blocks far apart.
-const STRETCHES: usize = 8;
+/// Most regions of memory that a table may lie in: allocators place small and large blocks far apart.
+const MAX_REGIONS: usize = 8;
 
-/// The lines that were told in one stretch of memory of at most 32 GiB.
-struct Stretch {
+/// The lines that were told in one region of memory of at most 32 GiB.
+struct Region {
     /// The first and the last line.
     first: usize,
     last: usize,
     /// All lines that are read, in units from the first.
     places: Vec<u32>,
-    /// How many each question reads.
+    /// How many each query reads.
     counts: Vec<u8>,
 }
 
-impl Stretch {
+impl Region {
     /// The units of a line from the first.
     const fn place(&self, line: usize) -> usize {
         (line - self.first) * (LINE / UNIT)
@@ -57,12 +57,12 @@ impl Stretch {
         unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// For calls of so many questions, where their lines end, of the questions at these places.
-    fn ends(&self, questions: Range<usize>, batch: usize) -> (usize, Vec<usize>) {
+    /// For calls of so many queries, where their lines end, of the queries at these places.
+    fn ends(&self, queries: Range<usize>, batch: usize) -> (usize, Vec<usize>) {
         let sum = |counts: &[u8]| counts.iter().map(|&count| usize::from(count)).sum::<usize>();
-        let first = sum(&self.counts[..questions.start]);
+        let first = sum(&self.counts[..queries.start]);
         let mut end = first;
-        let calls = self.counts[questions].chunks(batch.max(1));
+        let calls = self.counts[queries].chunks(batch.max(1));
         let ends = calls.map(|counts| {
             end += sum(counts);
             end
@@ -73,86 +73,86 @@ impl Stretch {
 
 /// The lines that a table's lookups read. The table is borrowed: nobody takes its memory away meanwhile.
 pub struct Replay<'a> {
-    stretches: Vec<Stretch>,
-    questions: usize,
+    regions: Vec<Region>,
+    queries: usize,
     table: PhantomData<&'a ()>,
 }
 
-/// What one thread reads of one stretch: where its lines begin, and where those of each call end.
-type Part<'a> = (&'a Stretch, usize, Vec<usize>);
+/// What one thread reads of one region: where its lines begin, and where those of each call end.
+type Part<'a> = (&'a Region, usize, Vec<usize>);
 
 impl<'a> Replay<'a> {
-    /// Of the first of these questions; `None` of a table that does not tell what it reads, or that lies in more than
-    /// eight stretches of 32 GiB.
-    pub fn of(table: &'a dyn Table, questions: Questions<'_>) -> Option<Self> {
-        let some = |len: usize| 0..len.min(MOST);
-        let questions = Questions {
-            hashes: &questions.hashes[some(questions.hashes.len())],
-            flows: &questions.flows[some(questions.flows.len())],
-            words: &questions.words[some(questions.words.len())],
+    /// Of the first of these queries; `None` of a table that does not tell what it reads, or that lies in more than
+    /// eight regions of 32 GiB.
+    pub fn of(table: &'a dyn Table, queries: Queries<'_>) -> Option<Self> {
+        let some = |len: usize| 0..len.min(MAX_QUERIES);
+        let queries = Queries {
+            hashes: &queries.hashes[some(queries.hashes.len())],
+            flows: &queries.flows[some(queries.flows.len())],
+            words: &queries.words[some(queries.words.len())],
         };
-        Self::told(table, questions.hashes.len(), |table, tell| table.touched(questions, tell))
+        Self::record(table, queries.hashes.len(), |table, visit| table.touched(queries, visit))
     }
 
-    /// Of so many questions, whose lines `touched` tells of this table: see [`Table::touched`].
-    pub fn told<T: ?Sized>(
+    /// Of so many queries, whose lines `touched` tells of this table: see [`Table::touched`].
+    pub fn record<T: ?Sized>(
         table: &'a T,
-        questions: usize,
+        queries: usize,
         touched: impl Fn(&'a T, &mut dyn FnMut(usize, *const u8)),
     ) -> Option<Self> {
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut regions: Vec<Region> = Vec::new();
         touched(table, &mut |_, at| {
             let line = at.expose_provenance() / LINE;
-            if !stretches.iter_mut().any(|stretch| stretch.takes(line)) {
-                stretches.push(Stretch {
+            if !regions.iter_mut().any(|region| region.takes(line)) {
+                regions.push(Region {
                     first: line,
                     last: line,
                     places: Vec::new(),
-                    counts: vec![0; questions],
+                    counts: vec![0; queries],
                 });
             }
         });
-        if stretches.is_empty() || stretches.len() > STRETCHES {
+        if regions.is_empty() || regions.len() > MAX_REGIONS {
             return None;
         }
-        touched(table, &mut |question, at| {
+        touched(table, &mut |query, at| {
             let line = at.addr() / LINE;
-            if let Some(of) = stretches.iter_mut().find(|of| (of.first..=of.last).contains(&line)) {
+            if let Some(of) = regions.iter_mut().find(|of| (of.first..=of.last).contains(&line)) {
                 of.places.push(of.place(line) as u32); // as tried before
-                of.counts[question] += 1;
+                of.counts[query] += 1;
             }
         });
-        for stretch in &mut stretches {
-            stretch.places.shrink_to_fit();
+        for region in &mut regions {
+            region.places.shrink_to_fit();
         }
-        Some(Self { stretches, questions, table: PhantomData })
+        Some(Self { regions, queries, table: PhantomData })
     }
 
-    /// How many questions there are.
-    pub const fn questions(&self) -> usize {
-        self.questions
+    /// How many queries there are.
+    pub const fn queries(&self) -> usize {
+        self.queries
     }
 
-    /// Questions a second, all asked so many times, so many at a time, cut into one part for each thread.
+    /// Queries a second, all asked so many times, so many at a time, cut into one part for each thread.
     ///
     /// # Errors
     /// [`BenchError::Threads`]; [`BenchError::Rejected`].
     pub fn rate(&self, passes: usize, batch: usize, threads: usize) -> Result<f64, BenchError> {
         let parts = self.parts(batch, threads);
         let works = parts.iter().map(|part| move || (0..passes).for_each(|_| pass(part))).collect();
-        Ok((passes * self.questions) as f64 / timing::together(LIMIT, works)?)
+        Ok((passes * self.queries) as f64 / timing::together(LIMIT, works)?)
     }
 
     /// What each thread reads.
     fn parts(&self, batch: usize, threads: usize) -> Vec<Vec<Part<'_>>> {
-        let share = timing::share(self.questions, threads);
-        let parts = (0..self.questions).step_by(share).map(|from| {
-            let questions = from..self.questions.min(from + share);
+        let share = timing::share(self.queries, threads);
+        let parts = (0..self.queries).step_by(share).map(|from| {
+            let queries = from..self.queries.min(from + share);
             let part = |of| {
-                let (first, ends) = Stretch::ends(of, questions.clone(), batch);
+                let (first, ends) = Region::ends(of, queries.clone(), batch);
                 (of, first, ends)
             };
-            self.stretches.iter().map(part).collect()
+            self.regions.iter().map(part).collect()
         });
         parts.collect()
     }

@@ -45,19 +45,19 @@ fn shares_are_told_with_their_spread() {
     let case = Case { structure: "a".to_owned(), keys: 9, ..Case::default() };
     let row = |metric, figures: &[f64]| Row::new(case.clone(), metric, Summary::of(figures));
     let lookups = row(Metric::LookupRate, &[5e6, 6e6, 7e6]);
-    assert_eq!(told(share_of(std::slice::from_ref(&lookups), &lookups)), NO_REPLAY);
+    assert_eq!(share_text(share_of(std::slice::from_ref(&lookups), &lookups)), NO_REPLAY);
     let several = row(Metric::ShareOfLimit, &[0.5, 0.4, 0.61]);
-    assert_eq!(told(share_of(&[lookups.clone(), several], &lookups)), "0.50 (0.40–0.61)");
-    assert_eq!(told(Some(&row(Metric::ShareOfLimit, &[1.25]))), "1.25");
+    assert_eq!(share_text(share_of(&[lookups.clone(), several], &lookups)), "0.50 (0.40–0.61)");
+    assert_eq!(share_text(Some(&row(Metric::ShareOfLimit, &[1.25]))), "1.25");
 }
 
 #[test]
 fn a_limit_is_measured_once_for_each_way_to_ask() {
     let memory = vec![0_u64; 8 * 100];
-    let tell = |memory: &[u64], tell: &mut dyn FnMut(usize, *const u8)| {
-        (0..100).for_each(|place| tell(place, (&raw const memory[8 * place]).cast()));
+    let visit = |memory: &[u64], visit: &mut dyn FnMut(usize, *const u8)| {
+        (0..100).for_each(|place| visit(place, (&raw const memory[8 * place]).cast()));
     };
-    let limits = Limits::new(Replay::told(&memory[..], 100, tell), 3);
+    let limits = Limits::new(Replay::record(&memory[..], 100, visit), 3);
     let none = Limits::new(None, 1);
     let options = Options { runs: Some(2), ..Options::default() };
     let mut session = Session::for_test("test", options);
@@ -68,7 +68,7 @@ fn a_limit_is_measured_once_for_each_way_to_ask() {
             turns.extend(limits.turns(case, LIMIT.to_owned(), |lookups: &mut f64| Ok(*lookups)));
         }
     }
-    crate::rounds::alternate(&mut session, &mut 5.0, turns).unwrap();
+    crate::rounds::interleave(&mut session, &mut 5.0, turns).unwrap();
     let rows = session.rows();
     let (limits, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| is_limit(&row.case));
     assert_eq!(limits.iter().map(|row| row.case.batch).collect::<Vec<_>>(), [Some(8), Some(64)]);

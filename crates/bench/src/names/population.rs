@@ -113,7 +113,7 @@ impl Population {
         let values: Vec<u8> = self.actions.iter().map(|&action| action as u8).collect(); // at most 8 bits
         Some(KeySet {
             value_bits: self.value_bits,
-            questions: self.hashes.clone(),
+            queries: self.hashes.clone(),
             answers: values.clone(),
             hashes: self.hashes.clone(),
             values,

@@ -91,7 +91,7 @@ pub enum PagesError {
 /// [`PagesError`]; nothing is written if data are wrong.
 pub fn write(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), PagesError> {
     let site = Site::of(root, kinds).map_err(PagesError::Read)?;
-    told(site.write(console)?)
+    into_result(site.write(console)?)
 }
 
 /// Compares all pages below `root` with what the data make, and writes nothing.
@@ -101,10 +101,10 @@ pub fn write(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), Pages
 pub fn check(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), PagesError> {
     let site = Site::of(root, kinds).map_err(PagesError::Read)?;
     site.notes().iter().for_each(|note| console.note(note));
-    told(site.check().map_err(PagesError::Read)?)
+    into_result(site.check().map_err(PagesError::Read)?)
 }
 
-fn told(problems: Vec<String>) -> Result<(), PagesError> {
+fn into_result(problems: Vec<String>) -> Result<(), PagesError> {
     if problems.is_empty() { Ok(()) } else { Err(PagesError::Problems(problems)) }
 }
 

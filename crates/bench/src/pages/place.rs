@@ -1,7 +1,7 @@
 //! The places of a page, and what each shows of several processors.
 
 use super::{EXPECTED, Evidence, Kind};
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use std::ops::Range;
 
 const BEGIN: &str = "<!-- begin ";
@@ -85,7 +85,7 @@ fn origin(evidence: &Evidence) -> String {
 /// The tables of this name: side by side, or each under its processor's name.
 fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
     let of = |evidence: &Evidence| evidence.exhibits.sheets.iter().find(|sheet| sheet.name == name).cloned();
-    let found: Vec<(&Evidence, Sheet)> =
+    let found: Vec<(&Evidence, PageTable)> =
         all.iter().filter_map(|&evidence| Some((evidence, of(evidence)?))).collect();
     let keys = found.first()?.1.keys;
     let missing =
@@ -112,7 +112,7 @@ fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
 const RUN: &str = "run";
 
 /// One table of several: the columns that say what a row is about, then those of each processor.
-fn side_by_side(found: &[(&Evidence, Sheet)], keys: usize, missing: &[&str]) -> Sheet {
+fn side_by_side(found: &[(&Evidence, PageTable)], keys: usize, missing: &[&str]) -> PageTable {
     let mut abouts: Vec<&[String]> = Vec::new();
     for row in found.iter().flat_map(|(_, sheet)| &sheet.rows) {
         let about = row.get(..keys).unwrap_or(row);
@@ -142,5 +142,5 @@ fn side_by_side(found: &[(&Evidence, Sheet)], keys: usize, missing: &[&str]) -> 
             row.extend((0..columns.len()).map(|place| cell(place).to_owned()));
         }
     }
-    Sheet { name: String::new(), heads, rows, keys }
+    PageTable { name: String::new(), heads, rows, keys }
 }

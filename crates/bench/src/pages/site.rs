@@ -26,7 +26,7 @@ pub struct Site {
 }
 
 /// A file of data.
-struct Datum<'a> {
+struct DataFile<'a> {
     file: PathBuf,
     kind: &'a Kind,
     evidence: Evidence,
@@ -52,7 +52,7 @@ impl Site {
                 Err(problem) => site.problems.push(format!("{}: {problem}", page.display())),
             }
         }
-        for Datum { file, kind, evidence } in &data {
+        for DataFile { file, kind, evidence } in &data {
             for name in evidence.names().filter(|name| !shown.contains(&(kind.name, (*name).to_owned()))) {
                 let name = format!("{}/{name}", kind.name);
                 site.problems.push(format!(
@@ -76,8 +76,8 @@ impl Site {
                 problems.push(format!("{}: it is not what its data make: run make pages", file.display()));
             }
         }
-        let stray = self.stray()?;
-        problems.extend(stray.iter().map(|file| format!("{}: no data make it", file.display())));
+        let orphans = self.orphans()?;
+        problems.extend(orphans.iter().map(|file| format!("{}: no data make it", file.display())));
         Ok(problems)
     }
 
@@ -93,7 +93,7 @@ impl Site {
                     console.keep(&path, wanted)?;
                 }
             }
-            for file in self.stray()? {
+            for file in self.orphans()? {
                 fs::remove_file(self.root.join(&file))?;
                 console.note(&format!("removed {}", file.display()));
             }
@@ -107,19 +107,19 @@ impl Site {
     }
 
     /// Reads all data, in the order of kinds and processors.
-    fn read<'a>(&mut self, kinds: &'a [Kind]) -> io::Result<Vec<Datum<'a>>> {
+    fn read<'a>(&mut self, kinds: &'a [Kind]) -> io::Result<Vec<DataFile<'a>>> {
         let mut data = Vec::new();
         for file in files_below(&self.root, Path::new(DATA))? {
-            match self.datum(kinds, &file) {
-                Ok((kind, evidence)) => data.push(Datum { file, kind, evidence }),
+            match self.data_file(kinds, &file) {
+                Ok((kind, evidence)) => data.push(DataFile { file, kind, evidence }),
                 Err(problem) => self.problems.push(format!("{}: {problem}", file.display())),
             }
         }
-        data.sort_by_cached_key(|datum| datum.evidence.order());
+        data.sort_by_cached_key(|data_file| data_file.evidence.order());
         Ok(data)
     }
 
-    fn datum<'a>(&mut self, kinds: &'a [Kind], file: &Path) -> Result<(&'a Kind, Evidence), String> {
+    fn data_file<'a>(&mut self, kinds: &'a [Kind], file: &Path) -> Result<(&'a Kind, Evidence), String> {
         let directory = file.parent().and_then(Path::file_name).unwrap_or_default();
         let kind = kinds.iter().find(|kind| *kind.name == *directory);
         let kind = kind.ok_or("it is of no known kind: docs/data/KIND/PROCESSOR.json")?;
@@ -145,8 +145,8 @@ impl Site {
     }
 
     /// Pictures and tables, each processor's in a directory of its own.
-    fn draw(&mut self, data: &[Datum<'_>]) {
-        for Datum { file, evidence, .. } in data {
+    fn draw(&mut self, data: &[DataFile<'_>]) {
+        for DataFile { file, evidence, .. } in data {
             let pictures =
                 evidence.pictures.iter().map(|picture| (picture.file.clone(), picture.svg.clone()));
             for (name, content) in pictures.chain(evidence.exhibits.csv()) {
@@ -189,7 +189,7 @@ impl Site {
     }
 
     /// Pictures and tables that no data make.
-    fn stray(&self) -> io::Result<Vec<PathBuf>> {
+    fn orphans(&self) -> io::Result<Vec<PathBuf>> {
         let mut there = files_below(&self.root, Path::new(FIGURES))?;
         there.retain(|file| !self.files.contains_key(file));
         Ok(there)
@@ -201,7 +201,7 @@ fn fill<'a>(
     page: &Path,
     text: &str,
     kinds: &'a [Kind],
-    data: &[Datum<'_>],
+    data: &[DataFile<'_>],
     shown: &mut BTreeSet<(&'a str, String)>,
 ) -> Result<String, String> {
     let docs = if page.starts_with("docs") { "" } else { "docs/" };
@@ -212,8 +212,11 @@ fn fill<'a>(
         let (kind, name) = place.name.split_once('/').unwrap_or((own, &place.name));
         let known = kinds.iter().find(|known| known.name == kind);
         let kind = known.ok_or_else(|| format!("there are no data for the place {}", place.name))?;
-        let of_kind: Vec<&Evidence> =
-            data.iter().filter(|datum| datum.kind.name == kind.name).map(|datum| &datum.evidence).collect();
+        let of_kind: Vec<&Evidence> = data
+            .iter()
+            .filter(|data_file| data_file.kind.name == kind.name)
+            .map(|data_file| &data_file.evidence)
+            .collect();
         filled.replace_range(place.content, &content(kind, name, &of_kind, docs));
         shown.insert((kind.name, name.to_owned()));
     }

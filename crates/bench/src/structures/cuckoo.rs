@@ -1,6 +1,6 @@
 //! The cuckoo table with keys of one word.
 
-use super::queries::{Mode, Questions, exact, in_batches};
+use super::queries::{LookupMode, Queries, exact, in_batches};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -70,9 +70,9 @@ impl Table for Filled {
         self.0.table_bytes() as u64
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        if mode == Mode::Loop {
-            for (&hash, answer) in questions.hashes.iter().zip(answers) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        if mode == LookupMode::Loop {
+            for (&hash, answer) in queries.hashes.iter().zip(answers) {
                 *answer = exact(self.0.get(&[hash.get()], hash));
             }
             return;
@@ -83,12 +83,12 @@ impl Table for Filled {
             keys.extend(hashes.iter().map(|hash| [hash.get()]));
             self.0.get_batch(&keys, hashes, values);
         };
-        in_batches(mode, (questions.hashes, questions.hashes), answers, None, ask, exact);
+        in_batches(mode, (queries.hashes, queries.hashes), answers, None, ask, exact);
     }
 
-    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
-        for (place, &hash) in questions.hashes.iter().enumerate() {
-            self.0.touched(&[hash.get()], hash, &mut |at| tell(place, at));
+    fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
+        for (place, &hash) in queries.hashes.iter().enumerate() {
+            self.0.touched(&[hash.get()], hash, &mut |at| visit(place, at));
         }
     }
 }

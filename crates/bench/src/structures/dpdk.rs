@@ -5,7 +5,7 @@
 //! vector lookup (see [`Efd`]).
 
 use super::flows::Flows;
-use super::queries::{Form, Mode, Questions, in_calls};
+use super::queries::{KeyForm, LookupMode, Queries, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::gateway::dpdk::{eal, has_huge_pages, name};
@@ -61,13 +61,13 @@ impl Table for FilledEfd {
         Efd::table_bytes(self.keys) as u64
     }
 
-    fn form(&self) -> Form {
-        Form::Words
+    fn form(&self) -> KeyForm {
+        KeyForm::Words
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let mut words = questions.words.chunks(mode.keys());
-        in_calls(mode, questions.hashes, answers, |_, answers| {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        let mut words = queries.words.chunks(mode.keys());
+        in_calls(mode, queries.hashes, answers, |_, answers| {
             let words = words.next().unwrap_or_default();
             if let ([key], [answer]) = (words, &mut *answers) {
                 *answer = self.table.value(key);
@@ -115,13 +115,13 @@ impl Build for PreparedHash<'_> {
 pub struct Valued<V> {
     table: RteHash,
     values: Vec<V>,
-    told: fn(V) -> u8,
+    decode: fn(V) -> u8,
 }
 
 impl<V: Copy + Default> Valued<V> {
-    fn new(keys: usize, told: fn(V) -> u8) -> Result<Self, BenchError> {
+    fn new(keys: usize, decode: fn(V) -> u8) -> Result<Self, BenchError> {
         let table = RteHash::new(eal()?, &name(), keys).map_err(refused)?;
-        Ok(Self { values: vec![V::default(); table.places()], table, told })
+        Ok(Self { values: vec![V::default(); table.places()], table, decode })
     }
 
     fn insert(&mut self, key: &Key, hash: KeyHash, value: V) -> Result<(), BenchError> {
@@ -132,7 +132,7 @@ impl<V: Copy + Default> Valued<V> {
 
     /// The answer in the value at a place; none there is what exact tables say of a key they do not have.
     fn at(&self, place: Option<usize>) -> u8 {
-        place.and_then(|place| self.values.get(place)).map_or(u8::MAX, |&value| (self.told)(value))
+        place.and_then(|place| self.values.get(place)).map_or(u8::MAX, |&value| (self.decode)(value))
     }
 
     fn call(&self, words: &[Key], hashes: &[KeyHash], answers: &mut [u8]) {
@@ -169,13 +169,13 @@ impl<V: Copy + Default + Send + Sync> Table for Valued<V> {
         (places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<V>())) as u64
     }
 
-    fn form(&self) -> Form {
-        Form::Words
+    fn form(&self) -> KeyForm {
+        KeyForm::Words
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let mut words = questions.words.chunks(mode.keys());
-        in_calls(mode, questions.hashes, answers, |hashes, answers| {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        let mut words = queries.words.chunks(mode.keys());
+        in_calls(mode, queries.hashes, answers, |hashes, answers| {
             let words = words.next().unwrap_or_default();
             if let ([key], [hash], [answer]) = (words, hashes, &mut *answers) {
                 *answer = self.at(self.table.find_one(key, short(*hash)));

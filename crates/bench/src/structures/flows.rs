@@ -2,8 +2,8 @@
 
 use super::Table;
 use super::cuckoo::insert_run;
-use super::hash_map::Given;
-use super::queries::{Form, Mode, Questions, exact, in_batches, in_calls};
+use super::hash_map::IdentityHasher;
+use super::queries::{KeyForm, LookupMode, Queries, exact, in_batches, in_calls};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
 use hashbrown::HashMap;
@@ -165,24 +165,24 @@ impl Table for FlowTable {
         self.0.table_bytes() as u64
     }
 
-    fn form(&self) -> Form {
-        Form::Words
+    fn form(&self) -> KeyForm {
+        KeyForm::Words
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        if mode == Mode::Loop {
-            for ((key, &hash), answer) in questions.words.iter().zip(questions.hashes).zip(answers) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        if mode == LookupMode::Loop {
+            for ((key, &hash), answer) in queries.words.iter().zip(queries.hashes).zip(answers) {
                 *answer = exact(self.0.get(key, hash));
             }
             return;
         }
         let ask = |words: &[_], hashes: &[_], values: &mut [_]| self.0.get_batch(words, hashes, values);
-        in_batches(mode, (questions.words, questions.hashes), answers, None, ask, exact);
+        in_batches(mode, (queries.words, queries.hashes), answers, None, ask, exact);
     }
 
-    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
-        for (place, (words, &hash)) in questions.words.iter().zip(questions.hashes).enumerate() {
-            self.0.touched(words, hash, &mut |at| tell(place, at));
+    fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (words, &hash)) in queries.words.iter().zip(queries.hashes).enumerate() {
+            self.0.touched(words, hash, &mut |at| visit(place, at));
         }
     }
 }
@@ -210,13 +210,13 @@ impl Table for FlowFib {
         self.0.table_bytes() as u64
     }
 
-    fn form(&self) -> Form {
-        Form::Flow
+    fn form(&self) -> KeyForm {
+        KeyForm::Flow
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        if mode == Mode::Loop {
-            for ((flow, &hash), answer) in questions.flows.iter().zip(questions.hashes).zip(answers) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        if mode == LookupMode::Loop {
+            for ((flow, &hash), answer) in queries.flows.iter().zip(queries.hashes).zip(answers) {
                 *answer = exact(self.0.get(flow, hash));
             }
             return;
@@ -224,12 +224,12 @@ impl Table for FlowFib {
         let ask = |flows: &[_], hashes: &[_], values: &mut [_]| {
             self.0.lookup_batch(KeyBatch::new(flows, hashes), values);
         };
-        in_batches(mode, (questions.flows, questions.hashes), answers, None, ask, exact);
+        in_batches(mode, (queries.flows, queries.hashes), answers, None, ask, exact);
     }
 
-    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
-        for (place, (flow, &hash)) in questions.flows.iter().zip(questions.hashes).enumerate() {
-            self.0.touched(flow, hash, &mut |at| tell(place, at));
+    fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (flow, &hash)) in queries.flows.iter().zip(queries.hashes).enumerate() {
+            self.0.touched(flow, hash, &mut |at| visit(place, at));
         }
     }
 }
@@ -246,7 +246,7 @@ impl Hash for Hashed {
 }
 
 /// The hash map of Rust's standard library.
-pub struct FlowMap(HashMap<Hashed, [u64; 2], BuildHasherDefault<Given>>);
+pub struct FlowMap(HashMap<Hashed, [u64; 2], BuildHasherDefault<IdentityHasher>>);
 
 impl FlowMap {
     /// An empty one with room for so many.
@@ -276,13 +276,13 @@ impl Table for FlowMap {
         self.0.allocation_size() as u64
     }
 
-    fn form(&self) -> Form {
-        Form::Words
+    fn form(&self) -> KeyForm {
+        KeyForm::Words
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        let mut words = questions.words.chunks(mode.keys());
-        in_calls(mode, questions.hashes, answers, |hashes, answers| {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        let mut words = queries.words.chunks(mode.keys());
+        in_calls(mode, queries.hashes, answers, |hashes, answers| {
             for ((&key, &hash), answer) in words.next().unwrap_or_default().iter().zip(hashes).zip(answers) {
                 *answer = exact(self.0.get(&Hashed(key, hash)).copied());
             }

@@ -1,6 +1,6 @@
 //! The full copy: an exact table of flow keys, read as "which node?".
 
-use super::queries::{Form, Mode, Questions, exact, in_batches};
+use super::queries::{KeyForm, LookupMode, Queries, exact, in_batches};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
@@ -31,28 +31,28 @@ impl Build for Prepared<'_> {
         }
         let fib = Arc::new(fib);
         let node = |value: FibValue| NodeHint::new(value[0] as u16); // a value of at most 8 bits
-        Ok(Box::new(Copied { copy: Arc::new(FullCopy::new(Arc::clone(&fib), node)), fib }))
+        Ok(Box::new(FullCopyTable { copy: Arc::new(FullCopy::new(Arc::clone(&fib), node)), fib }))
     }
 }
 
 /// The copy, and the exact table that it is: the one asked for many keys, the other for one.
-struct Copied {
+struct FullCopyTable {
     copy: Arc<FullCopy>,
     fib: Arc<PartialFib>,
 }
 
-impl Table for Copied {
+impl Table for FullCopyTable {
     fn table_bytes(&self) -> u64 {
         self.copy.table_bytes() as u64
     }
 
-    fn form(&self) -> Form {
-        Form::Flow
+    fn form(&self) -> KeyForm {
+        KeyForm::Flow
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        if mode == Mode::Loop {
-            for ((flow, &hash), answer) in questions.flows.iter().zip(questions.hashes).zip(answers) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        if mode == LookupMode::Loop {
+            for ((flow, &hash), answer) in queries.flows.iter().zip(queries.hashes).zip(answers) {
                 *answer = exact(self.fib.get(flow, hash));
             }
             return;
@@ -62,13 +62,13 @@ impl Table for Copied {
             reader.lookup_batch(KeyBatch::new(flows, hashes), hints);
         };
         // At most 8 bits; a miss is none of the values, or found out.
-        let told = |hint: NodeHint| hint.get() as u8;
-        in_batches(mode, (questions.flows, questions.hashes), answers, NodeHint::NONE, ask, told);
+        let decode = |hint: NodeHint| hint.get() as u8;
+        in_batches(mode, (queries.flows, queries.hashes), answers, NodeHint::NONE, ask, decode);
     }
 
-    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
-        for (place, (flow, &hash)) in questions.flows.iter().zip(questions.hashes).enumerate() {
-            self.fib.touched(flow, hash, &mut |at| tell(place, at));
+    fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
+        for (place, (flow, &hash)) in queries.flows.iter().zip(queries.hashes).enumerate() {
+            self.fib.touched(flow, hash, &mut |at| visit(place, at));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The hash map of Rust's standard library, given keys that are hashes already.
 
-use super::queries::{Mode, Questions, in_calls};
+use super::queries::{LookupMode, Queries, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -9,9 +9,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Takes the key for its hash.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Given(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for Given {
+impl Hasher for IdentityHasher {
     #[inline]
     fn finish(&self) -> u64 {
         self.0
@@ -30,7 +30,7 @@ impl Hasher for Given {
     }
 }
 
-type Map = HashMap<u64, u8, BuildHasherDefault<Given>>;
+type Map = HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>;
 
 /// Keys and values, ready to be built from.
 pub struct Prepared<'a>(&'a KeySet);
@@ -58,8 +58,8 @@ impl Table for Filled {
         self.0.allocation_size() as u64
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        in_calls(mode, questions.hashes, answers, |hashes, answers| {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        in_calls(mode, queries.hashes, answers, |hashes, answers| {
             for (hash, answer) in hashes.iter().zip(answers) {
                 *answer = self.0.get(&hash.get()).copied().unwrap_or(u8::MAX);
             }

@@ -1,4 +1,4 @@
-//! The structures, each behind one interface: built from a [`KeySet`], asked all its questions by [`Table::lookup`].
+//! The structures, each behind one interface: built from a [`KeySet`], asked all its queries by [`Table::lookup`].
 //!
 //! All are asked in calls of the same numbers of keys, and one key a call. Within a call each is asked the way its authors
 //! mean it to be asked for many keys: in batches or as a stream with prefetching where it offers that, else key after key,
@@ -22,7 +22,7 @@ mod sux;
 
 pub use cuckoo::Hashed;
 pub use othello::params as othello_params;
-pub use queries::{Form, Forms, Mode, Questions};
+pub use queries::{KeyForm, KeyForms, LookupMode, Queries};
 pub use setsep::params;
 
 use crate::error::BenchError;
@@ -172,7 +172,7 @@ impl Structure {
     ///
     /// # Errors
     /// [`BenchError::Usage`] if it is not built in.
-    pub fn prepare<'a>(self, set: &'a KeySet, make: Make) -> Result<Box<dyn Build + 'a>, BenchError> {
+    pub fn prepare<'a>(self, set: &'a KeySet, make: BuildConfig) -> Result<Box<dyn Build + 'a>, BenchError> {
         Ok(match self {
             Self::SetSep => Box::new(setsep::Prepared::new(set, make)?),
             Self::Othello => Box::new(othello::Prepared::new(set, make)?),
@@ -199,17 +199,17 @@ impl Structure {
     }
 
     /// The ways to ask it that are measured, for these numbers of keys a call.
-    pub fn modes(self, batches: &[usize]) -> Vec<Mode> {
+    pub fn modes(self, batches: &[usize]) -> Vec<LookupMode> {
         batches.iter().flat_map(|&batch| self.modes_of(batch)).collect()
     }
 
-    fn modes_of(self, batch: usize) -> Vec<Mode> {
+    fn modes_of(self, batch: usize) -> Vec<LookupMode> {
         match (self, batch) {
-            (Self::SetSep | Self::Othello, ..=1) => vec![Mode::OnePin, Mode::PinEach],
-            (_, ..=1) => vec![Mode::Loop],
-            (Self::HashBrown | Self::Sux, _) => vec![Mode::Plain(batch)],
-            (Self::PtrHash, _) => vec![Mode::Batch(batch), Mode::Stream(batch)],
-            _ => vec![Mode::Batch(batch)],
+            (Self::SetSep | Self::Othello, ..=1) => vec![LookupMode::OnePin, LookupMode::PinEach],
+            (_, ..=1) => vec![LookupMode::Loop],
+            (Self::HashBrown | Self::Sux, _) => vec![LookupMode::Plain(batch)],
+            (Self::PtrHash, _) => vec![LookupMode::Batch(batch), LookupMode::Stream(batch)],
+            _ => vec![LookupMode::Batch(batch)],
         }
     }
 }
@@ -230,7 +230,7 @@ pub fn fewest_partitions<P, E: std::fmt::Display>(
 
 /// How SetSep and Othello are made; other structures know nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Make {
+pub struct BuildConfig {
     /// The group format of SetSep.
     pub format: Format,
     /// The sizing of Othello.
@@ -248,13 +248,13 @@ pub struct Make {
 /// What a build makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
-    /// The structure that answers questions.
+    /// The structure that answers queries.
     Table,
     /// The structure that can be changed, where the two differ.
     Control,
 }
 
-impl Make {
+impl BuildConfig {
     /// The default format, best instructions, one thread, a table.
     pub fn table() -> Self {
         Self {
@@ -283,17 +283,17 @@ pub trait Table: Send + Sync {
     fn table_bytes(&self) -> u64;
 
     /// The form in which it takes keys.
-    fn form(&self) -> Form {
-        Form::Hash
+    fn form(&self) -> KeyForm {
+        KeyForm::Hash
     }
 
-    /// Answers all questions.
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]);
+    /// Answers all queries.
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]);
 
-    /// Tells the cache lines that a lookup of each question reads, in its order, by the place of the question. They lie in
+    /// Tells the cache lines that a lookup of each query reads, in its order, by the place of the query. They lie in
     /// memory that the table keeps as long as it is borrowed, in blocks that begin with a line. One that tells none is not
     /// compared with the machine's limit.
-    fn touched(&self, _: Questions<'_>, _: &mut dyn FnMut(usize, *const u8)) {}
+    fn touched(&self, _: Queries<'_>, _: &mut dyn FnMut(usize, *const u8)) {}
 
     /// What else is known of it.
     fn fill(&self) -> Fill {
@@ -353,9 +353,9 @@ mod tests {
         let set = KeySet::new(20_000, 2);
         Structure::start(&Structure::built_in(), &[20_000]).unwrap();
         for structure in Structure::built_in() {
-            let table = structure.prepare(&set, Make::table()).unwrap().build().unwrap();
+            let table = structure.prepare(&set, BuildConfig::table()).unwrap().build().unwrap();
             assert!(table.table_bytes() > 4_000, "{}", structure.name());
-            let forms = Forms::of(&set, [table.form()]);
+            let forms = KeyForms::of(&set, [table.form()]);
             for mode in structure.modes(&[1, 17, 32, 64, 1024]) {
                 let mut answers = vec![0xFF; set.len()];
                 timing::lookup(&*table, mode, &set, &forms, 1, &mut answers).unwrap();

@@ -1,7 +1,7 @@
 //! Othello.
 
-use super::queries::{MAX_BATCH, Mode, Questions, in_calls};
-use super::{Build, Make, Product, Table, fewest_partitions};
+use super::queries::{LookupMode, MAX_BATCH, Queries, in_calls};
+use super::{Build, BuildConfig, Product, Table, fewest_partitions};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
@@ -18,7 +18,7 @@ const NAME: &str = "othello";
 ///
 /// # Errors
 /// [`BenchError::Usage`] for parameters that make no table.
-pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
+pub fn params(keys: u64, value_bits: u8, make: BuildConfig) -> Result<Params, BenchError> {
     fewest_partitions(|partitions| {
         Ok::<_, ParamsError>(Params::sized(make.sizing, keys, value_bits, partitions)?.with_seed(1))
     })
@@ -27,7 +27,7 @@ pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchErro
 /// Keys and values, ready to be built from.
 pub struct Prepared<'a> {
     set: &'a KeySet,
-    make: Make,
+    make: BuildConfig,
     /// Keeps memory from one build to the next.
     builder: OthelloBuilder,
     values: Vec<u16>,
@@ -36,7 +36,7 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
+    pub fn new(set: &'a KeySet, make: BuildConfig) -> Result<Self, BenchError> {
         let builder =
             OthelloBuilder::new(params(set.len() as u64, set.value_bits, make)?).threads(make.threads);
         let values: Vec<u16> = set.values.iter().map(|&value| value.into()).collect();
@@ -71,24 +71,24 @@ impl Table for OthelloTable {
         self.table.stats().table_bytes as u64
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         // Instructions that are not there leave the answers wrong, which is told.
         let Some(mut reader) = OthelloReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
         match mode {
-            Mode::OnePin => {
+            LookupMode::OnePin => {
                 let pin = reader.pin();
-                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                for (&hash, answer) in queries.hashes.iter().zip(answers) {
                     *answer = pin.get(hash) as u8; // values of at most 8 bits, as all here
                 }
             }
-            Mode::PinEach | Mode::Loop => {
-                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+            LookupMode::PinEach | LookupMode::Loop => {
+                for (&hash, answer) in queries.hashes.iter().zip(answers) {
                     *answer = reader.pin().get(hash) as u8;
                 }
             }
-            Mode::Batch(_) | Mode::Stream(_) | Mode::Plain(_) => {
+            LookupMode::Batch(_) | LookupMode::Stream(_) | LookupMode::Plain(_) => {
                 let mut values = [0; MAX_BATCH];
-                in_calls(mode, questions.hashes, answers, |hashes, answers| {
+                in_calls(mode, queries.hashes, answers, |hashes, answers| {
                     for (hashes, answers) in hashes.chunks(MAX_BATCH).zip(answers.chunks_mut(MAX_BATCH)) {
                         let values = &mut values[..hashes.len()];
                         reader.lookup_batch(hashes, values);
@@ -99,11 +99,11 @@ impl Table for OthelloTable {
         }
     }
 
-    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
         let mut reader = OthelloReader::new(Arc::clone(&self.table));
         let pin = reader.pin();
-        for (place, &hash) in questions.hashes.iter().enumerate() {
-            pin.touched(hash, &mut |at| tell(place, at));
+        for (place, &hash) in queries.hashes.iter().enumerate() {
+            pin.touched(hash, &mut |at| visit(place, at));
         }
     }
 }
@@ -116,8 +116,8 @@ impl Table for Control {
         self.0.control_bytes() as u64
     }
 
-    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        for (&hash, answer) in questions.hashes.iter().zip(answers) {
+    fn lookup(&self, _: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        for (&hash, answer) in queries.hashes.iter().zip(answers) {
             if let Some(value) = self.0.get(hash) {
                 *answer = value as u8; // as above
             }

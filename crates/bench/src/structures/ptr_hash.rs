@@ -2,7 +2,7 @@
 //! preset, which numbers `n` keys within 1.01·n and whose authors recommend no further hashing of random keys.
 
 use super::packed::Packed;
-use super::queries::{Mode, Questions, in_calls};
+use super::queries::{LookupMode, Queries, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -100,10 +100,10 @@ impl Table for Filled {
         ((pilots + remap) * self.function.n() as f64 / 8.0) as u64 + self.values.bytes() as u64
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        in_calls(mode, questions.hashes, answers, |hashes, answers| match mode {
-            Mode::Stream(_) => self.stream(hashes, answers),
-            Mode::Batch(_) => self.batches(hashes, answers),
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        in_calls(mode, queries.hashes, answers, |hashes, answers| match mode {
+            LookupMode::Stream(_) => self.stream(hashes, answers),
+            LookupMode::Batch(_) => self.batches(hashes, answers),
             _ => hashes.iter().zip(answers).for_each(|(&hash, answer)| *answer = self.one(hash)),
         });
     }

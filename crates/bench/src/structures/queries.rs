@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// How a structure is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum LookupMode {
     /// So many keys a call, as a batch of the structure's own.
     Batch(usize),
     /// So many keys a call, as a stream that asks ahead within the call.
@@ -21,7 +21,7 @@ pub enum Mode {
     Loop,
 }
 
-impl Mode {
+impl LookupMode {
     /// Its name in results, besides the batch size.
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Mode {
 
 /// The form in which a structure takes keys, besides their hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum KeyForm {
     /// The hash is the key.
     Hash,
     /// Flow keys.
@@ -61,21 +61,21 @@ pub enum Form {
 
 /// Keys in the forms that structures take; empty where none of them does.
 #[derive(Debug, Clone, Default)]
-pub struct Forms {
+pub struct KeyForms {
     flows: Vec<FlowKey>,
     words: Vec<[u64; 2]>,
 }
 
-impl Forms {
-    /// The questions of `set` in these forms.
-    pub fn of(set: &KeySet, forms: impl IntoIterator<Item = Form>) -> Self {
+impl KeyForms {
+    /// The queries of `set` in these forms.
+    pub fn of(set: &KeySet, forms: impl IntoIterator<Item = KeyForm>) -> Self {
         let mut made = Self::default();
         for form in forms {
-            if form == Form::Flow && made.flows.is_empty() {
-                made.flows = set.question_flows();
+            if form == KeyForm::Flow && made.flows.is_empty() {
+                made.flows = set.query_flows();
             }
-            if form == Form::Words && made.words.is_empty() {
-                made.words = set.question_words();
+            if form == KeyForm::Words && made.words.is_empty() {
+                made.words = set.query_words();
             }
         }
         made
@@ -87,9 +87,9 @@ impl Forms {
         Self { flows: Vec::new(), words: (keys..2 * keys).map(keys::words).collect() }
     }
 
-    /// The questions of `set`, in these forms.
-    pub fn questions<'a>(&'a self, set: &'a KeySet) -> Questions<'a> {
-        Questions { hashes: &set.questions, flows: &self.flows, words: &self.words }
+    /// The queries of `set`, in these forms.
+    pub fn queries<'a>(&'a self, set: &'a KeySet) -> Queries<'a> {
+        Queries { hashes: &set.queries, flows: &self.flows, words: &self.words }
     }
 
     /// Those at these places.
@@ -98,9 +98,9 @@ impl Forms {
     }
 }
 
-/// Questions, in the forms that structures take.
+/// Queries, in the forms that structures take.
 #[derive(Debug, Clone, Copy)]
-pub struct Questions<'a> {
+pub struct Queries<'a> {
     /// The hashes.
     pub hashes: &'a [KeyHash],
     /// The flows, if asked for.
@@ -115,12 +115,12 @@ pub(super) const MAX_BATCH: usize = 4096;
 /// Asks for keys in batches. `ask` puts what the table says in place of as many `missing`, and `told` reads the answer
 /// from it.
 pub(super) fn in_batches<K, V: Copy>(
-    mode: Mode,
+    mode: LookupMode,
     (keys, hashes): (&[K], &[KeyHash]),
     answers: &mut [u8],
     missing: V,
     mut ask: impl FnMut(&[K], &[KeyHash], &mut [V]),
-    told: impl Fn(V) -> u8,
+    decode: impl Fn(V) -> u8,
 ) {
     let batch = mode.keys().min(MAX_BATCH);
     let mut said = vec![missing; batch];
@@ -130,7 +130,7 @@ pub(super) fn in_batches<K, V: Copy>(
         let said = &mut said[..hashes.len()];
         ask(keys, hashes, said);
         for (answer, &mut said) in answers.iter_mut().zip(said) {
-            *answer = told(said);
+            *answer = decode(said);
         }
     }
 }
@@ -145,7 +145,7 @@ pub(super) const fn exact<const V: usize>(value: Option<[u64; V]>) -> u8 {
 
 /// Asks in calls of as many hashes as the mode says, which the compiler cannot make one of.
 pub(super) fn in_calls(
-    mode: Mode,
+    mode: LookupMode,
     hashes: &[KeyHash],
     answers: &mut [u8],
     mut ask: impl FnMut(&[KeyHash], &mut [u8]),

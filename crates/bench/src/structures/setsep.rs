@@ -1,7 +1,7 @@
 //! SetSep.
 
-use super::queries::{Mode, Questions, in_calls};
-use super::{Build, Fill, Make, Product, Table, fewest_partitions};
+use super::queries::{LookupMode, Queries, in_calls};
+use super::{Build, BuildConfig, Fill, Product, Table, fewest_partitions};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
@@ -16,7 +16,7 @@ const NAME: &str = "setsep";
 ///
 /// # Errors
 /// [`BenchError::Usage`] for parameters that make no table.
-pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchError> {
+pub fn params(keys: u64, value_bits: u8, make: BuildConfig) -> Result<Params, BenchError> {
     fewest_partitions(|partitions| {
         Ok::<_, ParamsError>(Params::for_keys_in(make.format, keys, value_bits, partitions)?.with_seed(1))
     })
@@ -25,7 +25,7 @@ pub fn params(keys: u64, value_bits: u8, make: Make) -> Result<Params, BenchErro
 /// Keys and values, ready to be built from.
 pub struct Prepared<'a> {
     set: &'a KeySet,
-    make: Make,
+    make: BuildConfig,
     /// Keeps memory from one build to the next.
     builder: SetSepBuilder<'static>,
     /// As pairs, where the product takes them so.
@@ -33,7 +33,7 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    pub fn new(set: &'a KeySet, make: Make) -> Result<Self, BenchError> {
+    pub fn new(set: &'a KeySet, make: BuildConfig) -> Result<Self, BenchError> {
         let params = params(set.len() as u64, set.value_bits, make)?;
         let entries = if make.product == Product::Table { Vec::new() } else { set.entries() };
         let builder = SetSepBuilder::new(params).threads(make.threads).isa(make.isa).bits_at_once(make.bits);
@@ -66,34 +66,34 @@ impl Table for SetSepTable {
         self.table.stats().table_bytes as u64
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         // Instructions that are not there leave the answers wrong, which is told.
         let Some(mut reader) = SetSepReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
         match mode {
-            Mode::OnePin => {
+            LookupMode::OnePin => {
                 let pin = reader.pin();
-                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+                for (&hash, answer) in queries.hashes.iter().zip(answers) {
                     *answer = pin.get(hash);
                 }
             }
-            Mode::PinEach | Mode::Loop => {
-                for (&hash, answer) in questions.hashes.iter().zip(answers) {
+            LookupMode::PinEach | LookupMode::Loop => {
+                for (&hash, answer) in queries.hashes.iter().zip(answers) {
                     *answer = reader.pin().get(hash);
                 }
             }
-            Mode::Batch(_) | Mode::Stream(_) | Mode::Plain(_) => {
-                in_calls(mode, questions.hashes, answers, |hashes, answers| {
+            LookupMode::Batch(_) | LookupMode::Stream(_) | LookupMode::Plain(_) => {
+                in_calls(mode, queries.hashes, answers, |hashes, answers| {
                     reader.lookup_batch(hashes, answers);
                 });
             }
         }
     }
 
-    fn touched(&self, questions: Questions<'_>, tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
         let mut reader = SetSepReader::new(Arc::clone(&self.table));
         let pin = reader.pin();
-        for (place, &hash) in questions.hashes.iter().enumerate() {
-            pin.touched(hash, &mut |at| tell(place, at));
+        for (place, &hash) in queries.hashes.iter().enumerate() {
+            pin.touched(hash, &mut |at| visit(place, at));
         }
     }
 
@@ -115,8 +115,8 @@ impl Table for Control {
         self.0.control_bytes() as u64
     }
 
-    fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        for (&hash, answer) in questions.hashes.iter().zip(answers) {
+    fn lookup(&self, _: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        for (&hash, answer) in queries.hashes.iter().zip(answers) {
             if let Some(value) = self.0.get(hash) {
                 *answer = value;
             }

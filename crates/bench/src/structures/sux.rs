@@ -1,6 +1,6 @@
 //! `VFunc` of `sux` (Vigna): a static function with values of a few bits, read key after key, as it has no batches.
 
-use super::queries::{Mode, Questions, in_calls};
+use super::queries::{LookupMode, Queries, in_calls};
 use super::{Build, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -44,8 +44,8 @@ impl Table for Filled {
         self.0.mem_size(SizeFlags::default()) as u64
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
-        in_calls(mode, questions.hashes, answers, |hashes, answers| {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
+        in_calls(mode, queries.hashes, answers, |hashes, answers| {
             for (hash, answer) in hashes.iter().zip(answers) {
                 *answer = self.0.get(hash.get()) as u8; // a value of at most 8 bits
             }

@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_bench::figures::exhibit::Exhibits;
 use scalebricks_bench::pages::{Evidence, Text};
 use scalebricks_bench::provenance;
-use scalebricks_bench::stored::{self, Word};
+use scalebricks_bench::stored::{self, Interned};
 use scalebricks_console::machine::{self, Processor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use std::fmt;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Version of the program.
-    #[serde(deserialize_with = "stored::word")]
-    pub version: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub version: Interned,
     /// The commit of the sources.
     pub commit: String,
     /// The day, in Greenwich.
@@ -46,8 +46,8 @@ pub struct Report {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The architecture of the nodes.
-    #[serde(deserialize_with = "stored::word")]
-    pub architecture: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub architecture: Interned,
     /// What was checked.
     pub check: String,
     /// IPv4 or IPv6, where it is about one of them.

@@ -45,16 +45,16 @@ pub trait Candidate: Send + Sync {
     /// Bytes of the table at every node, and of what its owner holds besides.
     fn bytes(&self) -> (u64, u64);
 
-    /// Asks all questions so many times; the seconds that took.
+    /// Asks all queries so many times; the seconds that took.
     fn look_up(
         &self,
-        questions: (&[KeyHash], &[FlowKey]),
+        queries: (&[KeyHash], &[FlowKey]),
         passes: usize,
         answers: &mut [u8],
     ) -> Result<f64, BenchError>;
 
-    /// Tells the cache lines that a lookup of each question reads: see [`Table::touched`](crate::structures::Table::touched).
-    fn touched(&self, questions: (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8));
+    /// Tells the cache lines that a lookup of each query reads: see [`Table::touched`](crate::structures::Table::touched).
+    fn touched(&self, queries: (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8));
 
     /// Makes these changes, so many at a time, to the table and at its owner.
     fn change(&mut self, changes: &[Change], batch: usize) -> Result<Changed, BenchError>;
@@ -87,7 +87,11 @@ impl Kind {
                 let (built, seconds) = timing::pinned(|| {
                     let control = Control::build(params, &entries)?;
                     let table = control.export();
-                    Ok::<_, scalebricks_tables::compact::BuildError>(Compact { structure, control, table })
+                    Ok::<_, scalebricks_tables::compact::BuildError>(CompactCandidate {
+                        structure,
+                        control,
+                        table,
+                    })
                 })?;
                 let built = built.map_err(|error| failed(error.to_string()))?;
                 Ok((Box::new(built), set.len() as f64 / seconds))
@@ -103,19 +107,19 @@ impl Kind {
                 let fib = Arc::new(fib);
                 let node = |value: FibValue| NodeHint::new(value[0] as u16); // a value of at most 8 bits
                 let copy = Arc::new(FullCopy::new(Arc::clone(&fib), node));
-                Ok((Box::new(Copied { fib, copy }), set.len() as f64 / seconds))
+                Ok((Box::new(FullCopyCandidate { fib, copy }), set.len() as f64 / seconds))
             }
         }
     }
 }
 
-struct Compact {
+struct CompactCandidate {
     structure: Structure,
     control: Control,
     table: Table,
 }
 
-impl Candidate for Compact {
+impl Candidate for CompactCandidate {
     fn bytes(&self) -> (u64, u64) {
         (self.table.table_bytes() as u64, self.control.control_bytes() as u64)
     }
@@ -137,16 +141,16 @@ impl Candidate for Compact {
         Ok(seconds)
     }
 
-    fn touched(&self, (hashes, _): (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, (hashes, _): (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8)) {
         let hashes = hashes.iter().enumerate();
         match Reader::new(&self.table) {
             Reader::SetSep(mut reader) => {
                 let pin = reader.pin();
-                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| tell(place, at)));
+                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| visit(place, at)));
             }
             Reader::Othello(mut reader) => {
                 let pin = reader.pin();
-                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| tell(place, at)));
+                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| visit(place, at)));
             }
         }
     }
@@ -165,12 +169,12 @@ impl Candidate for Compact {
     }
 }
 
-struct Copied {
+struct FullCopyCandidate {
     fib: Arc<PartialFib>,
     copy: Arc<FullCopy>,
 }
 
-impl Candidate for Copied {
+impl Candidate for FullCopyCandidate {
     fn bytes(&self) -> (u64, u64) {
         (self.fib.table_bytes() as u64, 0)
     }
@@ -185,8 +189,8 @@ impl Candidate for Copied {
         let ((), seconds) = timing::pinned(|| {
             let mut hints = [NodeHint::NONE; BATCH];
             for _ in 0..passes {
-                let questions = flows.chunks(BATCH).zip(hashes.chunks(BATCH));
-                for ((flows, hashes), answers) in questions.zip(answers.chunks_mut(BATCH)) {
+                let queries = flows.chunks(BATCH).zip(hashes.chunks(BATCH));
+                for ((flows, hashes), answers) in queries.zip(answers.chunks_mut(BATCH)) {
                     let hints = &mut hints[..hashes.len()];
                     reader.lookup_batch(KeyBatch::new(flows, hashes), hints);
                     // At most 8 bits; a miss is none of the values, or found out.
@@ -197,9 +201,9 @@ impl Candidate for Copied {
         Ok(seconds)
     }
 
-    fn touched(&self, (hashes, flows): (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, (hashes, flows): (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8)) {
         for (place, (flow, &hash)) in flows.iter().zip(hashes).enumerate() {
-            self.fib.touched(flow, hash, &mut |at| tell(place, at));
+            self.fib.touched(flow, hash, &mut |at| visit(place, at));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The rows as the table and the pictures of `docs/choosing.md`.
 
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use crate::figures::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
@@ -22,7 +22,7 @@ const HEADS: [&str; 10] = [
 /// Keeps what is shown of the rows.
 pub fn show(session: &mut Session<'_>) {
     let rows = session.rows().to_vec();
-    let mut sheet = Sheet::new("choice", &HEADS);
+    let mut sheet = PageTable::new("choice", &HEADS);
     let mut cases: Vec<&Case> = Vec::new();
     for row in rows.iter().filter(|row| row.metric == Metric::BitsPerKey) {
         cases.push(&row.case);
@@ -43,9 +43,9 @@ pub fn show(session: &mut Session<'_>) {
             of(Metric::ControlBytes, None).map_or_else(String::new, |row| digits(row.median)),
         ]);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     for (name, sentence) in conclusions(&rows) {
-        session.conclude(name, sentence);
+        session.add_conclusion(name, sentence);
     }
     for (name, title, metric, batch) in [
         ("choice-lookup", "Lookups of one core, 64 a call", Metric::LookupRate, super::candidate::BATCH),
@@ -54,7 +54,7 @@ pub fn show(session: &mut Session<'_>) {
         let mut chart =
             Chart::new(name, title, ("flows", Scale::Decades), ("million a second", Scale::Decades));
         chart.series = series(&rows, metric, batch);
-        session.show(chart);
+        session.add_chart(chart);
     }
 }
 

@@ -7,22 +7,22 @@ use scalebricks_io::capture::CaptureError;
 use std::path::Path;
 use std::time::Duration;
 
-/// Gaps that are made where there is no capture.
+/// ArrivalGaps that are made where there is no capture.
 const MADE: u64 = 1 << 16;
 
 /// A gap so long is no gap between packets of a busy link, but where captures were joined.
 const SEAM: Duration = Duration::from_secs(1);
 
-/// Gaps between packets, in nanoseconds.
+/// ArrivalGaps between packets, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gaps {
+pub struct ArrivalGaps {
     /// What they are of.
     pub name: String,
     gaps: Vec<f64>,
 }
 
-impl Gaps {
-    /// Gaps of random arrivals, made here, for want of a capture: each packet comes whenever it likes, as a Poisson process
+impl ArrivalGaps {
+    /// ArrivalGaps of random arrivals, made here, for want of a capture: each packet comes whenever it likes, as a Poisson process
     /// has it. Traffic of a link comes in bursts and waits longer.
     pub fn made() -> Self {
         let uniform = |number: u64| ((mix(number) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -94,7 +94,7 @@ mod tests {
             writer.write_frame(Duration::from_nanos(at), &[0; 60]).unwrap();
         }
         writer.finish().unwrap();
-        let gaps = Gaps::of_capture(&path).unwrap();
+        let gaps = ArrivalGaps::of_capture(&path).unwrap();
         assert_eq!((gaps.name.as_str(), &gaps.gaps[..]), ("three.pcap", &[400.0, 0.0, 1000.0][..]));
         assert!((gaps.mean_ns() - 1400.0 / 3.0).abs() < 1e-9);
         // A hundred times as fast.
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn made_arrivals_come_at_the_rate_and_at_random() {
-        let made = Gaps::made();
+        let made = ArrivalGaps::made();
         assert!((made.mean_ns() / 1000.0 - 1.0).abs() < 0.02, "{}", made.mean_ns());
         let longer = made.gaps.iter().filter(|&&gap| gap > made.mean_ns()).count() as f64;
         assert!((longer / MADE as f64 - (-1.0_f64).exp()).abs() < 0.01, "exponential: {longer}");
@@ -149,7 +149,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("traffic");
         std::fs::write(&path, bytes).unwrap();
-        let found = Gaps::of_capture(&path).map_err(|error| error.to_string());
+        let found = ArrivalGaps::of_capture(&path).map_err(|error| error.to_string());
         found.inspect_err(|error| assert!(error.contains("traffic"), "{error}")).map(|found| found.gaps)
     }
 
@@ -222,8 +222,8 @@ mod tests {
     fn what_is_no_capture_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("text");
-        assert!(Gaps::of_capture(&path).is_err());
+        assert!(ArrivalGaps::of_capture(&path).is_err());
         std::fs::write(&path, "no capture at all, but longer than a header").unwrap();
-        assert!(Gaps::of_capture(&path).unwrap_err().to_string().contains("text"));
+        assert!(ArrivalGaps::of_capture(&path).unwrap_err().to_string().contains("text"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::paper;
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::session::Session;
@@ -34,7 +34,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "known flows alike: measured",
         "installed, then moved",
     ];
-    let mut sheet = Sheet::new("concise-balancer", &heads);
+    let mut sheet = PageTable::new("concise-balancer", &heads);
     let busy = session.busy("installing flows");
     let shares = balance(names as usize)?;
     drop(busy);
@@ -52,7 +52,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "0".to_owned(),
         ]);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     Ok(())
 }
 

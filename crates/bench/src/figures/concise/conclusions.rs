@@ -60,7 +60,7 @@ pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
     );
     let case = ours.case.clone().variant(goals::OVER_CUCKOO_LOOKUPS.to_owned());
     session.add(case, Metric::Ratio, Summary::exact(times));
-    session.conclude("concise-figure-3-conclusion", sentence);
+    session.add_conclusion("concise-figure-3-conclusion", sentence);
 }
 
 /// Figure 4: the shortest names beside the longest, and two threads beside one.
@@ -85,7 +85,7 @@ pub fn name_lengths(session: &mut Session<'_>, rows: &[Row]) {
          of 64 bits, and grows with threads up to the number of cores.",
         both / most,
     );
-    session.conclude("concise-figure-4-conclusion", sentence);
+    session.add_conclusion("concise-figure-4-conclusion", sentence);
 }
 
 /// Table III: the paper's two cases.
@@ -115,7 +115,7 @@ pub fn update_messages(session: &mut Session<'_>) {
             "By entropy, in a table {}; what is sent is whole bytes with the table's shape, and more.",
             parts.join(", ")
         );
-        session.conclude("concise-table-3-conclusion", sentence);
+        session.add_conclusion("concise-table-3-conclusion", sentence);
     }
 }
 
@@ -144,7 +144,7 @@ pub fn construction(session: &mut Session<'_>, rows: &[Row]) {
         word(in_millions(ours) >= paper::BUILD),
         others.join(", "),
     );
-    session.conclude("concise-figure-7-conclusion", sentence);
+    session.add_conclusion("concise-figure-7-conclusion", sentence);
 }
 
 /// Figure 8: the slowest of all updates of the default sizing.
@@ -172,7 +172,7 @@ pub fn updates(session: &mut Session<'_>, rows: &[Row]) {
         paper::UPDATES,
         word(in_millions(add) >= paper::UPDATES),
     );
-    session.conclude("concise-figure-8-conclusion", sentence);
+    session.add_conclusion("concise-figure-8-conclusion", sentence);
 }
 
 /// Figure 5: at half a million updates a second.
@@ -194,7 +194,7 @@ pub fn concurrent_updates(session: &mut Session<'_>, rows: &[Row]) {
             "Lookups lose {}. The paper speaks of a very small drop, and of a negligible one at 4 M names.",
             parts.join(", ")
         );
-        session.conclude("concise-figure-5-conclusion", sentence);
+        session.add_conclusion("concise-figure-5-conclusion", sentence);
     }
 }
 
@@ -218,7 +218,7 @@ pub fn reconstructions(session: &mut Session<'_>) {
         paper::REBUILD.1,
         word(longest.median <= paper::REBUILD.1 * 1e9),
     );
-    session.conclude("concise-reconstruction-conclusion", sentence);
+    session.add_conclusion("concise-reconstruction-conclusion", sentence);
 }
 
 /// Table I: how near the tables that were built come to their formulas.
@@ -237,7 +237,7 @@ pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
         farthest.fib,
         above(farthest),
     );
-    session.conclude("concise-table-1-conclusion", sentence);
+    session.add_conclusion("concise-table-1-conclusion", sentence);
 }
 
 /// Table II: our default beside the exact table, and the paper's words about it.
@@ -276,7 +276,7 @@ pub fn memory(session: &mut Session<'_>) {
     for (case, ratio) in ratios {
         session.add(case, Metric::Ratio, Summary::exact(ratio));
     }
-    session.conclude("concise-table-2-conclusion", sentence);
+    session.add_conclusion("concise-table-2-conclusion", sentence);
 }
 
 /// Figure 12: what lets through one in 100,000, for how much memory and at what rate.
@@ -302,5 +302,5 @@ pub fn unknown_names(session: &mut Session<'_>) {
         word(megabytes < said && share.median <= aim),
         -aim.log2() / 8.0,
     );
-    session.conclude("concise-figure-12-conclusion", sentence);
+    session.add_conclusion("concise-figure-12-conclusion", sentence);
 }

@@ -4,14 +4,14 @@
 use super::fibs::BATCH;
 use super::{add_point, conclusions, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::limit::{self, LIMIT, Replay};
 use crate::names::population::{Kind, Population};
 use crate::pin;
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Metric, Row};
 use crate::session::Session;
-use crate::structures::{Make, othello_params};
+use crate::structures::{BuildConfig, othello_params};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, UpdateError};
@@ -84,7 +84,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// A table in use.
-struct Live {
+struct LiveTable {
     control: OthelloControl,
     table: Arc<Othello>,
     change: Change,
@@ -97,10 +97,10 @@ struct Live {
     cursor: usize,
 }
 
-impl Live {
+impl LiveTable {
     /// With names to replace others, of which nothing else is known.
     fn new(names: Population, change: Change, others: Vec<KeyHash>) -> Result<Self, BenchError> {
-        let make = Make { threads: pin::cores(), ..Make::table() };
+        let make = BuildConfig { threads: pin::cores(), ..BuildConfig::table() };
         let params = othello_params(names.len() as u64, names.value_bits, make)?;
         let builder = OthelloBuilder::new(params).threads(make.threads);
         let control = builder.build(&names.pairs()).map_err(|error| BenchError::of(NAME, error))?;
@@ -141,11 +141,11 @@ impl Live {
 
     /// Names a second that the memory allows, of the first of them: updates have moved what lookups read since the last run.
     fn limit(&self) -> Result<f64, BenchError> {
-        let names = &self.names.hashes[..self.names.len().min(limit::MOST)];
-        let replay = Replay::told(&self.table, names.len(), |table, tell| {
+        let names = &self.names.hashes[..self.names.len().min(limit::MAX_QUERIES)];
+        let replay = Replay::record(&self.table, names.len(), |table, visit| {
             let mut reader = OthelloReader::new(Arc::clone(table));
             let pin = reader.pin();
-            names.iter().enumerate().for_each(|(place, &name)| pin.touched(name, &mut |at| tell(place, at)));
+            names.iter().enumerate().for_each(|(place, &name)| pin.touched(name, &mut |at| visit(place, at)));
         });
         let replay = replay.ok_or_else(|| BenchError::check(NAME, "it does not tell what it reads"))?;
         replay.rate(LEAST_REPLAYED.div_ceil(names.len()), BATCH, 1)
@@ -289,7 +289,7 @@ fn one(
     let busy = session.busy("building");
     let set = Population::of(Kind::Mac, names, value_bits);
     let others = Kind::Mac.hashes(set.len(), set.len().div_ceil(ALTERED));
-    let mut live = Live::new(set, change, others)?;
+    let mut live = LiveTable::new(set, change, others)?;
     drop(busy);
     let what = change.name();
     let turns = RATES.map(|rate| {
@@ -317,7 +317,7 @@ fn one(
             (case.clone(), Metric::UpdateRate),
             (case, Metric::Loss),
         ];
-        Turn::several(rows, move |live: &mut Live| {
+        Measurement::several(rows, move |live: &mut LiveTable| {
             let limit = live.limit()?;
             let (alone, _) = live.measure(0.0, time)?;
             let (beside, updates) = live.measure(rate, time)?;
@@ -327,7 +327,7 @@ fn one(
             Ok(figures.into())
         })
     });
-    alternate(session, &mut live, turns.into())
+    interleave(session, &mut live, turns.into())
 }
 
 fn show(session: &mut Session<'_>) {
@@ -342,7 +342,7 @@ fn show(session: &mut Session<'_>) {
         "beside them, of the limit",
         "lost, %",
     ];
-    let mut sheet = Sheet::new("concise-figure-5", &heads);
+    let mut sheet = PageTable::new("concise-figure-5", &heads);
     let chart = |name, change: Change| {
         let across = ("million updates a second", Scale::Linear);
         let title = format!("Lookups on one core beside {} on another", change.name());
@@ -364,9 +364,9 @@ fn show(session: &mut Session<'_>) {
             paper::beside(beside.case.keys).to_owned(),
             millions(&updates.summary()),
             millions(&alone.summary()),
-            limit::told(Some(alone_share)),
+            limit::share_text(Some(alone_share)),
             millions(&beside.summary()),
-            limit::told(Some(share)),
+            limit::share_text(Some(share)),
             format!("{:.1} ({:.1} to {:.1})", loss.median, loss.min, loss.max),
         ]);
         let names = short_count(beside.case.keys);
@@ -374,9 +374,9 @@ fn show(session: &mut Session<'_>) {
         add_point(chart, &format!("{names} names, beside"), updates.median / 1e6, beside, 1e6);
         add_point(chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     for chart in charts {
-        session.show(chart);
+        session.add_chart(chart);
     }
     conclusions::concurrent_updates(session, &rows);
 }

@@ -4,13 +4,13 @@ use super::fibs::{self, Fib};
 use super::{add_point, conclusions, millions, paper};
 use crate::benches::build::{build, check};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::keys::KeySet;
 use crate::names::population::{Kind, Population};
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
-use crate::structures::{Make, Product, Structure};
+use crate::structures::{BuildConfig, Product, Structure};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::Sizing;
@@ -37,16 +37,20 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// What is built by structure: with its sizing and what can be done with it.
-fn makes(names: u64) -> Vec<(Structure, Make)> {
-    let mut makes = vec![(Structure::SetSep, Make::table()), (Structure::Cuckoo, Make::table())];
+fn makes(names: u64) -> Vec<(Structure, BuildConfig)> {
+    let mut makes =
+        vec![(Structure::SetSep, BuildConfig::table()), (Structure::Cuckoo, BuildConfig::table())];
     for sizing in Sizing::ALL {
         if sizing == Sizing::Sharded || names <= FEW {
-            makes.push((Structure::Othello, Make { sizing, ..Make::table() }));
+            makes.push((Structure::Othello, BuildConfig { sizing, ..BuildConfig::table() }));
         }
     }
-    makes.push((Structure::Othello, Make { product: Product::Control, ..Make::table() }));
+    makes.push((Structure::Othello, BuildConfig { product: Product::Control, ..BuildConfig::table() }));
     let cores = pin::cores();
-    let all = makes.clone().into_iter().map(|(structure, make)| (structure, Make { threads: cores, ..make }));
+    let all = makes
+        .clone()
+        .into_iter()
+        .map(|(structure, make)| (structure, BuildConfig { threads: cores, ..make }));
     let parallel = all.filter(|(structure, make)| {
         cores > 1 && structure.builds_in_parallel() && make.sizing == Sizing::Sharded
     });
@@ -80,23 +84,23 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
                 .value_bits(value_bits)
                 .threads(1);
             let set = &set;
-            Turn::new(case, Metric::BuildRate, move |(): &mut ()| {
+            Measurement::new(case, Metric::BuildRate, move |(): &mut ()| {
                 let (table, seconds) = timing::pinned(|| fib.build(set, 1))?;
                 let (table, asked) = (table?, set.len().min(10_000));
                 let mut answers = vec![0; asked];
-                table.asker().ask(&set.hashes[..asked], &mut answers);
+                table.reader().lookup(&set.hashes[..asked], &mut answers);
                 fibs::check(fib.name(), &*table, &set.hashes[..asked], (&set.actions[..asked], &answers))?;
                 Ok((set.len() as f64 / seconds).into())
             })
         }));
     }
-    alternate(session, &mut (), turns)
+    interleave(session, &mut (), turns)
 }
 
 /// A turn that builds, and checks what it built first.
-fn one_make(case: Case, structure: Structure, make: Make, set: &KeySet) -> Turn<'_, ()> {
+fn one_make(case: Case, structure: Structure, make: BuildConfig, set: &KeySet) -> Measurement<'_, ()> {
     let mut is_checked = false;
-    Turn::new(case, Metric::BuildRate, move |(): &mut ()| {
+    Measurement::new(case, Metric::BuildRate, move |(): &mut ()| {
         let mut prepared = structure.prepare(set, make)?;
         structure.warm(set.len());
         let (table, seconds) = build(prepared.as_mut(), make.threads)?;
@@ -119,7 +123,7 @@ fn said(structure: &str, names: u64, is_control: bool) -> String {
 
 fn show(session: &mut Session<'_>) {
     let heads = ["names", "structure", "what", "threads", "paper, M/s", "M/s", "seconds"];
-    let mut sheet = Sheet::new("concise-figure-7", &heads);
+    let mut sheet = PageTable::new("concise-figure-7", &heads);
     let chart = |name, title| {
         Chart::new(name, title, ("names", Scale::Doublings), ("million names a second", Scale::Decades))
     };
@@ -152,9 +156,9 @@ fn show(session: &mut Session<'_>) {
             add_point(&mut sizings, &name, of.keys as f64, row, 1e6);
         }
     }
-    session.tabulate(sheet);
-    session.show(structures);
-    session.show(sizings);
+    session.add_table(sheet);
+    session.add_chart(structures);
+    session.add_chart(sizings);
     conclusions::construction(session, &rows);
 }
 

@@ -4,16 +4,16 @@
 //! The paper simulates one thread with two levels of cache. Here the time of each batch is one that the real table took, on
 //! one core, at random names: hashing and asking, by the clock before and after, less what reading the clock takes.
 
-use super::arrivals::Gaps;
-use super::fibs::{self, Asker, Fib, NameFib};
+use super::arrivals::ArrivalGaps;
+use super::fibs::{self, Fib, FibReader, NameFib};
 use super::{paper, queue};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use crate::figures::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, SEED};
 use crate::names::{NameHasher, macs};
 use crate::pin;
-use crate::rounds::accepted;
+use crate::rounds::retry_rejected;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::{Summary, percentile};
@@ -52,7 +52,7 @@ struct Delays {
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let gaps = options.capture.as_deref().map_or_else(|| Ok(Gaps::made()), Gaps::of_capture)?;
+    let gaps = options.capture.as_deref().map_or_else(|| Ok(ArrivalGaps::made()), ArrivalGaps::of_capture)?;
     let heads = [
         "names",
         "structure",
@@ -67,9 +67,9 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "99 %, ns",
         "99.9 %, ns",
     ];
-    let mut sheet = Sheet::new("concise-figure-6", &heads);
+    let mut sheet = PageTable::new("concise-figure-6", &heads);
     let heads = ["names", "rate", "beside", "paper", "no later up to", "within 1 µs"];
-    let mut crossings = Sheet::new("concise-figure-6-crossings", &heads);
+    let mut crossings = PageTable::new("concise-figure-6-crossings", &heads);
     let value_bits = options.first_value_bits(8);
     let mut last = None;
     for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
@@ -81,22 +81,22 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         last = Some((names, delays));
     }
     if let Some((names, delays)) = last {
-        session.show(chart(names, &gaps, &delays));
+        session.add_chart(chart(names, &gaps, &delays));
         if let Some(sentence) = conclusion(names, &gaps, &delays) {
-            session.conclude("concise-figure-6-conclusion", sentence);
+            session.add_conclusion("concise-figure-6-conclusion", sentence);
         }
     }
-    session.tabulate(sheet);
-    session.tabulate(crossings);
+    session.add_table(sheet);
+    session.add_table(crossings);
     Ok(())
 }
 
 /// Times all structures, and simulates both rates with each.
 fn one(
     session: &mut Session<'_>,
-    sheet: &mut Sheet,
+    sheet: &mut PageTable,
     (names, value_bits): (u64, u8),
-    gaps: &Gaps,
+    gaps: &ArrivalGaps,
 ) -> Result<Vec<Delays>, BenchError> {
     let packets = session.options().pick(100_000, 2_000_000);
     let busy = session.busy("making names");
@@ -145,7 +145,7 @@ fn of(delays: &[Delays], fib: Fib, rate: usize) -> Option<&Vec<f64>> {
 }
 
 /// Othello beside each of the others, by percentiles.
-fn compare(sheet: &mut Sheet, names: u64, delays: &[Delays]) {
+fn compare(sheet: &mut PageTable, names: u64, delays: &[Delays]) {
     for (rate, (_, rate_name)) in RATES_PPS.into_iter().enumerate() {
         let own = of(delays, Fib::OTHELLO, rate);
         for other in delays.iter().filter(|other| other.rate == rate && other.fib != Fib::OTHELLO) {
@@ -169,7 +169,7 @@ fn compare(sheet: &mut Sheet, names: u64, delays: &[Delays]) {
 }
 
 /// What the figure shows, in a sentence.
-fn conclusion(names: u64, gaps: &Gaps, delays: &[Delays]) -> Option<String> {
+fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Option<String> {
     let beside = |rate: usize| {
         let Some(own) = of(delays, Fib::OTHELLO, rate) else { return "is saturated".to_owned() };
         let than = match of(delays, Fib::Cuckoo, rate).map(|other| crossing(own, other)) {
@@ -196,7 +196,7 @@ fn conclusion(names: u64, gaps: &Gaps, delays: &[Delays]) -> Option<String> {
 }
 
 /// Both rates of all structures that keep up.
-fn chart(names: u64, gaps: &Gaps, delays: &[Delays]) -> Chart {
+fn chart(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Chart {
     let title = format!("Delays of packets, {} names, {}", short_count(names), gaps.name);
     let axes = (("ns", Scale::Decades), ("share of packets", Scale::Linear));
     let mut chart = Chart::new("concise-figure-6", &title, axes.0, axes.1);
@@ -242,9 +242,9 @@ fn measure(
         let asked: Vec<[u8; 6]> = places.iter().map(|&place| addresses[place]).collect();
         let right: Vec<u16> = places.iter().map(|&place| names.actions[place]).collect();
         let hashes: Vec<KeyHash> = places.iter().map(|&place| names.hashes[place]).collect();
-        let times = accepted(session, || {
+        let times = retry_rejected(session, || {
             let mut answers = vec![fibs::UNKNOWN; asked.len()];
-            let (times, _) = timing::pinned(|| time(&mut *table.asker(), &asked, &mut answers, size))?;
+            let (times, _) = timing::pinned(|| time(&mut *table.reader(), &asked, &mut answers, size))?;
             fibs::check(fib.name(), table, &hashes, (&right, &answers))?;
             undisturbed(session, fib.name(), times)
         })?;
@@ -272,7 +272,7 @@ fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec
 }
 
 /// Nanoseconds of each batch, without what reading the clock takes; nothing or less where that was disturbed.
-fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
+fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
     let (clock, hasher) = (Clock::Wall, NameHasher::new(SEED));
     let since = |start| clock.now().saturating_sub(start).as_nanos() as f64;
     let mut idle: Vec<f64> = (0..1001).map(|_| since(clock.now())).collect();
@@ -285,7 +285,7 @@ fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usi
             let start = clock.now();
             let hashes = &mut hashes[..size];
             hashes.iter_mut().zip(names).for_each(|(hash, name)| *hash = hasher.hash(name));
-            asker.ask(hashes, answers);
+            reader.lookup(hashes, answers);
             since(start) - overhead
         })
         .collect()
@@ -301,7 +301,7 @@ fn distribution(sorted: &[f64]) -> Vec<Point> {
 
 fn add(
     session: &mut Session<'_>,
-    sheet: &mut Sheet,
+    sheet: &mut PageTable,
     (names, value_bits): (u64, u8),
     (arrivals, load): (&str, f64),
     delays: &Delays,

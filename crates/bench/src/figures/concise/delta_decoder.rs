@@ -34,7 +34,7 @@ pub enum Change {
 
 /// The slots of a table of one partition.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Mirror {
+pub struct DeltaDecoder {
     slots: usize,
     width: u32,
     ranges: Vec<(u8, Vec<u32>)>,
@@ -45,7 +45,7 @@ const fn width_for(most: u32) -> u32 {
     u32::BITS - most.leading_zeros()
 }
 
-impl Mirror {
+impl DeltaDecoder {
     /// Reads a delta that holds a whole partition. `None` if it does not.
     pub fn new(params: &Params, delta: &Delta) -> Option<Self> {
         let [a, b] = params.slots();
@@ -109,7 +109,7 @@ mod tests {
         let mut control = OthelloControl::new(params);
         control.insert(keys::hash(0), 3).unwrap();
         let whole = |control: &OthelloControl| control.export_partition(PartitionId(0)).unwrap();
-        let mut mirror = Mirror::new(&params, &whole(&control)).unwrap();
+        let mut mirror = DeltaDecoder::new(&params, &whole(&control)).unwrap();
         let mut wholes = 0;
         for number in 1..2000_u64 {
             let delta = control.insert(keys::hash(number), (number % 32) as u16).unwrap();
@@ -121,8 +121,8 @@ mod tests {
                 mirror.apply(&control.update(keys::hash(number), 7).unwrap()).unwrap();
             }
         }
-        assert_eq!(mirror, Mirror::new(&params, &whole(&control)).unwrap());
+        assert_eq!(mirror, DeltaDecoder::new(&params, &whole(&control)).unwrap());
         assert!(wholes as u64 >= control.stats().reseeded && wholes > 0);
-        assert!(Mirror::new(&params, &control.update(keys::hash(1999), 1).unwrap()).is_none());
+        assert!(DeltaDecoder::new(&params, &control.update(keys::hash(1999), 1).unwrap()).is_none());
     }
 }

@@ -12,7 +12,7 @@ use crate::baselines::{BaselineError, RATE};
 use crate::error::BenchError;
 use crate::limit::{self, Replay};
 use crate::names::population::Population;
-use crate::structures::{Make, fewest_partitions, params as setsep_params};
+use crate::structures::{BuildConfig, fewest_partitions, params as setsep_params};
 use readers::{OthelloFib, SetSepFib};
 use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
 use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, ParamsError, Sizing};
@@ -158,7 +158,7 @@ fn setsep(names: &Population, threads: usize) -> Result<SetSep, BenchError> {
     let Some(set) = names.narrow() else {
         return Err(BenchError::Usage(format!("setsep takes no values of {} bits", names.value_bits)));
     };
-    let params = setsep_params(set.len() as u64, set.value_bits, Make::table())?;
+    let params = setsep_params(set.len() as u64, set.value_bits, BuildConfig::table())?;
     let built = SetSepBuilder::new(params).threads(threads).build_table(&set.hashes, &set.values);
     built.map_err(|error| BenchError::of("setsep", error))
 }
@@ -174,12 +174,12 @@ pub trait NameFib: Send + Sync {
     }
 
     /// Someone who asks it: one a thread.
-    fn asker(&self) -> Box<dyn Asker + '_>;
+    fn reader(&self) -> Box<dyn FibReader + '_>;
 
     /// Tells the cache lines that a lookup of each name reads, in its order, by the place of the name: see
     /// [`Table::touched`](crate::structures::Table::touched). One that tells none has no share of the machine's limit.
-    fn touched(&self, names: &[KeyHash], tell: &mut dyn FnMut(usize, *const u8)) {
-        let _ = (names, tell);
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
+        let _ = (names, visit);
     }
 
     /// Cache lines that a query for this name reads, of those that can count them.
@@ -196,15 +196,15 @@ pub trait NameFib: Send + Sync {
 }
 
 /// Asks for batches of names.
-pub trait Asker {
+pub trait FibReader {
     /// Puts the action of each name beside it.
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]);
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]);
 }
 
 /// The lines that lookups of the first of these names read, if the structure tells them.
 pub fn replay<'a>(fib: &'a dyn NameFib, names: &[KeyHash]) -> Option<Replay<'a>> {
-    let some = &names[..names.len().min(limit::MOST)];
-    Replay::told(fib, some.len(), |fib, tell| fib.touched(some, tell))
+    let some = &names[..names.len().min(limit::MAX_QUERIES)];
+    Replay::record(fib, some.len(), |fib, visit| fib.touched(some, visit))
 }
 
 /// Compares answers with the right ones. How many names had several actions that fit.

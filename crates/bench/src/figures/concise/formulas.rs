@@ -4,7 +4,7 @@ use super::conclusions;
 use super::memory::SLOTS_ALONE;
 use super::paper::{self, Formula};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::row::Metric;
 use crate::session::Session;
 
@@ -37,7 +37,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "by formula, bits a name",
         "here, bits a name",
     ];
-    let mut sheet = Sheet::new("concise-table-1", &heads);
+    let mut sheet = PageTable::new("concise-table-1", &heads);
     let mut built = Vec::new();
     for formula in paper::TABLE_1.into_iter().chain([OURS]) {
         let by_formula = formula.bits_per_name.map(|of| of(NAME_BITS, VALUE_BITS.into()));
@@ -54,7 +54,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             here,
         }));
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::formulas(session, &built);
     Ok(())
 }

@@ -12,18 +12,18 @@ mod forwarders;
 mod link_ends;
 mod rotation;
 
-use super::fibs::{Asker, Fib, NameFib};
+use super::fibs::{Fib, FibReader, NameFib};
 use super::{add_point, megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::gateway::packet_ring::ROTATION;
 use crate::gateway::packet_slab::{Slab, SlabPacket};
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
-use forwarders::{Whole, forward, idle, switch, turn};
-use rotation::{Rotation, Rule, Stations};
+use forwarders::{SwitchMode, forward, idle, switch, turn};
+use rotation::{Expected, Hosts, Rotation};
 use scalebricks_console::quantity::short_count;
 use scalebricks_elements::flat::FlatFib;
 use scalebricks_io::{BURST, PacketBuf};
@@ -70,7 +70,7 @@ pub fn run_links(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), BenchError> {
-    let scene = Scene::new(session, names, value_bits)?;
+    let scene = ForwardingSetup::new(session, names, value_bits)?;
     scene.measure(session)
 }
 
@@ -78,7 +78,7 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
 type Packets = Rotation<SlabPacket>;
 
 /// A bare table.
-struct Contestant {
+struct BuiltFib {
     fib: Fib,
     table: Box<dyn NameFib>,
     /// Names that it may give a wrong action, as several fit.
@@ -86,36 +86,36 @@ struct Contestant {
 }
 
 /// What packets of one size of tables go through.
-struct Scene {
-    stations: Arc<Stations>,
-    tables: Vec<Contestant>,
-    switches: Vec<(Whole, Arc<FlatFib>)>,
+struct ForwardingSetup {
+    hosts: Arc<Hosts>,
+    tables: Vec<BuiltFib>,
+    switches: Vec<(SwitchMode, Arc<FlatFib>)>,
 }
 
-impl Scene {
+impl ForwardingSetup {
     /// Builds all tables.
     fn new(session: &Session<'_>, names: u64, value_bits: u8) -> Result<Self, BenchError> {
         let _busy = session.busy("building");
-        let stations = Arc::new(Stations::new(names, value_bits));
+        let hosts = Arc::new(Hosts::new(names, value_bits));
         let (mut tables, mut switches) = (Vec::new(), Vec::new());
         for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
             session.check()?;
-            let table = fib.build(&stations.set, pin::cores())?;
-            let ambiguous = stations.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
-            tables.push(Contestant { fib, table, ambiguous });
+            let table = fib.build(&hosts.set, pin::cores())?;
+            let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
+            tables.push(BuiltFib { fib, table, ambiguous });
         }
-        for whole in Whole::ALL {
+        for mode in SwitchMode::ALL {
             session.check()?;
-            switches.push((whole, whole.fib(&stations)?));
+            switches.push((mode, mode.fib(&hosts)?));
         }
-        Ok(Self { stations, tables, switches })
+        Ok(Self { hosts, tables, switches })
     }
 
     /// Measures all tables with packets in memory.
     fn measure(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.stations, OCTETS);
+        let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.hosts, OCTETS);
         let packets = session.options().pick(200_000, 2_000_000);
-        let set = &self.stations.set;
+        let set = &self.hosts.set;
         let case = |structure: &str, fib: Option<Fib>| {
             session
                 .case(structure, set.len() as u64)
@@ -140,46 +140,46 @@ impl Scene {
         };
         let rows = |case: Case| vec![(case.clone(), Metric::PacketTime), (case, Metric::PacketRate)];
         let alone = (case("generator and sink", None), Metric::PacketTime);
-        let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Packets| {
+        let mut turns = vec![Measurement::several(vec![alone], move |rotation: &mut Packets| {
             let ((), seconds) = timing::pinned(|| idle(rotation, packets))?;
             bare.set(time(seconds));
             Ok(bare.get().into())
         })];
-        for Contestant { fib, table, ambiguous } in &self.tables {
-            judge_table(*fib, &mut *table.asker(), &rotation, (set.len(), *ambiguous))?;
+        for BuiltFib { fib, table, ambiguous } in &self.tables {
+            verify_table(*fib, &mut *table.reader(), &rotation, (set.len(), *ambiguous))?;
             let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
-            turns.push(Turn::several(rows(case), move |rotation: &mut Packets| {
-                let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.asker(), packets))?;
+            turns.push(Measurement::several(rows(case), move |rotation: &mut Packets| {
+                let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.reader(), packets))?;
                 net(seconds, rotation)
             }));
         }
-        for (whole, fib) in &self.switches {
-            judge_switch(*whole, fib, &rotation, set.len())?;
-            let case = case(whole.name(), None).table_bytes(fib.table_bytes() as u64);
+        for (mode, fib) in &self.switches {
+            verify_switch(*mode, fib, &rotation, set.len())?;
+            let case = case(mode.name(), None).table_bytes(fib.table_bytes() as u64);
             let mut switch = switch(fib, &rotation)?;
-            turns.push(Turn::several(rows(case), move |rotation: &mut Packets| {
+            turns.push(Measurement::several(rows(case), move |rotation: &mut Packets| {
                 let ((), seconds) = timing::pinned(|| turn(&mut switch, rotation, packets))?;
                 net(seconds, rotation)
             }));
         }
-        alternate(session, &mut rotation, turns)
+        interleave(session, &mut rotation, turns)
     }
 }
 
 /// Sends every name once, and the rotation, and looks at each packet: all must be right but those of so many names.
-fn judge<P: PacketBuf>(
+fn verify<P: PacketBuf>(
     structure: &str,
-    rule: Rule,
+    rule: Expected,
     rotation: &Rotation<P>,
     (names, ambiguous): (usize, usize),
     moving: impl FnOnce(usize),
 ) -> Result<(), BenchError> {
     let packets = (names + ROTATION).next_multiple_of(BURST);
-    let (judged, right) = rotation.judge(rule, || moving(packets));
+    let (verified, right) = rotation.verify(rule, || moving(packets));
     let least = packets - packets.min(ambiguous * packets.div_ceil(names.max(1)));
-    if right < least || (judged, rotation.len()) != (packets, ROTATION) {
+    if right < least || (verified, rotation.len()) != (packets, ROTATION) {
         let problem = format!(
-            "of {packets} packets {judged} came out, {right} of them where and as they should; {} of {ROTATION} are left",
+            "of {packets} packets {verified} came out, {right} of them where and as they should; {} of {ROTATION} are left",
             rotation.len()
         );
         return Err(BenchError::check(structure, problem));
@@ -187,28 +187,28 @@ fn judge<P: PacketBuf>(
     Ok(())
 }
 
-fn judge_table<P: PacketBuf>(
+fn verify_table<P: PacketBuf>(
     fib: Fib,
-    asker: &mut dyn Asker,
+    reader: &mut dyn FibReader,
     rotation: &Rotation<P>,
     names: (usize, usize),
 ) -> Result<(), BenchError> {
-    judge(fib.name(), Rule::Rewritten, rotation, names, |packets| forward(rotation, asker, packets))
+    verify(fib.name(), Expected::Rewritten, rotation, names, |packets| forward(rotation, reader, packets))
 }
 
-fn judge_switch<P: PacketBuf + 'static>(
-    whole: Whole,
+fn verify_switch<P: PacketBuf + 'static>(
+    mode: SwitchMode,
     fib: &FlatFib,
     rotation: &Rotation<P>,
     names: usize,
 ) -> Result<(), BenchError> {
     let mut switch = switch(fib, rotation)?;
-    judge(whole.name(), whole.rule(), rotation, (names, 0), |packets| turn(&mut switch, rotation, packets))
+    verify(mode.name(), mode.rule(), rotation, (names, 0), |packets| turn(&mut switch, rotation, packets))
 }
 
 fn show(session: &mut Session<'_>) {
     let heads = ["names", "structure", "ns a packet", "Mpps", "MB", "paper: Concise has", "othello has"];
-    let mut sheet = Sheet::new("concise-figure-9", &heads);
+    let mut sheet = PageTable::new("concise-figure-9", &heads);
     let title = "Packets of 64-bit names forwarded a second, one core, without generator and sink";
     let mut chart = Chart::new(
         "concise-figure-9",
@@ -256,10 +256,10 @@ fn show(session: &mut Session<'_>) {
             short_count(names),
             beside.collect::<Vec<_>>().join(", ")
         );
-        session.conclude("concise-figure-9-conclusion", sentence);
+        session.add_conclusion("concise-figure-9-conclusion", sentence);
     }
-    session.tabulate(sheet);
-    session.show(chart);
+    session.add_table(sheet);
+    session.add_chart(chart);
 }
 
 /// Rate and memory of one beside those of another.
@@ -278,40 +278,40 @@ mod tests {
 
     struct Constant(u16);
 
-    impl Asker for Constant {
-        fn ask(&mut self, _: &[KeyHash], actions: &mut [u16]) {
+    impl FibReader for Constant {
+        fn lookup(&mut self, _: &[KeyHash], actions: &mut [u16]) {
             actions.fill(self.0);
         }
     }
 
     #[test]
     fn packets_go_where_their_names_say() {
-        let stations = Arc::new(Stations::new(1000, 5));
+        let hosts = Arc::new(Hosts::new(1000, 5));
         for octets in [64, 1500] {
-            let rotation = Rotation::new(Slab::new(ROTATION).packets, &stations, octets);
+            let rotation = Rotation::new(Slab::new(ROTATION).packets, &hosts, octets);
             for fib in STRUCTURES {
-                let table = fib.build(&stations.set, 1).unwrap();
-                let ambiguous = stations.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
+                let table = fib.build(&hosts.set, 1).unwrap();
+                let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
                 assert!(ambiguous < 10, "{}: {ambiguous}", fib.name());
-                judge_table(fib, &mut *table.asker(), &rotation, (1000, ambiguous)).unwrap();
+                verify_table(fib, &mut *table.reader(), &rotation, (1000, ambiguous)).unwrap();
             }
-            for whole in Whole::ALL {
-                judge_switch(whole, &whole.fib(&stations).unwrap(), &rotation, 1000).unwrap();
+            for mode in SwitchMode::ALL {
+                verify_switch(mode, &mode.fib(&hosts).unwrap(), &rotation, 1000).unwrap();
             }
-            assert!(judge_table(Fib::OTHELLO, &mut Constant(3), &rotation, (1000, 0)).is_err());
+            assert!(verify_table(Fib::OTHELLO, &mut Constant(3), &rotation, (1000, 0)).is_err());
             assert_eq!(rotation.len(), ROTATION, "none is lost");
         }
     }
 
     #[test]
     fn a_switch_that_does_something_else_is_found_out() {
-        let (stations, others) = (Arc::new(Stations::new(1000, 5)), Stations::new(900, 5));
-        let rotation = || Rotation::new(Slab::new(ROTATION).packets, &stations, 64);
-        let routes = Whole::Routes.fib(&stations).unwrap();
-        assert!(judge_switch(Whole::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
-        let fewer = Whole::Forwards.fib(&others).unwrap();
+        let (hosts, others) = (Arc::new(Hosts::new(1000, 5)), Hosts::new(900, 5));
+        let rotation = || Rotation::new(Slab::new(ROTATION).packets, &hosts, 64);
+        let routes = SwitchMode::Routes.fib(&hosts).unwrap();
+        assert!(verify_switch(SwitchMode::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
+        let fewer = SwitchMode::Forwards.fib(&others).unwrap();
         assert!(
-            judge_switch(Whole::Forwards, &fewer, &rotation(), 1000).is_err(),
+            verify_switch(SwitchMode::Forwards, &fewer, &rotation(), 1000).is_err(),
             "not known: flooded, or dropped"
         );
     }

@@ -4,7 +4,7 @@ use super::lookups::MADE;
 use super::reconstruction::RECONSTRUCTION;
 use super::{conclusions, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::pin;
 use crate::row::{Metric, Row};
 use crate::session::Session;
@@ -22,12 +22,12 @@ pub const OVER_CUCKOO_MEMORY: &str = "memory over the exact cuckoo table's";
 pub const CHECKS_FOR_RATE: &str = "checksums that let through one in 100,000 at the most";
 
 /// A limit, in the unit of its row.
-enum Aim {
+enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
 
-impl Aim {
+impl Bound {
     fn is_met(&self, median: f64) -> bool {
         match self {
             Self::AtLeast(least) => median >= *least,
@@ -49,7 +49,7 @@ struct Goal {
     metric: Metric,
     is_of: fn(&Row) -> bool,
     paper: fn(&Row) -> String,
-    aim: fn(&Row) -> Aim,
+    bound: fn(&Row) -> Bound,
 }
 
 fn is(row: &Row, variant: &str) -> bool {
@@ -69,9 +69,9 @@ const GOALS: [Goal; 10] = [
             let of = &row.case;
             format!("{} M/s with 4 threads", paper::lookups("othello", of.keys, of.value_bits.unwrap_or(8)))
         },
-        aim: |row| {
+        bound: |row| {
             let all = paper::lookups_of_concise(row.case.keys) * 1e6;
-            Aim::AtLeast(all * threads(row) as f64 / paper::THREADS as f64)
+            Bound::AtLeast(all * threads(row) as f64 / paper::THREADS as f64)
         },
     },
     Goal {
@@ -79,63 +79,63 @@ const GOALS: [Goal; 10] = [
         metric: Metric::Ratio,
         is_of: |row| is(row, OVER_CUCKOO_LOOKUPS),
         paper: |_| format!("more than {} times", paper::OVER_CUCKOO.1),
-        aim: |_| Aim::AtLeast(paper::OVER_CUCKOO.1),
+        bound: |_| Bound::AtLeast(paper::OVER_CUCKOO.1),
     },
     Goal {
         what: OVER_CUCKOO_MEMORY,
         metric: Metric::Ratio,
         is_of: |row| is(row, OVER_CUCKOO_MEMORY),
         paper: |_| "7 to 40 % (C7)".to_owned(),
-        aim: |_| Aim::AtMost(paper::OVER_CUCKOO.0),
+        bound: |_| Bound::AtMost(paper::OVER_CUCKOO.0),
     },
     Goal {
         what: "build, query and control structure, one core",
         metric: Metric::BuildRate,
         is_of: |row| is(row, "with control structure") && threads(row) == 1,
         paper: |_| format!("{} M/s at 4 M names", paper::BUILD),
-        aim: |_| Aim::AtLeast(paper::BUILD * 1e6),
+        bound: |_| Bound::AtLeast(paper::BUILD * 1e6),
     },
     Goal {
         what: "alter",
         metric: Metric::UpdateRate,
         is_of: |row| is(row, "single") || is(row, "batched"),
         paper: |_| format!("at least {} M/s", paper::UPDATES),
-        aim: |_| Aim::AtLeast(paper::UPDATES * 1e6),
+        bound: |_| Bound::AtLeast(paper::UPDATES * 1e6),
     },
     Goal {
         what: "add, half to full, reconstructions included",
         metric: Metric::InsertRate,
         is_of: |row| row.case.variant_text().ends_with("half to full"),
         paper: |_| format!("at least {} M/s", paper::UPDATES),
-        aim: |_| Aim::AtLeast(paper::UPDATES * 1e6),
+        bound: |_| Bound::AtLeast(paper::UPDATES * 1e6),
     },
     Goal {
         what: "longest of all reconstructions",
         metric: Metric::LatencyMax,
         is_of: |row| is(row, RECONSTRUCTION),
         paper: |_| paper::RECONSTRUCTION.to_owned(),
-        aim: |_| Aim::AtMost(paper::REBUILD.1 * 1e9),
+        bound: |_| Bound::AtMost(paper::REBUILD.1 * 1e9),
     },
     Goal {
         what: "time in reconstructions, an addition at full load",
         metric: Metric::ReseedTime,
         is_of: |row| is(row, RECONSTRUCTION),
         paper: |_| format!("{:.0} ns by its numbers (C14)", paper::REBUILD.0 * paper::REBUILD.1 * 1e9),
-        aim: |_| Aim::AtMost(paper::REBUILD.0 * paper::REBUILD.1 * 1e9),
+        bound: |_| Bound::AtMost(paper::REBUILD.0 * paper::REBUILD.1 * 1e9),
     },
     Goal {
         what: "lookups lost",
         metric: Metric::Loss,
         is_of: |row| row.case.variant_text().contains("500 k"),
         paper: |row| paper::beside(row.case.keys).to_owned(),
-        aim: |_| Aim::AtMost(MOST_LOST),
+        bound: |_| Bound::AtMost(MOST_LOST),
     },
     Goal {
         what: CHECKS_FOR_RATE,
         metric: Metric::BitsPerKey,
         is_of: |row| is(row, CHECKS_FOR_RATE),
         paper: |_| format!("under {} MB at 1 M names: under 16 bits a name (C16)", paper::ALIENS.1),
-        aim: |_| Aim::AtMost(paper::ALIENS.1 * 8.0),
+        bound: |_| Bound::AtMost(paper::ALIENS.1 * 8.0),
     },
 ];
 
@@ -145,7 +145,7 @@ const GOALS: [Goal; 10] = [
 /// None; the other parts have theirs.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let heads = ["what", "names", "how", "paper", "goal", "here", "goal"];
-    let mut sheet = Sheet::new("concise-goals", &heads);
+    let mut sheet = PageTable::new("concise-goals", &heads);
     let is_default = |row: &&Row| {
         let of = &row.case;
         of.structure == "othello"
@@ -164,8 +164,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         .filter(|row| row.last().is_some_and(|word| word == conclusions::word(true)))
         .count();
     let sentence = format!("{met} of {} goals are met.", sheet.rows.len());
-    session.tabulate(sheet);
-    session.conclude("concise-goals-conclusion", sentence);
+    session.add_table(sheet);
+    session.add_conclusion("concise-goals-conclusion", sentence);
     Ok(())
 }
 
@@ -186,15 +186,15 @@ fn line(goal: &Goal, row: &Row) -> Vec<String> {
         metric if metric.is_rate() => format!("{} M/s", millions(&row.summary())),
         _ => figure(row, row.median),
     };
-    let aim = (goal.aim)(row);
+    let bound = (goal.bound)(row);
     vec![
         goal.what.to_owned(),
         short_count(of.keys),
         how,
         (goal.paper)(row),
-        aim.text(row),
+        bound.text(row),
         here,
-        conclusions::word(aim.is_met(row.median)).to_owned(),
+        conclusions::word(bound.is_met(row.median)).to_owned(),
     ]
 }
 

@@ -26,10 +26,10 @@ pub fn hashed(
 ) -> Result<f64, BenchError> {
     measured(fib, table, (names, asked), answers, |answers, passes| {
         timing::shared(WHAT, answers, threads, |places, answers| {
-            let (mut asker, hashes) = (table.asker(), &names.hashes[places]);
+            let (mut reader, hashes) = (table.reader(), &names.hashes[places]);
             for _ in 0..passes {
                 for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-                    asker.ask(hashes, answers);
+                    reader.lookup(hashes, answers);
                 }
             }
         })
@@ -56,14 +56,14 @@ pub fn made(
             register.nth(share - 1);
         }
         timing::shared(WHAT, answers, threads, |places, answers| {
-            let (mut asker, mut batch) = (table.asker(), [KeyHash::new(0); BATCH]);
+            let (mut reader, mut batch) = (table.reader(), [KeyHash::new(0); BATCH]);
             for _ in 0..passes {
                 let mut register = starts[places.start / share].clone();
                 for answers in answers.chunks_mut(BATCH) {
                     let batch = &mut batch[..answers.len()];
                     // Never at its end.
                     batch.iter_mut().zip(&mut register).for_each(|(hash, name)| *hash = mixed(name));
-                    asker.ask(batch, answers);
+                    reader.lookup(batch, answers);
                 }
             }
         })

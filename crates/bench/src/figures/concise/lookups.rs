@@ -4,12 +4,12 @@
 use super::fibs::{BATCH, Fib, NameFib, replay};
 use super::{add_point, conclusions, lookup_runs, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::limit::{self, LIMIT, Limits};
 use crate::names::population::{Population, SEED};
 use crate::names::zipf::Zipf;
 use crate::names::{NameHasher, mac_numbers, macs, mixed};
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::structures::noted;
@@ -20,7 +20,7 @@ use std::hint::black_box;
 
 /// Bytes a name of names, answers and all tables of a size.
 const NAME_BYTES: u64 = 150;
-/// Questions of a size that are replayed, about: those of seven tables, and of three asked for few names.
+/// Queries of a size that are replayed, about: those of seven tables, and of three asked for few names.
 const REPLAYS: usize = 7 + 3;
 /// Most lookups of a run.
 const ASKED: usize = 1 << 23;
@@ -60,7 +60,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 /// A structure, and how much it is asked.
-struct Contestant {
+struct BuiltFib {
     fib: Fib,
     table: Box<dyn NameFib>,
     asked: usize,
@@ -83,12 +83,12 @@ fn fibs(names: u64, value_bits: u8) -> Vec<Fib> {
 fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), BenchError> {
     let busy = session.busy("building");
     let set = Population::of_numbers(names, value_bits);
-    let mut contestants = Vec::new();
+    let mut candidates = Vec::new();
     for fib in fibs(names, value_bits) {
         session.check()?;
         let table = fib.build(&set, pin::cores())?;
         let asked = if fib.is_slow() { ASKED_SLOWLY } else { ASKED };
-        contestants.push(Contestant { fib, table, asked: asked.min(set.len()) });
+        candidates.push(BuiltFib { fib, table, asked: asked.min(set.len()) });
     }
     let few: Vec<usize> = Zipf::new(names, 1).take(set.len().min(ASKED)).map(|rank| rank as usize).collect();
     let skewed = Population {
@@ -96,9 +96,9 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
         hashes: few.iter().map(|&rank| set.hashes[rank]).collect(),
         actions: few.iter().map(|&rank| set.actions[rank]).collect(),
     };
-    let limits: Vec<[Limits<'_>; 2]> = contestants
+    let limits: Vec<[Limits<'_>; 2]> = candidates
         .iter()
-        .map(|Contestant { fib, table, asked }| {
+        .map(|BuiltFib { fib, table, asked }| {
             let skewed = SKEWED_FIBS.contains(fib).then(|| replay(&**table, &skewed.hashes[..*asked]));
             let all = replay(&**table, &set.hashes[..*asked]);
             [all, skewed.flatten()].map(|replay| Limits::new(replay, lookup_runs::passes(*fib, *asked)))
@@ -107,8 +107,8 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     drop(busy);
     let mut answers = vec![0; set.len().min(ASKED)];
     let mut turns = bare(session, names);
-    for (contestant, [limits, skewed_limits]) in contestants.iter().zip(&limits) {
-        let Contestant { fib, table, asked } = contestant;
+    for (candidate, [limits, skewed_limits]) in candidates.iter().zip(&limits) {
+        let BuiltFib { fib, table, asked } = candidate;
         let case = |how: &str, threads: usize| {
             session
                 .case(fib.name(), names)
@@ -137,15 +137,15 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
             }));
         }
     }
-    alternate(session, &mut answers, turns)
+    interleave(session, &mut answers, turns)
 }
 
 /// What names cost by themselves: made, and made and hashed.
-fn bare<'a>(session: &Session<'_>, names: u64) -> Vec<Turn<'a, Vec<u16>>> {
+fn bare<'a>(session: &Session<'_>, names: u64) -> Vec<Measurement<'a, Vec<u16>>> {
     let count = (names as usize).min(ASKED);
     let turn = |variant: &str, work: fn(usize) -> u64| {
         let case = session.case("names alone", names).variant(variant.to_owned()).threads(1);
-        Turn::new(case, Metric::NameTime, move |_: &mut Vec<u16>| {
+        Measurement::new(case, Metric::NameTime, move |_: &mut Vec<u16>| {
             let (_, seconds) = timing::pinned(|| black_box(work(count)))?;
             Ok((seconds * 1e9 / count as f64).into())
         })
@@ -191,7 +191,7 @@ fn show(session: &mut Session<'_>) {
     };
     let threads = session.options().threads(&THREADS, &THREADS);
     let mut sheet =
-        Sheet::new("concise-figure-3", &["value bits", "names", "structure", "paper, 4 threads, M/s"]);
+        PageTable::new("concise-figure-3", &["value bits", "names", "structure", "paper, 4 threads, M/s"]);
     for &threads in &threads {
         let mark = if threads > pin::cores() { ", oversubscribed" } else { "" };
         let s = if threads == 1 { "" } else { "s" };
@@ -207,7 +207,7 @@ fn show(session: &mut Session<'_>) {
         let of = &row.case;
         let told = |how: &str, threads| {
             rate(&rows, row, how, threads).map_or_else(Default::default, |row| {
-                [millions(&row.summary()), limit::told(limit::share_of(&rows, row))]
+                [millions(&row.summary()), limit::share_text(limit::share_of(&rows, row))]
             })
         };
         let is_theirs = of.format.is_none_or(|format| format != Sizing::Tight.name());
@@ -227,8 +227,8 @@ fn show(session: &mut Session<'_>) {
         cells.push(super::megabytes(of.table_bytes.unwrap_or(0)));
         sheet.rows.push(cells);
     }
-    session.tabulate(sheet);
-    session.tabulate(costs(&rows));
+    session.add_table(sheet);
+    session.add_table(costs(&rows));
     let made: Vec<&Row> = rows.iter().filter(is_made).collect();
     charts(session, &made);
     conclusions::lookups(session, &rows);
@@ -264,15 +264,15 @@ fn charts(session: &mut Session<'_>, made: &[&Row]) {
         }
     }
     for chart in [structures, sizings, threads] {
-        session.show(chart);
+        session.add_chart(chart);
     }
 }
 
 /// What names cost by themselves, and a lookup alone.
-fn costs(rows: &[Row]) -> Sheet {
+fn costs(rows: &[Row]) -> PageTable {
     let (lookup, name) = paper::LOOKUP_AND_NAME_NS;
     let mut sheet =
-        Sheet::new("concise-names", &["names", "what, one thread", "paper, ns a name", "ns a name"]);
+        PageTable::new("concise-names", &["names", "what, one thread", "paper, ns a name", "ns a name"]);
     for row in rows {
         let of = &row.case;
         let variant = of.variant.clone().unwrap_or_default();

@@ -2,12 +2,12 @@
 
 use super::conclusions;
 use super::fibs::{self, Fib, NameFib};
-use super::paper::{self, Weighed};
+use super::paper::{self, FibMemory};
 use crate::baselines::RATE;
 use crate::baselines::buffalo::Sizes;
 use crate::baselines::tuple_space::{Rule, TupleSpace};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::names::files::FileNames;
 use crate::names::population::{Kind, Population, action};
 use crate::names::{headers, ipv4s, ipv6s, macs};
@@ -66,7 +66,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "names with several actions",
         "doubts",
     ];
-    let mut sheet = Sheet::new("concise-table-2", &heads);
+    let mut sheet = PageTable::new("concise-table-2", &heads);
     for row in &paper::TABLE_2 {
         let names = row.names / session.options().pick(100, 1);
         let names = session.options().keys.as_ref().and_then(|keys| keys.first().copied()).unwrap_or(names);
@@ -74,13 +74,13 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             one(session, &mut sheet, row, names)?;
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::memory(session);
     Ok(())
 }
 
 /// What was found of a structure.
-struct Found {
+struct Footprint {
     structure: &'static str,
     format: Option<&'static str>,
     /// As the paper counts: slots without directory or spare copy; `false` if by formula and not measured.
@@ -102,7 +102,12 @@ enum Lines {
     Unknown,
 }
 
-fn one(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, names: u64) -> Result<(), BenchError> {
+fn one(
+    session: &mut Session<'_>,
+    sheet: &mut PageTable,
+    row: &FibMemory,
+    names: u64,
+) -> Result<(), BenchError> {
     let busy = session.busy("making names");
     let set = Population::of(row.kind, names, row.value_bits);
     drop(busy);
@@ -128,7 +133,7 @@ fn one(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, names: u64) 
 }
 
 /// Builds one, asks for its names and counts lines.
-fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Found, BenchError> {
+fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Footprint, BenchError> {
     let table = fib.build(set, pin::cores())?;
     let most =
         if fib == Fib::BuffaloApart { (MOST_FILTERS >> set.value_bits).max(ASKED) } else { usize::MAX };
@@ -139,7 +144,7 @@ fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Found, BenchError> {
         Fib::Cuckoo => Some((cuckoo_bytes(kind, set), false)),
         _ => table.slot_bytes().map(|bytes| (bytes, true)),
     };
-    Ok(Found {
+    Ok(Footprint {
         structure: fib.name(),
         format: fib.format(),
         counted,
@@ -198,12 +203,12 @@ fn mean_file_bits(names: usize) -> f64 {
 }
 
 /// The size of filters that are not built.
-fn by_formula(set: &Population) -> Result<Found, BenchError> {
+fn by_formula(set: &Population) -> Result<Footprint, BenchError> {
     let fib = Fib::BuffaloApart;
     let mut counts = vec![0; 1 << set.value_bits];
     set.actions.iter().for_each(|&action| counts[usize::from(action)] += 1);
     let sizes = Sizes::for_rate(&counts, RATE, 1).map_err(|error| BenchError::of(fib.name(), error))?;
-    Ok(Found {
+    Ok(Footprint {
         structure: fib.name(),
         format: None,
         counted: Some((sizes.bits() / 8, false)),
@@ -218,7 +223,7 @@ fn ask(structure: &str, table: &dyn NameFib, names: &Population, asked: usize) -
     let parts = names.hashes[..asked].par_chunks(fibs::BATCH).zip(names.actions.par_chunks(fibs::BATCH));
     let parts = parts.map(|(hashes, right)| {
         let mut answers = vec![0; hashes.len()];
-        table.asker().ask(hashes, &mut answers);
+        table.reader().lookup(hashes, &mut answers);
         fibs::check(structure, table, hashes, (&right[..hashes.len()], &answers))
     });
     parts.sum()
@@ -229,7 +234,13 @@ fn mib(bytes: u64) -> String {
     if mib < 9.995 { format!("{mib:.2}") } else { format!("{mib:.1}") }
 }
 
-fn add(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, set: &Population, found: &Found) {
+fn add(
+    session: &mut Session<'_>,
+    sheet: &mut PageTable,
+    row: &FibMemory,
+    set: &Population,
+    found: &Footprint,
+) {
     let names = set.len() as u64;
     let case = session
         .case(found.structure, names)
@@ -311,7 +322,7 @@ fn words(kind: Kind, names: u64) -> Box<dyn Iterator<Item = [u64; 4]>> {
 }
 
 /// A tuple space of one rule a name: names are exact, so it is one table. Every rule is asked for.
-fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Found, BenchError> {
+fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Footprint, BenchError> {
     const NAME: &str = "tuple-space";
     let (mask, mut space) = (mask(kind), TupleSpace::new());
     for (value, number) in words(kind, names).zip(0..names) {
@@ -329,7 +340,7 @@ fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Found, BenchErr
             counted += 1;
         }
     }
-    Ok(Found {
+    Ok(Footprint {
         structure: NAME,
         format: None,
         counted: None,

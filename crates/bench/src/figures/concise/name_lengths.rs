@@ -3,12 +3,12 @@
 use super::fibs::{self, BATCH, Fib, NameFib, replay};
 use super::{add_point, conclusions, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::keys::mix;
 use crate::limit::{self, LIMIT, Limits};
 use crate::names::NameHasher;
 use crate::names::population::{Population, SEED, action};
-use crate::rounds::alternate;
+use crate::rounds::interleave;
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
@@ -89,7 +89,7 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
             }));
         }
     }
-    alternate(session, &mut vec![0; names as usize], turns)
+    interleave(session, &mut vec![0; names as usize], turns)
 }
 
 /// Hashes and asks for all names on so many threads; seconds.
@@ -101,7 +101,7 @@ fn ask(
 ) -> Result<f64, BenchError> {
     timing::shared("names of one length", answers, threads, |places, answers| {
         let texts = &texts[places.start * length..places.end * length];
-        let (mut asker, hasher) = (table.asker(), NameHasher::new(SEED));
+        let (mut reader, hasher) = (table.reader(), NameHasher::new(SEED));
         let mut hashes = [KeyHash::new(0); BATCH];
         for _ in 0..PASSES {
             for (texts, answers) in texts.chunks(BATCH * length).zip(answers.chunks_mut(BATCH)) {
@@ -109,7 +109,7 @@ fn ask(
                 for (hash, name) in hashes.iter_mut().zip(texts.chunks(length)) {
                     *hash = hasher.hash(name);
                 }
-                asker.ask(hashes, answers);
+                reader.lookup(hashes, answers);
             }
         }
     })
@@ -127,7 +127,7 @@ pub fn length_of(row: &Row) -> Option<u32> {
 fn show(session: &mut Session<'_>) {
     let rows: Vec<Row> = session.rows().to_vec();
     let threads = session.options().threads(&THREADS, &THREADS);
-    let mut sheet = Sheet::new("concise-figure-4", &["names", "bytes of a name", "structure", "paper"]);
+    let mut sheet = PageTable::new("concise-figure-4", &["names", "bytes of a name", "structure", "paper"]);
     for &threads in &threads {
         let mark = if threads > pin::cores() { ", oversubscribed" } else { "" };
         sheet.heads.push(format!("{threads} thread{}{mark}, M/s", if threads == 1 { "" } else { "s" }));
@@ -145,7 +145,7 @@ fn show(session: &mut Session<'_>) {
             sheet.rows.push(head.into());
         }
         if let Some(cells) = sheet.rows.last_mut() {
-            cells.extend([millions(&row.summary()), limit::told(limit::share_of(&rows, row))]);
+            cells.extend([millions(&row.summary()), limit::share_text(limit::share_of(&rows, row))]);
         }
         // More threads than cores tell nothing of lengths: they are in the table.
         if number <= pin::cores() {
@@ -153,8 +153,8 @@ fn show(session: &mut Session<'_>) {
             add_point(&mut chart, &name, length.into(), row, 1e6);
         }
     }
-    session.tabulate(sheet);
-    session.show(chart);
+    session.add_table(sheet);
+    session.add_chart(chart);
     conclusions::name_lengths(session, &rows);
 }
 

@@ -15,7 +15,7 @@ pub const DOUBT: &str = " (!)";
 
 /// A structure's memory and lines in Table II.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cell {
+pub struct MemoryCell {
     /// Memory. The paper says M; only MiB fit its own formulas.
     pub mib: f64,
     /// Most cache lines that a query reads.
@@ -24,7 +24,7 @@ pub struct Cell {
     pub doubt: Option<&'static str>,
 }
 
-impl Cell {
+impl MemoryCell {
     /// Memory and lines, marked where doubtful.
     pub fn texts(&self) -> [String; 2] {
         let mark = if self.doubt.is_some() { DOUBT } else { "" };
@@ -32,17 +32,17 @@ impl Cell {
     }
 }
 
-const fn cell(mib: f64, lines: u32) -> Cell {
-    Cell { mib, lines, doubt: None }
+const fn cell(mib: f64, lines: u32) -> MemoryCell {
+    MemoryCell { mib, lines, doubt: None }
 }
 
-const fn doubtful(mib: f64, lines: u32, doubt: &'static str) -> Cell {
-    Cell { mib, lines, doubt: Some(doubt) }
+const fn doubtful(mib: f64, lines: u32, doubt: &'static str) -> MemoryCell {
+    MemoryCell { mib, lines, doubt: Some(doubt) }
 }
 
 /// A row of Table II.
 #[derive(Debug, Clone, Copy)]
-pub struct Weighed {
+pub struct FibMemory {
     /// What names are.
     pub kind: Kind,
     /// How many.
@@ -50,12 +50,12 @@ pub struct Weighed {
     /// Bits of an action.
     pub value_bits: u8,
     /// Concise, cuckoo, BUFFALO, orthogonal filters.
-    cells: [Cell; 4],
+    cells: [MemoryCell; 4],
 }
 
-impl Weighed {
+impl FibMemory {
     /// What it says of a structure.
-    pub fn of(&self, structure: &str) -> Option<Cell> {
+    pub fn of(&self, structure: &str) -> Option<MemoryCell> {
         let place = match structure {
             "othello" => 0,
             "cuckoo" => 1,
@@ -67,40 +67,40 @@ impl Weighed {
     }
 }
 
-const fn weighed(kind: Kind, names: u64, value_bits: u8, cells: [Cell; 4]) -> Weighed {
-    Weighed { kind, names, value_bits, cells }
+const fn fib_memory(kind: Kind, names: u64, value_bits: u8, cells: [MemoryCell; 4]) -> FibMemory {
+    FibMemory { kind, names, value_bits, cells }
 }
 
 /// Table II.
-pub const TABLE_2: [Weighed; 8] = [
-    weighed(Kind::Mac, 700_000, 4, [cell(1.0, 2), cell(5.62, 2), cell(2.64, 8), cell(7.36, 15)]),
-    weighed(Kind::Mac, 5_000_000, 8, [cell(16.0, 2), cell(40.15, 2), cell(27.70, 8), cell(112.06, 16)]),
-    weighed(
+pub const TABLE_2: [FibMemory; 8] = [
+    fib_memory(Kind::Mac, 700_000, 4, [cell(1.0, 2), cell(5.62, 2), cell(2.64, 8), cell(7.36, 15)]),
+    fib_memory(Kind::Mac, 5_000_000, 8, [cell(16.0, 2), cell(40.15, 2), cell(27.70, 8), cell(112.06, 16)]),
+    fib_memory(
         Kind::Mac,
         30_000_000,
         8,
         [cell(96.0, 2), doubtful(321.23, 2, "C2"), cell(166.23, 8), cell(672.34, 16)],
     ),
-    weighed(
+    fib_memory(
         Kind::Ipv4,
         1_000_000,
         4,
         [cell(1.5, 2), doubtful(4.27, 2, "C3"), cell(3.77, 8), cell(10.52, 15)],
     ),
-    weighed(
+    fib_memory(
         Kind::Ipv6,
         2_000_000,
         8,
         [doubtful(4.0, 2, "C1"), cell(34.13, 6), cell(11.08, 8), cell(44.82, 16)],
     ),
-    weighed(Kind::Header, 300_000, 8, [cell(1.0, 2), cell(14.46, 6), cell(1.67, 8), cell(6.72, 16)]),
-    weighed(
+    fib_memory(Kind::Header, 300_000, 8, [cell(1.0, 2), cell(14.46, 6), cell(1.67, 8), cell(6.72, 16)]),
+    fib_memory(
         Kind::Header,
         1_400_000,
         16,
         [cell(8.0, 2), cell(67.46, 6), doubtful(18.21, 1024, "C4, C11"), cell(66.60, 17)],
     ),
-    weighed(
+    fib_memory(
         Kind::File,
         359_194,
         4,

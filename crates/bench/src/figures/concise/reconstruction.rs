@@ -3,13 +3,13 @@
 
 use super::{conclusions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::row::Metric;
 use crate::session::Session;
 use crate::stats::{Summary, percentile};
-use crate::structures::{Make, othello_params};
+use crate::structures::{BuildConfig, othello_params};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing, UpdateError};
@@ -45,7 +45,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "99 %, µs",
         "most, µs",
     ];
-    let mut sheet = Sheet::new("concise-reconstruction", &heads);
+    let mut sheet = PageTable::new("concise-reconstruction", &heads);
     let options = session.options();
     let value_bits = options.first_value_bits(8);
     for names in options.keys(&[65_536], &[1_000_000, 16_000_000]) {
@@ -58,7 +58,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             }
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::reconstructions(session);
     Ok(())
 }
@@ -73,19 +73,19 @@ fn theory(params: &Params, names: u64) -> Option<f64> {
 }
 
 /// What one run met.
-struct Met {
+struct Rebuilds {
     additions: usize,
     /// What each reconstruction took, in nanoseconds, sorted.
     times: Vec<f64>,
 }
 
 /// Names leave a full table one by one, in the order in which they came, and others take their places.
-fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Met, BenchError> {
+fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuilds, BenchError> {
     let of = |error: UpdateError| BenchError::of(NAME, error);
     let built = OthelloBuilder::new(params).threads(pin::cores()).build(&names.pairs());
     let mut control = built.map_err(|error| BenchError::of(NAME, error))?;
     let mut held = names.hashes.clone();
-    let mut met = Met { additions: 0, times: Vec::new() };
+    let mut met = Rebuilds { additions: 0, times: Vec::new() };
     let (done, _) = timing::pinned(|| {
         let clock = Clock::chosen();
         for (&new, place) in fresh.iter().zip((0..held.len()).cycle()) {
@@ -131,7 +131,7 @@ fn one(
     let set = Population::of(Kind::Mac, names, value_bits);
     let fresh = Kind::Mac.hashes(set.len(), session.options().pick(1 << 15, 1 << 21));
     drop(busy);
-    let params = othello_params(names, value_bits, Make { sizing, ..Make::table() })?;
+    let params = othello_params(names, value_bits, BuildConfig { sizing, ..BuildConfig::table() })?;
     let runs = session.options().runs().min(RUNS);
     let bar = session.progress(runs);
     let mut found = Vec::new();
@@ -141,11 +141,11 @@ fn one(
         bar.add(1);
     }
     bar.finish();
-    let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
+    let over = |figure: &dyn Fn(&Rebuilds) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let share = over(&|met| met.times.len() as f64 / met.additions.max(1) as f64);
     let cost = over(&|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
     found.retain(|met| !met.times.is_empty());
-    let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
+    let over = |figure: &dyn Fn(&Rebuilds) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
     let times = times.map(|(metric, share)| (metric, over(&|met| percentile(&met.times, share))));
     let case = session
@@ -214,7 +214,7 @@ mod tests {
         let names = Population::of(Kind::Mac, 20_000, 3);
         let fresh = Kind::Mac.hashes(names.len(), 400_000);
         for (sizing, least) in [(Sizing::Sharded, 0.6), (Sizing::Tight, 1.0)] {
-            let params = othello_params(20_000, 3, Make { sizing, ..Make::table() }).unwrap();
+            let params = othello_params(20_000, 3, BuildConfig { sizing, ..BuildConfig::table() }).unwrap();
             let met = churn(params.with_seed(1), &names, &fresh).unwrap();
             let want = theory(&params, 20_000).unwrap() * met.additions as f64;
             let (got, slack) = (met.times.len() as f64, 5.0 * want.sqrt());

@@ -2,10 +2,10 @@
 
 use super::{megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population};
-use crate::rounds::{Found, Turn, alternate};
+use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::timing;
@@ -52,7 +52,7 @@ enum Network {
 }
 
 /// What networks are made from.
-struct Scene {
+struct NetworkSetup {
     names: Vec<KeyHash>,
     /// Names that come and go.
     others: Vec<KeyHash>,
@@ -60,7 +60,7 @@ struct Scene {
     switches: usize,
 }
 
-impl Scene {
+impl NetworkSetup {
     fn actions(&self, name: KeyHash) -> Vec<u16> {
         (0..self.switches).map(|switch| action(name, switch, self.params.value_bits())).collect()
     }
@@ -158,7 +158,7 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     let params = Params::for_keys(names, value_bits, partitions).map_err(|error| failed(&error))?;
     let set = Population::of(Kind::Mac, names, value_bits);
     let others = Kind::Mac.hashes(set.len(), CHANGES.min(set.len() / 8));
-    let scenes = SWITCHES.map(|switches| Scene {
+    let scenes = SWITCHES.map(|switches| NetworkSetup {
         names: set.hashes.clone(),
         others: others.clone(),
         params,
@@ -174,7 +174,7 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
                 .threads(1);
             let rows = [Metric::BuildRate, Metric::UpdateRate].map(|metric| (case.clone(), metric));
             let mut is_checked = false;
-            turns.push(Turn::several(rows.to_vec(), move |(): &mut ()| {
+            turns.push(Measurement::several(rows.to_vec(), move |(): &mut ()| {
                 let (network, build) = timing::pinned(|| scene.build(is_shared))?;
                 let mut network = network?;
                 let (changes, churn) = timing::pinned(|| scene.churn(&mut network))?;
@@ -182,11 +182,11 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
                     scene.check(&network)?;
                 }
                 let figures = vec![scene.names.len() as f64 / build, changes? as f64 / churn];
-                Ok(Found { figures, table_bytes: Some(network.bytes()) })
+                Ok(RunResult { figures, table_bytes: Some(network.bytes()) })
             }));
         }
     }
-    alternate(session, &mut (), turns)
+    interleave(session, &mut (), turns)
 }
 
 fn show(session: &mut Session<'_>) {
@@ -199,7 +199,7 @@ fn show(session: &mut Session<'_>) {
         "control, MB",
         "names added or deleted, M/s",
     ];
-    let mut sheet = Sheet::new("concise-switches", &heads);
+    let mut sheet = PageTable::new("concise-switches", &heads);
     let rows: Vec<Row> = session.rows().to_vec();
     let mut most = Vec::new();
     for pair in rows.windows(2) {
@@ -227,7 +227,7 @@ fn show(session: &mut Session<'_>) {
     if let [.., one, each] = &most[..] {
         let times = |more: f64, less: f64| format!("{:.1} times", more / less);
         let bytes = |of: &Option<u64>| of.unwrap_or(0) as f64;
-        session.conclude(
+        session.add_conclusion(
             "concise-switches-conclusion",
             format!(
                 "For {} switches of {} names, one graph is made {} as fast as a graph each, takes {:.0} % of the memory, and adds \
@@ -240,7 +240,7 @@ fn show(session: &mut Session<'_>) {
             ),
         );
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
 }
 
 #[cfg(test)]

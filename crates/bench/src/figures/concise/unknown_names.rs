@@ -4,9 +4,9 @@
 use super::fibs::{BATCH, Fib, NameFib, UNKNOWN};
 use super::{conclusions, goals, megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
+use crate::figures::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use crate::names::population::{Kind, Population};
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
@@ -49,7 +49,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "MB for it",
         "unknown names, M/s",
     ];
-    let mut sheet = Sheet::new("concise-figure-12", &heads);
+    let mut sheet = PageTable::new("concise-figure-12", &heads);
     let chart = |name, title: &str, up| Chart::new(name, title, ("bits a name", Scale::Linear), up);
     let share = ("share of unknown names", Scale::Decades);
     let title = format!("Unknown names taken for known ones, {} names", short_count(names));
@@ -61,36 +61,36 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         let set = Population::of(Kind::Mac, names, value_bits);
         let aliens = Kind::Mac.hashes(set.len(), ALIENS * set.len());
         drop(busy);
-        let contestants = [checksums(session, &set)?, filters(session, &set)?].concat();
-        let found = ask(session, &set, &aliens, &contestants)?;
+        let candidates = [checksums(session, &set)?, filters(session, &set)?].concat();
+        let found = ask(session, &set, &aliens, &candidates)?;
         for at in &found {
             add(session, &mut sheet, &set, at)?;
         }
         draw(&mut shares, &mut rates, &found);
         conclusions::unknown_names(session);
     }
-    session.tabulate(sheet);
-    session.show(shares);
-    session.show(rates);
+    session.add_table(sheet);
+    session.add_chart(shares);
+    session.add_chart(rates);
     Ok(())
 }
 
 /// What tells unknown names.
 #[derive(Clone)]
-enum Judge {
+enum NameFilter {
     Table(std::sync::Arc<dyn NameFib>),
     Filter(std::sync::Arc<BloomFilter>),
 }
 
-impl Judge {
+impl NameFilter {
     /// Asks for names in batches: how many are taken for known ones.
     fn known(&self, names: &[KeyHash]) -> usize {
         match self {
             Self::Table(table) => {
-                let (mut asker, mut answers) = (table.asker(), [0; BATCH]);
+                let (mut reader, mut answers) = (table.reader(), [0; BATCH]);
                 let of = |names: &[KeyHash]| {
                     let answers = &mut answers[..names.len()];
-                    asker.ask(names, answers);
+                    reader.lookup(names, answers);
                     answers.iter().filter(|&&answer| answer != UNKNOWN).count()
                 };
                 names.chunks(BATCH).map(of).sum()
@@ -110,12 +110,12 @@ impl Judge {
 
 /// Something that is asked.
 #[derive(Clone)]
-struct Contestant {
+struct FilterUnderTest {
     structure: &'static str,
     how: String,
     /// What is drawn as one line.
     kind: &'static str,
-    judge: Judge,
+    filter: NameFilter,
     /// Bytes that it takes to tell unknown names.
     bytes: u64,
     theory: f64,
@@ -125,7 +125,7 @@ struct Contestant {
 
 /// One measurement.
 #[derive(Debug, Clone)]
-struct Found {
+struct Filtered {
     structure: &'static str,
     how: String,
     kind: &'static str,
@@ -140,7 +140,7 @@ struct Found {
     rate: Summary,
 }
 
-impl Found {
+impl Filtered {
     /// How far the count is off, in standard deviations of a binomial and of what theory averages over.
     fn off(&self) -> f64 {
         let want = self.theory * self.aliens as f64;
@@ -157,7 +157,7 @@ impl Found {
     }
 }
 
-fn checksums(session: &Session<'_>, set: &Population) -> Result<Vec<Contestant>, BenchError> {
+fn checksums(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderTest>, BenchError> {
     let plain = Fib::OTHELLO.build(set, pin::cores())?.table_bytes();
     let mut made = Vec::new();
     for bits in CHECKS.map(|bits| bits.min(SLOT_BITS - set.value_bits)) {
@@ -166,12 +166,12 @@ fn checksums(session: &Session<'_>, set: &Population) -> Result<Vec<Contestant>,
         let table = Fib::Othello(Sizing::Sharded, bits).build(set, pin::cores())?;
         known(&*table, set)?;
         drop(busy);
-        made.push(Contestant {
+        made.push(FilterUnderTest {
             structure: "othello",
             how: format!("{bits}-bit checksums"),
             kind: "checksums in the slots",
             bytes: table.table_bytes().saturating_sub(plain),
-            judge: Judge::Table(table.into()),
+            filter: NameFilter::Table(table.into()),
             theory: (-f64::from(bits)).exp2(),
             spread: 0.0,
         });
@@ -183,14 +183,14 @@ fn checksums(session: &Session<'_>, set: &Population) -> Result<Vec<Contestant>,
 /// No known name may be refused.
 fn known(table: &dyn NameFib, set: &Population) -> Result<(), BenchError> {
     let mut answers = vec![UNKNOWN; set.len()];
-    table.asker().ask(&set.hashes, &mut answers);
+    table.reader().lookup(&set.hashes, &mut answers);
     if answers == set.actions {
         return Ok(());
     }
     Err(BenchError::check("othello", "a known name was refused, or has another action"))
 }
 
-fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<Contestant>, BenchError> {
+fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderTest>, BenchError> {
     let mut made = Vec::new();
     for (layout, kind) in
         [(Layout::Classic, "classic Bloom filter"), (Layout::Blocked, "Bloom filter of a line")]
@@ -206,11 +206,11 @@ fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<Contestant>, B
                 return Err(BenchError::check("bloom", "a known name was refused"));
             }
             drop(busy);
-            made.push(Contestant {
+            made.push(FilterUnderTest {
                 structure: "bloom",
                 how: format!("{kind} for {rate}"),
                 kind,
-                judge: Judge::Filter(filter.into()),
+                filter: NameFilter::Filter(filter.into()),
                 bytes: params.bits() / 8,
                 theory: params.false_positive_rate(set.len() as u64),
                 // The bits that are set vary by about 1/sqrt(bits), and the rate by its k-th power.
@@ -226,25 +226,25 @@ fn ask(
     session: &mut Session<'_>,
     set: &Population,
     aliens: &[KeyHash],
-    contestants: &[Contestant],
-) -> Result<Vec<Found>, BenchError> {
-    let mut through = vec![0; contestants.len()];
+    candidates: &[FilterUnderTest],
+) -> Result<Vec<Filtered>, BenchError> {
+    let mut through = vec![0; candidates.len()];
     let first = session.rows().len();
     let mut turns = Vec::new();
-    for (place, contestant) in contestants.iter().enumerate() {
-        let case = case(session, set, contestant.structure, &contestant.how);
-        turns.push(Turn::new(case, Metric::LookupRate, move |through: &mut Vec<usize>| {
-            let (found, seconds) = timing::pinned(|| contestant.judge.known(aliens))?;
+    for (place, candidate) in candidates.iter().enumerate() {
+        let case = case(session, set, candidate.structure, &candidate.how);
+        turns.push(Measurement::new(case, Metric::LookupRate, move |through: &mut Vec<usize>| {
+            let (found, seconds) = timing::pinned(|| candidate.filter.known(aliens))?;
             through[place] = found;
-            Ok(timing::rate(contestant.structure, aliens.len(), seconds)?.into())
+            Ok(timing::rate(candidate.structure, aliens.len(), seconds)?.into())
         }));
     }
-    alternate(session, &mut through, turns)?;
+    interleave(session, &mut through, turns)?;
     let rates = session.rows()[first..].iter();
-    let found = contestants.iter().zip(through).zip(rates).map(|((contestant, let_through), row)| {
-        let Contestant { structure, how, kind, bytes, theory, spread, .. } = contestant.clone();
+    let found = candidates.iter().zip(through).zip(rates).map(|((candidate, let_through), row)| {
+        let FilterUnderTest { structure, how, kind, bytes, theory, spread, .. } = candidate.clone();
         let (names, aliens, rate) = (set.len(), aliens.len(), row.summary());
-        Found { structure, how, kind, bytes, names, theory, spread, let_through, aliens, rate }
+        Filtered { structure, how, kind, bytes, names, theory, spread, let_through, aliens, rate }
     });
     Ok(found.collect())
 }
@@ -261,9 +261,9 @@ fn case(session: &Session<'_>, set: &Population, structure: &str, how: &str) -> 
 
 fn add(
     session: &mut Session<'_>,
-    sheet: &mut Sheet,
+    sheet: &mut PageTable,
     set: &Population,
-    found: &Found,
+    found: &Filtered,
 ) -> Result<(), BenchError> {
     let (off, measured, aliens) = (found.off(), found.share(), found.aliens);
     if off.abs() > SIGMAS {
@@ -302,7 +302,7 @@ fn add(
     Ok(())
 }
 
-fn draw(shares: &mut Chart, rates: &mut Chart, found: &[Found]) {
+fn draw(shares: &mut Chart, rates: &mut Chart, found: &[Filtered]) {
     for (colour, of) in found.chunk_by(|a, b| a.kind == b.kind).enumerate() {
         let Some(first) = of.first() else { continue };
         let theory = of.iter().map(|found| Point::exact(found.bits_per_name(), found.theory)).collect();
@@ -346,7 +346,7 @@ mod tests {
         let options = Options { quick: true, ..Options::default() };
         let mut session = Session::for_test("concise", options);
         let set = Population::of(Kind::Mac, 10, 2);
-        let mut found = Found {
+        let mut found = Filtered {
             structure: "othello",
             how: "4-bit checksums".to_owned(),
             kind: "",
@@ -358,7 +358,7 @@ mod tests {
             aliens: 1_000_000,
             rate: Summary::exact(1e6),
         };
-        let mut sheet = Sheet::new("s", &[]);
+        let mut sheet = PageTable::new("s", &[]);
         add(&mut session, &mut sheet, &set, &found).unwrap();
         found.let_through = 65_000;
         assert!(add(&mut session, &mut sheet, &set, &found).is_err());

@@ -11,10 +11,10 @@
 //! another seed as one more value of k. A node that held all names and their graphs would need less: log2 n bits for the
 //! name and those of the new value.
 
-use super::delta_decoder::{Change, Mirror};
+use super::delta_decoder::{Change, DeltaDecoder};
 use super::{conclusions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
+use crate::figures::exhibit::PageTable;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, action};
 use crate::pin;
@@ -39,7 +39,7 @@ const NAME: &str = "othello";
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "concise-table-3",
         &[
             "names",
@@ -66,14 +66,14 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             one(session, &mut sheet, names, value_bits)?;
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::update_messages(session);
     Ok(())
 }
 
 /// What messages of one kind came to.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct MessageStats {
     messages: usize,
     payload_bytes: usize,
     envelope_bytes: usize,
@@ -82,7 +82,7 @@ pub struct Tally {
     differences: BTreeMap<u32, usize>,
 }
 
-impl Tally {
+impl MessageStats {
     /// Counts a message, which is about one range.
     ///
     /// # Errors
@@ -149,12 +149,12 @@ fn log2_choose(n: u32, k: u32) -> f64 {
 }
 
 /// A control structure and the copy that reads its messages.
-struct Wire {
+struct DeltaChannel {
     control: OthelloControl,
-    mirror: Mirror,
+    mirror: DeltaDecoder,
 }
 
-impl Wire {
+impl DeltaChannel {
     fn new(names: &Population) -> Result<Self, BenchError> {
         let params = Params::for_keys(names.len() as u64, names.value_bits, PartitionCount::ONE);
         let params = params.map_err(|error| BenchError::Usage(error.to_string()))?.with_seed(1);
@@ -164,7 +164,7 @@ impl Wire {
         Ok(Self { control, mirror })
     }
 
-    fn send(&mut self, op: Op, tally: &mut Tally) -> Result<(), BenchError> {
+    fn send(&mut self, op: Op, tally: &mut MessageStats) -> Result<(), BenchError> {
         let deltas = self.control.batch(&[op]).map_err(|error| BenchError::of(NAME, error))?;
         for delta in &deltas {
             let changes = self.mirror.apply(delta);
@@ -183,17 +183,17 @@ impl Wire {
     }
 }
 
-fn mirror(control: &OthelloControl) -> Result<Mirror, BenchError> {
+fn mirror(control: &OthelloControl) -> Result<DeltaDecoder, BenchError> {
     let whole = control.export_partition(PartitionId(0));
-    let mirror = whole.and_then(|whole| Mirror::new(control.params(), &whole));
+    let mirror = whole.and_then(|whole| DeltaDecoder::new(control.params(), &whole));
     mirror.ok_or_else(|| BenchError::check(NAME, "a partition cannot be read"))
 }
 
 /// Messages of the three kinds, about names all over the table.
-fn tallies(names: &Population) -> Result<([Tally; 3], Params), BenchError> {
-    let mut wire = Wire::new(names)?;
+fn tallies(names: &Population) -> Result<([MessageStats; 3], Params), BenchError> {
+    let mut wire = DeltaChannel::new(names)?;
     let messages = MESSAGES.min(names.len() / 2);
-    let [mut add, mut alter, mut delete] = [(); 3].map(|()| Tally::default());
+    let [mut add, mut alter, mut delete] = [(); 3].map(|()| MessageStats::default());
     let fresh = Kind::Mac.hashes(names.len(), messages);
     let (bits, stride) = (names.value_bits, names.len() / messages.max(1));
     for (number, &new) in fresh.iter().enumerate() {
@@ -213,7 +213,12 @@ fn difference(number: u64, bits: u8) -> u16 {
     (1 + mix(!number) % all) as u16 // at most `all`, of 16 bits
 }
 
-fn one(session: &mut Session<'_>, sheet: &mut Sheet, names: u64, value_bits: u8) -> Result<(), BenchError> {
+fn one(
+    session: &mut Session<'_>,
+    sheet: &mut PageTable,
+    names: u64,
+    value_bits: u8,
+) -> Result<(), BenchError> {
     let busy = session.busy("sending messages");
     let names = Population::of(Kind::Mac, names, value_bits);
     let (tallies, params) = tallies(&names)?;

@@ -3,12 +3,12 @@
 
 use super::{add_point, conclusions, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::names::population::{Kind, Population};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use crate::stats::Summary;
-use crate::structures::{Make, othello_params};
+use crate::structures::{BuildConfig, othello_params};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
@@ -50,15 +50,15 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 
 /// A table in use, with its owner: who holds the names changes the table beside them and makes the deltas for others. Of one range
 /// all of the table is copied for every change: of those sizes the work on names alone is done.
-struct Live {
+struct LiveTable {
     control: OthelloControl,
     table: Option<Arc<Othello>>,
 }
 
-impl Live {
+impl LiveTable {
     /// With the first half of the names, and room for all.
     fn half(names: &Population, sizing: Sizing) -> Result<Self, BenchError> {
-        let make = Make { sizing, threads: pin::cores(), ..Make::table() };
+        let make = BuildConfig { sizing, threads: pin::cores(), ..BuildConfig::table() };
         let params = othello_params(names.len() as u64, names.value_bits, make)?;
         let mut pairs = names.pairs();
         pairs.truncate(names.len() / 2);
@@ -112,7 +112,7 @@ impl Live {
 
 /// What one run found, in the order of the rows.
 fn one_run(names: &Population, sizing: Sizing, batch: usize) -> Result<[f64; 4], BenchError> {
-    let mut live = Live::half(names, sizing)?;
+    let mut live = LiveTable::half(names, sizing)?;
     let half = names.len() / 2;
     let before = live.control.stats().reseeded;
     let adds = live.perform(names.len() - half, batch, |at| {
@@ -178,7 +178,7 @@ fn show(session: &mut Session<'_>) {
         "ranges made anew",
         "delete, M/s",
     ];
-    let mut sheet = Sheet::new("concise-figure-8", &heads);
+    let mut sheet = PageTable::new("concise-figure-8", &heads);
     let across = ("names", Scale::Doublings);
     let mut chart = Chart::new(
         "concise-figure-8",
@@ -211,8 +211,8 @@ fn show(session: &mut Session<'_>) {
             }
         }
     }
-    session.tabulate(sheet);
-    session.show(chart);
+    session.add_table(sheet);
+    session.add_chart(chart);
     conclusions::updates(session, &rows);
 }
 

@@ -1,9 +1,9 @@
 use super::*;
 
-fn live(names: u64, change: Change) -> Live {
+fn live(names: u64, change: Change) -> LiveTable {
     let set = Population::of(Kind::Mac, names, 3);
     let others = Kind::Mac.hashes(set.len(), set.len().div_ceil(ALTERED));
-    Live::new(set, change, others).unwrap()
+    LiveTable::new(set, change, others).unwrap()
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn updates_arrive_while_names_are_asked_for() {
 fn a_refused_batch_is_forgotten() {
     for (change, updates) in [(Change::Alter, 5), (Change::Replace, 10)] {
         let mut live = live(100, change);
-        let Live { names, others, flipped, cursor, .. } = &mut live;
+        let LiveTable { names, others, flipped, cursor, .. } = &mut live;
         let mut ops = Ops { change, names, others, flipped, cursor };
         let mut made = Vec::new();
         (0..5).for_each(|_| ops.push(&mut made));

@@ -20,7 +20,7 @@ fn crossings_are_percentiles() {
 #[test]
 fn what_is_saturated_is_no_delay() {
     let mut session = Session::for_test("concise", Options::default());
-    let mut sheet = Sheet::new("test", &["cell"; 12]);
+    let mut sheet = PageTable::new("test", &["cell"; 12]);
     let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
     for delays in &all {
         add(&mut session, &mut sheet, (1000, 8), ("made", 1.5), delays);
@@ -28,7 +28,7 @@ fn what_is_saturated_is_no_delay() {
     assert!(sheet.rows[0][6..].iter().all(|cell| cell == "saturated"));
     assert!(sheet.rows.iter().all(|row| row.len() == 12));
     assert_eq!(session.rows().len(), 3, "those of the second alone");
-    let (chart, gaps) = (chart(1000, &Gaps::made(), &all), Gaps::made());
+    let (chart, gaps) = (chart(1000, &ArrivalGaps::made(), &all), ArrivalGaps::made());
     assert_eq!(chart.series.len(), 1);
     assert!(conclusion(1000, &gaps, &all[..1]).unwrap().contains("Othello is saturated at 210 Kpps"));
 }

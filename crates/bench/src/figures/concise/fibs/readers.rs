@@ -1,6 +1,6 @@
 //! Those who ask the structures for batches of names.
 
-use super::{Asker, NameFib, UNKNOWN};
+use super::{FibReader, NameFib, UNKNOWN};
 use crate::baselines::buffalo::{Buffalo, SideBySide};
 use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
@@ -28,33 +28,33 @@ impl NameFib for OthelloFib {
         Some(self.table.stats().range_bytes as u64)
     }
 
-    fn asker(&self) -> Box<dyn Asker + '_> {
+    fn reader(&self) -> Box<dyn FibReader + '_> {
         let reader = OthelloReader::new(Arc::clone(&self.table));
         if let Some(filter) = &self.filter {
-            Box::new(FilteredAsker { reader, filter, known: Vec::new() })
+            Box::new(FilteredFibReader { reader, filter, known: Vec::new() })
         } else if self.is_checked {
-            Box::new(CheckedAsker { reader, found: Vec::new() })
+            Box::new(CheckedFibReader { reader, found: Vec::new() })
         } else {
-            Box::new(OthelloAsker(reader))
+            Box::new(OthelloFibReader(reader))
         }
     }
 
-    fn touched(&self, names: &[KeyHash], tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
         let mut reader = OthelloReader::new(Arc::clone(&self.table));
         let pin = reader.pin();
         for (place, &name) in names.iter().enumerate() {
             if let Some(filter) = &self.filter {
-                filter.touched(name, &mut |at| tell(place, at));
+                filter.touched(name, &mut |at| visit(place, at));
             }
-            pin.touched(name, &mut |at| tell(place, at));
+            pin.touched(name, &mut |at| visit(place, at));
         }
     }
 }
 
-struct OthelloAsker(OthelloReader);
+struct OthelloFibReader(OthelloReader);
 
-impl Asker for OthelloAsker {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl FibReader for OthelloFibReader {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         if let ([name], [action]) = (names, &mut *actions) {
             *action = self.0.pin().get(*name);
         } else {
@@ -63,13 +63,13 @@ impl Asker for OthelloAsker {
     }
 }
 
-struct CheckedAsker {
+struct CheckedFibReader {
     reader: OthelloReader,
     found: Vec<Option<u16>>,
 }
 
-impl Asker for CheckedAsker {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl FibReader for CheckedFibReader {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         self.found.resize(names.len(), None);
         self.reader.check_batch(names, &mut self.found);
         for (action, found) in actions.iter_mut().zip(&self.found) {
@@ -78,14 +78,14 @@ impl Asker for CheckedAsker {
     }
 }
 
-struct FilteredAsker<'a> {
+struct FilteredFibReader<'a> {
     reader: OthelloReader,
     filter: &'a BloomFilter,
     known: Vec<bool>,
 }
 
-impl Asker for FilteredAsker<'_> {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl FibReader for FilteredFibReader<'_> {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         self.known.resize(names.len(), false);
         self.filter.contains_batch(names, &mut self.known);
         self.reader.lookup_batch(names, actions);
@@ -102,26 +102,26 @@ impl NameFib for SetSepFib {
         self.0.stats().table_bytes as u64
     }
 
-    fn asker(&self) -> Box<dyn Asker + '_> {
-        Box::new(SetSepAsker { reader: SetSepReader::new(Arc::clone(&self.0)), values: Vec::new() })
+    fn reader(&self) -> Box<dyn FibReader + '_> {
+        Box::new(SetSepFibReader { reader: SetSepReader::new(Arc::clone(&self.0)), values: Vec::new() })
     }
 
-    fn touched(&self, names: &[KeyHash], tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
         let mut reader = SetSepReader::new(Arc::clone(&self.0));
         let pin = reader.pin();
         for (place, &name) in names.iter().enumerate() {
-            pin.touched(name, &mut |at| tell(place, at));
+            pin.touched(name, &mut |at| visit(place, at));
         }
     }
 }
 
-struct SetSepAsker {
+struct SetSepFibReader {
     reader: SetSepReader,
     values: Vec<u8>,
 }
 
-impl Asker for SetSepAsker {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl FibReader for SetSepFibReader {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         if let ([name], [action]) = (names, &mut *actions) {
             *action = self.reader.pin().get(*name).into();
             return;
@@ -139,24 +139,24 @@ impl NameFib for Cuckoo {
         Baseline::table_bytes(self)
     }
 
-    fn asker(&self) -> Box<dyn Asker + '_> {
-        Box::new(CuckooAsker { table: self, found: Vec::new() })
+    fn reader(&self) -> Box<dyn FibReader + '_> {
+        Box::new(CuckooFibReader { table: self, found: Vec::new() })
     }
 
-    fn touched(&self, names: &[KeyHash], tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
         for (place, &name) in names.iter().enumerate() {
-            Self::touched(self, name, &mut |at| tell(place, at));
+            Self::touched(self, name, &mut |at| visit(place, at));
         }
     }
 }
 
-struct CuckooAsker<'a> {
+struct CuckooFibReader<'a> {
     table: &'a Cuckoo,
     found: Vec<Answer>,
 }
 
-impl Asker for CuckooAsker<'_> {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl FibReader for CuckooFibReader<'_> {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         self.found.clear();
         self.table.look_up_batch(names, &mut self.found);
         for (action, found) in actions.iter_mut().zip(&self.found) {
@@ -169,10 +169,10 @@ impl Asker for CuckooAsker<'_> {
 const AHEAD: usize = 16;
 
 /// Asks a baseline name by name, some of them ahead.
-struct Loop<'a, B>(&'a B);
+struct PrefetchLoop<'a, B>(&'a B);
 
-impl<B: Baseline> Asker for Loop<'_, B> {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl<B: Baseline> FibReader for PrefetchLoop<'_, B> {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         for (actions, names) in actions.chunks_mut(AHEAD).zip(names.chunks(AHEAD)) {
             if names.len() > 1 {
                 for &name in names {
@@ -193,8 +193,8 @@ macro_rules! by_name {
                 Baseline::table_bytes(self)
             }
 
-            fn asker(&self) -> Box<dyn Asker + '_> {
-                Box::new(Loop(self))
+            fn reader(&self) -> Box<dyn FibReader + '_> {
+                Box::new(PrefetchLoop(self))
             }
 
             fn lines(&self, name: KeyHash) -> Option<usize> {

@@ -9,17 +9,17 @@
 //! Either end copies each packet into or out of memory that both share. The generator sends as fast as the link takes
 //! packets and collects those that come back; both ends are in this process, each thread at its own ports.
 
-use super::forwarders::{Mover, Whole, switch_between, turn_until};
-use super::link_ends::{Kind, Links, Passed, pass, refill};
-use super::rotation::{PORTS, Rotation, Rule};
-use super::{Contestant, STRUCTURES, Scene};
+use super::forwarders::{Forwarder, SwitchMode, switch_between, turn_until};
+use super::link_ends::{Kind, LinkCounts, Links, pass, refill};
+use super::rotation::{Expected, PORTS, Rotation};
+use super::{BuiltFib, ForwardingSetup, STRUCTURES};
 use crate::error::BenchError;
-use crate::figures::concise::fibs::{Asker, Fib};
+use crate::figures::concise::fibs::{Fib, FibReader};
 use crate::figures::concise::{add_point, millions, paper};
-use crate::figures::exhibit::{Chart, Scale, Sheet};
+use crate::figures::exhibit::{Chart, PageTable, Scale};
 use crate::gateway::dpdk;
 use crate::gateway::packet_ring::ROTATION;
-use crate::rounds::{Turn, alternate};
+use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
@@ -34,14 +34,14 @@ use std::time::Duration;
 const FRAMES: [usize; 2] = [64, 1500];
 /// What rows begin with.
 const VARIANT: &str = "links: ";
-/// The contestant that looks nothing up: what the links and the writing of addresses allow.
+/// The candidate that looks nothing up: what the links and the writing of addresses allow.
 const NO_LOOKUP: &str = "no lookup";
 
 /// Looks nothing up: the ports one after the other.
-struct Nothing(u16);
+struct NoLookup(u16);
 
-impl Asker for Nothing {
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]) {
+impl FibReader for NoLookup {
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
         for (action, _) in actions.iter_mut().zip(names) {
             *action = self.0;
             self.0 = (self.0 + 1) % PORTS as u16; // few
@@ -70,7 +70,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         if !session.fits(names, super::NAME_BYTES)? {
             continue;
         }
-        let scene = Scene::new(session, names, value_bits)?;
+        let scene = ForwardingSetup::new(session, names, value_bits)?;
         for octets in FRAMES {
             for links in &links {
                 scene.pass(session, links, octets)?;
@@ -81,18 +81,18 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-impl Scene {
+impl ForwardingSetup {
     /// Measures all tables with packets over these links.
     fn pass(&self, session: &mut Session<'_>, links: &Links, octets: usize) -> Result<(), BenchError> {
-        let mut rotation = Rotation::new(dpdk::fresh(ROTATION)?, &self.stations, octets);
+        let mut rotation = Rotation::new(dpdk::fresh(ROTATION)?, &self.hosts, octets);
         let time = Duration::from_millis(session.options().pick(50, 250));
-        let names = self.stations.set.len();
+        let names = self.hosts.set.len();
         let case = |structure: &str, fib: Option<Fib>| {
             session
                 .case(structure, names as u64)
                 .format(fib.and_then(Fib::format))
                 .variant(format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name()))
-                .value_bits(self.stations.set.value_bits)
+                .value_bits(self.hosts.set.value_bits)
                 .threads(1)
                 .batch(BURST)
         };
@@ -105,34 +105,34 @@ impl Scene {
             Ok(vec![rate, lost].into())
         };
         let nothing = case(NO_LOOKUP, None);
-        let mut turns = vec![Turn::several(rows(nothing), move |rotation: &mut Rotation<Mbuf>| {
-            run(rotation, &mut |stop| move_by(links, &mut Nothing(0), stop))
+        let mut turns = vec![Measurement::several(rows(nothing), move |rotation: &mut Rotation<Mbuf>| {
+            run(rotation, &mut |stop| move_by(links, &mut NoLookup(0), stop))
         })];
-        for Contestant { fib, table, ambiguous } in &self.tables {
-            let judged =
-                || pass_all(links, &rotation, names, |stop| move_by(links, &mut *table.asker(), stop));
-            judge(fib.name(), Rule::Rewritten, &rotation, *ambiguous, judged)?;
+        for BuiltFib { fib, table, ambiguous } in &self.tables {
+            let verified =
+                || pass_all(links, &rotation, names, |stop| move_by(links, &mut *table.reader(), stop));
+            verify(fib.name(), Expected::Rewritten, &rotation, *ambiguous, verified)?;
             let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
-            turns.push(Turn::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
-                run(rotation, &mut |stop| move_by(links, &mut *table.asker(), stop))
+            turns.push(Measurement::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
+                run(rotation, &mut |stop| move_by(links, &mut *table.reader(), stop))
             }));
         }
-        for (whole, fib) in &self.switches {
-            let judged = || pass_all(links, &rotation, names, |stop| switch_by(links, fib, stop));
-            judge(whole.name(), whole.rule(), &rotation, 0, judged)?;
-            let case = case(whole.name(), None).table_bytes(fib.table_bytes() as u64);
-            turns.push(Turn::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
+        for (mode, fib) in &self.switches {
+            let verified = || pass_all(links, &rotation, names, |stop| switch_by(links, fib, stop));
+            verify(mode.name(), mode.rule(), &rotation, 0, verified)?;
+            let case = case(mode.name(), None).table_bytes(fib.table_bytes() as u64);
+            turns.push(Measurement::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
                 run(rotation, &mut |stop| switch_by(links, fib, stop))
             }));
         }
-        alternate(session, &mut rotation, turns)
+        interleave(session, &mut rotation, turns)
     }
 }
 
 /// Moves packets by a bare table until it is told to stop.
-fn move_by(links: &Links, asker: &mut dyn Asker, stop: &AtomicBool) {
+fn move_by(links: &Links, reader: &mut dyn FibReader, stop: &AtomicBool) {
     let (exits, entry) = links.sides();
-    let mut mover = Mover::new(asker, entry, exits);
+    let mut mover = Forwarder::new(reader, entry, exits);
     while !stop.load(Ordering::Relaxed) {
         mover.turn();
     }
@@ -141,7 +141,7 @@ fn move_by(links: &Links, asker: &mut dyn Asker, stop: &AtomicBool) {
 /// Moves packets by the whole switch until it is told to stop.
 fn switch_by(links: &Links, fib: &FlatFib, stop: &AtomicBool) {
     let ports = links.switch.iter().map(|end| [end.clone(), end.clone()]);
-    // Nothing comes back from a switch that cannot be made, which is found out then.
+    // NoLookup comes back from a switch that cannot be made, which is found out then.
     if let Ok(mut switch) = switch_between(fib, ports) {
         turn_until(&mut switch, stop);
     }
@@ -153,27 +153,27 @@ fn pass_all(
     rotation: &Rotation<Mbuf>,
     names: usize,
     moving: impl FnOnce(&AtomicBool) + Send,
-) -> Result<Passed, BenchError> {
+) -> Result<LinkCounts, BenchError> {
     refill(rotation)?;
     pass(links, rotation, (names.min(200_000), Duration::from_secs(3)), moving)
 }
 
 /// Looks at each packet that comes back: all must be right but one in so many of those whose action is ambiguous, and most
 /// must come.
-fn judge(
+fn verify(
     structure: &str,
-    rule: Rule,
+    rule: Expected,
     rotation: &Rotation<Mbuf>,
     ambiguous: usize,
-    doing: impl FnOnce() -> Result<Passed, BenchError>,
+    doing: impl FnOnce() -> Result<LinkCounts, BenchError>,
 ) -> Result<(), BenchError> {
-    let mut passed = Ok(Passed::default());
-    let (judged, right) = rotation.judge(rule, || passed = doing());
+    let mut passed = Ok(LinkCounts::default());
+    let (verified, right) = rotation.verify(rule, || passed = doing());
     let passed = passed?;
-    let wrong = judged - right;
-    if judged != passed.came || judged * 2 < passed.sent || judged == 0 || wrong > 2 * ambiguous {
+    let wrong = verified - right;
+    if verified != passed.came || verified * 2 < passed.sent || verified == 0 || wrong > 2 * ambiguous {
         let problem =
-            format!("of {} packets {judged} came, {right} of them where and as they should", passed.sent);
+            format!("of {} packets {verified} came, {right} of them where and as they should", passed.sent);
         return Err(BenchError::check(structure, problem));
     }
     Ok(())
@@ -181,7 +181,7 @@ fn judge(
 
 fn show(session: &mut Session<'_>) {
     let heads = ["names", "links", "structure", "paper", "Mpps", "Gb/s", "lost"];
-    let mut sheet = Sheet::new("concise-figure-11", &heads);
+    let mut sheet = PageTable::new("concise-figure-11", &heads);
     let mut chart = Chart::new(
         "concise-figure-11",
         "Packets forwarded a second between ports of virtio, one core",
@@ -216,10 +216,10 @@ fn show(session: &mut Session<'_>) {
         shown.push((link.to_owned(), octets, rate.clone()));
     }
     if let Some(sentence) = conclusion(&shown) {
-        session.conclude("concise-figure-11-conclusion", sentence);
+        session.add_conclusion("concise-figure-11-conclusion", sentence);
     }
-    session.tabulate(sheet);
-    session.show(chart);
+    session.add_table(sheet);
+    session.add_chart(chart);
 }
 
 /// Bits of frames a second, without what a cable would add.
@@ -227,10 +227,10 @@ fn gigabits(rate: f64, octets: usize) -> f64 {
     rate * octets as f64 * 8.0 / 1e9
 }
 
-/// Whether a contestant has a line in the picture.
+/// Whether a candidate has a line in the picture.
 fn is_drawn(structure: &str) -> bool {
     structure == NO_LOOKUP
-        || structure == Whole::Forwards.name()
+        || structure == SwitchMode::Forwards.name()
         || STRUCTURES.iter().any(|fib| fib.name() == structure && *fib != Fib::SetSep)
 }
 
@@ -276,13 +276,13 @@ mod tests {
         let options = Options { keys: Some(vec![3000]), quick: true, runs: Some(1), ..Options::default() };
         let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
-        let contestants = 1 + STRUCTURES.len() + Whole::ALL.len();
-        assert_eq!(session.rows().len(), Kind::ALL.len() * FRAMES.len() * contestants * 2);
+        let candidates = 1 + STRUCTURES.len() + SwitchMode::ALL.len();
+        assert_eq!(session.rows().len(), Kind::ALL.len() * FRAMES.len() * candidates * 2);
         for row in session.rows().iter().filter(|row| row.metric == Metric::PacketRate) {
             assert!(row.median > 0.0, "{}: nothing passed", row.case.structure);
         }
         let (_, exhibits) = session.finish();
-        assert_eq!(exhibits.sheets[0].rows.len(), Kind::ALL.len() * FRAMES.len() * contestants);
+        assert_eq!(exhibits.sheets[0].rows.len(), Kind::ALL.len() * FRAMES.len() * candidates);
         assert!(exhibits.conclusions[0].sentence.starts_with("Over virtio"));
     }
 }

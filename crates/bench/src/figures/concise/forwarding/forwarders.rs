@@ -1,8 +1,8 @@
 //! What moves the packets: nothing but a lookup, or the whole switch.
 
-use super::rotation::{OWN, PORTS, Rotation, Rule, Side, Stations, name, next_hop, port};
+use super::rotation::{Expected, Hosts, OWN, PORTS, Rotation, RotationPort, name, next_hop, port};
 use crate::error::BenchError;
-use crate::figures::concise::fibs::{Asker, UNKNOWN};
+use crate::figures::concise::fibs::{FibReader, UNKNOWN};
 use crate::gateway::packet_slab::NoBuffers;
 use crate::names::NameHasher;
 use crate::names::population::SEED;
@@ -30,14 +30,14 @@ pub(super) fn idle<P: PacketBuf>(rotation: &Rotation<P>, packets: usize) {
     }
 }
 
-fn exits<P: PacketBuf>(rotation: &Rotation<P>) -> [Side<P>; PORTS] {
+fn exits<P: PacketBuf>(rotation: &Rotation<P>) -> [RotationPort<P>; PORTS] {
     std::array::from_fn(|exit| rotation.exit(exit))
 }
 
 /// Forwards packets by a bare table: looks their names up, writes the address of the next hop, and sends them out where
 /// the action says. What a port does not take is dropped.
-pub(super) struct Mover<'a, P, X> {
-    asker: &'a mut dyn Asker,
+pub(super) struct Forwarder<'a, P, X> {
+    reader: &'a mut dyn FibReader,
     hasher: NameHasher,
     entry: X,
     exits: [X; PORTS],
@@ -45,22 +45,22 @@ pub(super) struct Mover<'a, P, X> {
     leaving: [Burst<P>; PORTS],
 }
 
-impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Mover<'a, P, X> {
-    pub(super) fn new(asker: &'a mut dyn Asker, entry: X, exits: [X; PORTS]) -> Self {
+impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Forwarder<'a, P, X> {
+    pub(super) fn new(reader: &'a mut dyn FibReader, entry: X, exits: [X; PORTS]) -> Self {
         let leaving = std::array::from_fn(|_| Burst::new());
-        Self { asker, hasher: NameHasher::new(SEED), entry, exits, burst: Burst::new(), leaving }
+        Self { reader, hasher: NameHasher::new(SEED), entry, exits, burst: Burst::new(), leaving }
     }
 
     /// Moves one burst.
     #[inline]
     pub(super) fn turn(&mut self) {
-        let Self { asker, hasher, entry, exits, burst, leaving } = self;
+        let Self { reader, hasher, entry, exits, burst, leaving } = self;
         let (mut hashes, mut actions) = ([KeyHash::new(0); BURST], [UNKNOWN; BURST]);
         let taken = entry.rx_burst(burst);
         for (hash, packet) in hashes.iter_mut().zip(burst.iter()) {
             *hash = hasher.hash(&name(packet.data()));
         }
-        asker.ask(&hashes[..taken], &mut actions[..taken]);
+        reader.lookup(&hashes[..taken], &mut actions[..taken]);
         for (mut packet, &action) in burst.drain(..).zip(&actions) {
             let _ = set_addresses(packet.data_mut(), next_hop(action), OWN); // frames are longer than a header
             leaving[port(action)].push(packet);
@@ -73,8 +73,8 @@ impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Mover<'a, P, X> {
 }
 
 /// Forwards so many packets of a rotation by a bare table.
-pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, asker: &mut dyn Asker, packets: usize) {
-    let mut mover = Mover::new(asker, rotation.entry(), exits(rotation));
+pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, reader: &mut dyn FibReader, packets: usize) {
+    let mut mover = Forwarder::new(reader, rotation.entry(), exits(rotation));
     for _ in 0..packets / BURST {
         mover.turn();
     }
@@ -82,14 +82,14 @@ pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, asker: &mut dyn Aske
 
 /// What the whole switch does with packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(super) enum SwitchMode {
     /// Sends them on as they are.
     Forwards,
     /// Routes them: each to its next hop.
     Routes,
 }
 
-impl Whole {
+impl SwitchMode {
     pub(super) const ALL: [Self; 2] = [Self::Forwards, Self::Routes];
 
     /// Its name in results.
@@ -101,27 +101,27 @@ impl Whole {
     }
 
     /// What becomes of packets.
-    pub(super) const fn rule(self) -> Rule {
+    pub(super) const fn rule(self) -> Expected {
         match self {
-            Self::Forwards => Rule::Unchanged,
-            Self::Routes => Rule::Routed,
+            Self::Forwards => Expected::Unchanged,
+            Self::Routes => Expected::Routed,
         }
     }
 
     /// The table of a switch that does so, as one by MAC addresses has it by default. The names themselves are not kept: nothing
     /// of them is looked at when packets are forwarded.
-    pub(super) fn fib(self, stations: &Stations) -> Result<Arc<FlatFib>, BenchError> {
+    pub(super) fn fib(self, hosts: &Hosts) -> Result<Arc<FlatFib>, BenchError> {
         let failed = |error| BenchError::of(self.name(), error);
         let config = NameConfig {
             kind: NameKind::Mac,
             hasher: hasher(),
             ports: PORTS + 1,
-            expected: stations.addresses.len() as u64,
+            expected: hosts.addresses.len() as u64,
             check_bits: CheckBits::new(MAX_CHECK_BITS).unwrap_or_default(),
             filter_rate: None,
             spreads_aliens: false,
         };
-        let names = stations.addresses.iter().zip(&stations.set.actions);
+        let names = hosts.addresses.iter().zip(&hosts.set.actions);
         let names = names.filter_map(|(&address, &action)| {
             let port = PortNo::new(port(action))?; // there are few
             let action = match self {

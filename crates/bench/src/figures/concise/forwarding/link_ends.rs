@@ -1,6 +1,6 @@
 //! Links between ports of DPDK, with the switch at one end and a generator at the other, and packets that pass them.
 
-use super::rotation::{PORTS, Rotation, Side};
+use super::rotation::{PORTS, Rotation, RotationPort};
 use crate::error::BenchError;
 use crate::gateway::dpdk;
 use crate::gateway::packet_ring::ROTATION;
@@ -60,15 +60,15 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 /// One end of a link. A clone is the same. One thread uses it at a time: the lock is always free.
 #[derive(Clone)]
-pub(super) struct End(Arc<Mutex<(RxQueue, TxQueue)>>);
+pub(super) struct LinkEnd(Arc<Mutex<(RxQueue, TxQueue)>>);
 
-impl RxPort<Mbuf> for End {
+impl RxPort<Mbuf> for LinkEnd {
     fn rx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0.rx_burst(burst)
     }
 }
 
-impl TxPort<Mbuf> for End {
+impl TxPort<Mbuf> for LinkEnd {
     fn tx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1.tx_burst(burst)
     }
@@ -77,8 +77,8 @@ impl TxPort<Mbuf> for End {
 /// All links of a kind: those that packets leave by, and behind them the one that they come from.
 pub(super) struct Links {
     pub(super) kind: Kind,
-    pub(super) switch: Vec<End>,
-    generator: Vec<End>,
+    pub(super) switch: Vec<LinkEnd>,
+    generator: Vec<LinkEnd>,
     /// Where their sockets are.
     folder: PathBuf,
 }
@@ -102,7 +102,7 @@ impl Links {
             }
             let queues = |end: Started| Some((end.rx.into_iter().next()?, end.tx.into_iter().next()?));
             let mut ends =
-                ends.into_iter().filter_map(queues).map(|queues| End(Arc::new(Mutex::new(queues))));
+                ends.into_iter().filter_map(queues).map(|queues| LinkEnd(Arc::new(Mutex::new(queues))));
             let (Some(first), Some(second)) = (ends.next(), ends.next()) else {
                 return Err(failed(&"a port without a queue"));
             };
@@ -114,7 +114,7 @@ impl Links {
     }
 
     /// The switch's ends, those to leave by and the one to come from.
-    pub(super) fn sides(&self) -> ([End; PORTS], End) {
+    pub(super) fn sides(&self) -> ([LinkEnd; PORTS], LinkEnd) {
         (std::array::from_fn(|exit| self.switch[exit].clone()), self.switch[PORTS].clone())
     }
 }
@@ -144,7 +144,7 @@ fn wait(end: &Started) -> Result<(), String> {
 
 /// What passed in a while.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Passed {
+pub(super) struct LinkCounts {
     pub(super) sent: usize,
     pub(super) came: usize,
     /// Of them while packets were still sent, and in so many seconds.
@@ -159,7 +159,7 @@ pub(super) fn pass(
     rotation: &Rotation<Mbuf>,
     (most, time): (usize, Duration),
     moving: impl FnOnce(&AtomicBool) + Send,
-) -> Result<Passed, BenchError> {
+) -> Result<LinkCounts, BenchError> {
     let stop = AtomicBool::new(false);
     let thread = |error: std::io::Error| BenchError::Threads(error.to_string());
     std::thread::scope(|scope| {
@@ -184,11 +184,11 @@ pub(super) fn pass(
     })
 }
 
-fn generate(links: &Links, rotation: &Rotation<Mbuf>, most: usize, time: Duration) -> Passed {
+fn generate(links: &Links, rotation: &Rotation<Mbuf>, most: usize, time: Duration) -> LinkCounts {
     let mut ends = links.generator.clone();
     let (mut entry, mut sinks) = (rotation.entry(), sinks(rotation));
-    let (mut burst, mut passed) = (Burst::new(), Passed::default());
-    let mut collect = |ends: &mut [End]| -> usize {
+    let (mut burst, mut passed) = (Burst::new(), LinkCounts::default());
+    let mut collect = |ends: &mut [LinkEnd]| -> usize {
         let mut back = Burst::new();
         let mut came = 0;
         for (end, sink) in ends[..PORTS].iter_mut().zip(&mut sinks) {
@@ -220,7 +220,7 @@ fn generate(links: &Links, rotation: &Rotation<Mbuf>, most: usize, time: Duratio
     passed
 }
 
-fn sinks(rotation: &Rotation<Mbuf>) -> [Side<Mbuf>; PORTS] {
+fn sinks(rotation: &Rotation<Mbuf>) -> [RotationPort<Mbuf>; PORTS] {
     std::array::from_fn(|exit| rotation.exit(exit))
 }
 

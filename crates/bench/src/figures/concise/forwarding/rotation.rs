@@ -40,8 +40,8 @@ pub(super) fn port(action: u16) -> usize {
     usize::from(action) % PORTS
 }
 
-/// Stations: each has an address, which the switch goes by, a name of 64 bits, which bare tables do, and an action.
-pub(super) struct Stations {
+/// Hosts: each has an address, which the switch goes by, a name of 64 bits, which bare tables do, and an action.
+pub(super) struct Hosts {
     pub(super) addresses: Vec<[u8; 6]>,
     /// The names, as hashes, and the actions.
     pub(super) set: Population,
@@ -52,7 +52,7 @@ const fn name_of(number: u64) -> [u8; NAME_LEN] {
     mix(number).to_be_bytes()
 }
 
-impl Stations {
+impl Hosts {
     /// The first of the register that are no group's: frames to these have no name.
     pub(super) fn new(names: u64, value_bits: u8) -> Self {
         let addresses: Vec<[u8; 6]> =
@@ -66,7 +66,7 @@ impl Stations {
 
 /// What a packet must be when it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum Expected {
     /// As it came.
     Unchanged,
     /// To its next hop.
@@ -77,16 +77,16 @@ pub(super) enum Rule {
 
 struct Inner<P> {
     packets: VecDeque<P>,
-    stations: Arc<Stations>,
+    hosts: Arc<Hosts>,
     octets: usize,
     /// Ethernet and IPv4 headers of a packet as it comes, its name and its number.
     head: [u8; HEAD_LEN],
     /// The name of the next packet.
     next: usize,
     /// Whether each packet is looked at that comes out; how many were right, and how many there were.
-    rule: Option<Rule>,
+    rule: Option<Expected>,
     right: usize,
-    judged: usize,
+    verified: usize,
     /// How many may still come in.
     left: usize,
 }
@@ -101,8 +101,8 @@ impl<P: PacketBuf> Inner<P> {
     #[inline]
     fn renew(&mut self, mut packet: P) {
         let name = self.next;
-        self.next = if name + 1 < self.stations.addresses.len() { name + 1 } else { 0 };
-        self.head[..6].copy_from_slice(&self.stations.addresses[name]);
+        self.next = if name + 1 < self.hosts.addresses.len() { name + 1 } else { 0 };
+        self.head[..6].copy_from_slice(&self.hosts.addresses[name]);
         self.head[NAME..NAME + NAME_LEN].copy_from_slice(&name_of(name as u64));
         self.head[NAME + NAME_LEN..].copy_from_slice(&(name as u64).to_be_bytes());
         if let Some(head) = packet.data_mut().first_chunk_mut() {
@@ -111,15 +111,15 @@ impl<P: PacketBuf> Inner<P> {
         self.packets.push_back(packet);
     }
 
-    fn is_right(&self, packet: &P, exit: usize, rule: Rule) -> bool {
+    fn is_right(&self, packet: &P, exit: usize, rule: Expected) -> bool {
         let frame = packet.data();
         let number = frame.get(NAME + NAME_LEN..).and_then(|rest| rest.first_chunk());
         let name = number.map_or(usize::MAX, |&number| u64::from_be_bytes(number) as usize);
-        let Some(&action) = self.stations.set.actions.get(name) else { return false };
+        let Some(&action) = self.hosts.set.actions.get(name) else { return false };
         let (to, ttl) = match rule {
-            Rule::Unchanged => (MacAddr(self.stations.addresses[name]), TTL),
-            Rule::Rewritten => (next_hop(action), TTL),
-            Rule::Routed => (next_hop(action), TTL - 1),
+            Expected::Unchanged => (MacAddr(self.hosts.addresses[name]), TTL),
+            Expected::Rewritten => (next_hop(action), TTL),
+            Expected::Routed => (next_hop(action), TTL - 1),
         };
         let addresses = destination(frame) == Some(to) && frame.get(6..12) == Some(&OWN.octets());
         addresses
@@ -140,7 +140,7 @@ impl<P> Clone for Rotation<P> {
 
 impl<P: PacketBuf> Rotation<P> {
     /// These packets, which must be empty and have the room.
-    pub(super) fn new(packets: Vec<P>, stations: &Arc<Stations>, octets: usize) -> Self {
+    pub(super) fn new(packets: Vec<P>, hosts: &Arc<Hosts>, octets: usize) -> Self {
         let header = Ipv4Header {
             dscp_ecn: 0,
             total_len: (octets - HEADER_LEN) as u16, // of one Ethernet frame
@@ -159,13 +159,13 @@ impl<P: PacketBuf> Rotation<P> {
         head[HEADER_LEN..NAME].copy_from_slice(&header.to_bytes());
         let mut inner = Inner {
             packets: VecDeque::with_capacity(packets.len()),
-            stations: Arc::clone(stations),
+            hosts: Arc::clone(hosts),
             octets,
             head,
             next: 0,
             rule: None,
             right: 0,
-            judged: 0,
+            verified: 0,
             left: usize::MAX,
         };
         for packet in packets {
@@ -180,7 +180,7 @@ impl<P: PacketBuf> Rotation<P> {
         self.inner().add(packet);
     }
 
-    /// Takes packets back that were not sent: they are nobody's to judge.
+    /// Takes packets back that were not sent: they are nobody's to verify.
     #[cfg(feature = "dpdk")]
     pub(super) fn take_back(&self, burst: &mut Burst<P>) {
         let mut inner = self.inner();
@@ -192,13 +192,13 @@ impl<P: PacketBuf> Rotation<P> {
     }
 
     /// The port that packets come from.
-    pub(super) fn entry(&self) -> Side<P> {
+    pub(super) fn entry(&self) -> RotationPort<P> {
         self.exit(PORTS)
     }
 
     /// A port that packets leave by.
-    pub(super) fn exit(&self, exit: usize) -> Side<P> {
-        Side { rotation: self.clone(), exit }
+    pub(super) fn exit(&self, exit: usize) -> RotationPort<P> {
+        RotationPort { rotation: self.clone(), exit }
     }
 
     /// How many packets come round: those at rest.
@@ -217,25 +217,25 @@ impl<P: PacketBuf> Rotation<P> {
     }
 
     /// Judges each packet that comes out while something is done; how many did, and how many of these were right.
-    pub(super) fn judge(&self, rule: Rule, doing: impl FnOnce()) -> (usize, usize) {
+    pub(super) fn verify(&self, rule: Expected, doing: impl FnOnce()) -> (usize, usize) {
         {
             let mut inner = self.inner();
-            (inner.rule, inner.right, inner.judged) = (Some(rule), 0, 0);
+            (inner.rule, inner.right, inner.verified) = (Some(rule), 0, 0);
         }
         doing();
         let mut inner = self.inner();
         inner.rule = None;
-        (inner.judged, inner.right)
+        (inner.verified, inner.right)
     }
 }
 
 /// A port.
-pub(super) struct Side<P> {
+pub(super) struct RotationPort<P> {
     rotation: Rotation<P>,
     exit: usize,
 }
 
-impl<P: PacketBuf> RxPort<P> for Side<P> {
+impl<P: PacketBuf> RxPort<P> for RotationPort<P> {
     fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         if self.exit != PORTS {
             return 0;
@@ -248,13 +248,13 @@ impl<P: PacketBuf> RxPort<P> for Side<P> {
     }
 }
 
-impl<P: PacketBuf> TxPort<P> for Side<P> {
+impl<P: PacketBuf> TxPort<P> for RotationPort<P> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let mut inner = self.rotation.inner();
         let sent = burst.len();
         for packet in burst.drain(..) {
             if let Some(rule) = inner.rule {
-                inner.judged += 1;
+                inner.verified += 1;
                 inner.right += usize::from(inner.is_right(&packet, self.exit, rule));
             }
             inner.renew(packet);
