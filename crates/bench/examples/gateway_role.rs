@@ -1,8 +1,8 @@
-//! Sends packets through one node in one role, and nothing else: for profilers, and to count instructions
+//! Sends packets through one node in one role, for profilers and to count instructions
 //! (`scripts/gateway-instructions`).
 //!
-//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`, `bare` is plain
-//! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
+//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`. Roles are numbered as in `stages::ROLES`; `bare`
+//! is plain forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
 use scalebricks_bench::gateway::flows::{HERE, NODES};

@@ -10,10 +10,10 @@ use clap::{Args, Subcommand};
 use scalebricks_tables::isa::Isa;
 use std::path::PathBuf;
 
-/// What runs them all.
+/// Selects all benchmarks.
 pub const ALL: &str = "all";
 
-/// The benchmarks there are, in the order in which `all` runs them, and `all`.
+/// The benchmarks in the order in which `all` runs them, and `all`.
 pub const NAMES: [&str; 13] = [
     "setsep-build",
     "setsep-lookup",
@@ -30,13 +30,13 @@ pub const NAMES: [&str; 13] = [
     ALL,
 ];
 
-/// Most bits of a value, of all benchmarks but one.
+/// Maximum bits per value for every benchmark but `concise`.
 const MAX_VALUE_BITS: u8 = 8;
 
-/// The one that takes as many as Othello.
+/// The benchmark that takes as many value bits as Othello.
 const CONCISE: &str = "concise";
 
-/// The command, in a few sentences.
+/// What the command does and which benchmarks there are.
 pub const ABOUT: &str = "\
 Measures the tables of ScaleBricks and the structures one might use in their place, in one process and in turn, on huge \
 pages and pinned threads, and checks every answer. Each figure is the median of five runs (three with --quick), with \
@@ -56,7 +56,7 @@ the least and the most beside it. docs/benchmarks.md says how each is measured.
   control         the control plane: updates a second, recovery of a dead node's flows, joining
   all             all of them";
 
-/// Examples and exit statuses.
+/// Examples and exit statuses of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks bench all --quick --json out/bench.json
@@ -82,79 +82,81 @@ Exit status:
   0 measured, all answers right    1 a wrong answer, or the run failed
   2 wrong usage                    130 interrupted";
 
-/// Benchmarks to run, or pages to write from what they found.
+/// Benchmarks to run, or pages to write from stored results.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BenchCall {
-    /// What is done in place of measuring.
+    /// A command that does not measure.
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
 
-    /// What is measured.
+    /// What to measure.
     #[command(flatten)]
     pub args: BenchArgs,
 }
 
-/// What is done with what was measured.
+/// Commands that use stored results.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Write README.md, the pages of docs and their pictures anew from docs/data, without measuring
+    /// Regenerate README.md, the pages of docs and their pictures from docs/data, without measuring
     Pages {
-        /// Write nothing: say what differs from what the data make, and which data no page may show
+        /// Write nothing: report what differs from the data, and which data no page may show
         #[arg(long)]
         check: bool,
     },
 }
 
-/// What a benchmark can be asked for.
+/// Arguments of a measurement.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// Benchmarks to run
     #[arg(value_name = "NAME", required = true, value_parser = PossibleValuesParser::new(NAMES))]
     pub names: Vec<String>,
 
-    /// What the benchmarks are asked for.
+    /// Options of the benchmarks.
     #[command(flatten)]
     pub options: Options,
 
-    /// What single threads are timed by: the wall clock, or the time they had a core, on a machine that others use
+    /// Clock that times single threads: wall for elapsed time, cpu for CPU time on a shared machine
     #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
     pub clock: String,
 
-    /// Where the results go as JSON
+    /// File for the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Directory for a picture of each benchmark's rates
+    /// Directory for a picture of the rates of each benchmark
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
 
-    /// Keep the results in docs/data for the pages that show them, and write these anew: tables, choosing, figures,
-    /// concise-figures, gateway-figures or control. Refused with changed sources, --quick or fewer than three runs
+    /// Store the results in docs/data and regenerate the pages that show them. KIND is tables, choosing,
+    /// figures, concise-figures, gateway-figures or control. Refused with changed sources, with --quick and
+    /// with fewer than three runs
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(MEASURED.map(|kind| kind.name)))]
     pub page: Option<String>,
 
-    /// With --page: replace data that another command measured, for instance with more sizes. Without, that is refused
+    /// With --page: replace data that another command measured, for instance with more sizes. Refused without
+    /// this option
     #[arg(long, requires = "page")]
     pub replace: bool,
 
-    /// Tell nothing but the results and errors
+    /// Print results and errors only
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl BenchArgs {
-    /// Whether this benchmark is to run.
+    /// Whether to run this benchmark.
     pub fn wants(&self, name: &str) -> bool {
         self.names.iter().any(|wanted| wanted == name || wanted == ALL)
     }
 
-    /// What single threads are timed by.
+    /// The clock that times single threads.
     pub fn clock(&self) -> Clock {
         if self.clock == "cpu" { Clock::Cpu } else { Clock::Wall }
     }
 
-    /// Refuses what this machine or this binary cannot do.
+    /// Rejects options that this machine or this binary does not support.
     ///
     /// # Errors
     /// [`BenchError::Usage`].

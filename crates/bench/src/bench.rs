@@ -1,4 +1,4 @@
-//! One benchmark, and how those that were asked for are run.
+//! Runs the selected benchmarks.
 
 use crate::args::BenchArgs;
 use crate::error::BenchError;
@@ -24,11 +24,12 @@ pub struct Bench {
     pub draws_itself: bool,
 }
 
-/// Runs those of `benches` that the arguments name, in the order given, and tells what they found.
+/// Runs the benchmarks that the arguments select, in the order of `benches`, and prints and stores their
+/// results.
 ///
 /// # Errors
-/// [`BenchError`] of the first that fails. Its results and those of later ones are lost; of earlier ones, only the
-/// tables on standard output remain.
+/// The [`BenchError`] of the first benchmark that fails. Results of earlier benchmarks are then on standard
+/// output only.
 pub fn run(
     args: &BenchArgs,
     benches: &[Bench],
@@ -38,7 +39,7 @@ pub fn run(
     args.validate()?;
     let options = &args.options;
     if let Some(kind) = &args.page {
-        // Rather now than after half an hour.
+        // Fail before measuring for half an hour.
         provenance::ensure_reproducible(options.runs(), options.quick)?;
         if !args.replace {
             ensure_as_wide(kind)?;
@@ -76,7 +77,7 @@ pub fn run(
     Ok(())
 }
 
-/// Refuses to replace what a page shows by what another command measures, which may be less of it.
+/// Refuses to replace a page's data by those of another command, which may measure less.
 fn ensure_as_wide(kind: &str) -> Result<(), PagesError> {
     let file = pages::data_file(kind, &Processor::here());
     let Ok(json) = std::fs::read_to_string(&file) else { return Ok(()) };
@@ -86,7 +87,7 @@ fn ensure_as_wide(kind: &str) -> Result<(), PagesError> {
         .map_or(Ok(()), |problem| Err(PagesError::Refused(format!("{}: {problem}", file.display()))))
 }
 
-/// What is wrong if `asked` measures something else than `known` did; how many runs of it makes no difference.
+/// Why `asked` cannot replace `known`: it measures something else. The number of runs may differ.
 fn other_command(known: &str, asked: &str) -> Option<String> {
     let measured = |line: &str| {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -101,7 +102,7 @@ fn other_command(known: &str, asked: &str) -> Option<String> {
     })
 }
 
-/// Writes the files that were asked for: all that was found, the bars of rows, and what benchmarks drew themselves.
+/// Writes the requested files: the report, bars for its rows, and the charts that benchmarks added.
 fn keep(args: &BenchArgs, report: &Report, bars: &[&str], console: &Console) -> Result<(), OutputError> {
     let data = args.page.as_ref().map(|kind| pages::data_file(kind, &report.processor()));
     for path in args.json.iter().chain(&data) {

@@ -1,12 +1,12 @@
-//! Keys of which everything is known: each has a number, and flow key, hash and value follow from it.
+//! Deterministic keys: flow key, hash and value follow from a key's number.
 
 use rayon::prelude::*;
 use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher};
 
-/// The hash of all benchmarks' keys.
+/// The hasher of all keys of the benchmarks.
 pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(1));
 
-/// A word for a number, without pattern; different numbers have different words.
+/// A pseudo-random word for a number. Different numbers give different words.
 pub const fn mix(number: u64) -> u64 {
     let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -14,14 +14,14 @@ pub const fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The flow of this number: a UDP five-tuple between random addresses.
+/// The flow with this number: a UDP five-tuple between random addresses.
 pub fn flow(number: u64) -> FlowKey {
     let (addresses, ports) = (mix(number), mix(!number));
     let (src, dst) = (addresses as u32, (addresses >> 32) as u32);
     FlowKey::five_tuple_v4(src.into(), dst.into(), 17, ports as u16, (ports >> 16) as u16)
 }
 
-/// The same as the words an exact table takes.
+/// The same flow as the two words that an exact table takes.
 pub fn words(number: u64) -> [u64; 2] {
     match flow(number) {
         FlowKey::Short(key) => *key.words(),
@@ -29,33 +29,33 @@ pub fn words(number: u64) -> [u64; 2] {
     }
 }
 
-/// Its hash: what every structure but the exact ones of flows is given as the key.
+/// The hash of the flow, which is the key of every structure but the exact flow tables.
 pub fn hash(number: u64) -> KeyHash {
     HASHER.hash(&flow(number))
 }
 
-/// Its value.
+/// The value of the key with this number.
 pub const fn value(number: u64, value_bits: u8) -> u8 {
     (mix(number ^ 0xA5A5_A5A5_0000_0000) >> (64 - value_bits as u32)) as u8
 }
 
-/// Keys, and the queries asked about them: every key once, in an order of its own.
+/// Keys with values, and one query for each key in a different order.
 #[derive(Debug)]
 pub struct KeySet {
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: u8,
-    /// The hash of each key, in the order in which tables are built.
+    /// Hashes of the keys in build order.
     pub hashes: Vec<KeyHash>,
-    /// The value of each.
+    /// Their values.
     pub values: Vec<u8>,
-    /// The hash of each key, in the order of the queries.
+    /// Hashes of the keys in query order.
     pub queries: Vec<KeyHash>,
     /// The answer to each query.
     pub answers: Vec<u8>,
 }
 
 impl KeySet {
-    /// Keys 0 to `keys`, with values of so many bits.
+    /// Keys 0 to `keys` with values of `value_bits` bits.
     pub fn new(keys: u64, value_bits: u8) -> Self {
         let numbers = || (0..keys).into_par_iter();
         let order = Order::of(keys);
@@ -68,7 +68,7 @@ impl KeySet {
         }
     }
 
-    /// Queries about as many other keys, to which all answer `missing`.
+    /// Queries for as many keys that are not in the set, each with the answer `missing`.
     pub fn of_others(&self, missing: u8) -> Self {
         let keys = self.len() as u64;
         Self {
@@ -80,12 +80,12 @@ impl KeySet {
         }
     }
 
-    /// How many.
+    /// Number of keys.
     pub const fn len(&self) -> usize {
         self.queries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub const fn is_empty(&self) -> bool {
         self.queries.is_empty()
     }
@@ -102,14 +102,14 @@ impl KeySet {
         (0..self.len() as u64).into_par_iter().map(|place| words(order.number(place))).collect()
     }
 
-    /// Keys and values as SetSep takes them.
+    /// Keys with values as SetSep takes them.
     pub fn entries(&self) -> Vec<(KeyHash, u8)> {
         self.hashes.iter().copied().zip(self.values.iter().copied()).collect()
     }
 }
 
-/// An order of `keys` numbers in which each comes once. Hashes have no pattern, so where a table is touched is random
-/// in any order; only the order of building must be a different one.
+/// A permutation of `keys` numbers. Hashes are random, so any order touches a table at random; the query
+/// order only has to differ from the build order.
 #[derive(Debug, Clone, Copy)]
 pub struct Order {
     keys: u64,
@@ -117,7 +117,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Steps of about 0.618 times the whole, which visit every number as they share no factor with it.
+    /// Strides of about 0.618 of the total that share no factor with it, so every number is visited once.
     pub fn of(keys: u64) -> Self {
         let mut stride = (u128::from(keys) * 618 / 1000) as u64 | 1; // less than `keys`, or 1
         while gcd(stride, keys) > 1 {
@@ -126,7 +126,7 @@ impl Order {
         Self { keys, stride }
     }
 
-    /// The number at this place.
+    /// The number at this position.
     pub fn number(self, place: u64) -> u64 {
         (u128::from(place) * u128::from(self.stride) % u128::from(self.keys.max(1))) as u64 // less than `keys`
     }

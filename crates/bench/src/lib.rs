@@ -1,22 +1,22 @@
-//! Measures the tables beside other structures, in one process and in turn, and checks every answer.
+//! Measures the tables and other structures in one process, interleaved, and checks every answer.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`args`], [`options`] | what was asked for |
-//! | [`bench`](mod@bench), [`session`] | one benchmark, and what it is given |
-//! | [`baselines`] | what the Concise paper compares Othello with |
-//! | [`benches`] | the benchmarks of the tables |
-//! | [`structures`] | the structures they measure |
-//! | [`figures`] | the figures and tables of the paper |
-//! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
-//! | [`names`] | names of several kinds by shift registers |
-//! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
-//! | [`limit`], [`mod@pair`] | what the machine alone allows: the loads of lookups, and how two cores scale |
-//! | [`row`], [`report`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
-//! | [`provenance`], [`pages`] | which commit measured, and pages made from what was kept |
+//! | [`args`], [`options`] | command line |
+//! | [`bench`](mod@bench), [`session`] | a benchmark and its session |
+//! | [`baselines`] | structures that the Concise paper compares Othello with |
+//! | [`benches`] | benchmarks of the tables |
+//! | [`structures`] | the structures under test |
+//! | [`figures`] | figures and tables of both papers |
+//! | [`gateway`] | one gateway node by stage, and latencies of clusters |
+//! | [`names`] | names of several kinds from shift registers |
+//! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, clocks, interleaved runs, medians, cores, huge pages |
+//! | [`limit`], [`mod@pair`] | limits of the machine: the memory loads of lookups, and how two cores scale |
+//! | [`row`], [`report`], [`table`], [`svg`] | results as JSON, as terminal tables and as pictures |
+//! | [`provenance`], [`pages`] | the commit that measured, and pages made from stored results |
 //!
-//! A benchmark is a [`Bench`]; the crate above may bring its own (the one of the gateway needs the demo). How each
-//! measures is in `docs/benchmarks.md`.
+//! A benchmark is a [`Bench`]. The crate above adds its own, such as the gateway benchmark, which needs the
+//! demo. `docs/benchmarks.md` says how each one measures.
 
 #![deny(unsafe_code)]
 

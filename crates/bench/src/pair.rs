@@ -1,8 +1,9 @@
-//! Whether two cores are two: how much more a pair of threads does than one.
+//! Whether two cores are two physical cores: how much more work a pair of threads does than one.
 //!
-//! Two threads of one physical core share its units and its caches; a virtual machine need not say so. So the pair is
-//! measured, in what keeps the units busy (independent multiplications) and in what keeps the memory busy (independent
-//! random loads), and what the kernel says stands beside it.
+//! Two threads of one physical core share its execution units and caches, and a virtual machine may hide
+//! that. So this module measures the pair: once with independent multiplications, which keep the execution
+//! units busy, and once with independent random loads, which keep the memory busy. The report also says what
+//! the kernel claims.
 
 use crate::error::BenchError;
 use crate::keys::mix;
@@ -12,34 +13,34 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::sync::OnceLock;
 
-/// Runs of each measurement.
+/// Runs per measurement.
 const RUNS: usize = 7;
-/// Rounds of multiplications of a run: some ten milliseconds.
+/// Rounds of multiplications per run, about ten milliseconds.
 const ROUNDS: u64 = 1 << 20;
-/// Numbers multiplied side by side.
+/// Numbers multiplied in parallel.
 const LANES: usize = 16;
-/// Random loads of a run and thread.
+/// Random loads per run and thread.
 const LOADS: u64 = 1 << 20;
-/// Words they are from: 256 MiB.
+/// Words of the array they load from: 256 MiB.
 const WORDS: usize = 1 << 25;
-/// Below so many times the work of one thread, a pair counts as one core.
+/// A pair that does less than this many times the work of one thread counts as one core.
 const TWO_CORES: f64 = 1.6;
 
 static MEASURED: OnceLock<CorePair> = OnceLock::new();
 
-/// How two pinned threads scale: times what one of them does by itself, the median of some short runs.
+/// How two pinned threads scale, as multiples of the work of one thread; medians of several short runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CorePair {
-    /// In arithmetic.
+    /// For arithmetic.
     pub arithmetic: f64,
-    /// In random loads from a large array.
+    /// For random loads from a large array.
     pub random_loads: f64,
-    /// Which cores the kernel takes for siblings of the two (`thread_siblings_list`).
+    /// The siblings of both cores according to the kernel (`thread_siblings_list`).
     pub siblings: Option<String>,
 }
 
 impl CorePair {
-    /// Measures the two cores that threads are pinned to first; `None` where there is one.
+    /// Measures the first two cores that threads are pinned to; `None` on a single core.
     ///
     /// # Errors
     /// [`BenchError::Threads`]; [`BenchError::Rejected`].
@@ -53,12 +54,12 @@ impl CorePair {
         Ok(Some(Self { arithmetic, random_loads, siblings: siblings() }))
     }
 
-    /// The pair of this process, if [`settle`](Self::settle) was called.
+    /// The pair that [`settle`](Self::settle) measured.
     pub fn known() -> Option<&'static Self> {
         MEASURED.get()
     }
 
-    /// Measures the pair for all that asks for it later.
+    /// Measures the pair once for the process.
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
@@ -71,7 +72,7 @@ impl CorePair {
         Ok(())
     }
 
-    /// Whether it does the arithmetic of two cores.
+    /// Whether it does the arithmetic of two physical cores.
     pub fn is_two_cores(&self) -> bool {
         self.arithmetic >= TWO_CORES
     }
@@ -92,7 +93,7 @@ impl std::fmt::Display for CorePair {
     }
 }
 
-/// What is to be said of a row that so many threads made.
+/// The mark of a row measured with this many threads.
 pub fn mark(threads: Option<usize>) -> Option<&'static str> {
     mark_of(threads?, pin::cores(), CorePair::known())
 }
@@ -106,7 +107,7 @@ fn mark_of(threads: usize, cores: usize, pair: Option<&CorePair>) -> Option<&'st
     }
 }
 
-/// How many times the work of one thread two do in the same time.
+/// How many times the work of one thread two threads do in the same time.
 fn scaling(work: impl Fn(usize) + Sync) -> Result<f64, BenchError> {
     let work = &work;
     let run = |threads: usize| {
@@ -118,7 +119,7 @@ fn scaling(work: impl Fn(usize) + Sync) -> Result<f64, BenchError> {
     Ok(Summary::of(&times?).median)
 }
 
-/// Multiplies side by side what does not wait for each other.
+/// Independent multiplications.
 #[inline(never)]
 fn multiply(seed: u64) {
     let mut lanes: [u64; LANES] = std::array::from_fn(|lane| mix(seed + lane as u64));
@@ -130,14 +131,14 @@ fn multiply(seed: u64) {
     black_box(lanes);
 }
 
-/// Loads from places that do not wait for each other.
+/// Independent loads from random positions.
 #[inline(never)]
 fn load(memory: &[u64], thread: u64) {
     let place = |number: u64| (mix(thread << 32 | number) >> 32) as usize % WORDS;
     black_box((0..LOADS).fold(0_u64, |sum, number| sum.wrapping_add(memory[place(number)])));
 }
 
-/// `1: 0-1, 0: 0-1`: a core and the list of its siblings.
+/// Each core with its siblings, as in `1: 0-1, 0: 0-1`.
 fn siblings() -> Option<String> {
     let of = |core: usize| {
         let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");

@@ -1,4 +1,4 @@
-//! All that a run measured, and where: the JSON that pages are made from.
+//! The report of a run as JSON, from which pages are made.
 
 use crate::figures::chart;
 use crate::figures::exhibit::{Exhibits, PageTable};
@@ -12,46 +12,47 @@ use crate::timing::Clock;
 use scalebricks_console::machine::{self, Processor};
 use serde::{Deserialize, Serialize};
 
-/// All that was measured, and where.
+/// The results of a run, and where they were measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// Cores, memory, kernel, transparent huge pages; and the clock, if it was not the wall clock.
+    /// Cores, memory, kernel, transparent huge pages, and the clock if it is not the wall clock.
     pub machine: String,
-    /// The processor, as it calls itself.
+    /// The processor's brand string.
     pub cpu: String,
-    /// The number of its family.
+    /// Its family number.
     pub cpu_family: Option<u32>,
-    /// Its number in the family.
+    /// Its model number.
     pub cpu_model: Option<u32>,
-    /// Its microarchitecture where that is known, as in `Zen 5`.
+    /// Its microarchitecture, if known, as in `Zen 5`.
     pub cpu_name: String,
-    /// Cores that the process could use.
+    /// Cores available to the process.
     pub cores: usize,
-    /// How two of them scale; `None` where there is one.
+    /// How two of them scale; `None` on a single core.
     pub pair: Option<CorePair>,
-    /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
+    /// The commit that measured, with the suffix `-dirty` if files were changed; `unknown` outside a
+    /// checkout.
     pub commit: String,
-    /// The day, in Greenwich.
+    /// The date in UTC.
     pub date: String,
-    /// The command that measures this, without files of this machine.
+    /// The command that repeats the measurement, without paths of this machine.
     pub command: String,
-    /// What was built in: `peers`, `dpdk`.
+    /// Enabled features: `peers`, `dpdk`.
     pub features: Vec<String>,
-    /// What single threads were timed by: `wall` or `cpu`.
+    /// The clock that timed single threads: `wall` or `cpu`.
     pub clock: String,
-    /// Runs of each measurement.
+    /// Runs per measurement.
     pub runs: usize,
-    /// Whether tables were small, to be quick.
+    /// Whether it was a quick run with small tables.
     pub quick: bool,
-    /// The figures.
+    /// The results.
     pub rows: Vec<Row>,
-    /// What is shown of them.
+    /// Charts, tables and conclusions.
     #[serde(flatten)]
     pub exhibits: Exhibits,
 }
 
 impl Report {
-    /// These rows and what is shown of them, measured here and now.
+    /// A report of results measured by this process.
     pub fn here(rows: Vec<Row>, exhibits: Exhibits, options: &Options) -> Self {
         let is_timed_by_cpu = Clock::chosen() == Clock::Cpu;
         let processor = Processor::here();
@@ -93,7 +94,7 @@ impl Report {
     /// What pages show of a report.
     ///
     /// # Errors
-    /// What is wrong with the text, or with a chart.
+    /// A description of what is wrong with the text or a chart.
     pub fn evidence(json: &str) -> Result<Evidence, String> {
         let report: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
         report.rows.iter().find_map(measured_too_rarely).map_or(Ok(()), Err)?;
@@ -115,7 +116,7 @@ impl Report {
         })
     }
 
-    /// Where and how it was measured, as a table.
+    /// The table that says where and how the run measured.
     fn sheet(&self) -> PageTable {
         let mut sheet = PageTable::new("run", &["", ""]).side_by_side(1);
         let cores = self.cores.to_string();
@@ -141,7 +142,7 @@ impl Report {
     }
 }
 
-/// What is wrong with a row that was timed in fewer runs than a page shows.
+/// Why a page may not show a row: it has too few runs.
 fn measured_too_rarely(row: &Row) -> Option<String> {
     let Case { bench, structure, variant, keys, .. } = &row.case;
     (row.metric.is_timed() && row.runs < provenance::LEAST_RUNS).then(|| {
@@ -164,7 +165,7 @@ pub(crate) mod tests {
     use scalebricks_console::output::json;
     use serde_json::Value;
 
-    /// A report with one of everything, of this commit.
+    /// A report with one item of each kind, measured by `commit`.
     pub(crate) fn sample(commit: &str) -> Report {
         let case = Case { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Case::default() };
         let rows = vec![Row::new(case, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];

@@ -1,17 +1,17 @@
-//! Measurements in turn, A B C A B C …: a disturbance of the machine then meets all of them. Runs that cannot be, as of
-//! clocks they can only come of one, are made again.
+//! Interleaved measurements, A B C A B C …, so that a disturbance of the machine affects all of them. Runs
+//! with impossible results, which a disturbed clock can produce, are repeated.
 
 use crate::error::BenchError;
 use crate::row::{Case, Metric};
 use crate::session::Session;
 use crate::stats::Summary;
 
-/// What one run found.
+/// Result of one run.
 #[derive(Debug, Clone, Default)]
 pub struct RunResult {
-    /// A figure for each row of the turn.
+    /// One figure for each row of the measurement.
     pub figures: Vec<f64>,
-    /// Bytes of the table, if only the run knows.
+    /// Bytes of the table, if known only after the run.
     pub table_bytes: Option<u64>,
 }
 
@@ -27,17 +27,17 @@ impl From<Vec<f64>> for RunResult {
     }
 }
 
-/// Makes one run.
+/// Performs one run.
 pub type Measure<'a, S> = Box<dyn FnMut(&mut S) -> Result<RunResult, BenchError> + 'a>;
 
-/// Something measured in turn with others. `S` is what all turns work on.
+/// A measurement that is interleaved with others. `S` is the state they share.
 pub struct Measurement<'a, S> {
     rows: Vec<(Case, Metric)>,
     measure: Measure<'a, S>,
 }
 
 impl<'a, S> Measurement<'a, S> {
-    /// One that finds one figure a run.
+    /// A measurement with one figure per run.
     pub fn new(
         case: Case,
         metric: Metric,
@@ -46,7 +46,7 @@ impl<'a, S> Measurement<'a, S> {
         Self::several(vec![(case, metric)], measure)
     }
 
-    /// One that finds several figures a run.
+    /// A measurement with several figures per run.
     pub fn several(
         rows: Vec<(Case, Metric)>,
         measure: impl FnMut(&mut S) -> Result<RunResult, BenchError> + 'a,
@@ -55,19 +55,21 @@ impl<'a, S> Measurement<'a, S> {
     }
 }
 
-/// Times that a run is made before a benchmark gives up on it: on a machine that others keep busy, many.
+/// Tries before a benchmark gives up on a run. A busy machine can need many.
 const TRIES: usize = 16;
 
-/// How much more than N times as fast N threads may be: what a clock and an undisturbed machine are off.
+/// How much faster than N times N threads may appear, to allow for errors of clocks on an undisturbed
+/// machine.
 const TOLERANCE: f64 = 1.1;
 
-/// Seconds for each thread that a disturbance may take from the run of one unnoticed: some time slices of a busy system.
+/// Seconds per thread by which a disturbance may lengthen the single-threaded run unnoticed: a few time
+/// slices of a busy system.
 const SLICES: f64 = 0.05;
 
-/// Makes a run, and again if it is rejected; each that was is counted.
+/// Performs a run, and repeats and counts it while it is rejected.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] when it was made sixteen times; any other error at once.
+/// [`BenchError::Rejected`] after sixteen tries; any other error at once.
 pub fn retry_rejected<T>(
     session: &Session<'_>,
     mut run: impl FnMut() -> Result<T, BenchError>,
@@ -88,14 +90,14 @@ pub fn retry_rejected<T>(
     unreachable!("there is a last try")
 }
 
-/// A turn and what its runs found: for each row, a figure a run.
+/// A measurement with the figures of its runs so far, by row.
 struct Series<'a, S> {
     turn: Measurement<'a, S>,
     figures: Vec<Vec<f64>>,
 }
 
 impl<S> Series<'_, S> {
-    /// Makes one run.
+    /// Performs one run.
     fn run(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
         let Measurement { rows, measure } = &mut self.turn;
         let found = retry_rejected(session, || {
@@ -115,7 +117,7 @@ impl<S> Series<'_, S> {
         Ok(())
     }
 
-    /// Makes the last run again.
+    /// Repeats the last run.
     fn again(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
         for figures in &mut self.figures {
             figures.pop();
@@ -124,7 +126,7 @@ impl<S> Series<'_, S> {
     }
 }
 
-/// Whether a metric can have such a figure: no rate is without end, and no time is none.
+/// Whether a metric can have this value: rates are finite, and times are positive.
 fn can_be(metric: Metric, figure: f64) -> bool {
     match metric.unit() {
         "ns" => figure.is_finite() && figure > 0.0,
@@ -133,14 +135,14 @@ fn can_be(metric: Metric, figure: f64) -> bool {
     }
 }
 
-/// What a case is called in an error.
+/// The name of a case in errors.
 fn name(case: &Case) -> String {
     let threads = case.threads.map(|threads| format!("{threads} threads"));
     let parts = [Some(case.structure.clone()), case.format.map(str::to_owned), case.variant.clone(), threads];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Two turns that are the same but for their threads: one, and several.
+/// Two measurements that differ only in their threads: one, and several.
 struct ThreadScaling {
     one: usize,
     several: usize,
@@ -149,7 +151,7 @@ struct ThreadScaling {
 }
 
 impl ThreadScaling {
-    /// All such among the turns that build or look up all keys.
+    /// All such pairs among the measurements that build or look up all keys.
     fn among<S>(all: &[Series<'_, S>]) -> Vec<Self> {
         let alone = |row: &(Case, Metric)| (row.0.clone().threads(1), row.1);
         let mut found = Vec::new();
@@ -166,7 +168,7 @@ impl ThreadScaling {
         found
     }
 
-    /// What is wrong with the last runs of the two, if the several were faster than so many can be.
+    /// What is wrong with the last runs of the two, if several threads were faster than possible.
     fn fault<S>(&self, all: &[Series<'_, S>]) -> Option<String> {
         let rate = |turn: usize| all[turn].figures[self.row].last().copied();
         let (one, several) = (rate(self.one)?, rate(self.several)?);
@@ -177,13 +179,14 @@ impl ThreadScaling {
     }
 }
 
-/// Makes all runs of all turns, round by round, and keeps what they found.
+/// Performs all runs of all measurements, round by round, and adds their rows to the session.
 ///
-/// A run that cannot be is made again, up to fifteen times: one of no time, and one of N threads that is more than N times
-/// as fast as that of one thread in the same round, together with the latter.
+/// Impossible runs are repeated up to fifteen times: a run that took no time, and a run of N threads that was
+/// more than N times as fast as the single-threaded run of the same round, together with the latter.
 ///
 /// # Errors
-/// That of the first run that fails; [`BenchError::Rejected`] if one was rejected each time; Ctrl-C between two runs.
+/// The error of the first run that fails; [`BenchError::Rejected`] if every try of a run was rejected; an
+/// interrupt between two runs.
 pub fn interleave<S>(
     session: &mut Session<'_>,
     state: &mut S,
@@ -248,7 +251,8 @@ mod tests {
         assert!(rows.iter().all(|row| row.case.table_bytes == Some(9)));
     }
 
-    /// Makes turns of these figures a run with so many threads each, for ever the last; rows, runs made, runs rejected.
+    /// Interleaves measurements that return these figures, the last one forever; returns rows, runs made and
+    /// runs rejected.
     fn turns_of(keys: u64, turns: &[(usize, &[f64])]) -> (Result<Vec<f64>, BenchError>, usize, usize) {
         let options = Options { runs: Some(1), ..Options::default() };
         let mut session = Session::for_test("test", options);

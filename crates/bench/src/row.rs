@@ -1,4 +1,4 @@
-//! What was measured, as it is written to JSON.
+//! Rows of results as they are stored in JSON.
 
 use crate::pair;
 use crate::stats::Summary;
@@ -105,51 +105,51 @@ metrics! {
 }
 
 impl Metric {
-    /// Whether it is timed anew in each run, and so varies from run to run. Latencies are distributions of many packets or
-    /// calls already.
+    /// Whether each run times it anew, so that it varies between runs. Latencies are already distributions
+    /// over many packets or calls.
     pub const fn is_timed(self) -> bool {
         self.is_rate()
             || matches!(self, Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime)
     }
 
-    /// Whether it counts things a second.
+    /// Whether it is a rate per second.
     pub const fn is_rate(self) -> bool {
         matches!(self.unit().as_bytes(), b"1/s")
     }
 }
 
-/// What is measured: everything of a row but the figures. What does not apply is `None`.
+/// What a row measures: everything but the figures. Fields that do not apply are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Case {
     /// The benchmark.
     #[serde(deserialize_with = "stored::interned")]
     pub bench: Interned,
-    /// The structure, or the architecture.
+    /// The structure or architecture.
     pub structure: String,
-    /// The group format of SetSep, the sizes of Othello, or what a GPT is made of.
+    /// The group format of SetSep, the sizing of Othello, or the structure of a GPT.
     #[serde(deserialize_with = "stored::interned_or_none")]
     pub format: Option<Interned>,
-    /// Instructions used, or mode of operation.
+    /// Instructions used, or the mode of operation.
     pub variant: Option<String>,
     /// Keys in the table.
     pub keys: u64,
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: Option<u8>,
-    /// Threads that did what was timed.
+    /// Threads that did the timed work.
     pub threads: Option<usize>,
-    /// Keys or operations a call.
+    /// Keys or operations per call.
     pub batch: Option<usize>,
     /// Nodes of a cluster.
     pub nodes: Option<usize>,
-    /// Callers, each of which waits for its call before it makes the next.
+    /// Callers, each with one call outstanding.
     pub callers: Option<usize>,
     /// Share of the slots in use.
     pub load: Option<f64>,
-    /// Bytes of memory the table holds.
+    /// Bytes of the table.
     pub table_bytes: Option<u64>,
 }
 
-/// Each sets one field.
+/// Builder methods that set one field each.
 macro_rules! setters {
     ($($field:ident: $kind:ty),*) => {
         $(
@@ -169,7 +169,7 @@ impl Case {
         callers: usize, load: f64, table_bytes: u64
     );
 
-    /// Whether this is its variant.
+    /// Whether the variant is this one.
     pub fn is_variant(&self, variant: &str) -> bool {
         self.variant.as_deref() == Some(variant)
     }
@@ -180,30 +180,31 @@ impl Case {
     }
 }
 
-/// One figure.
+/// One result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What is measured.
+    /// What it measures.
     #[serde(flatten)]
     pub case: Case,
-    /// Whether its threads had no core each: `oversubscribed`, or `one core` if two cores scale as one.
+    /// Set if its threads did not have a core each: `oversubscribed`, or `one core` if two cores scale as
+    /// one.
     #[serde(default, deserialize_with = "stored::interned_or_none")]
     pub mark: Option<Interned>,
-    /// What the figure tells.
+    /// The metric.
     pub metric: Metric,
-    /// Its unit.
+    /// The unit of the metric.
     #[serde(deserialize_with = "stored::interned")]
     pub unit: Interned,
-    /// The median run.
+    /// The median of the runs.
     #[serde(deserialize_with = "stored::f64_or_nan")]
     pub median: f64,
-    /// The least.
+    /// The minimum.
     #[serde(deserialize_with = "stored::f64_or_nan")]
     pub min: f64,
-    /// The most.
+    /// The maximum.
     #[serde(deserialize_with = "stored::f64_or_nan")]
     pub max: f64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
 }
 
@@ -221,7 +222,7 @@ impl Row {
         format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
     }
 
-    /// The figures alone.
+    /// The figures without the case.
     pub const fn summary(&self) -> Summary {
         Summary { median: self.median, min: self.min, max: self.max, runs: self.runs }
     }

@@ -1,20 +1,20 @@
-//! Several runs of one measurement, and what is told of them.
+//! Statistics over several runs.
 
-/// Median, least and most of some runs.
+/// Median, minimum and maximum of some runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// The middle one; of an even number, the mean of the two in the middle.
+    /// The median; for an even number of runs, the mean of the two middle values.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
-    /// How many.
+    /// Number of runs.
     pub runs: usize,
 }
 
 impl Summary {
-    /// Of these figures, in any order; all zero of none.
+    /// The statistics of figures in any order; all zero if there are none.
     pub fn of(figures: &[f64]) -> Self {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -28,13 +28,13 @@ impl Summary {
         }
     }
 
-    /// Of a figure that does not vary.
+    /// A figure that does not vary.
     pub const fn exact(figure: f64) -> Self {
         Self { median: figure, min: figure, max: figure, runs: 1 }
     }
 }
 
-/// The value below which such a share of the sorted figures lies; 0 of none.
+/// The value at this quantile of sorted figures; 0 if there are none.
 #[expect(clippy::cast_sign_loss, reason = "a share of a number of figures")]
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = (share * sorted.len() as f64).ceil() as usize;

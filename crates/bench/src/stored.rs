@@ -1,13 +1,13 @@
-//! How fields of a report are read back from JSON.
+//! Helpers that read fields of a report from JSON.
 
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// A name of a benchmark, a format or a unit: a constant of those who measure.
+/// A name of a benchmark, format or unit. The code that measures uses constants for these.
 pub type Interned = &'static str;
 
-/// Words that were read, each once: there are a few dozen.
+/// All strings read so far, each stored once. There are a few dozen.
 static STRINGS: Mutex<BTreeSet<Interned>> = Mutex::new(BTreeSet::new());
 
 fn intern(text: &str) -> Interned {
@@ -20,26 +20,26 @@ fn intern(text: &str) -> Interned {
     word
 }
 
-/// A word.
+/// Reads a string and interns it.
 ///
 /// # Errors
-/// What `D` has for anything but a string.
+/// The error of `D` for anything but a string.
 pub fn interned<'de, D: Deserializer<'de>>(from: D) -> Result<Interned, D::Error> {
     Ok(intern(&String::deserialize(from)?))
 }
 
-/// The same, if there is one.
+/// Reads an optional string and interns it.
 ///
 /// # Errors
-/// What `D` has for anything but a string and null.
+/// The error of `D` for anything but a string or null.
 pub fn interned_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Interned>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.map(|text| intern(&text)))
 }
 
-/// A number; JSON has null for what is none.
+/// Reads a number. JSON has null for NaN and infinity.
 ///
 /// # Errors
-/// What `D` has for anything but a number and null.
+/// The error of `D` for anything but a number or null.
 pub fn f64_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

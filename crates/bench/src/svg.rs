@@ -1,4 +1,4 @@
-//! Rates as pictures: one a benchmark and metric, a panel a table size, a bar a row.
+//! Rates as bar charts: one picture per benchmark and metric, one panel per table size, one bar per row.
 
 use crate::report::Report;
 use crate::row::{Metric, Row};
@@ -12,10 +12,10 @@ const FOOT: i32 = 34;
 const PANEL_HEAD: i32 = 34;
 const PITCH: i32 = 24;
 
-/// Structures that are drawn in the colour of the house.
+/// Structures drawn in the colour of this project.
 const OURS: [&str; 2] = ["setsep", "scalebricks"];
 
-/// A file name and an SVG document for each of `benches` and kind of figure.
+/// A file name and an SVG document for each benchmark of `benches` and each metric.
 ///
 /// # Errors
 /// [`DrawError`] if the drawing library refuses.
@@ -53,19 +53,19 @@ fn picture(report: &Report, bench: &str, metric: Metric, rows: &[&Row]) -> Resul
     })
 }
 
-/// Where it was measured, at the lower edge.
+/// Draws where it was measured at the lower edge.
 pub(crate) fn draw_foot(area: &Area<'_>, report: &Report, height: i32) -> Result<(), DrawError> {
     let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
     area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, height - 16))?;
     Ok(())
 }
 
-/// A number of rows or panels, of which there are hundreds at most.
+/// A number of rows or panels, at most some hundreds.
 fn length(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX / 1_024)
 }
 
-/// Rows with this in common share a panel and a scale.
+/// Rows with equal results share a panel and a scale.
 const fn panel_of(row: &Row) -> (u64, Option<u8>) {
     (row.case.keys, row.case.value_bits)
 }
@@ -87,7 +87,7 @@ fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError>
     Ok(())
 }
 
-/// What tells a row from its neighbours.
+/// The label that distinguishes a row from its neighbours.
 fn label(row: &Row) -> String {
     let case = &row.case;
     let parts = [

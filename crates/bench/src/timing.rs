@@ -1,4 +1,4 @@
-//! What is timed: builds and lookups.
+//! Times builds and lookups.
 
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -10,12 +10,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What tells how long a single thread took.
+/// The clock that times a single thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// The time that passed.
+    /// Elapsed time.
     Wall,
-    /// The time for which the thread had its core: for a machine that others use as well.
+    /// CPU time of the thread, for a shared machine.
     Cpu,
 }
 
@@ -23,29 +23,29 @@ pub enum Clock {
 static BY_CPU: AtomicBool = AtomicBool::new(false);
 
 impl Clock {
-    /// Times single threads by this clock from now on.
+    /// Uses this clock for single threads from now on.
     pub fn choose(self) {
         BY_CPU.store(self == Self::Cpu, Ordering::Relaxed);
     }
 
-    /// The clock that was chosen.
+    /// The clock in use.
     pub fn chosen() -> Self {
         if BY_CPU.load(Ordering::Relaxed) { Self::Cpu } else { Self::Wall }
     }
 
-    /// The time since some moment in the past.
+    /// Time since a fixed moment in the past.
     pub fn now(self) -> Duration {
         let id = match self {
             Self::Wall => ClockId::Monotonic,
             Self::Cpu => ClockId::ThreadCPUTime,
         };
         let time = clock_gettime(id);
-        // Neither part is negative: both clocks count from a start in the past.
+        // Both parts are non-negative, because both clocks start in the past.
         Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 }
 
-/// Runs `work` here, and gives its result with the seconds that passed.
+/// Runs `work` on this thread; returns its result and the elapsed seconds.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     timed_by(Clock::Wall, work)
 }
@@ -56,11 +56,10 @@ fn timed_by<T>(clock: Clock, work: impl FnOnce() -> T) -> (T, f64) {
     (done, clock.now().saturating_sub(start).as_secs_f64())
 }
 
-/// Runs `work` on a thread of its own that stays on one core, and gives its result with the seconds it took by the
-/// clock that was chosen.
+/// Runs `work` on its own pinned thread; returns its result and the seconds it took by the chosen clock.
 ///
 /// # Errors
-/// [`BenchError::Threads`] if the thread cannot be had.
+/// [`BenchError::Threads`] if the thread cannot be started.
 pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), BenchError> {
     std::thread::scope(|scope| {
         let spawned = std::thread::Builder::new().spawn_scoped(scope, || {
@@ -72,12 +71,13 @@ pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), Benc
     })
 }
 
-/// Asks all queries of `set`, cut into one part for each thread; keys a second, all threads together.
+/// Runs all queries of `set`, split evenly among the threads; returns keys per second over all threads.
 ///
-/// The answers are written over with wrong ones before, and checked after; neither is timed.
+/// Answers are overwritten with wrong ones before the run. The caller checks them afterwards. Neither is
+/// timed.
 ///
 /// # Errors
-/// [`BenchError::Wrong`] for the first wrong answer; [`BenchError::Threads`].
+/// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
 pub fn lookup(
     table: &dyn Table,
     mode: LookupMode,
@@ -96,13 +96,13 @@ pub fn lookup(
     Ok(set.len() as f64 / seconds)
 }
 
-/// How many of so many queries each thread gets, all but the last ones; 1 at the least.
+/// Number of queries per thread, except for the last threads; at least 1.
 pub fn share(queries: usize, threads: usize) -> usize {
     queries.div_ceil(threads).max(1)
 }
 
-/// Cuts the answers to some queries into one part of [`share`] for each thread, which `work` fills: it is given the places of the
-/// queries and their answers. Seconds, as of [`together`].
+/// Splits the answers into one part of [`share`] queries per thread. `work` fills a part; it gets the
+/// positions of the queries and their answers. Returns seconds as [`together`] does.
 ///
 /// # Errors
 /// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
@@ -121,8 +121,8 @@ pub fn shared<A: Send>(
     together(what, works.collect())
 }
 
-/// Does each work on a thread of its own that stays on one core, all begun together; seconds from the first start until the
-/// last is done, by the clock that was chosen if there is one thread, else by the wall clock.
+/// Runs each work on its own pinned thread, all started together. Returns the seconds from the first start to
+/// the last end, by the chosen clock for one thread and by the wall clock for several.
 ///
 /// # Errors
 /// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
@@ -152,10 +152,10 @@ pub fn together<F: FnOnce() + Send>(what: &str, works: Vec<F>) -> Result<f64, Be
     net(what, end.as_secs_f64(), start.as_secs_f64())
 }
 
-/// What is left of a time without another that is part of it.
+/// A time minus another one that is part of it.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] if nothing is: one of the two was disturbed.
+/// [`BenchError::Rejected`] if nothing remains: one of the two was disturbed.
 pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
     let left = whole - part;
     if left > 0.0 {
@@ -164,26 +164,26 @@ pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
     Err(BenchError::rejected(what, format!("a time of {whole:.4}, and {part:.4} to be taken off it")))
 }
 
-/// How many a second, if so many took so long; none of none, which take no time.
+/// A rate: count divided by seconds; 0 for a count of 0.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] if some took no time.
+/// [`BenchError::Rejected`] if a positive count took no time.
 pub fn rate(what: &str, count: usize, seconds: f64) -> Result<f64, BenchError> {
     if count == 0 { Ok(0.0) } else { Ok(count as f64 / net(what, seconds, 0.0)?) }
 }
 
-/// Compares answers with the right ones.
+/// Compares answers with those of the set.
 ///
 /// # Errors
-/// [`BenchError::Wrong`] for the first that differs.
+/// [`BenchError::Wrong`] for the first difference.
 pub fn check(structure: &str, set: &KeySet, answers: &[u8]) -> Result<(), BenchError> {
     compare(structure, &set.answers, answers)
 }
 
-/// Compares answers with others than those of a set, which are right by now.
+/// Compares answers with the right ones where updates have changed the set's own.
 ///
 /// # Errors
-/// [`BenchError::Wrong`] for the first that differs.
+/// [`BenchError::Wrong`] for the first difference.
 pub fn compare(structure: &str, right: &[u8], answers: &[u8]) -> Result<(), BenchError> {
     let wrong = right.iter().zip(answers).position(|(right, got)| right != got);
     wrong.map_or(Ok(()), |key| {
@@ -201,7 +201,7 @@ pub fn compare(structure: &str, right: &[u8], answers: &[u8]) -> Result<(), Benc
 mod tests {
     use super::*;
 
-    /// Answers rightly all but a few.
+    /// Answers all but a few queries correctly.
     struct Liar(usize);
 
     impl Table for Liar {

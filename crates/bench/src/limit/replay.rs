@@ -1,4 +1,4 @@
-//! The lines of lookups, noted before, and read again by themselves.
+//! Records the lines that lookups read, and reads them again.
 #![allow(unsafe_code)]
 
 use super::{LIMIT, MAX_QUERIES};
@@ -11,33 +11,33 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a cache line.
+/// Bytes per cache line.
 const LINE: usize = 64;
 
-/// Bytes that a place is counted in: what an address can be scaled by.
+/// Unit of positions in bytes: the largest scale factor of an x86 address.
 const UNIT: usize = 8;
 
-/// Most regions of memory that a table may lie in: allocators place small and large blocks far apart.
+/// Maximum memory regions of a table. Allocators place small and large blocks far apart.
 const MAX_REGIONS: usize = 8;
 
-/// The lines that were told in one region of memory of at most 32 GiB.
+/// The recorded lines in one memory region of at most 32 GiB.
 struct Region {
-    /// The first and the last line.
+    /// The first line.
     first: usize,
     last: usize,
-    /// All lines that are read, in units from the first.
+    /// All lines read, in units from the first line.
     places: Vec<u32>,
-    /// How many each query reads.
+    /// Lines per query.
     counts: Vec<u8>,
 }
 
 impl Region {
-    /// The units of a line from the first.
+    /// Position of a line in units.
     const fn place(&self, line: usize) -> usize {
         (line - self.first) * (LINE / UNIT)
     }
 
-    /// Whether it holds a line, or can.
+    /// Whether the region contains a line or can be extended to it.
     fn takes(&mut self, line: usize) -> bool {
         let (first, last) = (self.first.min(line), self.last.max(line));
         let fits = u32::try_from((last - first) * (LINE / UNIT)).is_ok();
@@ -47,17 +47,17 @@ impl Region {
         fits
     }
 
-    /// The first word of the line at a place.
+    /// The first word of the line at a position.
     #[inline(always)]
     fn word(&self, place: u32) -> &AtomicU32 {
         let address = self.first * LINE + place as usize * UNIT;
-        // SAFETY: the table told an address in this line, in memory that it keeps as long as it is borrowed (`Replay`). All that
-        // tables tell lies in blocks that begin with a line and holds four bytes at the least, so the line's first four are
-        // there; and they are atomics for whoever writes them.
+        // SAFETY: the table reported an address in this line, in memory that it keeps while it is borrowed
+        // (`Replay`). Reported addresses are in blocks that start on a cache line and hold at least four
+        // bytes, so the first four bytes of the line exist. Writers access them as atomics.
         unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// For calls of so many queries, where their lines end, of the queries at these places.
+    /// For calls of `batch` queries: where the lines of the range begin, and where those of each call end.
     fn ends(&self, queries: Range<usize>, batch: usize) -> (usize, Vec<usize>) {
         let sum = |counts: &[u8]| counts.iter().map(|&count| usize::from(count)).sum::<usize>();
         let first = sum(&self.counts[..queries.start]);
@@ -71,19 +71,19 @@ impl Region {
     }
 }
 
-/// The lines that a table's lookups read. The table is borrowed: nobody takes its memory away meanwhile.
+/// The lines that a table's lookups read. Borrows the table, so its memory stays valid.
 pub struct Replay<'a> {
     regions: Vec<Region>,
     queries: usize,
     table: PhantomData<&'a ()>,
 }
 
-/// What one thread reads of one region: where its lines begin, and where those of each call end.
+/// What one thread reads in one region: where its lines begin, and where those of each call end.
 type Part<'a> = (&'a Region, usize, Vec<usize>);
 
 impl<'a> Replay<'a> {
-    /// Of the first of these queries; `None` of a table that does not tell what it reads, or that lies in more than
-    /// eight regions of 32 GiB.
+    /// Records the first queries; `None` for a table that does not report what it reads, or that spans more
+    /// than eight regions of 32 GiB.
     pub fn of(table: &'a dyn Table, queries: Queries<'_>) -> Option<Self> {
         let some = |len: usize| 0..len.min(MAX_QUERIES);
         let queries = Queries {
@@ -94,7 +94,7 @@ impl<'a> Replay<'a> {
         Self::record(table, queries.hashes.len(), |table, visit| table.touched(queries, visit))
     }
 
-    /// Of so many queries, whose lines `touched` tells of this table: see [`Table::touched`].
+    /// Records the lines of `queries` queries that `touched` reports: see [`Table::touched`].
     pub fn record<T: ?Sized>(
         table: &'a T,
         queries: usize,
@@ -128,12 +128,12 @@ impl<'a> Replay<'a> {
         Some(Self { regions, queries, table: PhantomData })
     }
 
-    /// How many queries there are.
+    /// Number of queries.
     pub const fn queries(&self) -> usize {
         self.queries
     }
 
-    /// Queries a second, all asked so many times, so many at a time, cut into one part for each thread.
+    /// Queries per second when all are replayed `passes` times in calls of `batch`, split among the threads.
     ///
     /// # Errors
     /// [`BenchError::Threads`]; [`BenchError::Rejected`].
@@ -143,7 +143,7 @@ impl<'a> Replay<'a> {
         Ok((passes * self.queries) as f64 / timing::together(LIMIT, works)?)
     }
 
-    /// What each thread reads.
+    /// The lines of each thread.
     fn parts(&self, batch: usize, threads: usize) -> Vec<Vec<Part<'_>>> {
         let share = timing::share(self.queries, threads);
         let parts = (0..self.queries).step_by(share).map(|from| {
@@ -158,7 +158,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Reads a thread's lines, those of one call after those of another.
+/// Reads the lines of one thread, call by call.
 #[inline(never)]
 fn pass(part: &[Part<'_>]) {
     let mut sum = 0_u32;

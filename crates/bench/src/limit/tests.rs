@@ -4,7 +4,7 @@ use crate::options::Options;
 use crate::session::Session;
 use crate::stats::Summary;
 
-/// Runs a benchmark with few keys; its rows.
+/// The rows of a benchmark with few keys.
 fn rows_of(name: &str) -> Vec<Row> {
     let bench = ALL.into_iter().find(|bench| bench.name == name).unwrap();
     let keys = 3000;

@@ -7,19 +7,19 @@ use std::ops::Range;
 const BEGIN: &str = "<!-- begin ";
 const CLOSE: &str = " -->\n";
 
-/// A place: its name, and where in the page its content is.
+/// A place: its name and the range of its content in the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Its name, with the kind if the page says it.
+    /// Its name, with the kind if the page states it.
     pub name: String,
-    /// All between the two comments.
+    /// The text between the two comments.
     pub content: Range<usize>,
 }
 
-/// The places of a page, in their order.
+/// The places of a page, in order.
 ///
 /// # Errors
-/// Which place does not end.
+/// The name of a place that has no end.
 pub fn places(page: &str) -> Result<Vec<Place>, String> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -41,8 +41,8 @@ pub fn places(page: &str) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// What a place of this name shows of data that are in the order of their processors, in a page from which `docs` is
-/// there.
+/// The content of a place for data sorted by processor. `docs` is the path from the page to the docs
+/// directory.
 pub fn content(kind: &Kind, name: &str, all: &[&Evidence], docs: &str) -> String {
     let shown = tables(kind, name, all)
         .or_else(|| {
@@ -70,7 +70,7 @@ pub fn content(kind: &Kind, name: &str, all: &[&Evidence], docs: &str) -> String
     format!("\n{shown}\n")
 }
 
-/// What some of the data show, one below the other; nothing if none of them does.
+/// The texts that the data give for a place, one below the other; `None` if there are none.
 fn each(all: &[&Evidence], show: impl Fn(&Evidence) -> Option<String>) -> Option<String> {
     let shown: Vec<String> = all.iter().filter_map(|evidence| show(evidence)).collect();
     (!shown.is_empty()).then(|| shown.join("\n"))
@@ -82,7 +82,7 @@ fn origin(evidence: &Evidence) -> String {
     format!("{}, commit {}{runs}", evidence.processor.name(), evidence.commit)
 }
 
-/// The tables of this name: side by side, or each under its processor's name.
+/// The tables with this name: side by side, or each under its processor's name.
 fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
     let of = |evidence: &Evidence| evidence.exhibits.sheets.iter().find(|sheet| sheet.name == name).cloned();
     let found: Vec<(&Evidence, PageTable)> =
@@ -108,10 +108,10 @@ fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
     Some(parts.join("\n"))
 }
 
-/// The table that says where and how it was measured.
+/// The table that says where and how a run measured.
 const RUN: &str = "run";
 
-/// One table of several: the columns that say what a row is about, then those of each processor.
+/// Joins several tables: first the key columns, then the other columns of each processor.
 fn side_by_side(found: &[(&Evidence, PageTable)], keys: usize, missing: &[&str]) -> PageTable {
     let mut abouts: Vec<&[String]> = Vec::new();
     for row in found.iter().flat_map(|(_, sheet)| &sheet.rows) {

@@ -1,4 +1,4 @@
-//! All pages from all data: written, or compared with what is there.
+//! All pages from all data, written or compared with the files.
 
 use super::place::{content, places};
 use super::{Evidence, Kind};
@@ -9,23 +9,23 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the data are.
+/// Directory of the data.
 const DATA: &str = "docs/data";
 
-/// Where pictures and tables go.
+/// Directory of pictures and tables.
 const FIGURES: &str = "docs/figures";
 
-/// The pages and pictures that data make, and what is wrong.
+/// The generated pages and pictures, and the problems found.
 #[derive(Debug, Default)]
 pub struct Site {
     root: PathBuf,
-    /// What files must hold, by path from the root.
+    /// Required contents of files, by path from the root.
     files: BTreeMap<PathBuf, String>,
     problems: Vec<String>,
     notes: Vec<String>,
 }
 
-/// A file of data.
+/// A data file.
 struct DataFile<'a> {
     file: PathBuf,
     kind: &'a Kind,
@@ -33,7 +33,7 @@ struct DataFile<'a> {
 }
 
 impl Site {
-    /// All that the data below `root` make.
+    /// Reads the data below `root` and generates everything from them.
     ///
     /// # Errors
     /// The error of a directory or page that cannot be read.
@@ -64,7 +64,7 @@ impl Site {
         Ok(site)
     }
 
-    /// What is wrong with the data, and whatever differs from what they make.
+    /// The problems of the data, and all files that differ from what the data generate.
     ///
     /// # Errors
     /// The error of a directory that cannot be read.
@@ -81,10 +81,11 @@ impl Site {
         Ok(problems)
     }
 
-    /// Writes what differs, and removes pictures and tables that no data make. Nothing is written if data are wrong.
+    /// Writes the files that differ, and removes pictures and tables without data. Writes nothing if the data
+    /// have problems.
     ///
     /// # Errors
-    /// [`OutputError`] of the first file that cannot be written.
+    /// The [`OutputError`] of the first file that cannot be written.
     pub fn write(&self, console: &Console) -> Result<Vec<String>, OutputError> {
         if self.problems.is_empty() {
             for (file, wanted) in &self.files {
@@ -101,12 +102,12 @@ impl Site {
         Ok(self.problems.clone())
     }
 
-    /// What could not be looked at.
+    /// Checks that were not possible.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Reads all data, in the order of kinds and processors.
+    /// Reads all data, sorted by processor.
     fn read<'a>(&mut self, kinds: &'a [Kind]) -> io::Result<Vec<DataFile<'a>>> {
         let mut data = Vec::new();
         for file in files_below(&self.root, Path::new(DATA))? {
@@ -144,7 +145,7 @@ impl Site {
         Ok((kind, evidence))
     }
 
-    /// Pictures and tables, each processor's in a directory of its own.
+    /// Adds pictures and tables, each processor's in its own directory.
     fn draw(&mut self, data: &[DataFile<'_>]) {
         for DataFile { file, evidence, .. } in data {
             let pictures =
@@ -174,7 +175,7 @@ impl Site {
         Ok(pages)
     }
 
-    /// Finds pictures and tables that a page shows and no data make.
+    /// Finds pictures and tables that a page links to and no data generate.
     fn links(&mut self, page: &Path, text: &str) {
         let directory = page.parent().unwrap_or_else(|| Path::new(""));
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -188,7 +189,7 @@ impl Site {
         }
     }
 
-    /// Pictures and tables that no data make.
+    /// Pictures and tables that no data generate.
     fn orphans(&self) -> io::Result<Vec<PathBuf>> {
         let mut there = files_below(&self.root, Path::new(FIGURES))?;
         there.retain(|file| !self.files.contains_key(file));
@@ -196,7 +197,7 @@ impl Site {
     }
 }
 
-/// A page with all of its places filled; what it shows is added to `shown`.
+/// A page with all places filled. What it shows is added to `shown`.
 fn fill<'a>(
     page: &Path,
     text: &str,
@@ -207,7 +208,7 @@ fn fill<'a>(
     let docs = if page.starts_with("docs") { "" } else { "docs/" };
     let own = page.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let mut filled = text.to_owned();
-    // From the last to the first, so that those before stay where they are.
+    // From last to first, so that earlier ranges stay valid.
     for place in places(text)?.into_iter().rev() {
         let (kind, name) = place.name.split_once('/').unwrap_or((own, &place.name));
         let known = kinds.iter().find(|known| known.name == kind);
@@ -223,7 +224,7 @@ fn fill<'a>(
     Ok(filled)
 }
 
-/// All files below a directory, by path from the root, in order; none if it is not there.
+/// All files below a directory, by path from the root, sorted; none if it does not exist.
 fn files_below(root: &Path, directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     if root.join(directory).is_dir() {

@@ -1,4 +1,4 @@
-//! Each way in which pages and data can disagree, site on a small checkout of its own.
+//! Tests each way in which pages and data can disagree, on a small checkout.
 
 use super::place::places;
 use super::site::Site;
@@ -13,7 +13,7 @@ use std::process::Command;
 const PAGE: &str = "# P\n<!-- begin run -->\n<!-- end run -->\n<!-- begin choice -->\n<!-- end choice -->\n\
     <!-- begin choice-said -->\n<!-- end choice-said -->\n<!-- begin lookups.svg -->\n<!-- end lookups.svg -->\ntail\n";
 
-/// A checkout with one commit; the name of it.
+/// Makes a checkout with one commit and returns its name.
 pub(crate) fn checkout(root: &Path) -> String {
     fs::create_dir_all(root.join("docs/data/choosing")).unwrap();
     fs::write(root.join("README.md"), "<!-- begin control/run -->\n<!-- end control/run -->\n").unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn checkout(root: &Path) -> String {
     provenance::commit_of(root)
 }
 
-/// A checkout with data, whose pages are as they must be.
+/// A checkout with data and correct pages.
 struct TestSite {
     place: tempfile::TempDir,
     report: Report,
@@ -61,7 +61,7 @@ impl TestSite {
         self.site().check().unwrap()
     }
 
-    /// The pages' problem, after one change of the data.
+    /// The problem of the pages after one change of the data.
     fn after(&self, change: impl FnOnce(&mut Report)) -> String {
         let mut report = self.report.clone();
         change(&mut report);

@@ -2,7 +2,7 @@ use super::*;
 use crate::keys::KeySet;
 use crate::structures::{BuildConfig, KeyForms, LookupMode, Structure};
 
-/// Reads three lines for every query, in the order of the queries.
+/// Reads three lines per query, in query order.
 struct Told([Vec<u64>; 3]);
 
 impl Table for Told {
@@ -45,7 +45,7 @@ fn lines_are_replayed_in_their_order_call_by_call() {
 fn lines_far_apart_are_in_stretches_of_their_own() {
     let (memory, mut blocks) = (vec![0_u64; 1 << 10], Vec::new());
     let near = memory.as_ptr().cast::<u8>();
-    // Told and never read.
+    // Reported and never read.
     let told = [0, 640, 1 << 40, (1 << 40) + 64, 64, (1 << 40) + 128].map(|far| near.wrapping_add(far));
     let visit = |_: &[u64], visit: &mut dyn FnMut(usize, *const u8)| {
         told.iter().enumerate().for_each(|(place, &at)| visit(place / 2, at));
