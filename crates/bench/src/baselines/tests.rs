@@ -6,12 +6,12 @@ use super::tuple_space::{Header, Rule, TupleSpace};
 use super::*;
 use crate::keys;
 
-/// A name without pattern.
+/// A pseudo-random name.
 fn name(number: u64) -> KeyHash {
     KeyHash::new(keys::mix(number ^ 0x5EED_0000_0000))
 }
 
-/// Names with actions below `2^bits`, unevenly shared out: lower ones have more names.
+/// Names with actions below `2^bits`; lower actions have more names.
 fn population(count: u64, bits: u8) -> Vec<(KeyHash, u16)> {
     let action = |number: u64| {
         let (a, b) = (keys::mix(number) & 0xFFFF, keys::mix(!number) & 0xFFFF);
@@ -28,7 +28,7 @@ fn counts(names: &[(KeyHash, u16)], actions: usize) -> Vec<u64> {
     counts
 }
 
-/// The right answer for each name; returns how many were picked rightly or wrongly among several, and lines on average.
+/// Checks the answer for each name; returns how many were picked among several, and the mean lines per query.
 fn check(table: &dyn Baseline, names: &[(KeyHash, u16)]) -> (usize, f64) {
     let (mut picked, mut lines) = (0, 0);
     for &(name, action) in names {
@@ -41,7 +41,7 @@ fn check(table: &dyn Baseline, names: &[(KeyHash, u16)]) -> (usize, f64) {
     (picked, lines as f64 / names.len() as f64)
 }
 
-/// Not more than by theory, with six standard deviations of grace.
+/// At most the theoretical count plus six standard deviations.
 fn assert_rare(found: usize, of: u64, rate: f64) {
     let expected = rate * of as f64;
     assert!(found as f64 <= expected + 6.0 * expected.sqrt() + 1.0, "{found} for {expected}");
@@ -71,14 +71,14 @@ fn a_binary_search_reads_a_line_for_nearly_every_step() {
     let names = population(4096, 8);
     let table = Sorted::build(&names).unwrap();
     let (_, lines) = check(&table, &names);
-    // 12 steps, of which the last three or so are in one line, and the action's.
+    // 12 steps, the last three of them in one line, and the action's line.
     assert!((10.0..=12.0).contains(&lines), "{lines}");
     assert_eq!(table.table_bytes(), 40_960);
 }
 
 #[test]
 fn buffalo_finds_every_names_action_and_tells_where_others_fit() {
-    // Two to 65,536 actions; a rate that shows.
+    // Two to 65,536 actions, with measurable rates.
     for (bits, count, rate) in [(1, 20_000, 0.01), (4, 20_000, 0.01), (8, 20_000, 0.01), (16, 300, 0.1)] {
         let names = population(count, bits);
         let sizes = Sizes::for_rate(&counts(&names, 1 << bits), rate, 3).unwrap();
@@ -103,7 +103,7 @@ fn filters_side_by_side_say_the_same_and_read_a_line_a_row() {
         let aliens = (1_000_000..1_000_000 + count).map(name);
         let through = aliens.filter(|&alien| table.look_up(alien) != Answer::Unknown).count();
         assert_rare(through, count, rate);
-        // Rows of up to 512 bits are a line; those of 65,536 are 128 of them.
+        // Rows of up to 512 bits are one line; those of 65,536 bits are 128.
         let most = if bits == 16 { 8.0 * 128.0 } else { 8.0 };
         assert!(lines <= most && lines > 0.9 * most.min(8.0), "{lines}");
     }
@@ -113,7 +113,7 @@ fn filters_side_by_side_say_the_same_and_read_a_line_a_row() {
 
 #[test]
 fn one_of_those_that_fit_is_picked_evenly() {
-    // Each name is given all three actions.
+    // Each name gets all three actions.
     let names: Vec<(KeyHash, u16)> =
         (0..3000).map(|number| (name(number / 3), (number % 3) as u16)).collect();
     let table = Buffalo::build(&names, &Sizes::for_rate(&[1000; 3], 1e-3, 1).unwrap()).unwrap();
@@ -135,11 +135,12 @@ fn orthogonal_filters_tell_the_bits() {
         let (picked, lines) = check(&table, &names);
         assert_rare(picked, count, rate);
         assert!(picked > 0 || bits == 16);
-        // A row a hash, of which there are log2 of the rate in one of all pairs.
+        // A row per hash; the number of hashes is log2 of the rate per pair.
         let hashes = (f64::from(bits) / rate).log2().round();
         assert!(lines <= hashes && lines > 0.9 * hashes, "{lines}");
         let aliens = (1_000_000..1_000_000 + count).map(name);
-        // Of each pair one must fit: with one pair either of two filters, with more hardly ever.
+        // One filter of each pair must fit. That is either of two filters for one pair, and very unlikely for
+        // more.
         let through = aliens.filter(|&alien| table.look_up(alien) != Answer::Unknown).count();
         assert_rare(through, count, if bits == 1 { 2.0 * rate } else { 1e-5 });
     }
@@ -147,7 +148,7 @@ fn orthogonal_filters_tell_the_bits() {
     assert_eq!(error, Some(BaselineError::Action { action: 4, actions: 4 }));
 }
 
-/// Headers of a small world, so that rules meet them.
+/// Headers from small ranges, so that they match rules.
 fn header(number: u64) -> [u64; 4] {
     let dice = keys::mix(number);
     Header {

@@ -1,4 +1,4 @@
-//! `setsep-build`: from keys and values to a table.
+//! `setsep-build`: builds tables from keys and values.
 
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -12,7 +12,7 @@ use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
 use scalebricks_tables::setsep::{Bits, Format};
 
-/// Bytes a key that the keys and their answers take, whatever is built.
+/// Bytes per key for keys and answers.
 const KEY_BYTES: u64 = 24;
 
 /// Runs the benchmark.
@@ -35,14 +35,14 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What one turn builds with; its fill is known once it was built.
+/// What one measurement builds.
 struct BuildCase {
     structure: Structure,
     case: Case,
     make: BuildConfig,
 }
 
-/// One table size.
+/// Measures one table size.
 fn one(
     session: &mut Session<'_>,
     keys: u64,
@@ -65,7 +65,7 @@ fn one(
             rows.push((candidate.case.clone().variant(variant), Metric::BuildRate));
         }
         Measurement::several(rows, move |fills: &mut Vec<(Fill, u64)>| {
-            // Prepared anew: what a structure is built from is not kept for those whose turn is later.
+            // Prepared anew in each run, so that the input does not occupy memory during other runs.
             let mut prepared = candidate.structure.prepare(set, candidate.make)?;
             candidate.structure.warm(set.len());
             let (table, seconds) = build(prepared.as_mut(), candidate.make.threads)?;
@@ -77,7 +77,7 @@ fn one(
             let mut figures = vec![set.len() as f64 / seconds];
             let table_bytes = Some(table.table_bytes());
             if again {
-                // The same builder once more: it has kept its memory.
+                // The same builder again, which has kept its memory.
                 drop(table);
                 let (_, seconds) = build(prepared.as_mut(), candidate.make.threads)?;
                 figures.push(set.len() as f64 / seconds);
@@ -87,7 +87,7 @@ fn one(
     });
     let turns = turns.collect();
     interleave(session, &mut fills, turns)?;
-    // Equal keys give equal tables, whatever the threads, the instructions and the order of the search.
+    // Equal keys give equal tables, whatever the threads, instructions and search order.
     let once = |make: BuildConfig| Some(&make.threads) == threads.first() && make.bits == Bits::Pairs;
     for (candidate, (fill, bytes)) in
         candidates.iter().zip(fills).filter(|(candidate, _)| once(candidate.make))
@@ -98,7 +98,7 @@ fn one(
     Ok(())
 }
 
-/// All that is built of one table size.
+/// All builds for one table size.
 fn candidates(
     session: &Session<'_>,
     set: &KeySet,
@@ -150,7 +150,8 @@ fn candidates(
     candidates
 }
 
-/// The ways to build SetSep: formats, value bits searched for at once, instructions. Up to two bits are one way.
+/// The ways to build SetSep: formats, value bits searched together, instructions. With up to two bits there
+/// is only one way.
 fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, Bits, Isa)> {
     let mut ways = Vec::new();
     for format in session.options().formats() {
@@ -164,8 +165,8 @@ fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, Bits, Isa)> {
     ways
 }
 
-/// Builds on a pinned thread, or on as many as asked in a pool of their own. One thread is a pool, too, of itself alone: what
-/// structures would hand to other threads stays with it.
+/// Builds on a pinned thread, or in a pool with several threads. One thread is a pool of itself, so that a
+/// structure does not hand work to other threads.
 pub fn build(
     prepared: &mut (dyn Build + Send + '_),
     threads: usize,
@@ -181,7 +182,7 @@ pub fn build(
     Ok((table?, seconds))
 }
 
-/// Asks for every key once.
+/// Looks up every key once.
 pub fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
     let forms = KeyForms::of(set, [table.form()]);
     let mut answers = vec![0; set.len()];
@@ -189,7 +190,7 @@ pub fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<()
     timing::check(structure.name(), set, &answers)
 }
 
-/// Rows of what is known of a SetSep table.
+/// Adds rows with the fill of a SetSep table.
 pub fn add_fill(session: &mut Session<'_>, case: &Case, fill: Fill) {
     if let Some(keys) = fill.fallback_keys {
         session.add(case.clone(), Metric::FallbackKeys, Summary::exact(keys as f64));

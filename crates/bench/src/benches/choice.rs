@@ -1,4 +1,5 @@
-//! `choice`: SetSep, Othello or a full copy at every node: what each costs, by flows and nodes. One key a flow.
+//! `choice`: compares SetSep, Othello and a full copy at every node, by flows and nodes, with one key per
+//! flow.
 
 mod candidate;
 mod page;
@@ -13,14 +14,14 @@ use crate::stats::Summary;
 use candidate::{Candidate, Kind};
 use scalebricks_types::{ClusterSize, FlowKey};
 
-/// Bytes a key of keys, queries, answers and their flows, of the largest building, of all candidates together, and of the lines
-/// that one of them reads.
+/// Bytes per key for keys, queries, answers and flows, the largest build, all candidates together, and the
+/// lines of a replay.
 const KEY_BYTES: u64 = 21 + 40 + 90 + 40 + 16 + 30 + 17;
 
-/// Lookups of a run at the least: small tables are asked again and again.
+/// Minimum lookups per run; small tables are queried repeatedly.
 const LEAST_LOOKUPS: usize = 1 << 22;
 
-/// Changes that a controller makes at a time.
+/// Changes per batch of a controller.
 const BATCHES: [usize; 2] = [1, 1024];
 
 /// Runs the benchmark.
@@ -42,28 +43,28 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// One candidate at work, and what it must answer.
+/// A candidate and its expected answers.
 struct LiveTable {
     kind: Kind,
-    /// None while another is built in its place.
+    /// `None` while it is rebuilt.
     candidate: Option<Box<dyn Candidate>>,
-    /// The value of each query by now.
+    /// The current value of each query.
     answers: Vec<u8>,
-    /// Where changes go on.
+    /// Position of the next change.
     cursor: usize,
 }
 
-/// What all candidates are built from and asked.
+/// Keys for building and queries.
 struct Keys {
     set: KeySet,
-    /// The flows of the queries, which a full copy takes.
+    /// The flows of the queries, for the full copy.
     flows: Vec<FlowKey>,
 }
 
-/// All candidates for so many flows on so many nodes, in turn.
+/// Measures all candidates for one number of flows and nodes.
 fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchError> {
     let size = ClusterSize::new(nodes).map_err(|error| BenchError::Usage(error.to_string()))?;
-    // A full copy is the same for any number of nodes.
+    // A full copy does not depend on the number of nodes.
     let has_copy = session.options().nodes(&[4], &[2, 16, 256]).first() == Some(&nodes);
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, size.value_bits());
@@ -99,8 +100,8 @@ fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchEr
     all.iter().try_for_each(|live| live.look_up(&keys).map(|_| ()))
 }
 
-/// What is measured of each candidate, all candidates one after the other: builds, lookups, changes one by one and many at a
-/// time. A build leaves the new candidate in place of the old.
+/// The measurements, each for all candidates: builds, lookups, single changes and batches. A build replaces
+/// the candidate.
 fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Measurement<'a, Vec<LiveTable>>> {
     let mut turns = Vec::new();
     for (number, case) in cases.iter().enumerate() {
@@ -125,7 +126,7 @@ fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Measurement<'a, Vec<LiveTabl
         for (number, case) in cases.iter().enumerate() {
             let case = case.clone().batch(batch);
             let mut rows = vec![(case.clone(), Metric::UpdateRate)];
-            // A full copy has no stream of its own: whoever writes it is told keys and values.
+            // A full copy has no delta stream; its writer gets keys and values.
             if case.nodes.is_some() {
                 rows.push((case, Metric::DeltaBytes));
             }
@@ -142,7 +143,7 @@ impl LiveTable {
         self.candidate.as_deref().ok_or_else(|| BenchError::check(self.kind.name(), "it was not built"))
     }
 
-    /// Checks what changes have made of it, and builds it anew with the values of the beginning; keys a second.
+    /// Checks the changed candidate, and rebuilds it with the initial values; returns keys per second.
     fn rebuild(&mut self, keys: &Keys) -> Result<f64, BenchError> {
         self.look_up(keys)?;
         self.candidate = None;
@@ -152,7 +153,7 @@ impl LiveTable {
         Ok(rate)
     }
 
-    /// Lookups a second; every answer is compared.
+    /// Lookups per second; checks every answer.
     fn look_up(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
         let passes = LEAST_LOOKUPS.div_ceil(set.len());
         let mut answers: Vec<u8> = self.answers.iter().map(|answer| !answer).collect();
@@ -161,7 +162,8 @@ impl LiveTable {
         Ok((passes * set.len()) as f64 / seconds)
     }
 
-    /// What the memory allows, of the first of them: changes have moved what lookups read since the last run.
+    /// The lookup rate that the memory allows. Replays the first queries anew, because changes have moved
+    /// what lookups read.
     fn limit(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
         let some = set.len().min(limit::MAX_QUERIES);
         let queries = (&set.queries[..some], &flows[..some.min(flows.len())]);
@@ -170,7 +172,7 @@ impl LiveTable {
         replay.ok_or_else(told)?.rate(LEAST_LOOKUPS.div_ceil(some), candidate::BATCH, 1)
     }
 
-    /// Changes a second, so many at a time, and bytes of deltas a change.
+    /// Performs changes in batches; returns changes per second and delta bytes per change.
     fn change(&mut self, Keys { set, flows }: &Keys, batch: usize) -> Result<RunResult, BenchError> {
         let count = if batch == 1 { 1 << 15 } else { 1 << 17 };
         let mask = u8::MAX >> (8 - set.value_bits);

@@ -1,4 +1,5 @@
-//! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library and DPDK's `rte_hash`.
+//! `fib`: the exact flow table at 95 % load, compared with the hash map of Rust's standard library and DPDK's
+//! `rte_hash`.
 
 use crate::error::BenchError;
 use crate::keys::KeySet;
@@ -13,26 +14,26 @@ use crate::structures::{BATCHES, KeyForm, KeyForms, LookupMode, Structure, Table
 use crate::{pin, timing};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Load of the table when it is looked up.
+/// Load of the table during lookups.
 const LOAD: f64 = 0.95;
 
 /// Load below which inserts are easy.
 const EASY: f64 = 0.75;
 
-/// Bits of the part of the value that is checked: never all ones, which stand for "not there".
+/// Bits of the checked part of a value; it is never all ones, which mean "missing".
 const VALUE_BITS: u8 = 7;
 
 /// Bits of the whole value.
 const ALL_VALUE_BITS: u8 = 128;
 
-/// Of all keys, those that are taken out again.
+/// One key in this many is removed.
 const REMOVED: usize = 16;
 
-/// Keys a call of a table that grows.
+/// Keys per call in a growing table.
 const GROWING_BATCH: usize = 32;
 
-/// Bytes a key of everything: keys, queries in all forms, the FIB, each table, one that grows at
-/// its emptiest, and the lines of three limits.
+/// Bytes per key for keys, queries in all forms, the FIB, each table, a growing table at its emptiest, and
+/// the lines of three replays.
 const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2 + 3 * 17;
 
 /// Runs the benchmark.
@@ -49,7 +50,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
 }
 
-/// What one table size is measured with.
+/// Keys and queries of one table size.
 struct Keys {
     set: KeySet,
     forms: KeyForms,
@@ -57,7 +58,7 @@ struct Keys {
     other_forms: KeyForms,
 }
 
-/// The tables that are there all the time.
+/// The permanent tables.
 struct Tables {
     cuckoo: FlowTable,
     fib: FlowFib,
@@ -66,7 +67,7 @@ struct Tables {
     hash: Option<FlowHash>,
 }
 
-/// The same with what they are asked, and their limits.
+/// The tables with their queries and limits.
 struct TableLimits<'a> {
     held: Lookups<'a>,
     missing: Lookups<'a>,
@@ -76,7 +77,7 @@ struct TableLimits<'a> {
     hash: Option<[Lookups<'a>; 2]>,
 }
 
-/// One table size.
+/// Measures one table size.
 fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result<(), BenchError> {
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, VALUE_BITS);
@@ -147,7 +148,7 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
     interleave(session, &mut vec![0; keys.set.len()], turns)
 }
 
-/// Lookups in the cuckoo table: plain, of other keys, beside a writer, and by way of the FIB.
+/// Lookups in the cuckoo table: of its keys, of other keys, during writes, and through the FIB.
 fn table_lookups<'a>(
     case: &Case,
     tables: &'a Tables,
@@ -186,12 +187,12 @@ fn table_lookups<'a>(
     turns
 }
 
-/// The limits of a table that is asked for keys it has and for others.
+/// Lookups of keys that a table has, and of others.
 fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Lookups<'a>; 2] {
     [Lookups::of(table, &keys.set, &keys.forms), Lookups::of(table, &keys.others, &keys.other_forms)]
 }
 
-/// Lookups in a table of another make: plain, and of other keys.
+/// Lookups in another table: of its keys, and of others.
 fn other_lookups<'a>(
     case: &Case,
     [held, missing]: &'a [Lookups<'a>; 2],
@@ -205,10 +206,10 @@ fn other_lookups<'a>(
     modes.iter().flat_map(of).collect()
 }
 
-/// Adds the flows at some places.
+/// Inserts the flows at some positions.
 type Insert = fn(&FlowTable, &Flows<'_>, std::ops::Range<usize>) -> Result<(), BenchError>;
 
-/// Fills a table of its own in two steps, checks it, and takes some keys out.
+/// Fills its own table in two steps, checks it, and removes some keys.
 fn table_changes<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
@@ -247,7 +248,7 @@ fn table_changes<'a>(
     })
 }
 
-/// Fills a table of its own that grows meanwhile, and asks it when half of its keys have moved to a larger one.
+/// Fills its own growing table, and queries it when half of its keys have moved to a larger one.
 fn table_growth<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
@@ -270,7 +271,7 @@ fn table_growth<'a>(
     })
 }
 
-/// Fills a map of its own, checks it, and takes some keys out.
+/// Fills its own map, checks it, and removes some keys.
 fn map_changes<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
@@ -288,14 +289,14 @@ fn map_changes<'a>(
     })
 }
 
-/// Rows of a table that is filled and whose keys are taken out one by one.
+/// Rows of a table that is filled and emptied key by key.
 fn change_rows(case: &Case) -> Vec<(Case, Metric)> {
     let variant = noted([case.variant.clone(), Some("single".to_owned())]);
     let case = case.clone().variant(variant).batch(1);
     vec![(case.clone(), Metric::InsertRate), (case, Metric::DeleteRate)]
 }
 
-/// DPDK's table with the flows at these places.
+/// DPDK's table with the flows at these positions.
 #[cfg(feature = "dpdk")]
 fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHash, BenchError> {
     let mut table = FlowHash::of_flows(places.len())?;
@@ -303,7 +304,7 @@ fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHas
     Ok(table)
 }
 
-/// Fills a table of DPDK's, checks it, and takes some keys out.
+/// Fills its own DPDK table, checks it, and removes some keys.
 #[cfg(feature = "dpdk")]
 fn rte_hash_changes<'a>(
     case: &Case,

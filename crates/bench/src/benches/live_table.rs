@@ -1,4 +1,4 @@
-//! A SetSep table in use: the owner's control structure, the live table, and what both must answer.
+//! A SetSep table with its owner's control structure, and the expected answers.
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
@@ -12,41 +12,41 @@ use std::sync::Arc;
 /// Its name in errors.
 pub const NAME: &str = "setsep";
 
-/// Keys that a growing table is given between two looks at whether to stop.
+/// Keys inserted into a growing table between two checks for an interrupt.
 const GROWN_AT_ONCE: usize = 1 << 16;
 
-/// Operations at a time.
+/// Operations per batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// One, its delta applied before the next.
+    /// One; its delta is applied before the next.
     Single,
-    /// So many, solved together.
+    /// This many, solved together.
     Batched(usize),
 }
 
-/// What is timed.
+/// The timed part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The owner's work, and that of one table that applies the deltas.
     All,
-    /// The owner's work, and that on its own copy of the table, of a batch.
+    /// The owner's work, including its own copy of the table, in batches.
     Own,
-    /// The owner's work: deltas are kept, and applied when the clock has stopped.
+    /// The owner's work only; deltas are applied after the clock has stopped.
     Owner,
 }
 
-/// A table in use.
+/// A table under changes.
 pub struct LiveTable {
     control: SetSepControl,
     table: Arc<SetSep>,
-    /// Keys and answers as they are to be now, by place in the order of queries.
+    /// Current keys and answers, in query order.
     set: KeySet,
     cursor: usize,
     fresh: u64,
 }
 
 impl LiveTable {
-    /// A table of the keys of `set`, built with as many threads as `make` says.
+    /// A table of the keys of `set`.
     ///
     /// # Errors
     /// [`BenchError::Usage`] and [`BenchError::Structure`].
@@ -59,7 +59,7 @@ impl LiveTable {
         Ok(Self { control, table, set, cursor: 0, fresh })
     }
 
-    /// A table without keys, made for `expected`.
+    /// An empty table made for `expected` keys.
     ///
     /// # Errors
     /// [`BenchError::Usage`].
@@ -69,10 +69,11 @@ impl LiveTable {
         Ok(Self { control, table, set: KeySet::new(0, value_bits), cursor: 0, fresh: 0 })
     }
 
-    /// Adds so many new keys, one at a time, and keeps the table in shape after each; inserts a second.
+    /// Inserts this many new keys one by one and maintains the table after each; returns inserts per second.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if one is refused, or a delta is; that of `check`, which is asked now and then.
+    /// [`BenchError::Structure`] if a key or a delta is refused; the error of `check`, which is called from
+    /// time to time.
     pub fn grow(
         &mut self,
         keys: u64,
@@ -97,7 +98,8 @@ impl LiveTable {
         Ok(keys as f64 / seconds)
     }
 
-    /// Gives the table these parameters, so many blocks a delta, which it applies at once; keys a second.
+    /// Gives the table these parameters, with `blocks` blocks per delta, which it applies at once; returns
+    /// keys per second.
     ///
     /// # Errors
     /// [`BenchError::Structure`].
@@ -123,12 +125,12 @@ impl LiveTable {
         &self.table
     }
 
-    /// The keys and answers as they are to be now.
+    /// The current keys and answers.
     pub const fn set(&self) -> &KeySet {
         &self.set
     }
 
-    /// The next `count` places, round and round.
+    /// The next `count` positions, wrapping around.
     pub fn window(&mut self, count: usize) -> Range<usize> {
         if self.cursor + count > self.set.len() {
             self.cursor = 0;
@@ -138,7 +140,7 @@ impl LiveTable {
         from..self.cursor
     }
 
-    /// Operations that give each key at these places another value.
+    /// Operations that change the values of the keys at these positions.
     pub fn changes(&mut self, places: Range<usize>) -> Vec<Op> {
         let mask = u8::MAX >> (8 - self.set.value_bits);
         let change = |place: usize| {
@@ -149,12 +151,12 @@ impl LiveTable {
         places.map(change).collect()
     }
 
-    /// Operations that take out the keys at these places.
+    /// Operations that remove the keys at these positions.
     pub fn removals(&self, places: Range<usize>) -> Vec<Op> {
         self.set.queries[places].iter().map(|&hash| Op::Remove(hash)).collect()
     }
 
-    /// Operations that put new keys, never seen before, at these places.
+    /// Operations that insert new keys at these positions.
     pub fn insertions(&mut self, places: Range<usize>) -> Vec<Op> {
         let insert = |place: usize| {
             let (hash, value) = (keys::hash(self.fresh), keys::value(self.fresh, self.set.value_bits));
@@ -166,10 +168,10 @@ impl LiveTable {
         places.map(insert).collect()
     }
 
-    /// Performs the operations on a pinned thread; operations a second.
+    /// Performs the operations on a pinned thread; returns operations per second.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if one is refused, or a delta is.
+    /// [`BenchError::Structure`] if an operation or a delta is refused.
     pub fn perform(&mut self, ops: &[Op], pace: Pace, scope: Scope) -> Result<f64, BenchError> {
         let mut kept = Vec::with_capacity(if scope == Scope::Owner { ops.len() } else { 0 });
         let (done, seconds) = timing::pinned(|| match pace {
@@ -226,7 +228,7 @@ impl LiveTable {
         }
     }
 
-    /// Asks the live table for every key.
+    /// Looks up every key in the live table.
     ///
     /// # Errors
     /// [`BenchError::Wrong`].

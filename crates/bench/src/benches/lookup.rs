@@ -1,4 +1,4 @@
-//! `setsep-lookup`: every key asked for once.
+//! `setsep-lookup`: looks up every key once.
 
 use super::build::build;
 use crate::error::BenchError;
@@ -12,13 +12,13 @@ use crate::stats::Summary;
 use crate::structures::{BATCHES, BuildConfig, KeyForms, Structure, Table, noted, with_pages};
 use scalebricks_tables::othello::Sizing;
 
-/// Bytes a key that keys, queries and answers take, the flows of the queries included.
+/// Bytes per key for keys, queries, answers and flows.
 const KEY_BYTES: u64 = 24 + 48;
 
-/// Bytes a key of the tables that stay while another is built, together.
+/// Bytes per key of the retained tables together.
 const TABLE_BYTES: u64 = 36 + 28 + 36;
 
-/// Tables of ours, about: six formats, four sizings, and two exact ones.
+/// Approximate number of our tables: six formats, four sizings, and two exact ones.
 const TABLES: usize = 12;
 
 /// Runs the benchmark.
@@ -44,14 +44,14 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table, and what is known of it.
+/// A table and its case.
 struct BuiltTable {
     structure: Structure,
     case: Case,
     table: Box<dyn Table>,
 }
 
-/// One table size.
+/// Measures one table size.
 fn one(
     session: &mut Session<'_>,
     keys: u64,
@@ -78,7 +78,7 @@ fn one(
     interleave(session, &mut vec![0; set.len()], turns)
 }
 
-/// All tables of one size, built with all cores.
+/// All tables of one size, built on all cores.
 fn candidates(
     session: &mut Session<'_>,
     set: &KeySet,

@@ -1,4 +1,4 @@
-//! The benchmarks of the tables. A new one implements [`Bench`], is listed here, and named in [`crate::args::NAMES`].
+//! The benchmarks of the tables. A new one is a [`Bench`] in this list and a name in [`crate::args::NAMES`].
 
 pub(crate) mod build;
 mod choice;
@@ -15,7 +15,7 @@ mod update;
 use crate::bench::Bench;
 use crate::figures::{capacity, concise};
 
-/// All of them, in the order in which they run.
+/// All benchmarks in the order in which they run.
 pub const ALL: [Bench; 10] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },

@@ -1,5 +1,5 @@
-//! `othello-update`: changes of values, deletes and inserts of an Othello table, from the owner to a live table; bits a
-//! name. Every answer is checked in the end.
+//! `othello-update`: value changes, deletes and inserts of an Othello table, from the owner to a live table,
+//! and bits per name. Checks every answer at the end.
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
@@ -13,11 +13,11 @@ use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, O
 use scalebricks_types::Delta;
 use std::sync::Arc;
 
-/// Bytes a key of keys, queries, building and control structure.
+/// Bytes per key for keys, queries, building and control structure.
 const KEY_BYTES: u64 = 18 + 16 + 90;
-/// Of all keys, those that one run changes.
+/// One key in this many is changed per run.
 const SHARE: usize = 16;
-/// Operations a batch where nothing else was asked for.
+/// Default operations per batch.
 const BATCH: usize = 1 << 16;
 /// Its name in errors.
 const NAME: &str = "othello";
@@ -36,7 +36,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             continue;
         }
         for value_bits in options.value_bits(&[2], &[2]) {
-            // One range is copied whole for every change: of those sizes only the owner's work is of interest.
+            // A table with a single range is copied for every change, so only the owner's work is measured
+            // for those sizings.
             for sizing in Sizing::ALL {
                 one(
                     session,
@@ -50,7 +51,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table in use, and what it must answer.
+/// A table under changes, and its expected answers.
 struct LiveTable {
     control: OthelloControl,
     table: Option<Arc<Othello>>,
@@ -71,7 +72,7 @@ impl LiveTable {
         Ok(Self { control, table, set, cursor: 0, fresh })
     }
 
-    /// The next `count` places, round and round.
+    /// The next `count` positions, wrapping around.
     fn window(&mut self, count: usize) -> std::ops::Range<usize> {
         if self.cursor + count > self.set.len() {
             self.cursor = 0;
@@ -80,7 +81,7 @@ impl LiveTable {
         self.cursor - count..self.cursor
     }
 
-    /// Performs operations of one kind at these places on a pinned thread, so many at a time; operations a second.
+    /// Performs operations on a pinned thread in batches; returns operations per second.
     fn perform(&mut self, ops: &[Op], batch: usize) -> Result<f64, BenchError> {
         let (done, seconds) = timing::pinned(|| {
             ops.chunks(batch).try_for_each(|ops| {
@@ -112,7 +113,7 @@ impl LiveTable {
         places.map(insert).collect()
     }
 
-    /// Asks the table for every key.
+    /// Looks up every key.
     fn check(&self) -> Result<(), BenchError> {
         let table = self.table.clone().unwrap_or_else(|| Arc::new(self.control.export()));
         let mut values = vec![u16::MAX; self.set.len()];
@@ -129,7 +130,7 @@ fn apply(table: &Othello, deltas: &[Delta]) -> Result<(), BenchError> {
     })
 }
 
-/// One table.
+/// Measures one table.
 fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
     let busy = session.busy("building");
     let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;

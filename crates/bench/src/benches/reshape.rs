@@ -1,5 +1,5 @@
-//! A table that is given another shape while it is used: twice the blocks, another seed, one value bit more; and a table
-//! that grows from nothing, key by key, and doubles as it goes.
+//! Reshapes a table in use: twice the blocks, another seed, one more value bit. Also grows a table from
+//! nothing, key by key, which doubles as it grows.
 
 use super::live_table::{LiveTable, NAME};
 use crate::error::BenchError;
@@ -16,7 +16,7 @@ const STEP: u32 = 16;
 /// Keys a growing table is made for.
 const FIRST: u64 = 1000;
 
-/// Most keys that a table in other than the default format grows to.
+/// Maximum keys of a growing table in other than the default format.
 const MOST: u64 = 1_000_000;
 
 /// What changes.
@@ -38,7 +38,7 @@ impl Change {
         }
     }
 
-    /// The shape of a table with these parameters afterwards, if there is one.
+    /// The parameters after the change, if valid.
     fn of(self, from: Params, keys: u64, make: BuildConfig) -> Option<Params> {
         match self {
             Self::Blocks => from.with_blocks(from.blocks() * 2).ok(),
@@ -51,8 +51,8 @@ impl Change {
     }
 }
 
-/// Gives a table of so many keys other shapes: keys a second, the owner's work and the table's. Each run is of a fresh
-/// table, and every key is asked for at its end.
+/// Reshapes a table; the rate in keys per second covers the owner's and the table's work. Each run uses a new
+/// table and looks up every key at the end.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
@@ -87,7 +87,7 @@ pub fn run(
     Ok(())
 }
 
-/// Grows a table to so many keys, one by one, keeping it in shape after each; inserts a second.
+/// Grows a table to `keys` keys one by one with maintenance after each; measures inserts per second.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.

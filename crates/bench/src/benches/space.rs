@@ -1,4 +1,4 @@
-//! `setsep-space`: bits a key, of which most are those of values and choices.
+//! `setsep-space`: bits per key, mostly of values and choices.
 
 use super::build::{add_fill, build};
 use crate::error::BenchError;
@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::stats::Summary;
 use crate::structures::{BuildConfig, Product, Structure, Table};
 
-/// Bytes a key that building takes at the worst.
+/// Maximum bytes per key while building.
 const KEY_BYTES: u64 = 24 + 48;
 
 /// Runs the benchmark.

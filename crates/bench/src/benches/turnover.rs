@@ -1,4 +1,4 @@
-//! Ten full turnovers: all keys of a table are replaced ten times over, and every answer must be right each time.
+//! Replaces all keys of a table ten times and checks every answer each time.
 
 use super::live_table::{LiveTable, NAME, Pace, Scope};
 use crate::error::BenchError;
@@ -8,13 +8,14 @@ use crate::session::Session;
 use crate::stats::Summary;
 use crate::structures::BuildConfig;
 
-/// Times all keys are replaced.
+/// Number of turnovers.
 const TURNOVERS: usize = 10;
 
-/// Keys taken out at once, and then put in.
+/// Keys removed and inserted at once.
 const BATCH: usize = 4096;
 
-/// Replaces all keys of a table of at most so many, ten times; deletes and inserts a second, each a run.
+/// Replaces all keys of a table of at most `keys` keys ten times. The rate of deletes and inserts of each
+/// turnover is one run.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
@@ -47,7 +48,7 @@ pub fn run(
     Ok(())
 }
 
-/// Replaces all keys once; operations a second.
+/// Replaces all keys once; returns operations per second.
 fn turn(live: &mut LiveTable) -> Result<f64, BenchError> {
     let keys = live.set().len();
     let mut seconds = 0.0;

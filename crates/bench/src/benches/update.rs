@@ -1,4 +1,5 @@
-//! `setsep-update`: changes of values, inserts and deletes, from the owner to a live table with a reader beside.
+//! `setsep-update`: value changes, inserts and deletes, from the owner to a live table with a concurrent
+//! reader.
 
 use super::live_table::{LiveTable, Pace, Scope};
 use super::{reshape, turnover};
@@ -17,19 +18,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Bytes a key of keys, queries, the reader's copy of them, building and control structure.
+/// Bytes per key for keys, queries, the reader's copy, building and control structure.
 const KEY_BYTES: u64 = 18 + 8 + 40 + 16;
 
-/// Of all keys, those that one run changes.
+/// One key in this many is changed per run.
 const SHARE: usize = 16;
 
-/// Operations a batch where nothing else was asked for.
+/// Default operations per batch.
 const BATCH: usize = 1 << 16;
 
-/// And a batch of a large table, as wholesale changes make them.
+/// Operations per batch for wholesale changes of a large table.
 const LARGE_BATCH: usize = 1 << 20;
 
-/// Keys the reader asks for in a call.
+/// Keys per call of the reader.
 const READER_BATCH: usize = 64;
 
 /// Runs the benchmark.
@@ -60,7 +61,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// One table.
+/// Measures one table.
 fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
     let busy = session.busy("building");
     let set = KeySet::new(keys, value_bits);
@@ -92,7 +93,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) 
     Ok(())
 }
 
-/// All that is measured of one table.
+/// All measurements of one table.
 fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Measurement<'a, LiveTable>> {
     let options = session.options();
     let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
@@ -145,7 +146,7 @@ fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Measurement
     turns
 }
 
-/// Looks keys up until told to stop; keys a second of each pass over all of them. The last one is not whole, and left out.
+/// Looks up keys until stopped; returns keys per second for each complete pass.
 fn read(table: Arc<SetSep>, asked: &[KeyHash], stop: &AtomicBool) -> Vec<f64> {
     pin::to_core(1);
     let mut reader = SetSepReader::new(table);

@@ -1,4 +1,4 @@
-//! Figure 7: lookups a second by the keys of a call and the size of the table.
+//! Figure 7: lookups per second by keys per call and table size.
 
 use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::paper;
@@ -14,24 +14,24 @@ use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::setsep::Format;
 
-/// Bytes a key of keys, queries, answers, and the building of one table beside the others.
+/// Bytes per key for keys, queries, answers, and building one table while the others exist.
 const KEY_BYTES: u64 = 24 + 40 + 2;
 
-/// Keys a call. The paper's rate is at 17.
+/// Keys per call. The paper's rate is at 17.
 const BATCHES: [usize; 5] = [1, 8, 17, 32, 64];
 
 const QUICK: [u64; 4] = [500_000, 1_000_000, 2_000_000, 4_000_000];
 const FULL: [u64; 6] = [500_000, 1_000_000, 4_000_000, 16_000_000, 32_000_000, 64_000_000];
 
-/// A run asks at least so many keys: a small table several times.
+/// Minimum lookups per run; a small table is queried several times.
 const LEAST_ASKED: usize = 8_000_000;
 
-/// The paper's format and the default one, unless others were asked for.
+/// The paper's format and the default one, unless others are requested.
 fn formats(session: &Session<'_>) -> Vec<Format> {
     session.options().formats.clone().unwrap_or_else(|| vec![Format::Paper16x8, Format::default()])
 }
 
-/// Measures and draws.
+/// Measures and draws the figure.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
@@ -51,7 +51,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Keys a call as a way to ask: single keys share one pin.
+/// The lookup mode for this many keys per call: single keys share one pin.
 const fn mode(batch: usize) -> LookupMode {
     if batch == 1 { LookupMode::OnePin } else { LookupMode::Batch(batch) }
 }
@@ -97,7 +97,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
     interleave(session, &mut vec![0; set.len()], turns)
 }
 
-/// A table that is asked everything several times, so that a run of a small one is long enough to be timed.
+/// A table that answers all queries several times, so that a run on a small table is long enough to be timed.
 struct Repeated<'a> {
     table: &'a dyn Table,
     times: usize,
@@ -115,13 +115,14 @@ impl Table for Repeated<'_> {
     }
 }
 
-/// Rows of this figure: lookups, and limits, each by the size of the table.
+/// Rows of this figure: lookup rates and limits.
 struct Measured {
     rows: Vec<Row>,
 }
 
 impl Measured {
-    /// Rates of a format, or of the loads of its lookups alone, by threads and keys a call.
+    /// Rates by table size for one format, number of threads and keys per call: of lookups, or of their loads
+    /// alone.
     fn rates(&self, format: &str, threads: usize, batch: usize, is_limit: bool) -> Vec<&Row> {
         let is = |row: &&Row| {
             let of = &row.case;
@@ -132,7 +133,7 @@ impl Measured {
         self.rows.iter().filter(is).collect()
     }
 
-    /// All values of a part of the cases, ascending.
+    /// All values of a field of the cases, ascending.
     fn distinct(&self, of: fn(&Case) -> Option<usize>) -> Vec<usize> {
         let mut found: Vec<usize> = self.rows.iter().filter_map(|row| of(&row.case)).collect();
         found.sort_unstable();
@@ -141,7 +142,7 @@ impl Measured {
     }
 }
 
-/// The rows from `first` on, as charts and a table.
+/// Shows the rows from `first` on as charts and a table.
 fn show(session: &mut Session<'_>, first: usize) {
     let measured = Measured { rows: session.rows()[first..].to_vec() };
     let batches = measured.distinct(|case| case.batch);
@@ -165,7 +166,7 @@ fn show(session: &mut Session<'_>, first: usize) {
     conclude(session, &measured);
 }
 
-/// Three lines a format can be told apart, and the limit of the last; the table has them all.
+/// Draws three batch sizes per format, and the limit of the last. The table has all of them.
 fn chart(name: &str, measured: &Measured, formats: &[Format], batches: &[usize], threads: usize) -> Chart {
     let title = match threads {
         1 => "Lookups by keys a call, 2-bit values, one thread".to_owned(),
@@ -191,12 +192,12 @@ fn chart(name: &str, measured: &Measured, formats: &[Format], batches: &[usize],
     chart
 }
 
-/// A rate in millions, by the size of the table.
+/// A rate in millions by table size.
 fn point(row: &Row) -> Point {
     Point::measured(row.case.keys as f64, row.summary(), 1e6)
 }
 
-/// The lines of the table about a format on so many threads, one a size.
+/// The table's lines for one format and number of threads, one per size.
 fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize) -> Vec<Vec<String>> {
     let columns: Vec<Vec<&Row>> =
         batches.iter().map(|&batch| measured.rates(format.name(), threads, batch, false)).collect();
@@ -232,7 +233,8 @@ fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize)
     lines.collect()
 }
 
-/// The paper's format on all threads, in its largest table, and what batches gain at the most.
+/// States the rate of the paper's format on all threads in the largest table, and the largest gain of
+/// batches.
 fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
     let format = Format::Paper16x8.name();
     let ours = || {
@@ -291,7 +293,7 @@ mod tests {
         let rows = session.rows();
         let of = |metric: Metric| rows.iter().filter(move |row| row.metric == metric);
         let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.case)).collect();
-        // Two sizes and formats, one thread and two, two numbers of keys a call.
+        // Two sizes and formats, one thread and two, two batch sizes.
         assert_eq!(
             (limits.len(), of(Metric::LookupRate).count(), of(Metric::ShareOfLimit).count()),
             (16, 32, 16)

@@ -1,4 +1,4 @@
-//! Figure 11: how many flows fit, by the number of nodes; in closed form, and with the sizes of real tables.
+//! Figure 11: flows that fit by number of nodes, in closed form and with the sizes of real tables.
 
 use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::{cluster, paper};
@@ -15,30 +15,30 @@ use scalebricks_tables::Fib;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::setsep::Format;
 
-/// Memory of a node.
+/// Memory per node.
 const NODE_BYTES: u64 = 16 << 20;
 
-/// Most nodes.
+/// Maximum nodes.
 const NODES: usize = 64;
 
-/// Nodes that the page's table tells.
+/// Numbers of nodes in the page's table.
 const TABLE_NODES: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
 
-/// Bytes a key that building takes.
+/// Bytes per key while building.
 const KEY_BYTES: u64 = 24 + 40;
 
-/// A way to lay out a cluster.
+/// How a cluster stores flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     FullCopies,
     HashPartition,
-    /// ScaleBricks by the paper's formula.
+    /// ScaleBricks with the table size of the paper's formula.
     Formula,
-    /// ScaleBricks with the bits of a table.
+    /// ScaleBricks with the size of a real table.
     Table,
 }
 
-/// How flows are counted.
+/// Counts the flows that fit for one layout.
 struct FlowCount<'a> {
     layout: Layout,
     name: String,
@@ -48,7 +48,7 @@ struct FlowCount<'a> {
     flows: Box<dyn Fn(usize) -> f64 + 'a>,
 }
 
-/// Measures bits a key of tables and FIB, and counts flows with them.
+/// Measures bits per key of tables and FIB, and computes the number of flows from them.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -88,7 +88,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Fills an exact table of flows within a node's memory until it refuses: keys and bytes.
+/// Fills an exact table within a node's memory until it refuses a flow; returns keys and bytes.
 fn fill_fib() -> (u64, usize) {
     let fib = PartialFib::new(FibConfig::new(HASHER).short_keys_within(NODE_BYTES as usize));
     let mut number = 0;
@@ -101,7 +101,7 @@ fn fill_fib() -> (u64, usize) {
     }
 }
 
-/// Bits a key of a format for so many nodes; nothing where it was not measured.
+/// Bits per key of a format for this many nodes; NaN if not measured.
 fn measured(bits: &[f64], nodes: usize) -> f64 {
     bits.get(usize::from(cluster::value_bits(nodes)) - 1).copied().unwrap_or(f64::NAN)
 }
@@ -138,7 +138,7 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
     conclude(session, &counts);
 }
 
-/// The most that the formula and the default format gain, beside the number that the paper prints.
+/// States the largest gain of the formula and of the default format, and the paper's number.
 fn conclude(session: &mut Session<'_>, counts: &[FlowCount<'_>]) {
     let most = |name: &str| {
         let count = counts.iter().find(|count| count.name == name)?;
@@ -183,8 +183,8 @@ fn tabulate(session: &mut Session<'_>, counts: &[FlowCount<'_>], real: &[FlowCou
     session.add_table(sheet);
 }
 
-/// Whether its gain is told: that of full copies is 1, that of hash partitioning the number of nodes, and the formula
-/// is about the paper's entries.
+/// Whether the table shows its gain. Full copies always have 1, hash partitioning has the number of nodes,
+/// and the formula applies to the paper's entries.
 fn has_gain(count: &FlowCount<'_>) -> bool {
     match count.layout {
         Layout::FullCopies | Layout::HashPartition => false,
@@ -193,12 +193,12 @@ fn has_gain(count: &FlowCount<'_>) -> bool {
     }
 }
 
-/// Flows over those of full copies.
+/// Flows relative to full copies.
 fn gain(count: &FlowCount<'_>, nodes: usize) -> f64 {
     (count.flows)(nodes) / cluster::full_copy(NODE_BYTES as f64 * 8.0, count.entry_bits)
 }
 
-/// All ways to lay out a cluster, with entries of one size.
+/// All layouts of a cluster for one entry size.
 fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<FlowCount<'a>> {
     let memory = NODE_BYTES as f64 * 8.0;
     let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| FlowCount {

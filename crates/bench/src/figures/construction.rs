@@ -1,4 +1,4 @@
-//! Table 1: how fast tables are built, and how many keys end in the fallback.
+//! Table 1: build rates, and keys that go to the fallback.
 
 use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::paper;
@@ -13,10 +13,11 @@ use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::count;
 use scalebricks_tables::setsep::Format;
 
-/// Bytes a key of keys, answers and the building of one table.
+/// Bytes per key for keys, answers and building one table.
 const KEY_BYTES: u64 = 24 + 40;
 
-/// The settings of the paper's table, and our formats in its place. The paper varies value bits for 16+8 alone.
+/// The settings of the paper's table, and our formats with the same value bits. The paper varies value bits
+/// for 16+8 only.
 fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
     let options = session.options();
     let formats = options.formats();
@@ -32,7 +33,7 @@ fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
     wanted.map(|(format, bits)| (format, options.value_bits(bits, bits))).collect()
 }
 
-/// Measures all settings, and draws and tabulates them beside the paper's.
+/// Measures all settings and compares them with the paper's.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
@@ -56,7 +57,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// One setting, measured.
+/// The results of one setting.
 struct Built {
     format: Format,
     value_bits: u8,
@@ -172,7 +173,7 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
             format!("{:.2}", of.bits_per_key),
         ]);
     }
-    // The other two of the paper's settings have one point each: they are in the table.
+    // The paper's other two settings have one point each and are only in the table.
     for format in Format::ALL.into_iter().filter(|of| ![Format::Paper8x16, Format::Paper16x16].contains(of)) {
         let points: Vec<Point> = order
             .iter()
@@ -190,7 +191,7 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
     conclude(session, made);
 }
 
-/// The paper's 16+8 with more and more threads, and ours with those that there are.
+/// The paper's 16+8 by number of threads, and our results for the available threads.
 fn threads(made: &[&Built]) -> PageTable {
     let heads = ["threads", "paper, M keys/s", "a thread", "here, M keys/s", "a thread here"];
     let mut sheet = PageTable::new("table-1-threads", &heads);
@@ -214,7 +215,8 @@ fn threads(made: &[&Built]) -> PageTable {
     sheet
 }
 
-/// The least and the most of the paper's own settings on one thread, beside the default's.
+/// States the range of ratios for the paper's settings on one thread, and the best rate of the default
+/// format.
 fn conclude(session: &mut Session<'_>, made: &[Built]) {
     let ratios: Vec<f64> = paper::CONSTRUCTION
         .iter()
@@ -242,7 +244,7 @@ fn conclude(session: &mut Session<'_>, made: &[Built]) {
     session.add_conclusion("table-1-conclusion", sentence);
 }
 
-/// Some of all keys: as a share, and how many.
+/// A part of all keys as a percentage or, if small, with its count.
 fn share(some: f64, all: u64) -> String {
     match some {
         0.0 => "0".to_owned(),

@@ -1,54 +1,54 @@
-//! What is shown of a benchmark besides its rows: charts of series, tables and sentences for the page.
+//! Content of pages besides rows: charts, tables and sentences.
 
 use crate::stats::Summary;
 use crate::stored;
 use serde::{Deserialize, Serialize};
 
-/// How an axis counts.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly, from zero.
+    /// Linear from zero.
     Linear,
-    /// By factors of ten.
+    /// Logarithmic to base ten.
     Decades,
-    /// By factors of two.
+    /// Logarithmic to base two.
     Doublings,
 }
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it counts, with its unit.
+    /// The quantity with its unit.
     pub label: String,
-    /// How.
+    /// The scale.
     pub scale: Scale,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// A line.
     Line,
-    /// A broken line.
+    /// A dashed line.
     Dashes,
     /// A line with a dot at each point.
     Dotted,
-    /// Dots alone.
+    /// Dots only.
     Dots,
 }
 
-/// A point, with the least and the most that were measured where it was.
+/// A point with the range of its measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Across.
+    /// Horizontal position.
     #[serde(deserialize_with = "stored::f64_or_nan")]
     pub x: f64,
-    /// Up.
+    /// Vertical position.
     #[serde(deserialize_with = "stored::f64_or_nan")]
     pub y: f64,
-    /// Least and most.
+    /// Minimum and maximum.
     pub spread: Option<(f64, f64)>,
 }
 
@@ -58,22 +58,22 @@ impl Point {
         Self { x, y: figures.median / unit, spread: Some((figures.min / unit, figures.max / unit)) }
     }
 
-    /// A point that does not vary.
+    /// A point without a range.
     pub fn exact(x: impl Into<f64>, y: f64) -> Self {
         Self { x: x.into(), y, spread: None }
     }
 }
 
-/// Points of one kind.
+/// Points drawn alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What it is.
+    /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Its style.
     pub mark: Mark,
-    /// Number of its colour; series of one colour belong together.
+    /// Index of its colour. Related series share a colour.
     pub colour: usize,
-    /// The points, from left to right.
+    /// The points from left to right.
     pub points: Vec<Point>,
 }
 
@@ -89,13 +89,13 @@ impl Series {
 pub struct Chart {
     /// Name of its files, without extension.
     pub name: String,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
 }
 
@@ -106,7 +106,7 @@ impl Chart {
         Self { name: name.to_owned(), title: title.to_owned(), x: axis(x), y: axis(y), series: Vec::new() }
     }
 
-    /// Its points as CSV: series, x, y, least, most.
+    /// Its points as CSV: series, x, y, minimum, maximum.
     pub fn csv(&self) -> String {
         let mut lines = vec![["series", "x", "y", "min", "max"].map(str::to_owned)];
         for series in &self.series {
@@ -120,16 +120,17 @@ impl Chart {
     }
 }
 
-/// A table of the page.
+/// A table of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageTable {
     /// Name of its place in the page, and of its file before `.table.csv`.
     pub name: String,
-    /// Heads of the columns.
+    /// Column heads.
     pub heads: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<String>>,
-    /// How many columns say what a row is about, if processors are to stand side by side; 0 gives each a table of its own.
+    /// Number of key columns if the tables of several processors are joined; 0 if each processor has its own
+    /// table.
     #[serde(default)]
     pub keys: usize,
 }
@@ -141,8 +142,8 @@ impl PageTable {
         Self { name: name.to_owned(), heads, rows: Vec::new(), keys: 0 }
     }
 
-    /// The same, whose first so many columns say what a row is about: the others stand once for each processor, side
-    /// by side.
+    /// Makes the first `keys` columns the key columns. The other columns appear once per processor, side by
+    /// side.
     #[must_use]
     pub const fn side_by_side(mut self, keys: usize) -> Self {
         self.keys = keys;
@@ -156,7 +157,7 @@ impl PageTable {
         line(&self.heads) + &rule + &self.rows.iter().map(|row| line(row)).collect::<String>()
     }
 
-    /// As CSV, cells as they are printed.
+    /// As CSV with the cells as printed.
     pub fn csv(&self) -> String {
         csv_of(std::iter::once(&self.heads).chain(&self.rows))
     }
@@ -165,12 +166,12 @@ impl PageTable {
 fn csv_of<L: IntoIterator<Item: AsRef<[u8]>>>(lines: impl IntoIterator<Item = L>) -> String {
     let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     let written = lines.into_iter().try_for_each(|line| writer.write_record(line));
-    // Memory takes every write, and all cells are UTF-8.
+    // Writing to memory succeeds, and all cells are UTF-8.
     debug_assert!(written.is_ok());
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
-/// A sentence of the page that says what a table or chart shows, with its numbers.
+/// A sentence that states what a table or chart shows, with numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conclusion {
     /// Name of its place in the page.
@@ -179,7 +180,7 @@ pub struct Conclusion {
     pub sentence: String,
 }
 
-/// All that is shown of some benchmarks.
+/// The content that benchmarks add to pages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exhibits {
     /// Charts.
@@ -191,14 +192,14 @@ pub struct Exhibits {
 }
 
 impl Exhibits {
-    /// Adds those of another benchmark.
+    /// Appends the content of another benchmark.
     pub fn extend(&mut self, other: Self) {
         self.charts.extend(other.charts);
         self.sheets.extend(other.sheets);
         self.conclusions.extend(other.conclusions);
     }
 
-    /// Their data files: name and content.
+    /// The data files: name and content.
     pub fn csv(&self) -> Vec<(String, String)> {
         let charts = self.charts.iter().map(|chart| (format!("{}.csv", chart.name), chart.csv()));
         charts

@@ -1,12 +1,12 @@
-//! Figures 8 to 10: packets a second of one node by the number of flows, with all of the cache and with half of it, and
-//! latencies by load.
+//! Figures 8 to 10: packets per second of one node by number of flows, with the whole cache and with half of
+//! it, and latencies by load.
 
 use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
 
-/// What a node does, as columns.
+/// Roles of a node and their column heads.
 const ROLES: [(&str, &str); 5] = [
     ("ingress", "ingress, ns"),
     ("handling", "handling, ns"),
@@ -15,7 +15,7 @@ const ROLES: [(&str, &str); 5] = [
     ("ingress and handling, upstream", "both upstream, ns"),
 ];
 
-/// The sets of tables, in pairs: the colour of the exact table, and how the flows are spread.
+/// Sets of tables: name, colour of the exact table, and style for how flows are placed.
 const TABLES: [(&str, usize, Mark); 7] = [
     ("full-duplication chained-hash", 0, Mark::Dashes),
     ("scalebricks chained-hash", 0, Mark::Dotted),
@@ -26,11 +26,11 @@ const TABLES: [(&str, usize, Mark); 7] = [
     ("scalebricks cuckoo", 3, Mark::Dotted),
 ];
 
-/// Those of the headline.
+/// The sets of tables in the headline.
 const HEADLINE: [&str; 4] =
     ["full-duplication rte_hash", "scalebricks rte_hash", "full-duplication cuckoo", "scalebricks cuckoo"];
 
-/// Shows the rows from `first` on.
+/// Adds the figures for the rows from `first` on.
 pub fn show(session: &mut Session<'_>, first: usize) {
     let rows = Rows(session.rows()[first..].to_vec());
     let stages = rows.stages();
@@ -59,7 +59,7 @@ impl Rows {
         })
     }
 
-    /// The numbers of flows measured.
+    /// The measured numbers of flows.
     fn flows(&self) -> Vec<u64> {
         let measured = self.0.iter().filter(|row| row.metric == Metric::WorkTime);
         let mut flows: Vec<u64> = measured.map(|row| row.case.keys).collect();
@@ -68,7 +68,7 @@ impl Rows {
         flows
     }
 
-    /// Work by what a node does.
+    /// Work time by role.
     fn stages(&self) -> PageTable {
         let mut heads = vec!["flows", "tables"];
         heads.extend(ROLES.map(|(_, head)| head));
@@ -92,7 +92,7 @@ impl Rows {
         sheet
     }
 
-    /// Rates by flows: of the core split, or of one core where two were not to be had.
+    /// Rates by number of flows: of the core split, or of one core where the machine has only one.
     fn rates(&self, name: &'static str, about: &str, suffix: &str) -> Chart {
         let axes = (("flows", Scale::Decades), ("million packets a second", Scale::Linear));
         let has = |variant: &str| {
@@ -117,7 +117,7 @@ impl Rows {
         chart
     }
 
-    /// The same as a table, and what of the gain comes from where.
+    /// The same rates as a table, with the sources of the gain.
     fn rate_table(&self, name: &'static str, suffix: &str) -> PageTable {
         let columns = [
             ("core split", Metric::PacketRate, 1e6, 1),
@@ -153,7 +153,7 @@ impl Rows {
         sheet
     }
 
-    /// The few rates that say how fast a node is: million packets a second, with our exact table and with DPDK's.
+    /// The main rates of a node in million packets per second, with our exact table and with DPDK's.
     fn headline(&self) -> PageTable {
         let heads = ["flows", "tables", "one core, Mpps", "two cores, Mpps"];
         let mut sheet = PageTable::new("gateway-headline", &heads).side_by_side(2);
@@ -176,12 +176,12 @@ impl Rows {
         sheet
     }
 
-    /// Rows of whole clusters.
+    /// Rows of clusters.
     fn of_clusters(&self, metric: Metric) -> impl Iterator<Item = &Row> {
         self.0.iter().filter(move |row| row.metric == metric && row.case.nodes.is_some())
     }
 
-    /// The fastest loss-free rates.
+    /// The highest loss-free rates.
     fn throughputs(&self) -> PageTable {
         let mut sheet = PageTable::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
         let searched = |row: &&Row| row.case.is_variant("throughput");
@@ -192,12 +192,12 @@ impl Rows {
         sheet
     }
 
-    /// The same row with another metric.
+    /// The row of the same case with another metric.
     fn beside(&self, row: &Row, metric: Metric) -> Option<&Row> {
         self.of_clusters(metric).find(|other| other.case == row.case)
     }
 
-    /// Mean latencies by load: a chart that also had the percentiles could not be read.
+    /// Mean latencies by load. Percentiles would make the chart unreadable.
     fn latency_chart(&self) -> Chart {
         let axes = (("million packets a second", Scale::Linear), ("microseconds", Scale::Decades));
         let mut chart =
@@ -225,7 +225,7 @@ impl Rows {
         chart
     }
 
-    /// Latencies by load, and what was lost.
+    /// Latencies and losses by load.
     fn latencies(&self) -> PageTable {
         let columns = [
             ("mean, µs", Metric::LatencyMean, 1e3, 1),
@@ -254,7 +254,7 @@ impl Rows {
     }
 }
 
-/// The name of tables, with the bits of a compact GPT's values.
+/// The name of a set of tables, with the value bits of a compact GPT.
 fn label(name: &str, value_bits: Option<u8>) -> String {
     value_bits.map_or_else(|| name.to_owned(), |bits| format!("{name}, {bits}-bit values"))
 }
@@ -318,7 +318,7 @@ mod tests {
                 .map(str::to_owned)
                 .to_vec()]
         );
-        // Where there is one core.
+        // On a machine with one core.
         rows.0.retain(|row| !row.case.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
         let chart = rows.rates("figure-8", "", "");
         assert_eq!(chart.title, "Packets a second of one node with one core");

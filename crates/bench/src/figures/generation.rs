@@ -1,4 +1,5 @@
-//! Figures 3 and 4: how long the search for a group's functions takes, and what it stores, by the cells of the array.
+//! Figures 3 and 4: time to search for a group's functions and the bits they take, by number of cells of the
+//! array.
 
 use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::paper::{self, KEYS_PER_GROUP};
@@ -10,24 +11,24 @@ use crate::session::Session;
 use crate::stats::Summary;
 use rayon::prelude::*;
 
-/// Numbers of cells. One cell tells nothing apart.
+/// Numbers of cells. One cell cannot separate values.
 const CELLS: std::ops::RangeInclusive<u32> = 2..=30;
 
-/// Searches that take longer on average are left to the formula.
+/// Searches with more expected iterations are only computed.
 const LONGEST: f64 = 40_000.0;
 
-/// Groups without a function that are put up with: one in a million.
+/// Tolerated share of groups without a function: one in a million.
 const TOLERATED: f64 = 1e-6;
 
 /// Value bits of Figure 4.
 const JOINT_BITS: [u8; 2] = [2, 3];
 
-/// How a group's values are told apart.
+/// How functions represent a group's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FunctionLayout {
-    /// One function for the whole value, before an array of whole values.
+    /// One function for the whole value, with an array of values.
     OneFunction,
-    /// One function for each value bit, before an array of bits each.
+    /// One function per value bit, each with an array of bits.
     OneABit,
 }
 
@@ -39,7 +40,7 @@ impl FunctionLayout {
         }
     }
 
-    /// Functions to try, on average.
+    /// Expected number of functions to try.
     fn iterations(self, value_bits: u8, cells: u32) -> Option<f64> {
         match self {
             Self::OneFunction => theory::iterations(KEYS_PER_GROUP, value_bits, cells),
@@ -47,7 +48,7 @@ impl FunctionLayout {
         }
     }
 
-    /// Bits a key of indices and arrays.
+    /// Bits per key for indices and arrays.
     fn bits_per_key(self, value_bits: u8, cells: u32) -> Option<f64> {
         let array = f64::from(value_bits) * f64::from(cells);
         let (of_each, indices) = match self {
@@ -69,7 +70,7 @@ impl FunctionLayout {
 /// Measures and draws both figures.
 ///
 /// # Errors
-/// Ctrl-C.
+/// An interrupt.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let mut sheet = PageTable::new(
         "figure-3",
@@ -91,7 +92,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What the text says of Figures 3 and 4, beside the formula.
+/// States what the formula gives, and what the paper's text says.
 fn conclude(session: &mut Session<'_>) {
     let tried = |way: FunctionLayout, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
     let [two, six, twelve] = [2, 6, 12].map(|cells| tried(FunctionLayout::OneABit, 1, cells));
@@ -144,7 +145,8 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), Benc
         push(&mut total, cells, per_key(f64::from(bits) + f64::from(cells)));
         push(&mut average, cells, per_key(mean.log2() + f64::from(cells)));
         let of_wide = point(session, way, Functions::Wide, 1, cells, mean)?;
-        // The 65,535 functions of a table are too few where that many are expected; its cells are a power of two.
+        // Tables have only 65,535 functions, too few where so many are expected, and their number of cells is
+        // a power of two.
         let fits = cells.is_power_of_two() && mean < 10_000.0;
         let of_tables = if fits { point(session, way, Functions::Tables, 1, cells, mean)? } else { None };
         let cell = |point: &Option<Point>| point.map_or_else(String::new, |point| rounded(point.y));
@@ -247,7 +249,7 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Searches for many groups, in as many parts as there are runs; `None` where that would take too long.
+/// Searches many groups, split into one part per run; `None` if that would take too long.
 fn point(
     session: &mut Session<'_>,
     way: FunctionLayout,
@@ -269,7 +271,8 @@ fn point(
         let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
         let all = (run * groups..(run + 1) * groups).into_par_iter().map(one);
         let (tried, found) = all.map(|(tried, found)| (tried, found.into())).reduce(|| (0, 0), add);
-        // A group without a function adds what was tried, so that the mean is that of an endless family.
+        // A group without a function adds its tries, so that the mean is that of an infinite family of
+        // functions.
         tried as f64 / (found.max(1)) as f64
     };
     let figures = Summary::of(&(0..runs).map(run).collect::<Vec<_>>());
@@ -293,7 +296,7 @@ fn per_key(bits: f64) -> f64 {
     bits / f64::from(KEYS_PER_GROUP)
 }
 
-/// A number of functions in a few digits.
+/// A number of functions with few digits.
 fn rounded(value: f64) -> String {
     match value {
         _ if value < 99.5 => format!("{value:.1}"),
@@ -308,7 +311,7 @@ mod tests {
 
     #[test]
     fn functions_a_bit_are_found_sooner() {
-        // 16+8 twice, or one function before eight cells of two bits.
+        // Twice 16+8, or one function with eight cells of two bits.
         let several = FunctionLayout::OneABit.iterations(2, 8).unwrap();
         let one = FunctionLayout::OneFunction.iterations(2, 8).unwrap();
         assert!(one > 300.0 * several, "{one} and {several}");

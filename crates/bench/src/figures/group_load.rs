@@ -1,4 +1,4 @@
-//! How full groups are: keys hashed straight to groups, and by way of buckets that choose (§4.4).
+//! Load of groups: keys hashed directly to groups, and through buckets that choose a group (§4.4).
 
 use super::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use super::loads::{self, Loads};
@@ -14,13 +14,13 @@ use crate::structures::{BuildConfig, Product, Structure};
 use scalebricks_console::quantity::{count, short_count};
 use scalebricks_tables::setsep::{Format, GROUPS};
 
-/// Bytes a key that building a control structure takes at the worst.
+/// Maximum bytes per key while building a control structure.
 const KEY_BYTES: u64 = 24 + 72;
 
-/// Keys in a table. Loads take little time, and the paper's are those of 16 M keys.
+/// Keys per table. Computing loads is fast, and the paper's numbers are for 16 M keys.
 const SIZES: [u64; 2] = [1_000_000, 16_000_000];
 
-/// The formats whose groups differ in size.
+/// The formats with different group sizes.
 const FORMATS: [Format; 3] = [Format::Paper16x8, Format::Linear, Format::Dense];
 
 /// Measures and draws.
@@ -53,7 +53,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The largest table's fullest groups.
+/// States the fullest groups of the largest table.
 fn conclude(session: &mut Session<'_>) {
     let rows = || session.rows().iter().filter(|row| row.metric == Metric::MaxGroupLoad);
     let Some(keys) = rows().map(|row| row.case.keys).max() else { return };
@@ -137,7 +137,7 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool)
     Ok(())
 }
 
-/// The share of keys in groups for which none of so many functions into `cells` cells works.
+/// The share of keys in groups for which none of `functions` functions into `cells` cells works.
 fn lost(loads: &Loads, cells: u32, functions: f64) -> f64 {
     loads.keys_lost(|load| theory::failures(load as u32, 1, cells, functions))
 }

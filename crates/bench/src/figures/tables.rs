@@ -1,4 +1,4 @@
-//! Rows as tables of `docs/measured.md` and of `README.md`: all of a benchmark, and the few that say how fast the tables are.
+//! Rows as tables of `docs/measured.md` and `README.md`: all rows of a benchmark, and the headline.
 
 use super::exhibit::PageTable;
 use crate::limit;
@@ -9,19 +9,19 @@ use crate::table::{self, figure};
 use scalebricks_console::quantity::{count, short_count};
 use scalebricks_tables::setsep::Format;
 
-/// Value bits of the headline: a node of four.
+/// Value bits of the headline: a cluster of four nodes.
 const VALUE_BITS: u8 = 2;
 
-/// What updates are called that change no table.
+/// Suffix of update variants that change no table.
 const OWNER_ALONE: &str = "owner alone";
 
-/// Keys a call of the headline: nodes ask for 32 or 64, whoever has many keys at once for more.
+/// Keys per call in the headline. Nodes look up 32 or 64 at once; callers with many keys use more.
 const BATCHES: [usize; 3] = [32, 64, 1024];
 
-/// What pages show of a report whose benchmarks draw nothing themselves: a table of all rows of each, and the headline.
+/// What pages show of benchmarks without their own charts: a table of all rows for each, and the headline.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// A description of what is wrong with the text.
 pub fn evidence(json: &str) -> Result<Evidence, String> {
     let mut evidence = Report::evidence(json)?;
     let report: Report = serde_json::from_str(json).map_err(|error| error.to_string())?;
@@ -37,7 +37,7 @@ pub fn evidence(json: &str) -> Result<Evidence, String> {
     Ok(evidence)
 }
 
-/// All rows of a benchmark: one for each case, a column for each metric.
+/// All rows of a benchmark: one line per case, one column per metric.
 fn whole(bench: &str, rows: &[&Row]) -> PageTable {
     let columns = table::columns(rows);
     let mut metrics: Vec<Metric> = Vec::new();
@@ -64,7 +64,7 @@ fn whole(bench: &str, rows: &[&Row]) -> PageTable {
     sheet
 }
 
-/// The median, with the least and the most of several runs.
+/// The median, with minimum and maximum for several runs.
 fn with_spread(row: &Row) -> String {
     let median = figure(row, row.median);
     if row.runs < 2 {
@@ -73,7 +73,8 @@ fn with_spread(row: &Row) -> String {
     format!("{median} ({} to {})", figure(row, row.min), figure(row, row.max))
 }
 
-/// How fast SetSep is, in its default format; how near to what the machine can; and the static structure next to it.
+/// SetSep in its default format: its speed, its share of the machine's limit, and the closest static
+/// structure.
 fn headline(rows: &[Row]) -> PageTable {
     let heads = ["", "SetSep", "of the machine's limit", "ptr_hash with a packed array"];
     let mut sheet = PageTable::new("headline", &heads).side_by_side(1);
@@ -91,7 +92,7 @@ fn headline(rows: &[Row]) -> PageTable {
                     &Asked { bench: "setsep-lookup", metric: Metric::LookupRate, structure, keys, batch },
                 )
             };
-            // A static table that has no call for so many keys is asked as it likes best.
+            // A static table without calls of this size uses its preferred way.
             let other = lookup("ptr_hash", Some(batch)).or_else(|| lookup("ptr_hash", None));
             let what = format!("lookup, {} keys, {} a call", short_count(keys), count(batch as u64));
             push(&mut sheet, what, rows, lookup("setsep", Some(batch)), other);
@@ -124,7 +125,7 @@ fn headline(rows: &[Row]) -> PageTable {
     sheet
 }
 
-/// What a row of the headline is about.
+/// What a line of the headline compares.
 struct Asked<'a> {
     bench: &'a str,
     metric: Metric,
@@ -133,8 +134,8 @@ struct Asked<'a> {
     batch: Option<usize>,
 }
 
-/// The fastest of what is asked in several ways; of SetSep in its default format. The machine's limit is no
-/// structure, and an owner alone changes no table.
+/// The fastest row among several ways; for SetSep in its default format. Limits of the machine and updates at
+/// an owner without a table do not count.
 fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
     let found = rows.iter().filter(|row| {
         let case = &row.case;
@@ -149,7 +150,7 @@ fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
     found.max_by(|a, b| a.median.total_cmp(&b.median))
 }
 
-/// A row, if ours was measured.
+/// Adds a line if our row was measured.
 fn push(sheet: &mut PageTable, what: String, rows: &[Row], ours: Option<&Row>, theirs: Option<&Row>) {
     let Some(ours) = ours else { return };
     let cell = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), with_spread);

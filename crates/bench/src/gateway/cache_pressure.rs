@@ -1,5 +1,5 @@
-//! A thread that takes a share of the cache that all cores use together, as the paper's does: it reads a block of memory
-//! line by line, in an order without pattern, all the time.
+//! A thread that occupies a share of the cache shared by all cores, as in the paper: it reads a block of
+//! memory line by line in a pseudo-random order.
 
 use crate::keys::Order;
 use crate::pin;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Octets of a line.
+/// Bytes per cache line.
 const LINE: usize = 64;
 
-/// Octets of the third cache, if the system does not say.
+/// Bytes of the L3 cache if the system does not report them.
 const USUAL: usize = 32 << 20;
 
-/// Lines read between two looks at whether to stop.
+/// Lines read between two checks of the stop flag.
 const ROUND: u64 = 4096;
 
-/// Takes its share until it is dropped.
+/// Occupies its share of the cache until it is dropped.
 #[derive(Debug)]
 pub struct CachePressure {
     stop: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ pub struct CachePressure {
 }
 
 impl CachePressure {
-    /// Half of the third cache, from this core.
+    /// Occupies half of the L3 cache, from this core.
     pub fn of_half(core: usize) -> Self {
         let lines = third_cache() / 2 / LINE;
         let stop = Arc::new(AtomicBool::new(false));
@@ -56,7 +56,7 @@ impl Drop for CachePressure {
     }
 }
 
-/// Octets of the third cache.
+/// Bytes of the L3 cache.
 pub fn third_cache() -> usize {
     let said = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").unwrap_or_default();
     let kib = said.trim().strip_suffix('K').and_then(|kib| kib.parse::<usize>().ok());

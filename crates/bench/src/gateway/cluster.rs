@@ -1,9 +1,10 @@
-//! Whole clusters in memory, and packets offered to them at a rate.
+//! Whole clusters in memory, with packets offered at a rate.
 //!
-//! All nodes of a cluster, generator and sink take turns on one core, so that a hop more costs what its work costs and
-//! nothing waits for the system's scheduler. Packets come at their time whether the cluster keeps up or not (an open
-//! loop); a packet that finds its link full is lost. The time of a packet runs from when it was due until it was taken
-//! from the far end, so a packet that came late into the cluster counts with what it waited.
+//! All nodes of a cluster, the generator and the sink take turns on one core. So an additional hop costs
+//! exactly its work, and nothing waits for the scheduler. Packets arrive on time whether the cluster keeps up
+//! or not (open loop), and a packet that finds its link full is lost. A packet's time runs from when it was
+//! due until it is taken from the far end, so it includes the time that a late packet waited to enter the
+//! cluster.
 
 use super::flows;
 use super::tables::{ExactTable, Placement, TableFactory, Tables};
@@ -18,44 +19,44 @@ use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use std::time::Duration;
 
-/// Packets that an outside link holds, and as many each pair of nodes on the fabric.
+/// Packets that an outside link holds, and each pair of nodes on the fabric.
 pub const LINK: usize = 4096;
 
-/// Different packets that are sent, round and round.
+/// Distinct packets, sent repeatedly.
 const FRAMES: u64 = 1 << 14;
 
-/// What was found at one rate.
+/// The result at one rate.
 #[derive(Debug)]
 pub struct Trial {
-    /// Packets that were offered.
+    /// Packets offered.
     pub offered: usize,
-    /// Nanoseconds of each packet that arrived, from the fastest to the slowest.
+    /// Sorted nanoseconds of the packets that arrived.
     pub times: Vec<f64>,
 }
 
 impl Trial {
-    /// Packets that did not arrive.
+    /// Number of lost packets.
     pub const fn lost(&self) -> usize {
         self.offered - self.times.len()
     }
 
-    /// The share of them.
+    /// Share of lost packets.
     pub fn lost_share(&self) -> f64 {
         self.lost() as f64 / self.offered.max(1) as f64
     }
 
-    /// The mean time, in nanoseconds.
+    /// Mean time in nanoseconds.
     pub fn mean(&self) -> f64 {
         self.times.iter().sum::<f64>() / self.times.len().max(1) as f64
     }
 
-    /// The time that such a share of the packets took at the most.
+    /// The time at this quantile.
     pub fn at(&self, share: f64) -> f64 {
         percentile(&self.times, share)
     }
 }
 
-/// A cluster of one architecture, with exact tables of one make.
+/// A cluster of one architecture with one kind of exact table.
 pub struct TestCluster {
     name: String,
     tables: Tables,
@@ -71,7 +72,7 @@ impl std::fmt::Debug for TestCluster {
 }
 
 impl TestCluster {
-    /// A cluster for so many flows.
+    /// A cluster for this many flows.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if a table cannot be filled.
@@ -114,7 +115,7 @@ impl TestCluster {
         &self.tables
     }
 
-    /// Offers so many packets a second for so long, and waits until nothing moves any more.
+    /// Offers `rate` packets per second for `time`, and waits until no packet moves.
     pub fn offer(&mut self, rate: f64, time: Duration) -> Trial {
         let nodes = self.wired.nodes.len();
         let total = (rate * time.as_secs_f64()).max(1.0);
@@ -144,7 +145,7 @@ impl TestCluster {
         Trial { offered: number, times }
     }
 
-    /// Sends a packet into a node, those of a flow into any. It is lost if there is no room.
+    /// Sends a packet into a random node. It is lost if the link is full.
     fn inject(&mut self, number: usize, nodes: usize, due: f64) {
         let frame = &self.frames[number % self.frames.len()];
         let node = crate::keys::mix(number as u64) as usize % nodes;

@@ -1,11 +1,12 @@
-//! The terms on which tables are compared: keys a call, bits of a value, and the pages that they got.
+//! The conditions under which tables are compared: keys per call, bits per value, and memory pages.
 
 use crate::figures::exhibit::PageTable;
 use crate::session::Session;
 use scalebricks_console::quantity::bytes;
 
-/// Leaves the table that says so. `huge` is what the process had on transparent huge pages while the largest tables were there.
-pub fn visit(session: &mut Session<'_>, huge: Option<u64>) {
+/// Adds the table of conditions. `huge` is the process's memory on transparent huge pages while the largest
+/// tables existed.
+pub fn add_table(session: &mut Session<'_>, huge: Option<u64>) {
     let ours = huge.map_or_else(
         || "transparent huge pages asked for; the system does not say what it gave".to_owned(),
         |huge| format!("transparent huge pages asked for: {} in all", bytes(huge)),

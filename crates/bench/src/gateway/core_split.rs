@@ -1,9 +1,9 @@
-//! The rate of a whole node: packets that enter at it a second, all of them leaving.
+//! The rate of a whole node: packets per second that enter it and all leave.
 //!
-//! Of the packets that enter at a node, the share `1/n` is handled there and the rest at the others; as many come over
-//! the fabric from them. With the paper's *core split* one core has what enters, the other what comes over the fabric;
-//! it runs on two threads, each on a core of its own. *Run to completion* has one core do both. Either is a
-//! [`Node`] of the product on each core, between the rings of [`super::joined_ports`].
+//! A node handles the share `1/n` of the packets that enter at it and sends the rest to others. As many come
+//! from them over the fabric. With the paper's *core split*, one core takes the packets that enter and
+//! another those from the fabric, on two pinned threads. With *run to completion*, one core does both. Each
+//! core runs a [`Node`] of the product between the rings of [`super::joined_ports`].
 
 use super::flows::{self, NODES};
 use super::joined_ports::{CorePorts, JoinedPort, PacketStore, TrafficMix, Verifier};
@@ -23,23 +23,23 @@ use std::time::Duration;
 /// Packets sent before the clock starts.
 const WARM_UP: u64 = 8 * ROTATION as u64;
 
-/// How long a core may find nothing to do before packets must have been lost.
+/// Packets must have been lost if a core finds nothing to do for this long.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Turns without a packet between two looks at the clock.
+/// Turns without a packet between two checks of the clock.
 const IDLE_TURNS: u32 = 1 << 16;
 
-/// How many cores a node has.
+/// Number of cores of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cores {
-    /// One, which does everything.
+    /// One core for everything.
     One,
-    /// Two: what enters, and what comes over the fabric.
+    /// Two cores: one for packets that enter, one for the fabric.
     Two,
 }
 
 impl Cores {
-    /// Both, as far as this machine has `spare` cores besides.
+    /// The variants that this machine supports with `spare` cores left over.
     pub fn there(spare: usize) -> Vec<Self> {
         let both = [(Self::Two, 2), (Self::One, 1)];
         both.into_iter().filter(|(_, cores)| cores + spare <= pin::cores()).map(|(cores, _)| cores).collect()
@@ -53,7 +53,7 @@ impl Cores {
         }
     }
 
-    /// Threads it takes.
+    /// Number of threads.
     pub const fn threads(self) -> usize {
         match self {
             Self::One => 1,
@@ -62,12 +62,12 @@ impl Cores {
     }
 }
 
-/// What turns on a core.
+/// What runs on a core.
 trait Core: Send {
-    /// Takes packets from its ports and sends them on; how many.
+    /// Takes packets from its ports and forwards them; returns how many.
     fn turn(&mut self) -> usize;
 
-    /// Packets that left the node here, and those dropped.
+    /// Packets that left the node here, and packets dropped.
     fn left(&self) -> (u64, u64);
 }
 
@@ -82,7 +82,8 @@ impl<P: PacketBuf + 'static> Core for Node<P> {
     }
 }
 
-/// Plain forwarding in place of a node: every fourth packet that enters leaves here, as many as are a node's own.
+/// Plain forwarding instead of a node: every fourth packet that enters leaves here, as many as belong to the
+/// node.
 struct Plain<P: PacketBuf> {
     ports: CorePorts<P>,
     entered: usize,
@@ -120,12 +121,12 @@ impl<P: PacketBuf> Core for Plain<P> {
     }
 }
 
-/// What is measured: a node with these tables, or plain forwarding.
+/// A node with these tables, or plain forwarding.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'a> {
     /// A node.
     Node(&'a Tables, ClusterSize),
-    /// What generator, sink and rings cost.
+    /// Plain forwarding, which shows the cost of generator, sink and rings.
     Plain,
 }
 
@@ -151,7 +152,7 @@ impl Target<'_> {
     }
 }
 
-/// Sends packets through a node, judges each, and measures nothing.
+/// Sends packets through a node and checks each, without measuring.
 ///
 /// # Errors
 /// [`BenchError::Check`] for the first fault or a lost packet.
@@ -172,7 +173,7 @@ pub fn judge<P: PacketBuf + 'static>(
     Err(BenchError::check(&what.name(), problem))
 }
 
-/// Packets a second that left.
+/// Packets per second that left.
 ///
 /// # Errors
 /// [`BenchError::Check`] if a packet was lost.
@@ -187,7 +188,7 @@ pub fn rate<P: PacketBuf + 'static>(
     Ok(left as f64 / seconds)
 }
 
-/// Warms up, and then has so many packets enter; how many left in how many seconds.
+/// Warms up, then lets `packets` packets enter; returns how many left in how many seconds.
 fn run<P: PacketBuf + 'static>(
     what: Target<'_>,
     cores: Cores,
@@ -215,7 +216,7 @@ fn run<P: PacketBuf + 'static>(
         let dropped_there = second.map_or(Ok(0), |second| second.join().map_err(panicked))?;
         Ok::<_, BenchError>((found, dropped + dropped_there))
     })?;
-    // Only now, as neither core sends any more: with the ports that are dropped all packets come back.
+    // Dropping the ports returns all packets; neither core sends any more.
     drop((first, second));
     let lost = there - home.len();
     let found = found.filter(|_| dropped == 0 && lost == 0);
@@ -226,7 +227,8 @@ fn run<P: PacketBuf + 'static>(
     })
 }
 
-/// The core that has what comes over the fabric: turns until it is stopped, and tells what left. Returns the packets dropped.
+/// The core for the fabric: runs until stopped and publishes how many packets left. Returns the packets
+/// dropped.
 fn internal(core: &mut dyn Core, stop: &AtomicBool, left: &AtomicU64) -> u64 {
     pin::to_core(1);
     let mut taken = 0;
@@ -235,7 +237,7 @@ fn internal(core: &mut dyn Core, stop: &AtomicBool, left: &AtomicU64) -> u64 {
         if moved == 0 {
             std::hint::spin_loop();
         } else {
-            // A node keeps nothing when its turn ends: what it took has left.
+            // A node keeps no packets after a turn, so what it took has left.
             taken += moved as u64;
             left.store(taken, Ordering::Relaxed);
         }
@@ -244,7 +246,8 @@ fn internal(core: &mut dyn Core, stop: &AtomicBool, left: &AtomicU64) -> u64 {
     dropped.max(taken - left.min(taken))
 }
 
-/// The core that has what enters: what left both cores in how many seconds, if packets moved to the end; and the packets dropped.
+/// The core for packets that enter. Returns the packets that left both cores and the seconds, if packets
+/// moved to the end, and the packets dropped.
 fn external(
     core: &mut dyn Core,
     stop: &AtomicBool,
@@ -266,7 +269,7 @@ fn external(
     (found, core.left().1)
 }
 
-/// Turns a core until it took so many packets from its ports; `false` if none came for long.
+/// Runs a core until it has taken this many packets; `false` if none came for too long.
 fn entered(core: &mut dyn Core, packets: u64) -> bool {
     let (mut taken, mut idle, mut idle_since) = (0, 0_u32, None);
     while taken < packets {
@@ -327,14 +330,14 @@ mod tests {
     #[test]
     fn packets_that_are_dropped_are_no_rate() {
         let home: PacketStore<SlabPacket> = PacketStore::new(Slab::new(ROTATION).packets);
-        // Tables that lack most of the flows.
+        // Tables without most of the flows.
         let tables = TableFactory::new(64, size(), flows::HERE)
             .tables(Placement::FullDuplication, ExactTable::Cuckoo)
             .unwrap();
         for cores in [Cores::One, Cores::Two] {
             let error = rate(Target::Node(&tables, size()), cores, &kinds(FLOWS), &home, 20_000).unwrap_err();
             assert!(error.to_string().contains("dropped"), "{error}");
-            // Dropped packets are gone for good.
+            // Dropped packets do not return.
             assert!(home.len() < ROTATION);
         }
     }

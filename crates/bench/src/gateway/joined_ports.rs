@@ -1,4 +1,4 @@
-//! The packets of a whole node: those that enter and those that come over the fabric, by ports joined with rings.
+//! Ports for a whole node, joined by rings: packets that enter, and packets from the fabric.
 //!
 //! ```text
 //!          ┌───────────────── rings of packets to enter ◀──────────────┐
@@ -10,11 +10,11 @@
 //!   fabric port ─▶ internal core ───────────────▶ base-station port ───┘
 //! ```
 //!
-//! In a cluster of equal nodes as many packets come to a node over the fabric as it sends there. So a packet that a node
-//! sends to another one becomes one of the node's own flows, as another node would have sent it. The port that is sent
-//! a packet makes it the next one: that is generator and sink, once for each packet and core, and part of what is
-//! measured. The rings are those of `io`'s memory ports, one producer and one consumer each, with room for all packets:
-//! they never refuse one.
+//! In a cluster of equal nodes, a node receives as many packets over the fabric as it sends. So a packet that
+//! the node sends to another node is turned into one that another node would have sent to it. The port that
+//! is sent a packet turns it into the next one; this generator and sink runs once per packet and core and is
+//! part of the measurement. The rings are `io`'s memory ports with one producer and one consumer each. They
+//! have room for all packets and never refuse one.
 
 use super::packet_ring::ROTATION;
 use super::traffic::{Exit, Traffic};
@@ -23,10 +23,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Packets that wait for a core that filled the ring itself, so that they have left its first cache, as with a network card.
+/// Packets held back for a core that fills its own ring, so that they have left its L1 cache, as packets from
+/// a network card would.
 pub const HELD: usize = 2048;
 
-/// Where packets are while no node has them.
+/// Holds packets that no node has.
 pub struct PacketStore<P>(Arc<Mutex<Vec<P>>>);
 
 impl<P> Clone for PacketStore<P> {
@@ -42,34 +43,34 @@ impl<P> std::fmt::Debug for PacketStore<P> {
 }
 
 impl<P: PacketBuf> PacketStore<P> {
-    /// Of these packets, which must be empty.
+    /// A store of these packets, which must be empty.
     pub fn new(mut packets: Vec<P>) -> Self {
         for packet in &mut packets {
-            // The longest frame there is, so that every later one has its tail; a buffer has the room.
+            // Fill the longest frame once, so that later frames have their tail; the buffer is large enough.
             let _ = packet.append(&[0xAB; 96]);
         }
         Self(Arc::new(Mutex::new(packets)))
     }
 
-    /// Takes out so many, or as many as there are.
+    /// Removes up to `count` packets.
     fn take(&self, count: usize) -> VecDeque<P> {
         let mut packets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = packets.len().saturating_sub(count);
         packets.drain(rest..).collect()
     }
 
-    /// How many are there.
+    /// Number of packets.
     pub fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether none is.
+    /// Whether it holds no packets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whether packets that leave are judged, and what was found.
+/// Checks departing packets if enabled.
 #[derive(Debug, Default)]
 pub struct Verifier {
     is_on: AtomicBool,
@@ -78,7 +79,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Judges from now on, or no longer.
+    /// Enables or disables the check.
     pub fn turn(&self, on: bool) {
         self.is_on.store(on, Ordering::Relaxed);
     }
@@ -90,14 +91,14 @@ impl Verifier {
         }
     }
 
-    /// The packets judged, and the first fault.
+    /// The number of packets checked, and the first fault.
     pub fn verdict(&self) -> (u64, Option<&'static str>) {
         let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         (self.judged.load(Ordering::Relaxed), fault)
     }
 }
 
-/// What a core takes packets from: rings, by way of a queue in which a few can be held back.
+/// Where a core takes packets from: rings with a queue that can hold some back.
 struct Source<P: PacketBuf> {
     rings: Vec<MemoryPort<P>>,
     waiting: VecDeque<P>,
@@ -128,10 +129,10 @@ impl<P: PacketBuf> Drop for Source<P> {
     }
 }
 
-/// Where packets leave, to become others.
+/// Where packets leave and become new ones.
 struct Sink<P> {
     ring: MemoryPort<P>,
-    /// What packets leave as, and what they become.
+    /// The traffic that packets leave as.
     left: Arc<Traffic>,
     next: Arc<Traffic>,
     number: usize,
@@ -152,7 +153,7 @@ impl<P: PacketBuf> Sink<P> {
     }
 }
 
-/// A port: what it gives and what it takes, if anything.
+/// A port with an optional source and an optional sink.
 pub struct JoinedPort<P: PacketBuf> {
     source: Option<Source<P>>,
     sink: Option<Sink<P>>,
@@ -182,23 +183,23 @@ impl<P: PacketBuf> TxPort<P> for JoinedPort<P> {
     }
 }
 
-/// The ports of one core: what enters, what leaves, and the fabric.
+/// The ports of one core.
 #[derive(Debug)]
 pub struct CorePorts<P: PacketBuf> {
     /// Where packets enter.
     pub internet: JoinedPort<P>,
-    /// Where they leave.
+    /// Where packets leave.
     pub base_station: JoinedPort<P>,
-    /// Towards the other nodes.
+    /// Where packets go to other nodes.
     pub fabric: JoinedPort<P>,
 }
 
-/// What enters at a node, and what comes to it over the fabric.
+/// Packets that enter at a node, and packets from the fabric.
 #[derive(Debug, Clone)]
 pub struct TrafficMix {
-    /// From outside, of all flows.
+    /// Packets from outside, of all flows.
     pub outside: Arc<Traffic>,
-    /// Over the fabric, of the node's own.
+    /// Packets from the fabric, of the node's own flows.
     pub fabric: Arc<Traffic>,
 }
 
@@ -208,7 +209,7 @@ impl TrafficMix {
         JoinedPort { source: Some(source), sink: None }
     }
 
-    /// Where packets become ones from outside, from the `part`-th half of them on.
+    /// A sink that makes packets from outside, starting at half `part`.
     fn to_outside<P>(
         &self,
         left: &Arc<Traffic>,
@@ -226,13 +227,13 @@ impl TrafficMix {
         }
     }
 
-    /// Where packets become ones that come over the fabric.
+    /// A sink that makes packets from the fabric.
     fn to_fabric<P>(&self, ring: MemoryPort<P>, judge: &Arc<Verifier>) -> Sink<P> {
         let (left, next) = (Arc::clone(&self.outside), Arc::clone(&self.fabric));
         Sink { ring, left, next, number: 0, exit: Exit::Fabric, judge: Arc::clone(judge) }
     }
 
-    /// All packets, as ones from outside, to wait at a port.
+    /// Makes all packets ones from outside that wait at a port.
     fn fill<P: PacketBuf>(&self, port: &mut JoinedPort<P>, home: &PacketStore<P>) {
         let mut packets = home.take(ROTATION);
         for (number, packet) in packets.iter_mut().enumerate() {
@@ -243,7 +244,7 @@ impl TrafficMix {
         }
     }
 
-    /// The ports of two cores: what enters, and what comes over the fabric.
+    /// The ports of two cores: one for packets that enter, one for the fabric.
     pub fn two_cores<P: PacketBuf>(&self, home: &PacketStore<P>, judge: &Arc<Verifier>) -> [CorePorts<P>; 2] {
         let [(own_in, own_out), (fabric_in, fabric_out), (back_in, back_out)] =
             [(); 3].map(|()| memory_port_pair(ROTATION));
@@ -268,7 +269,7 @@ impl TrafficMix {
         [external, internal]
     }
 
-    /// The ports of one core that does both.
+    /// The ports of one core for both.
     pub fn one_core<P: PacketBuf>(&self, home: &PacketStore<P>, judge: &Arc<Verifier>) -> CorePorts<P> {
         let [(out_in, out_out), (fabric_in, fabric_out)] = [(); 2].map(|()| memory_port_pair(ROTATION));
         let mut internet = Self::source(vec![out_out], HELD, home);

@@ -1,8 +1,8 @@
-//! Throughput and latency of whole clusters, as RFC 2544 has them (§26.1 and §26.2), in shorter trials.
+//! Throughput and latency of whole clusters according to RFC 2544 (§26.1 and §26.2), with shorter trials.
 //!
-//! The paper's Figure 10 has six approaches and does not list them in its text. Here they are full duplication, hash
-//! partition and `ScaleBricks`, each with two makes of the exact table; and VLB, of its Figure 2, is the seventh. Each is
-//! measured at shares of its own throughput, and at rates that are the same for all.
+//! The paper's Figure 10 has six approaches that its text does not list. Here they are full duplication, hash
+//! partitioning and `ScaleBricks`, each with two kinds of exact table, plus VLB of its Figure 2. Each is
+//! measured at shares of its own throughput and at rates common to all.
 
 use super::cluster::TestCluster;
 use super::rfc2544::throughput;
@@ -16,32 +16,32 @@ use scalebricks_console::Interrupt;
 use scalebricks_types::ClusterSize;
 use std::time::Duration;
 
-/// Flows, at the most: latencies are about hops and queues.
+/// Maximum flows; latencies depend on hops and queues.
 const MAX_FLOWS: u64 = 250_000;
 
-/// Loads of each, in percent of its own throughput.
+/// Loads in percent of the approach's own throughput.
 const OWN_LOADS: [u32; 5] = [10, 50, 80, 90, 100];
 
-/// Loads at which all are compared, in percent of the least throughput.
+/// Common loads in percent of the lowest throughput.
 const EQUAL_LOADS: [u32; 2] = [50, 90];
 
-/// Searches for the throughput, at the least.
+/// Minimum searches for the throughput.
 const SEARCHES: usize = 3;
 
-/// How it is measured.
+/// Parameters of the measurement.
 #[derive(Debug, Clone, Copy)]
 struct Method {
     searches: usize,
-    /// How long a load is offered in a trial of a search.
+    /// Duration of a trial in a search.
     search: Duration,
-    /// Trials of a latency.
+    /// Trials per latency.
     trials: usize,
-    /// How long each is.
+    /// Duration of each trial.
     trial: Duration,
 }
 
 impl Method {
-    /// RFC 2544 asks for 20 trials of a latency, and for the mean of them.
+    /// RFC 2544 requires the mean of 20 latency trials.
     fn of(session: &Session<'_>) -> Self {
         let options = session.options();
         let [search, trial] = options.pick([20, 10], [200, 50]).map(Duration::from_millis);
@@ -57,13 +57,13 @@ fn approaches() -> Vec<(Placement, ExactTable)> {
     six.chain([(Placement::Vlb, ExactTable::Cuckoo)]).collect()
 }
 
-/// A load: what it is called, and its rate for each candidate.
+/// A load: its name, and its rate for each candidate.
 struct Load {
     name: String,
     rates: Vec<f64>,
 }
 
-/// A row: the number of its candidate, the load, what, and its figures.
+/// A row: index of the candidate, load, metric and figures.
 struct LatencyRow {
     candidate: usize,
     variant: String,
@@ -71,10 +71,10 @@ struct LatencyRow {
     figures: Vec<f64>,
 }
 
-/// Measures all approaches; rows for the throughput, and for latencies by load.
+/// Measures throughput and latencies by load for all approaches.
 ///
 /// # Errors
-/// [`BenchError`]; a cluster that loses packets at any rate is one.
+/// [`BenchError`], also for a cluster that loses packets at any rate.
 pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Result<(), BenchError> {
     let count = asked.min(MAX_FLOWS);
     let busy = session.busy("measuring latencies");
@@ -84,7 +84,7 @@ pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Resu
         .collect();
     let mut candidates = candidates?;
     let (method, interrupt) = (Method::of(session), session.interrupt());
-    // On a core of its own, as whatever is timed.
+    // On a pinned thread, as all timed work.
     let found = std::thread::scope(|scope| {
         let measured = scope.spawn(|| {
             pin::to_core(0);
@@ -139,7 +139,7 @@ fn all(
     Ok(found)
 }
 
-/// The loads, by what each candidate can carry.
+/// The loads, derived from the candidates' throughputs.
 fn loads(own: &[f64]) -> Vec<Load> {
     let share = |percent: u32, rate: f64| rate * f64::from(percent) / 100.0;
     let least = own.iter().copied().fold(f64::INFINITY, f64::min);
@@ -154,7 +154,7 @@ fn loads(own: &[f64]) -> Vec<Load> {
     of_own.into_iter().chain(equal).collect()
 }
 
-/// All trials at one load, candidates in turn.
+/// Interleaves the trials of all candidates at one load.
 fn at_load(
     candidates: &mut [TestCluster],
     load: &Load,

@@ -1,16 +1,16 @@
-//! One gateway node, measured alone: its work by stage, the paper's Figures 8 to 10, and what it is compared with.
+//! One gateway node measured alone: its work by stage, the paper's Figures 8 to 10, and its competitors.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`flows`], [`traffic`] | flows from numbers, and their packets, with the judging of what becomes of them |
-//! | [`packet_slab`], [`packet_ring`] | packet memory, and ports that give out and take back packets in rotation |
-//! | [`tables`], [`chained`], [`read_only`] | the tables of a node in several makes |
-//! | [`node_rig`] | a node between such ports, and the loops it is measured against |
-//! | [`stages`] | nanoseconds by stage |
-//! | [`joined_ports`], [`core_split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
-//! | [`conditions`] | keys a call, bits of a value and pages of each table |
-//! | [`cache_pressure`] | a thread that takes half of the cache |
-//! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters, the loss-free rates of each, and how long packets take by load |
+//! | [`flows`], [`traffic`] | flows from numbers, their packets, and checks of the packets that leave |
+//! | [`packet_slab`], [`packet_ring`] | packet memory, and ports that rotate packets |
+//! | [`tables`], [`chained`], [`read_only`] | several kinds of tables for a node |
+//! | [`node_rig`] | a node between such ports, and the bare loops it is compared with |
+//! | [`stages`] | nanoseconds per stage |
+//! | [`joined_ports`], [`core_split`], [`rates`] | rates of whole nodes on one core and on two, joined by rings |
+//! | [`conditions`] | keys per call, bits per value and memory pages of each table |
+//! | [`cache_pressure`] | a thread that occupies half of the cache |
+//! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters: loss-free rates and latencies by load |
 
 pub mod cache_pressure;
 pub mod chained;
@@ -45,13 +45,13 @@ use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
 use stages::{EXTERNAL, MEASURED, Plan};
 use tables::{ExactTable, Placement, TableFactory, Tables};
 
-/// Bytes a flow of all tables there are at once, both keys counted, and of making them.
+/// Bytes per flow of all tables together, for two keys and the build.
 const FLOW_BYTES: u64 = 480;
 
-/// Measures one node, for each number of flows.
+/// Measures one node for each number of flows.
 ///
 /// # Errors
-/// [`BenchError`]; a packet that was lost or changed is one.
+/// [`BenchError`], also for a lost or changed packet.
 pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchError> {
     let size = ClusterSize::new(flows::NODES).map_err(|error| BenchError::Usage(error.to_string()))?;
     for flows in flows {
@@ -78,12 +78,12 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         }
     }
     latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
-    conditions::visit(session, huge);
+    conditions::add_table(session, huge);
     figures::gateway::show(session, first);
     Ok(())
 }
 
-/// One number of flows. Returns the bytes on transparent huge pages while its tables were there.
+/// Measures one number of flows. Returns the bytes on transparent huge pages while its tables existed.
 fn one(
     session: &mut Session<'_>,
     flows: u64,
@@ -99,7 +99,7 @@ fn one(
     with_mbufs(session, flows, size, &tables)?;
     let plan = rates::Plan { flows, size, tables: &tables, home, spare: 0, suffix: "" };
     rates::measure(session, &plan)?;
-    // The thread that takes its share of the cache has a core of its own: on two cores one is left for the node.
+    // The cache pressure needs a core of its own; with two cores, one is left for the node.
     for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
         let bubble = cache_pressure::CachePressure::of_half(spare_of);
         rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
@@ -108,7 +108,7 @@ fn one(
     Ok(HugePages::held_bytes())
 }
 
-/// Some of it with DPDK's packets.
+/// Repeats some measurements with DPDK's packets.
 #[cfg(feature = "dpdk")]
 fn with_mbufs(
     session: &mut Session<'_>,
@@ -124,7 +124,7 @@ fn with_mbufs(
     Ok(())
 }
 
-/// All sets of tables that are built in.
+/// All available sets of tables.
 fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
     let mut maker = TableFactory::new(count, size, flows::HERE);
     let mut tables = Vec::new();
@@ -147,7 +147,7 @@ mod tests {
     use scalebricks_console::{Console, Interrupt};
     use std::collections::BTreeSet;
 
-    /// The figures are a quick run's and mean nothing; what is there, and that no packet was lost, does.
+    /// The figures of a quick run are meaningless; the test checks that all are there and no packet was lost.
     #[test]
     fn a_run_measures_all_and_fills_every_place() {
         let (options, console, interrupt) = (
@@ -194,7 +194,7 @@ mod tests {
         let page = include_str!("../../../../docs/gateway-figures.md");
         for sheet in &exhibits.sheets {
             assert!(page.contains(&format!("<!-- begin {} -->", sheet.name)), "no place for {}", sheet.name);
-            // Half of the cache needs a second core.
+            // The measurement with half of the cache needs a second core.
             assert!(!sheet.rows.is_empty() || sheet.name == "figure-9" && pin::cores() < 2, "{}", sheet.name);
         }
     }

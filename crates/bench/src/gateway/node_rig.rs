@@ -1,4 +1,4 @@
-//! One node between rings, and the loops beside it that it is measured against.
+//! One node between rings, and the bare loops it is compared with.
 
 use super::flows::{self, HERE};
 use super::packet_ring::{ROTATION, Ring};
@@ -13,7 +13,7 @@ use scalebricks_types::ClusterSize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node that is given one kind of traffic.
+/// A node that gets one kind of traffic.
 pub struct NodeRig<P: PacketBuf> {
     name: String,
     node: Node<P>,
@@ -29,12 +29,12 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
         Self { name: tables.name(), node, ring: ring.clone(), traffic: Arc::clone(traffic) }
     }
 
-    /// What its tables are called.
+    /// The name of its tables.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sends twice the rotation through the node and judges every packet.
+    /// Sends the rotation twice through the node and checks every packet.
     ///
     /// # Errors
     /// [`BenchError::Check`] for the first fault or a lost packet.
@@ -54,10 +54,10 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
         Ok(())
     }
 
-    /// Nanoseconds a packet, generator and sink included.
+    /// Nanoseconds per packet, with generator and sink.
     ///
     /// # Errors
-    /// [`BenchError::Check`] if a packet was lost or went another way than those judged.
+    /// [`BenchError::Check`] if a packet was lost or took another path than the checked ones.
     pub fn measure(&mut self, packets: u64) -> Result<f64, BenchError> {
         self.ring.send_of(&self.traffic);
         self.forward(ROTATION as u64);
@@ -67,7 +67,7 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
         Ok(seconds * 1e9 / taken as f64)
     }
 
-    /// Turns the node until it has taken so many packets, about; how many.
+    /// Runs the node until it has taken about this many packets; returns how many.
     #[inline(never)] // instructions are counted by its name
     pub fn forward(&mut self, packets: u64) -> u64 {
         let mut taken = 0;
@@ -81,7 +81,7 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
         taken
     }
 
-    /// Whether all packets left, none of them twice.
+    /// Checks that all packets left exactly once.
     fn is_complete(&self, before: &NodeStats, taken: u64) -> Result<(), BenchError> {
         let out = |stats: &NodeStats| stats.internet_out + stats.base_station_out + stats.fabric_out;
         let stats = self.node.stats();
@@ -96,16 +96,16 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
     }
 }
 
-/// What a node is measured against: the same ports without a node.
+/// Loops without a node between the same ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BareLoop {
-    /// Generator and sink alone.
+    /// Generator and sink only.
     Ports,
-    /// Plain forwarding: the addresses of each frame are read, swapped and written, as by testpmd's `macswap`.
+    /// Plain forwarding: reads, swaps and writes the addresses of each frame, like testpmd's `macswap`.
     Forwarding,
 }
 
-/// Nanoseconds a packet of such a loop.
+/// Nanoseconds per packet of such a loop.
 ///
 /// # Errors
 /// [`BenchError::Threads`].
@@ -144,14 +144,14 @@ pub(super) fn swap_addresses<P: PacketBuf>(packet: &mut P) {
     }
 }
 
-/// What a node is asked to do.
+/// The task of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Role {
     /// Its name in results.
     pub name: &'static str,
     /// The direction.
     pub way: Direction,
-    /// FlowSet packets.
+    /// Which flows send packets.
     pub whose: super::traffic::FlowSet,
     /// Where they arrive.
     pub arrival: Arrival,

@@ -1,8 +1,8 @@
-//! Packets in rotation: ports that give out the oldest, and take it back as a new packet behind all others.
+//! Rotating packets: ports that give out the oldest packet and take it back as a new one.
 //!
-//! Generator and sink are these ports, inline: no other core is needed, and what they cost is measured alone
-//! ([`super::node_rig::bare`]). A packet that comes out of a port was made 8,192 packets before, so its first line is no longer in
-//! the first cache, as with a network card.
+//! These ports are generator and sink, inline. They need no other core, and their cost is measured separately
+//! ([`super::node_rig::bare_loop`]). A packet leaves a port 8,192 packets after it was made, so its first
+//! line has left the L1 cache, as with a network card.
 
 use super::traffic::{Arrival, Direction, Exit, Traffic};
 use scalebricks_apps::gateway::NodePorts;
@@ -10,10 +10,10 @@ use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Packets in rotation.
+/// Number of rotating packets.
 pub const ROTATION: usize = 8192;
 
-/// The number after this one, round and round.
+/// The next number, wrapping around.
 #[inline]
 fn after(number: usize, traffic: &Traffic) -> usize {
     if number + 1 < traffic.len() { number + 1 } else { 0 }
@@ -23,11 +23,11 @@ struct Inner<P> {
     packets: VecDeque<P>,
     traffic: Arc<Traffic>,
     number: usize,
-    /// While packets are judged: how many were, and the first fault.
+    /// While packets are checked: how many were, and the first fault.
     verdict: Option<(u64, Option<&'static str>)>,
 }
 
-/// Packets in rotation. A clone is the same. One thread uses it at a time: the lock is always free.
+/// Rotating packets. Clones share them. Only one thread uses them at a time, so the lock is always free.
 pub struct Ring<P>(Arc<Mutex<Inner<P>>>);
 
 impl<P> Clone for Ring<P> {
@@ -43,11 +43,11 @@ impl<P> std::fmt::Debug for Ring<P> {
 }
 
 impl<P: PacketBuf + 'static> Ring<P> {
-    /// These packets, which must be empty.
+    /// A ring of these packets, which must be empty.
     pub fn new(packets: impl IntoIterator<Item = P>, traffic: &Arc<Traffic>) -> Self {
         let mut packets: VecDeque<P> = packets.into_iter().collect();
         for packet in &mut packets {
-            // The longest frame there is, so that every later one has its tail; a buffer has the room.
+            // Fill the longest frame once, so that later frames have their tail; the buffer is large enough.
             let _ = packet.append(&[0xAB; 96]);
         }
         let ring = Self(Arc::new(Mutex::new(Inner {
@@ -78,7 +78,7 @@ impl<P: PacketBuf + 'static> Ring<P> {
         }
     }
 
-    /// The port that traffic comes in by.
+    /// The port at which traffic arrives.
     const fn entry(traffic: &Traffic) -> Exit {
         match (traffic.arrival(), traffic.way()) {
             (Arrival::Fabric, _) => Exit::Fabric,
@@ -87,7 +87,7 @@ impl<P: PacketBuf + 'static> Ring<P> {
         }
     }
 
-    /// The ports of a node that is given this traffic.
+    /// The ports of a node that gets this traffic.
     pub fn ports(&self, traffic: &Traffic) -> NodePorts<P> {
         let entry = Self::entry(traffic);
         let port = |exit| Box::new(RingPort { ring: self.clone(), exit, gives: exit == entry });
@@ -98,27 +98,27 @@ impl<P: PacketBuf + 'static> Ring<P> {
         }
     }
 
-    /// A port that gives and takes, for loops that are no node.
+    /// A port that gives and takes packets, for bare loops.
     pub fn port(&self) -> RingPort<P> {
         RingPort { ring: self.clone(), exit: Exit::Fabric, gives: true }
     }
 
-    /// Judges every packet that comes back from now on.
+    /// Checks every returned packet from now on.
     pub fn judge(&self) {
         self.inner().verdict = Some((0, None));
     }
 
-    /// Ends that; the packets judged, and the first fault.
+    /// Ends the check; returns the number of packets checked, and the first fault.
     pub fn verdict(&self) -> (u64, Option<&'static str>) {
         self.inner().verdict.take().unwrap_or_default()
     }
 
-    /// Packets at rest.
+    /// Number of waiting packets.
     pub fn len(&self) -> usize {
         self.inner().packets.len()
     }
 
-    /// Whether none is.
+    /// Whether no packet waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,12 +1,13 @@
-//! Packets in one block of memory, as a network card's are: what a packet is, a line; its octets behind it. No pool is
-//! asked and nothing is given back, so that only forwarding is measured. The block is for as long as the process lives.
+//! Packets in one block of memory, as a network card's are: a line of metadata followed by the bytes. No pool
+//! is involved and nothing is freed, so that only forwarding is measured. The block lives as long as the
+//! process.
 
 use scalebricks_io::{PacketBuf, PacketSource, RoomError, Tag, reframed};
 
-/// Octets in front of a new packet, as DPDK has them.
+/// Bytes in front of a new packet, as in DPDK.
 const HEADROOM: usize = 128;
 
-/// Octets of a buffer: with the line in front of it, neither of two neighbours falls on the same lines of a cache.
+/// Bytes of a buffer. With its metadata line, neighbours do not map to the same cache lines.
 const BYTES: usize = HEADROOM + 2048;
 
 /// A buffer.
@@ -21,14 +22,14 @@ struct Buffer {
 #[repr(align(64))]
 struct Aligned([u8; BYTES]);
 
-/// Some packets, empty.
+/// Empty packets.
 pub struct Slab {
-    /// They.
+    /// The packets.
     pub packets: Vec<SlabPacket>,
 }
 
 impl Slab {
-    /// So many.
+    /// Allocates `packets` packets.
     pub fn new(packets: usize) -> Self {
         let start = HEADROOM as u32;
         let make = || Buffer { start, end: start, tag: Tag::default(), bytes: Aligned([0; BYTES]) };
@@ -37,7 +38,7 @@ impl Slab {
     }
 }
 
-/// A packet: one word.
+/// A packet, one word in size.
 pub struct SlabPacket(&'static mut Buffer);
 
 impl PacketBuf for SlabPacket {
@@ -107,7 +108,7 @@ impl PacketBuf for SlabPacket {
     }
 }
 
-/// A source of no packets: no measured packet needs a second buffer.
+/// A source without packets; no measured packet needs a second buffer.
 pub struct NoBuffers;
 
 impl<P: PacketBuf> PacketSource<P> for NoBuffers {

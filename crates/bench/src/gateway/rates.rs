@@ -1,4 +1,4 @@
-//! Rates of whole nodes with all sets of tables, and how `ScaleBricks` compares with full duplication.
+//! Rates of whole nodes with all sets of tables, and `ScaleBricks` compared with full duplication.
 
 use super::core_split::{Cores, Target, judge, rate};
 use super::joined_ports::{PacketStore, TrafficMix};
@@ -16,29 +16,29 @@ use scalebricks_types::ClusterSize;
 pub struct Plan<'a> {
     /// Flows of the cluster.
     pub flows: u64,
-    /// Nodes.
+    /// Cluster size.
     pub size: ClusterSize,
     /// All sets of tables.
     pub tables: &'a [Tables],
     /// The packets.
     pub home: &'a PacketStore<SlabPacket>,
-    /// Cores that do something else meanwhile.
+    /// Cores that are busy with something else.
     pub spare: usize,
-    /// What the variant of each row ends in.
+    /// Suffix of the variants.
     pub suffix: &'a str,
 }
 
-/// What was found of a node, or of plain forwarding, run by run.
+/// The rates of a node or of plain forwarding, by run.
 struct NodeRates<'a> {
     what: Target<'a>,
     cores: Cores,
     rates: Vec<f64>,
 }
 
-/// Measures nodes with all tables in turn, on as many cores as there are, and leaves a row for each.
+/// Interleaves nodes with all tables, on each supported number of cores, and adds a row for each.
 ///
 /// # Errors
-/// [`BenchError`]; a packet that was lost or changed is one.
+/// [`BenchError`], also for a lost or changed packet.
 pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
     let packets = session.options().pick(1 << 18, 1 << 21);
     let kinds = TrafficMix { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
@@ -79,8 +79,8 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
     Ok(())
 }
 
-/// How `ScaleBricks` compares with full duplication by the same exact table: in all; by its smaller tables alone, with one
-/// core for everything; and by what the second core then adds.
+/// Compares `ScaleBricks` with full duplication for the same exact table: in total; through its smaller
+/// tables alone, with one core for everything; and through the second core.
 fn compare(session: &mut Session<'_>, found: &[NodeRates<'_>], exact: ExactTable, plan: &Plan<'_>) {
     let rates = |spread: Placement, cores: Cores| {
         let is = |found: &&NodeRates<'_>| match found.what {

@@ -1,10 +1,10 @@
-//! Tables that are filled and then never changed: two cores ask them without a lock, over whose line they would wait for each
-//! other. Ours needs none; so those of others have none either.
+//! Read-only tables, which two cores query without a lock. With a lock, they would wait for each other's
+//! access to its cache line. Our tables need no lock, so others get none either.
 
 use scalebricks_tables::{Fib, FibError, FibValue, KeyBatch};
 use scalebricks_types::{FlowKey, KeyHash};
 
-/// What is asked of such a table.
+/// The queries that such a table answers.
 pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// As [`Fib::lookup_batch`].
     fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]);
@@ -21,7 +21,7 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
     fn table_bytes(&self) -> usize;
 }
 
-/// A table that is never changed again: it refuses to be.
+/// A table that refuses all changes.
 #[derive(Debug)]
 pub struct Frozen<T>(pub T);
 

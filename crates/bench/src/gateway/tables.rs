@@ -1,4 +1,4 @@
-//! The tables of the measured node, of several makes.
+//! Several kinds of tables for the measured node.
 
 use super::chained::ChainedHash;
 use super::flows::{self, HASHER};
@@ -13,10 +13,10 @@ use scalebricks_tables::{Fib, FibValue, GptReader, KeyBatch};
 use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, KeyHash, NodeHint, NodeId};
 use std::sync::Arc;
 
-/// Who makes the exact table.
+/// The kind of exact table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExactTable {
-    /// `tables::fib`: ours.
+    /// `tables::fib`, our own.
     Cuckoo,
     /// Hashing with chaining.
     Chained,
@@ -25,7 +25,7 @@ pub enum ExactTable {
 }
 
 impl ExactTable {
-    /// Those that are built in.
+    /// The available kinds.
     pub fn built_in() -> Vec<Self> {
         let all = [Self::Cuckoo, Self::Chained, Self::RteHash];
         all.into_iter().filter(|exact| cfg!(feature = "dpdk") || *exact != Self::RteHash).collect()
@@ -41,18 +41,18 @@ impl ExactTable {
     }
 }
 
-/// How the cluster spreads its flows, as far as it can be seen at one node.
+/// How the cluster distributes its flows, as seen by one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// All flows at every node; one table is both tables.
+    /// All flows at every node; one table serves as both.
     FullDuplication,
     /// `SetSep` at every node, and flows where they are pinned.
     ScaleBricks,
-    /// As the second, with DPDK's EFD in place of `SetSep`.
+    /// Like `ScaleBricks`, with DPDK's EFD instead of `SetSep`.
     Efd,
-    /// As the first; packets take detours.
+    /// Like `FullDuplication`, with detours.
     Vlb,
-    /// Flows where they are pinned, and where that is at the node that the hash names.
+    /// Flows where they are pinned; the node selected by the hash knows where that is.
     HashPartition,
 }
 
@@ -68,7 +68,7 @@ impl Placement {
         }
     }
 
-    /// The way of packets through the cluster.
+    /// The architecture, which determines the path of packets.
     pub const fn architecture(self) -> Architecture {
         match self {
             Self::FullDuplication => Architecture::FullDuplication,
@@ -79,49 +79,49 @@ impl Placement {
     }
 }
 
-/// The tables of one node, from which any number of nodes can be made: ours, and those of others in their place.
+/// The tables of one node, for any number of node instances: ours, with some replaced by those of others.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    /// How the cluster spreads its flows.
+    /// How the cluster distributes its flows.
     pub spread: Placement,
-    /// Who made the exact table.
+    /// The kind of exact table.
     pub exact: ExactTable,
-    /// Also where all others are foreign: it has the counters, one a worker, as each writes its own.
+    /// Always present, because it holds the counters, one set per worker.
     ours: Arc<FlowTables>,
     foreign: ForeignTables,
 }
 
-/// What stands in the place of ours.
+/// Tables that replace ours.
 #[derive(Debug, Clone, Default)]
 struct ForeignTables {
     fib: Option<Arc<dyn Fib>>,
     gpt: Option<Arc<dyn GptSource>>,
-    /// Where the flows are for which the node is asked: hash partition only.
+    /// The locations of the flows whose node this node is asked for; hash partitioning only.
     lookup: Option<Arc<dyn GptSource>>,
 }
 
-/// Gives readers of a foreign GPT.
+/// A GPT of another kind, which gives out readers.
 pub trait GptSource: Send + Sync + std::fmt::Debug {
-    /// One.
+    /// A reader.
     fn reader(&self) -> Box<dyn GptReader>;
 
-    /// Bytes of the table, if it is another one than the FIB.
+    /// Bytes of the table if it is not the FIB itself.
     fn table_bytes(&self) -> usize;
 
-    /// Bits of its values, if it is compact.
+    /// Bits per value if it is compact.
     fn value_bits(&self) -> Option<u8> {
         None
     }
 }
 
-/// A foreign FIB asked for nodes. Where it is the node's own, which holds all flows, packets ask the FIB instead.
+/// A FIB that serves as a GPT. If it holds all flows of the node, packets query the FIB directly.
 #[derive(Debug, Clone)]
 struct FibAsGpt {
     fib: Arc<dyn Fib>,
     is_own: bool,
 }
 
-/// Keys asked for together: as many as a node asks for.
+/// Keys looked up together, as many as a node looks up.
 const LANES: usize = 64;
 
 impl GptReader for FibAsGpt {
@@ -149,7 +149,7 @@ impl GptSource for FibAsGpt {
 }
 
 impl Tables {
-    /// What one of a node's two workers is given.
+    /// The tables for one of the node's two workers.
     pub fn for_worker(&self, worker: usize) -> NodeTables {
         let ours = self.ours.node_tables(worker % WORKERS);
         let ForeignTables { fib, gpt, lookup } = &self.foreign;
@@ -162,7 +162,7 @@ impl Tables {
         }
     }
 
-    /// Bytes of all tables; counters apart.
+    /// Bytes of all tables, without counters.
     pub fn table_bytes(&self) -> u64 {
         let (sizes, ForeignTables { fib, gpt, lookup }) = (self.ours.sizes(), &self.foreign);
         let fib = fib.as_ref().map_or(sizes.fib_bytes, |fib| fib.table_bytes());
@@ -170,7 +170,7 @@ impl Tables {
         (fib + which) as u64
     }
 
-    /// Bits of the GPT's values, if it is compact.
+    /// Bits per GPT value if it is compact.
     fn value_bits(&self) -> Option<u8> {
         match &self.foreign.gpt {
             Some(gpt) => gpt.value_bits(),
@@ -178,8 +178,7 @@ impl Tables {
         }
     }
 
-    /// A case with what is to be said of them: their bytes, the bits of the GPT's values, and the keys that a node asks for at
-    /// once.
+    /// Completes a case with the bytes of the tables, the bits per GPT value, and the keys per call.
     pub fn describe(&self, case: Case) -> Case {
         let (table_bytes, value_bits) = (Some(self.table_bytes()), self.value_bits());
         case.table_bytes(table_bytes).value_bits(value_bits).batch(LANES)
@@ -191,21 +190,21 @@ impl Tables {
     }
 }
 
-/// Workers of a node, at most.
+/// Maximum workers of a node.
 const WORKERS: usize = 2;
 
-/// Which flows a foreign FIB holds.
+/// The flows that a replaced FIB holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeldFlows {
-    /// All.
+    /// All flows.
     All,
-    /// Those pinned to the node.
+    /// Flows pinned to the node.
     Own,
-    /// Those whose place the node is asked for in a hash partition.
+    /// Flows whose location the node is asked for in a hash partition.
     Share,
 }
 
-/// Makes the tables of one node for some flows, each once.
+/// Makes the tables of one node, each once.
 #[derive(Debug)]
 pub struct TableFactory {
     flows: u64,
@@ -218,7 +217,7 @@ pub struct TableFactory {
 }
 
 impl TableFactory {
-    /// For so many flows, each with two keys, at this node.
+    /// A factory for `flows` flows with two keys each, at this node.
     pub const fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
         Self {
             flows,
@@ -253,7 +252,7 @@ impl TableFactory {
         if spread == Placement::Efd {
             foreign.gpt = Some(self.efd()?);
         }
-        // Of ours, a node with a foreign FIB asks SetSep alone.
+        // A node with a replaced FIB uses only SetSep of our tables.
         let is_asked = exact == ExactTable::Cuckoo || spread == Placement::ScaleBricks;
         let ours = if is_asked { self.ours(architecture)? } else { self.counters(architecture)? };
         Ok(Tables { spread, exact, ours, foreign })
@@ -263,7 +262,7 @@ impl TableFactory {
         Layout { size: self.size, architecture, gpt: Structure::SetSep, seed: flows::SEED }
     }
 
-    /// Ours, of the node alone. Detours change no table.
+    /// Our tables for the node. Detours do not change tables.
     fn ours(&mut self, architecture: Architecture) -> Result<Arc<FlowTables>, BenchError> {
         let architecture =
             if architecture.holds_all_flows() { Architecture::FullDuplication } else { architecture };
@@ -278,7 +277,7 @@ impl TableFactory {
         self.ours(architecture)
     }
 
-    /// Ours without flows, but with counters for those of the node.
+    /// Our tables without flows, but with counters for the node's own flows.
     fn counters(&self, architecture: Architecture) -> Result<Arc<FlowTables>, BenchError> {
         let failed = |error| BenchError::of(architecture.name(), error);
         let ours = FlowTables::new(&self.layout(architecture), self.node, WORKERS, 0).map_err(failed)?;
@@ -287,7 +286,7 @@ impl TableFactory {
         Ok(Arc::new(ours))
     }
 
-    /// Both keys of all flows with what the FIB holds, one after the other.
+    /// Both keys of all flows with their FIB entries.
     fn entries(&self) -> impl Iterator<Item = (FlowKey, KeyHash, FlowState)> + '_ {
         let mut here = 0;
         (0..self.flows).flat_map(move |flow| {
@@ -298,7 +297,7 @@ impl TableFactory {
         })
     }
 
-    /// An exact table of somebody else.
+    /// An exact table of another kind.
     fn foreign(&mut self, exact: ExactTable, holds: HeldFlows) -> Result<Arc<dyn Fib>, BenchError> {
         if let Some((.., fib)) = self.foreign.iter().find(|(made, held, _)| (*made, *held) == (exact, holds))
         {
@@ -354,7 +353,7 @@ impl TableFactory {
     }
 }
 
-/// What needs DPDK.
+/// The error for kinds that need DPDK.
 #[cfg(not(feature = "dpdk"))]
 fn not_built_in(what: &str) -> BenchError {
     BenchError::Usage(format!("{what} was not built in: build with --features dpdk"))

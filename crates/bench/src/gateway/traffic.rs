@@ -1,8 +1,8 @@
-//! The packets that a measured node is given, and what must become of them.
+//! The packets of a measured node, and the checks of what leaves it.
 //!
-//! Packets are 64 octets on the wire: 60 in memory, as the frame check sequence is the hardware's. Upstream they come
-//! in a tunnel, which makes 96. Frames of all flows are the same but for one *patch*; a packet that was forwarded is made
-//! a new one by writing the head of the frame and a patch over it.
+//! Packets have 64 bytes on the wire, 60 in memory, because hardware adds the frame check sequence. Upstream
+//! packets come in a tunnel and have 96. Frames of different flows differ only in one *patch*. Writing the
+//! head of the frame and a patch turns a forwarded packet into a new one.
 
 use super::flows;
 use crate::keys::mix;
@@ -29,7 +29,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The port where its packets leave.
+    /// The port by which its packets leave.
     pub const fn output(self) -> OutputPort {
         match self {
             Self::Downstream => OutputPort::BaseStation,
@@ -41,11 +41,11 @@ impl Direction {
 /// Which flows send packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowSet {
-    /// Those pinned to the measured node.
+    /// Flows pinned to the measured node.
     Own,
-    /// Those pinned elsewhere.
+    /// Flows pinned to other nodes.
     Foreign,
-    /// All.
+    /// All flows.
     All,
 }
 
@@ -58,19 +58,19 @@ pub enum Arrival {
     Fabric,
 }
 
-/// Octets of the user's packet: 64 with Ethernet and its check sequence.
+/// Length of the user's packet: 64 bytes with Ethernet and its check sequence.
 const USER_LEN: u16 = 46;
-/// Octets in front of it in a tunnel, behind Ethernet.
+/// Bytes between Ethernet and the user's packet in a tunnel.
 const TUNNEL_LEN: u16 = 36;
 
-/// Octets that are written to make a packet a new one, and where among them the patch is: downstream from the checksum
-/// of the IP header to the ports, upstream from the TEID to the ports.
+/// Bytes written to renew a packet, and the offset of the patch: downstream from the IP checksum to the
+/// ports, upstream from the TEID to the ports.
 const DOWN_HEAD: usize = 40;
 const DOWN_PATCH: usize = 24;
 const UP_HEAD: usize = 78;
 const UP_PATCH: usize = 46;
 
-/// Packets between asking for a patch and writing it.
+/// Packets between prefetching a patch and writing it.
 const AHEAD: usize = 64;
 
 /// The longest head.
@@ -79,7 +79,7 @@ const HEAD: usize = UP_HEAD;
 type DownPatch = [u8; DOWN_HEAD - DOWN_PATCH];
 type UpPatch = [u8; UP_HEAD - UP_PATCH];
 
-/// A row of packets of random flows.
+/// A sequence of packets of random flows.
 #[derive(Debug)]
 pub struct Traffic {
     way: Direction,
@@ -91,7 +91,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// So many packets of flows below `flows`. They come round again when all were sent.
+    /// `packets` packets of flows below `flows`, sent repeatedly.
     pub fn new(flows: u64, packets: usize, way: Direction, whose: FlowSet, arrival: Arrival) -> Self {
         let chosen = |packet: usize| -> u64 {
             let mut draw = mix(packet as u64 ^ 0xD1CE_0000_0000);
@@ -133,28 +133,29 @@ impl Traffic {
         self.arrival
     }
 
-    /// A whole frame, for a buffer that holds none yet.
+    /// A complete frame for an empty buffer.
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     pub const fn len(&self) -> usize {
         self.down.len() + self.up.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes a packet that went through a node the one of this number, below [`Self::len`].
+    /// Turns a forwarded packet into the one with this number, below [`Self::len`].
     #[inline]
     pub fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize) {
         let (is, wanted) = (packet.data().len(), self.frame.len());
-        // Encapsulated packets have grown in front, decapsulated ones shrunk; a buffer always has the room it had.
+        // Encapsulation has grown packets at the front, decapsulation has shrunk them; the buffer has enough
+        // room.
         let _ = if is > wanted { packet.trim_front(is - wanted) } else { packet.prepend(wanted - is) };
-        // A network card fetches nothing from this core's memory: ask for what is read some packets later.
+        // A network card reads nothing from this core's memory, so prefetch what is read later.
         if let Some(patch) = self.down.get(number + AHEAD) {
             prefetch_read(patch);
         } else if let Some(patch) = self.up.get(number + AHEAD) {
@@ -179,10 +180,10 @@ impl Traffic {
         }
     }
 
-    /// What is wrong with a packet that left by this port; `None` if nothing is.
+    /// What is wrong with a packet that left by this port; `None` if it is correct.
     pub fn fault(&self, left_by: Exit, data: &[u8]) -> Option<&'static str> {
         let ip = |at: usize| data.get(at..at + 4).map(|b| Ipv4Addr::new(b[0], b[1], b[2], b[3]));
-        // Where the user's packet begins, and where in it the user's address is.
+        // Offset of the user's packet, and of the user's address in it.
         let user_at = match (left_by, self.way) {
             (Exit::Fabric, Direction::Downstream) | (Exit::Internet, _) => 14,
             (Exit::Fabric, Direction::Upstream) | (Exit::BaseStation, _) => 50,
@@ -239,18 +240,18 @@ pub enum Exit {
     Fabric,
 }
 
-/// Octets of the frame of a packet of this flow, from `from` on.
+/// Bytes of a flow's frame from `from` on.
 fn patch<const N: usize>(flow: u64, way: Direction, arrival: Arrival, from: usize) -> [u8; N] {
     let frame = frame(flow, way, arrival);
     std::array::from_fn(|at| frame[from + at])
 }
 
-/// The frame of a downstream packet of this flow, as it comes from outside.
+/// The frame of a downstream packet from outside.
 pub fn downstream_frame(flow: u64) -> Vec<u8> {
     frame(flow, Direction::Downstream, Arrival::Outside)
 }
 
-/// The frame of a packet of this flow.
+/// The frame of a flow's packet.
 fn frame(flow: u64, way: Direction, arrival: Arrival) -> Vec<u8> {
     let (server, from, to) = flows::server(flow);
     let user = flows::user(flow);
@@ -280,7 +281,7 @@ fn frame(flow: u64, way: Direction, arrival: Arrival) -> Vec<u8> {
             let station = flows::base_station(scalebricks_elements::gateway::BaseStationId(0)).address;
             frame.extend(ip(TUNNEL_LEN + USER_LEN, station, gateway).to_bytes());
             frame.extend(udp_header(gtpu::PORT, gtpu::PORT, TUNNEL_LEN - 20 + USER_LEN, 0));
-            // 46 octets fit any length field.
+            // 46 bytes fit any length field.
             frame.extend(gpdu_header(flows::uplink(flow), USER_LEN.into()).unwrap_or_default());
             (user, server, [to, from])
         }

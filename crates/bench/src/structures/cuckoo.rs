@@ -1,4 +1,4 @@
-//! The cuckoo table with keys of one word.
+//! The cuckoo table with one-word keys.
 
 use super::queries::{LookupMode, Queries, exact, in_batches};
 use super::{Build, Table};
@@ -8,10 +8,10 @@ use scalebricks_tables::cuckoo::{CuckooTable, HashWords};
 use scalebricks_types::KeyHash;
 use std::ops::Range;
 
-/// Keys an insert asks ahead for.
+/// Keys for which an insert prefetches.
 const AHEAD: usize = 8;
 
-/// Keys that are hashes already.
+/// Hashes keys that are hashes already.
 #[derive(Debug, Clone, Copy)]
 pub struct Hashed;
 
@@ -24,10 +24,10 @@ impl HashWords<1> for Hashed {
 
 type Cuckoo = CuckooTable<1, 1, Hashed>;
 
-/// Adds the keys at these places as one writer, which asks ahead for memory. `at` gives key and value.
+/// Inserts the keys at these positions as one writer with prefetching. `at` returns key and value.
 ///
 /// # Errors
-/// [`BenchError::Structure`] if the table refuses one.
+/// [`BenchError::Structure`] if the table refuses a key.
 pub fn insert_run<const K: usize, const V: usize, H: HashWords<K>>(
     table: &CuckooTable<K, V, H>,
     hashes: &[KeyHash],
@@ -45,7 +45,7 @@ pub fn insert_run<const K: usize, const V: usize, H: HashWords<K>>(
     Ok(())
 }
 
-/// Keys and values, ready to be built from.
+/// Keys and values to build from.
 pub struct Prepared<'a>(&'a KeySet);
 
 impl<'a> Prepared<'a> {

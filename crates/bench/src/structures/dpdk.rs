@@ -1,7 +1,7 @@
-//! DPDK's tables: EFD, which answers any key, and `rte_hash`, which is exact. Both take keys of 16 bytes.
+//! DPDK's tables with 16-byte keys: EFD, which answers for any key, and `rte_hash`, which is exact.
 //!
-//! A call of many keys is as many of DPDK's as its own bulk calls need: 32 keys at the most for EFD, 64 for `rte_hash`. EFD
-//! hashes keys itself, three times, and cannot be given a hash; `rte_hash` is given it, as all others are. Debian's EFD has no
+//! A call is split into DPDK's bulk calls: at most 32 keys for EFD and 64 for `rte_hash`. EFD hashes keys
+//! itself, three times, and accepts no hash; `rte_hash` accepts one, like all others. Debian's EFD has no
 //! vector lookup (see [`Efd`]).
 
 use super::flows::Flows;
@@ -16,24 +16,24 @@ use scalebricks_tables::prefetch_read;
 use scalebricks_types::KeyHash;
 use std::ops::Range;
 
-/// On what pages they lie.
+/// The kind of pages of DPDK's tables.
 pub fn pages() -> &'static str {
     if has_huge_pages() == Some(false) { "ordinary pages" } else { "DPDK's huge pages" }
 }
 
-/// The keys of a set, as building takes them.
+/// The keys of a set in the form for building.
 fn words(set: &KeySet) -> Vec<Key> {
     (0..set.len() as u64).into_par_iter().map(keys::words).collect()
 }
 
-/// Keys and values, ready to build EFD from.
+/// Keys and values to build EFD from.
 pub struct PreparedEfd<'a> {
     set: &'a KeySet,
     words: Vec<Key>,
 }
 
 impl<'a> PreparedEfd<'a> {
-    /// Those of `set`.
+    /// The keys and values of `set`.
     pub fn new(set: &'a KeySet) -> Self {
         Self { set, words: words(set) }
     }
@@ -88,14 +88,14 @@ impl Table for FilledEfd {
     }
 }
 
-/// Keys and values, ready to build `rte_hash` from.
+/// Keys and values to build `rte_hash` from.
 pub struct PreparedHash<'a> {
     set: &'a KeySet,
     words: Vec<Key>,
 }
 
 impl<'a> PreparedHash<'a> {
-    /// Those of `set`.
+    /// The keys and values of `set`.
     pub fn new(set: &'a KeySet) -> Self {
         Self { set, words: words(set) }
     }
@@ -111,7 +111,7 @@ impl Build for PreparedHash<'_> {
     }
 }
 
-/// `rte_hash`, an array of a value for each of its places, and how an answer is read from a value.
+/// `rte_hash` with an array of values, and a function that decodes an answer.
 pub struct Valued<V> {
     table: RteHash,
     values: Vec<V>,
@@ -130,7 +130,7 @@ impl<V: Copy + Default> Valued<V> {
         Ok(())
     }
 
-    /// The answer in the value at a place; none there is what exact tables say of a key they do not have.
+    /// The answer at a position; for no position, the answer of exact tables to unknown keys.
     fn at(&self, place: Option<usize>) -> u8 {
         place.and_then(|place| self.values.get(place)).map_or(u8::MAX, |&value| (self.decode)(value))
     }
@@ -152,7 +152,7 @@ impl<V: Copy + Default> Valued<V> {
     }
 }
 
-/// The bits of a hash that `rte_hash` takes.
+/// The hash bits that `rte_hash` takes.
 const fn short(hash: KeyHash) -> u32 {
     hash.get() as u32
 }
@@ -162,8 +162,8 @@ fn refused(error: scalebricks_dpdk::DpdkError) -> BenchError {
 }
 
 impl<V: Copy + Default + Send + Sync> Table for Valued<V> {
-    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes; and the
-    /// values.
+    /// According to its documentation: a power of two of one-line buckets for eight keys each, 32 bytes per
+    /// key with its position, and the values.
     fn table_bytes(&self) -> u64 {
         let places = self.values.len();
         (places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<V>())) as u64
@@ -190,11 +190,11 @@ impl<V: Copy + Default + Send + Sync> Table for Valued<V> {
     }
 }
 
-/// `rte_hash` with flows and their values of 16 bytes.
+/// `rte_hash` with flows and 16-byte values.
 pub type FlowHash = Valued<[u64; 2]>;
 
 impl FlowHash {
-    /// An empty one with room for so many.
+    /// An empty table with room for `keys` keys.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if there is no memory.
@@ -202,10 +202,10 @@ impl FlowHash {
         Self::new(keys, |value| value[0] as u8) // the part of it that is checked has at most 8 bits
     }
 
-    /// Adds the flows at these places.
+    /// Inserts the flows at these positions.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses one.
+    /// [`BenchError::Structure`] if the table refuses a flow.
     pub fn insert_flows(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         for place in places {
             let (key, hash, value) = flows.at(place);
@@ -214,10 +214,10 @@ impl FlowHash {
         Ok(())
     }
 
-    /// Takes the flows at these places out again.
+    /// Removes the flows at these positions.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if one is not there.
+    /// [`BenchError::Structure`] if a flow is missing.
     pub fn remove_flows(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         for place in places {
             let (key, hash, _) = flows.at(place);

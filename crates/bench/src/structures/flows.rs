@@ -1,4 +1,4 @@
-//! Exact tables of flows: 16-byte keys, 16-byte values.
+//! Exact flow tables with 16-byte keys and values.
 
 use super::Table;
 use super::cuckoo::insert_run;
@@ -15,20 +15,20 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Flows of a run that is inserted by one call.
+/// Flows inserted by one call.
 pub const RUN: usize = 256;
 
-/// Seed of the table: no secret, the key hash is keyed.
+/// Seed of the table. It need not be secret, because the key hash is keyed.
 const SEED: u64 = 1;
 
-/// Flows to be filled in: keys, hashes and values, in the order of inserts.
+/// Flows to insert: keys, hashes and values.
 pub struct Flows<'a> {
     set: &'a KeySet,
     words: Vec<[u64; 2]>,
 }
 
 impl<'a> Flows<'a> {
-    /// Those of `set`.
+    /// The flows of `set`.
     pub fn new(set: &'a KeySet) -> Self {
         Self { set, words: (0..set.len() as u64).map(keys::words).collect() }
     }
@@ -43,25 +43,25 @@ impl<'a> Flows<'a> {
 pub struct FlowTable(CuckooTable<2, 2>);
 
 impl FlowTable {
-    /// An empty one that `keys` keys fill to 95 %.
+    /// An empty table that `keys` keys fill to 95 %.
     pub fn new(keys: usize) -> Self {
         Self(CuckooTable::new(CuckooTable::<2, 2>::slots_for(keys), SEED, keys::HASHER))
     }
 
-    /// An empty one that is to grow.
+    /// An empty table that will grow.
     pub fn growing() -> Self {
         Self(CuckooTable::new(0, SEED, keys::HASHER))
     }
 
-    /// Slots there are.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.0.slots()
     }
 
-    /// Adds the flows at these places, each by a call of its own.
+    /// Inserts the flows at these positions one by one.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses one.
+    /// [`BenchError::Structure`] if the table refuses a flow.
     pub fn insert_each(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         for place in places {
             let (key, hash, value) = flows.at(place);
@@ -70,10 +70,10 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Adds the flows at these places as one writer, which asks ahead for memory.
+    /// Inserts the flows at these positions as one writer with prefetching.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses one.
+    /// [`BenchError::Structure`] if the table refuses a flow.
     pub fn insert_run(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         insert_run(&self.0, &flows.set.hashes, places, |place| {
             let (&key, _, value) = flows.at(place);
@@ -81,18 +81,18 @@ impl FlowTable {
         })
     }
 
-    /// Adds the flows at these places, each [`RUN`] of them by a call.
+    /// Inserts the flows at these positions, [`RUN`] per call.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses one.
+    /// [`BenchError::Structure`] if the table refuses a flow.
     pub fn insert_runs(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         self.in_runs(flows, places, false)
     }
 
-    /// The same, and the table grows when it must.
+    /// The same for a table that grows when needed.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses one.
+    /// [`BenchError::Structure`] if the table refuses a flow.
     pub fn insert_growing(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         self.in_runs(flows, places, true)
     }
@@ -116,10 +116,10 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Begins to move all keys to a table of half as many slots again, and stops half way.
+    /// Begins to move all keys to a table with 1.5 times the slots, and stops half way.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses that.
+    /// [`BenchError::Structure`] if the table refuses to grow.
     pub fn move_half(&self) -> Result<(), BenchError> {
         let mut writer = self.0.write();
         writer.grow_step(usize::MAX).map_err(refused)?;
@@ -129,10 +129,10 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Takes the flows at these places out again, each by a call of its own.
+    /// Removes the flows at these positions one by one.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if one is not there.
+    /// [`BenchError::Structure`] if a flow is missing.
     pub fn remove_each(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         for place in places {
             let (key, hash, _) = flows.at(place);
@@ -143,14 +143,14 @@ impl FlowTable {
 }
 
 impl FlowTable {
-    /// Gives the flows at some places, one after the other, the values they have, until `stop`.
+    /// Rewrites the flows with their own values until stopped.
     pub fn rewrite(&self, flows: &Flows<'_>, stop: &AtomicBool) {
         for place in (0..flows.set.len()).cycle() {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
             let (key, hash, value) = flows.at(place);
-            // None is missing; if one were, the readers would find it wrong.
+            // No flow is missing; if one were, the readers would detect it.
             let _ = self.0.update(key, hash, &value);
         }
     }
@@ -187,14 +187,14 @@ impl Table for FlowTable {
     }
 }
 
-/// The FIB of a node, which has a table of such keys among others.
+/// The FIB of a node, which contains such a table.
 pub struct FlowFib(PartialFib);
 
 impl FlowFib {
-    /// One with these flows in it.
+    /// A FIB with these flows.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] if the table refuses one.
+    /// [`BenchError::Structure`] if the table refuses a flow.
     pub fn new(flows: &Flows<'_>) -> Result<Self, BenchError> {
         let fib = PartialFib::new(FibConfig::new(keys::HASHER).short_keys(flows.set.len()));
         for place in 0..flows.set.len() {
@@ -234,7 +234,7 @@ impl Table for FlowFib {
     }
 }
 
-/// A key with its hash, so that the map hashes no more than the table does.
+/// A key with its hash, so that the map computes no additional hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Hashed([u64; 2], KeyHash);
 
@@ -249,12 +249,12 @@ impl Hash for Hashed {
 pub struct FlowMap(HashMap<Hashed, [u64; 2], BuildHasherDefault<IdentityHasher>>);
 
 impl FlowMap {
-    /// An empty one with room for so many.
+    /// An empty map with room for `keys` keys.
     pub fn new(keys: usize) -> Self {
         Self(HashMap::with_capacity_and_hasher(keys, BuildHasherDefault::default()))
     }
 
-    /// Adds the flows at these places.
+    /// Inserts the flows at these positions.
     pub fn insert(&mut self, flows: &Flows<'_>, places: Range<usize>) {
         for place in places {
             let (&key, hash, value) = flows.at(place);
@@ -262,7 +262,7 @@ impl FlowMap {
         }
     }
 
-    /// Takes the flows at these places out again.
+    /// Removes the flows at these positions.
     pub fn remove(&mut self, flows: &Flows<'_>, places: Range<usize>) {
         for place in places {
             let (&key, hash, _) = flows.at(place);

@@ -1,4 +1,4 @@
-//! The full copy: an exact table of flow keys, read as "which node?".
+//! The full copy: an exact table of flow keys that answers which node handles a flow.
 
 use super::queries::{KeyForm, LookupMode, Queries, exact, in_batches};
 use super::{Build, Table};
@@ -11,7 +11,7 @@ use scalebricks_tables::{Fib, FibValue, Gpt, KeyBatch};
 use scalebricks_types::{FlowKey, NodeHint};
 use std::sync::Arc;
 
-/// Keys and values, ready to be built from.
+/// Keys and values to build from.
 pub struct Prepared<'a> {
     set: &'a KeySet,
     flows: Vec<FlowKey>,
@@ -35,7 +35,7 @@ impl Build for Prepared<'_> {
     }
 }
 
-/// The copy, and the exact table that it is: the one asked for many keys, the other for one.
+/// The full copy for batches, and its exact table for single keys.
 struct FullCopyTable {
     copy: Arc<FullCopy>,
     fib: Arc<PartialFib>,
@@ -61,7 +61,7 @@ impl Table for FullCopyTable {
         let ask = |flows: &[_], hashes: &[_], hints: &mut [_]| {
             reader.lookup_batch(KeyBatch::new(flows, hashes), hints);
         };
-        // At most 8 bits; a miss is none of the values, or found out.
+        // At most 8 bits. A miss matches no value or is detected as a wrong answer.
         let decode = |hint: NodeHint| hint.get() as u8;
         in_batches(mode, (queries.flows, queries.hashes), answers, NodeHint::NONE, ask, decode);
     }

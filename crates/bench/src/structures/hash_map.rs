@@ -1,4 +1,4 @@
-//! The hash map of Rust's standard library, given keys that are hashes already.
+//! The hash map of Rust's standard library with keys that are hashes already.
 
 use super::queries::{LookupMode, Queries, in_calls};
 use super::{Build, Table};
@@ -7,7 +7,7 @@ use crate::keys::KeySet;
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Takes the key for its hash.
+/// Uses the key as its hash.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityHasher(u64);
 
@@ -17,7 +17,7 @@ impl Hasher for IdentityHasher {
         self.0
     }
 
-    /// Never called for the keys used here; whole words must still come through.
+    /// Not called for the keys used here, but must hash whole words.
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(byte);
@@ -32,7 +32,7 @@ impl Hasher for IdentityHasher {
 
 type Map = HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>;
 
-/// Keys and values, ready to be built from.
+/// Keys and values to build from.
 pub struct Prepared<'a>(&'a KeySet);
 
 impl<'a> Prepared<'a> {

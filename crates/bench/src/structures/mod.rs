@@ -1,8 +1,8 @@
-//! The structures, each behind one interface: built from a [`KeySet`], asked all its queries by [`Table::lookup`].
+//! The structures behind one interface: built from a [`KeySet`] and queried through [`Table::lookup`].
 //!
-//! All are asked in calls of the same numbers of keys, and one key a call. Within a call each is asked the way its authors
-//! mean it to be asked for many keys: in batches or as a stream with prefetching where it offers that, else key after key,
-//! of which the processor overlaps what it can. [`queries`] has the ways.
+//! All are queried with the same numbers of keys per call, including single keys. Within a call, each is used
+//! as its authors intend for many keys: in batches or as a prefetching stream if it offers that, otherwise
+//! key by key, where the processor overlaps what it can. [`queries`] has the modes.
 
 mod cuckoo;
 #[cfg(feature = "dpdk")]
@@ -33,10 +33,10 @@ use scalebricks_tables::othello::Sizing;
 use scalebricks_tables::setsep::{Bits, Format};
 use scalebricks_types::PartitionCount;
 
-/// Keys a call where nothing is asked: one, what nodes take at once, and many.
+/// Default keys per call: one, the batches of nodes, and many.
 pub const BATCHES: [usize; 4] = [1, 32, 64, 1024];
 
-/// A structure that can be measured.
+/// A structure to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Structure {
     /// `tables::setsep`.
@@ -49,18 +49,18 @@ pub enum Structure {
     Cuckoo,
     /// The hash map of Rust's standard library, on its own.
     HashBrown,
-    /// `PtrHash`, a perfect hash function, before an array of packed values. Static.
+    /// `PtrHash`, a perfect hash function with an array of packed values. Static.
     PtrHash,
     /// `VFunc` of `sux`, a static function. Static.
     Sux,
-    /// DPDK's EFD: 16-byte keys, values of 8 bits whatever is asked.
+    /// DPDK's EFD with 16-byte keys; its values always have 8 bits.
     Efd,
-    /// DPDK's `rte_hash`, and an array of values behind it: 16-byte keys, exact.
+    /// DPDK's `rte_hash` with an array of values and 16-byte keys; exact.
     RteHash,
 }
 
 impl Structure {
-    /// All of them.
+    /// All structures.
     pub const ALL: [Self; 9] = [
         Self::SetSep,
         Self::Othello,
@@ -73,7 +73,7 @@ impl Structure {
         Self::RteHash,
     ];
 
-    /// Its name in the command line and in results.
+    /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SetSep => "setsep",
@@ -88,7 +88,7 @@ impl Structure {
         }
     }
 
-    /// The feature with which it is built in, if it takes one.
+    /// The feature that enables it, if any.
     pub const fn feature(self) -> Option<&'static str> {
         match self {
             Self::PtrHash | Self::Sux => Some("peers"),
@@ -97,7 +97,7 @@ impl Structure {
         }
     }
 
-    /// Whether it was built in.
+    /// Whether it is available in this binary.
     pub const fn is_built_in(self) -> bool {
         let is_left_out = match self {
             Self::PtrHash | Self::Sux => !cfg!(feature = "peers"),
@@ -107,7 +107,7 @@ impl Structure {
         !is_left_out
     }
 
-    /// What a row of it must say, whatever is measured: on what terms it is there.
+    /// A note for its rows on the conditions of the comparison.
     pub fn note(self) -> Option<String> {
         match self {
             Self::HashBrown | Self::PtrHash | Self::Sux => native::handicap().map(str::to_owned),
@@ -119,12 +119,12 @@ impl Structure {
         }
     }
 
-    /// The value bits that it holds when keys have so many.
+    /// The value bits it stores for keys with `asked` value bits.
     pub const fn value_bits(self, asked: u8) -> u8 {
         if matches!(self, Self::Efd) { 8 } else { asked }
     }
 
-    /// Gets ready what those of these structures that need it share: DPDK, with memory for tables of the most of these keys.
+    /// Starts DPDK if a structure needs it, with memory for tables of the largest size.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if it does not start.
@@ -140,17 +140,17 @@ impl Structure {
         Ok(())
     }
 
-    /// Those built in.
+    /// The available structures.
     pub fn built_in() -> Vec<Self> {
         Self::ALL.into_iter().filter(|structure| structure.is_built_in()).collect()
     }
 
-    /// Whether it can be built by several threads.
+    /// Whether several threads can build it.
     pub const fn builds_in_parallel(self) -> bool {
         matches!(self, Self::SetSep | Self::Othello | Self::PtrHash | Self::Sux)
     }
 
-    /// Bytes a key that building it takes at the worst, about.
+    /// Approximate maximum bytes per key while building.
     pub const fn building_bytes_per_key(self) -> u64 {
         match self {
             Self::SetSep => 40,
@@ -163,15 +163,15 @@ impl Structure {
         }
     }
 
-    /// Sees to it that the machine has the memory that a build of so many keys takes: see [`huge::warm`](warm).
+    /// Makes sure that the machine has the memory for a build: see [`huge::warm`](warm).
     pub fn warm(self, keys: usize) {
         warm(self.building_bytes_per_key() * keys as u64);
     }
 
-    /// Takes what building needs from a set of keys, in the form the structure takes it.
+    /// Converts a key set into the structure's own form.
     ///
     /// # Errors
-    /// [`BenchError::Usage`] if it is not built in.
+    /// [`BenchError::Usage`] if it is not available.
     pub fn prepare<'a>(self, set: &'a KeySet, make: BuildConfig) -> Result<Box<dyn Build + 'a>, BenchError> {
         Ok(match self {
             Self::SetSep => Box::new(setsep::Prepared::new(set, make)?),
@@ -192,13 +192,13 @@ impl Structure {
         })
     }
 
-    /// That it is not built in, and what would help.
+    /// A message that it is not available, with the remedy.
     pub fn missing(self) -> String {
         let feature = self.feature().unwrap_or_default();
         format!("{} was not built in: build with --features {feature}", self.name())
     }
 
-    /// The ways to ask it that are measured, for these numbers of keys a call.
+    /// The lookup modes to measure for these numbers of keys per call.
     pub fn modes(self, batches: &[usize]) -> Vec<LookupMode> {
         batches.iter().flat_map(|&batch| self.modes_of(batch)).collect()
     }
@@ -214,10 +214,11 @@ impl Structure {
     }
 }
 
-/// The parameters in as few partitions as will do: each must fit one delta, so a large table takes several.
+/// Parameters with the fewest possible partitions. A partition must fit into one delta, so large tables need
+/// several.
 ///
 /// # Errors
-/// [`BenchError::Usage`] if no number of partitions will do.
+/// [`BenchError::Usage`] if no number of partitions works.
 pub fn fewest_partitions<P, E: std::fmt::Display>(
     params: impl Fn(PartitionCount) -> Result<P, E>,
 ) -> Result<P, BenchError> {
@@ -228,7 +229,7 @@ pub fn fewest_partitions<P, E: std::fmt::Display>(
     (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
 }
 
-/// How SetSep and Othello are made; other structures know nothing of it.
+/// How SetSep and Othello are built; other structures ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildConfig {
     /// The group format of SetSep.
@@ -237,25 +238,25 @@ pub struct BuildConfig {
     pub sizing: Sizing,
     /// The instructions it may use.
     pub isa: Isa,
-    /// The value bits that SetSep searches for at once.
+    /// The value bits that SetSep searches together.
     pub bits: Bits,
-    /// Threads that build.
+    /// Threads for building.
     pub threads: usize,
-    /// What is built.
+    /// The product of the build.
     pub product: Product,
 }
 
-/// What a build makes.
+/// The product of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
     /// The structure that answers queries.
     Table,
-    /// The structure that can be changed, where the two differ.
+    /// The structure that accepts changes, if it is a different one.
     Control,
 }
 
 impl BuildConfig {
-    /// The default format, best instructions, one thread, a table.
+    /// The default format, the best instructions, one thread, and the table as product.
     pub fn table() -> Self {
         Self {
             format: Format::default(),
@@ -268,21 +269,21 @@ impl BuildConfig {
     }
 }
 
-/// What a structure is built from, in its own form.
+/// Input for a build in the structure's own form.
 pub trait Build: Send {
-    /// Builds it. This is what is timed.
+    /// Builds the structure. This is the timed part.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] with what the structure says.
+    /// [`BenchError::Structure`] with the structure's error.
     fn build(&mut self) -> Result<Box<dyn Table>, BenchError>;
 }
 
-/// A structure that is there.
+/// A built structure.
 pub trait Table: Send + Sync {
-    /// Bytes of memory it holds, all included.
+    /// Total bytes.
     fn table_bytes(&self) -> u64;
 
-    /// The form in which it takes keys.
+    /// The form of its keys.
     fn form(&self) -> KeyForm {
         KeyForm::Hash
     }
@@ -290,31 +291,32 @@ pub trait Table: Send + Sync {
     /// Answers all queries.
     fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]);
 
-    /// Tells the cache lines that a lookup of each query reads, in its order, by the place of the query. They lie in
-    /// memory that the table keeps as long as it is borrowed, in blocks that begin with a line. One that tells none is not
-    /// compared with the machine's limit.
+    /// Reports the cache lines that a lookup of each query reads, in order, by the query's index. They are in
+    /// memory that the table keeps while it is borrowed, in blocks that start on a cache line. A table that
+    /// reports none is not compared with the machine's limit.
     fn touched(&self, _: Queries<'_>, _: &mut dyn FnMut(usize, *const u8)) {}
 
-    /// What else is known of it.
+    /// Further facts about the table.
     fn fill(&self) -> Fill {
         Fill::default()
     }
 
-    /// What a row of its lookups must say: that its batches are not what others' are.
+    /// A note for lookup rows if its batches are not comparable with others.
     fn note(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether it lies on huge pages, where it is not the process's own memory and who made it knows.
+    /// Whether it is on huge pages, if that is not the process's own memory and its allocator knows.
     fn on_huge_pages(&self) -> Option<bool> {
         None
     }
 }
 
-/// A table, and the share of it that lies on huge pages, if the system tells: `make` leaves nothing else large behind.
+/// Makes a table and returns the share of it on huge pages, if the system reports it. `make` must leave no
+/// other large block.
 ///
 /// # Errors
-/// That of `make`.
+/// The error of `make`.
 pub fn with_pages(
     make: impl FnOnce() -> Result<Box<dyn Table>, BenchError>,
 ) -> Result<(Box<dyn Table>, Option<f64>), BenchError> {
@@ -328,13 +330,13 @@ pub fn with_pages(
     Ok((table, share))
 }
 
-/// A variant of several parts.
+/// Joins the parts of a variant.
 pub fn noted(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// How a SetSep table is filled: each product knows its part.
+/// How a SetSep table is filled. Each product knows a part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fill {
     /// Keys the fallback answers.

@@ -1,9 +1,10 @@
-//! For which processor this binary was compiled.
+//! The processor that this binary was compiled for.
 //!
-//! Our kernels are chosen when they run. Structures of other authors use what the compiler was allowed to: they are at their
-//! best only in a binary for the processor it runs on (`-C target-cpu=native`, as `scripts/bench.sh` has it).
+//! Our kernels are selected at run time. Structures of other authors use what the compiler was allowed to
+//! use, so they perform best only in a binary compiled for this processor (`-C target-cpu=native`, as in
+//! `scripts/bench.sh`).
 
-/// Instructions that matter here: by name, whether the compiler was allowed to use them, and whether they are there.
+/// Relevant instruction sets: name, whether the compiler could use them, and whether the processor has them.
 #[cfg(target_arch = "x86_64")]
 fn instructions() -> [(&'static str, bool, bool); 8] {
     macro_rules! each {
@@ -12,23 +13,23 @@ fn instructions() -> [(&'static str, bool, bool); 8] {
     each!("sse4.2" "popcnt" "bmi1" "bmi2" "avx2" "avx512f" "avx512bw" "avx512vl")
 }
 
-/// Elsewhere what is there is what every processor has.
+/// On other architectures, every processor has the same instructions.
 #[cfg(not(target_arch = "x86_64"))]
 const fn instructions() -> [(&'static str, bool, bool); 0] {
     []
 }
 
-/// Whether the compiler was allowed to use all that this processor has.
+/// Whether the compiler could use everything that this processor has.
 pub fn is_native() -> bool {
     instructions().iter().all(|&(_, compiled, there)| compiled || !there)
 }
 
-/// What rows of structures that only the compiler can make faster must say, if it was not allowed to.
+/// A note for structures that depend on the compiler, if it could not.
 pub fn handicap() -> Option<&'static str> {
     (!is_native()).then_some("compiled for any processor")
 }
 
-/// For which processor, in words for a report.
+/// The target processor in words, for reports.
 pub fn compiled_for() -> String {
     let used: Vec<&str> = instructions().iter().filter(|each| each.1).map(|each| each.0).collect();
     match (is_native(), used.as_slice()) {

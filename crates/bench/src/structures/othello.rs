@@ -11,27 +11,27 @@ use scalebricks_tables::othello::{
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
-/// Its name.
+/// Its name in results.
 const NAME: &str = "othello";
 
-/// The parameters of a table for so many keys.
+/// The parameters of a table for this many keys.
 ///
 /// # Errors
-/// [`BenchError::Usage`] for parameters that make no table.
+/// [`BenchError::Usage`] if the parameters are invalid.
 pub fn params(keys: u64, value_bits: u8, make: BuildConfig) -> Result<Params, BenchError> {
     fewest_partitions(|partitions| {
         Ok::<_, ParamsError>(Params::sized(make.sizing, keys, value_bits, partitions)?.with_seed(1))
     })
 }
 
-/// Keys and values, ready to be built from.
+/// Keys and values to build from.
 pub struct Prepared<'a> {
     set: &'a KeySet,
     make: BuildConfig,
-    /// Keeps memory from one build to the next.
+    /// Reuses memory between builds.
     builder: OthelloBuilder,
     values: Vec<u16>,
-    /// As pairs, where the product takes them so.
+    /// As pairs, if the product needs them.
     entries: Vec<(KeyHash, u16)>,
 }
 
@@ -62,7 +62,7 @@ impl Build for Prepared<'_> {
 /// The query structure.
 struct OthelloTable {
     table: Arc<Othello>,
-    /// What readers may use.
+    /// Instructions that readers may use.
     isa: Isa,
 }
 
@@ -72,7 +72,7 @@ impl Table for OthelloTable {
     }
 
     fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
-        // Instructions that are not there leave the answers wrong, which is told.
+        // Without these instructions the answers remain wrong, which the caller detects.
         let Some(mut reader) = OthelloReader::with_isa(Arc::clone(&self.table), self.isa) else { return };
         match mode {
             LookupMode::OnePin => {
@@ -108,7 +108,7 @@ impl Table for OthelloTable {
     }
 }
 
-/// The control structure: asked for exact values, to check it.
+/// The control structure, queried only to check it.
 struct Control(OthelloControl);
 
 impl Table for Control {

@@ -1,4 +1,4 @@
-//! An array of values of a few bits each, without gaps.
+//! A packed array of small values.
 #![cfg_attr(
     not(feature = "peers"),
     allow(dead_code, reason = "only the structures of other authors need it")
@@ -6,7 +6,7 @@
 
 use scalebricks_tables::prefetch_read;
 
-/// Values of `bits` bits, 1 to 8, one after the other.
+/// Packed values of `bits` bits, 1 to 8.
 #[derive(Debug)]
 pub struct Packed {
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ impl Packed {
         Self { bytes: vec![0; (len * bits).div_ceil(8) + 1], bits } // a value may begin in the last byte but one
     }
 
-    /// The value at this place.
+    /// The value at this index.
     #[inline(always)]
     pub fn get(&self, place: usize) -> u8 {
         let bit = place * self.bits;
@@ -28,7 +28,7 @@ impl Packed {
         (pair >> (bit % 8)) as u8 & (u8::MAX >> (8 - self.bits)) // the low byte is meant
     }
 
-    /// Writes a value where there was 0.
+    /// Writes a value over a zero.
     pub fn put(&mut self, place: usize, value: u8) {
         let bit = place * self.bits;
         let [low, high] = (u16::from(value) << (bit % 8)).to_le_bytes();
@@ -36,7 +36,7 @@ impl Packed {
         self.bytes[bit / 8 + 1] |= high;
     }
 
-    /// Asks for the value at this place.
+    /// Prefetches the value at this index.
     #[inline(always)]
     pub fn prefetch(&self, place: usize) {
         prefetch_read(&self.bytes[place * self.bits / 8]);

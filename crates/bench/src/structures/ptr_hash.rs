@@ -1,5 +1,6 @@
-//! `PtrHash` (Groot Koerkamp, SEA 2025): a perfect hash function, here before an array of packed values. Its fastest
-//! preset, which numbers `n` keys within 1.01·n and whose authors recommend no further hashing of random keys.
+//! `PtrHash` (Groot Koerkamp, SEA 2025): a perfect hash function with an array of packed values. Uses its
+//! fastest preset, which maps `n` keys to 1.01·n numbers, and no further hashing of random keys, as its
+//! authors recommend.
 
 use super::packed::Packed;
 use super::queries::{LookupMode, Queries, in_calls};
@@ -15,7 +16,7 @@ const AHEAD: usize = 32;
 
 type Function = FastPtrHash<NoHash, u64>;
 
-/// Keys and values, ready to be built from.
+/// Keys and values to build from.
 pub struct Prepared<'a> {
     set: &'a KeySet,
     keys: Vec<u64>,
@@ -48,7 +49,8 @@ struct Filled {
 }
 
 impl Filled {
-    /// A call as a stream: the function's own prefetching, and behind it a ring of places whose values are on their way.
+    /// A call as a stream: the function's own prefetching, followed by a ring of positions whose values are
+    /// being fetched.
     fn stream(&self, hashes: &[KeyHash], answers: &mut [u8]) {
         let mut ring = [0; AHEAD];
         let (mut asked, mut answers) = (0, answers.iter_mut());
@@ -68,7 +70,7 @@ impl Filled {
         }
     }
 
-    /// A call in batches of the function's own, and what is left over one by one.
+    /// A call in the function's own batches, with the remainder one by one.
     fn batches(&self, hashes: &[KeyHash], answers: &mut [u8]) {
         let (batches, rest) = hashes.as_chunks::<AHEAD>();
         let (answered, late) = answers.split_at_mut(batches.len() * AHEAD);
@@ -86,7 +88,7 @@ impl Filled {
         }
     }
 
-    /// One key.
+    /// Looks up one key.
     #[inline(always)]
     fn one(&self, hash: KeyHash) -> u8 {
         self.values.get(self.function.index(&hash.get()))

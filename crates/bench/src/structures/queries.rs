@@ -1,28 +1,28 @@
-//! Ways to ask: how many keys a call, and keys in the forms that structures take.
+//! Lookup modes, and keys in the forms that structures take.
 
 use crate::keys::{self, KeySet};
 use scalebricks_types::{FlowKey, KeyHash};
 use std::ops::Range;
 
-/// How a structure is asked.
+/// How a structure is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupMode {
-    /// So many keys a call, as a batch of the structure's own.
+    /// A batch of this many keys per call, by the structure's own batch function.
     Batch(usize),
-    /// So many keys a call, as a stream that asks ahead within the call.
+    /// This many keys per call, as a stream that prefetches within the call.
     Stream(usize),
-    /// So many keys a call, one after the other: the structure has no batches.
+    /// This many keys per call, one after the other, for structures without batches.
     Plain(usize),
-    /// One key a call, all under one pin (see `SetSepReader::pin`).
+    /// One key per call under a shared pin (see `SetSepReader::pin`).
     OnePin,
-    /// One key a call, each under a pin of its own.
+    /// One key per call with a pin for each.
     PinEach,
-    /// One key a call.
+    /// One key per call.
     Loop,
 }
 
 impl LookupMode {
-    /// Its name in results, besides the batch size.
+    /// Its name in results, without the batch size.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Batch(_) => "batched",
@@ -34,12 +34,12 @@ impl LookupMode {
         }
     }
 
-    /// Keys a call.
+    /// Keys per call.
     pub const fn batch(self) -> Option<usize> {
         Some(self.keys())
     }
 
-    /// Keys a call, 1 at the least.
+    /// Keys per call, at least 1.
     pub const fn keys(self) -> usize {
         match self {
             Self::Batch(keys) | Self::Stream(keys) | Self::Plain(keys) if keys > 1 => keys,
@@ -48,10 +48,10 @@ impl LookupMode {
     }
 }
 
-/// The form in which a structure takes keys, besides their hashes.
+/// The form in which a structure takes keys, in addition to hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyForm {
-    /// The hash is the key.
+    /// Only hashes.
     Hash,
     /// Flow keys.
     Flow,
@@ -59,7 +59,7 @@ pub enum KeyForm {
     Words,
 }
 
-/// Keys in the forms that structures take; empty where none of them does.
+/// Keys in the forms that structures need; unneeded forms are empty.
 #[derive(Debug, Clone, Default)]
 pub struct KeyForms {
     flows: Vec<FlowKey>,
@@ -87,33 +87,33 @@ impl KeyForms {
         Self { flows: Vec::new(), words: (keys..2 * keys).map(keys::words).collect() }
     }
 
-    /// The queries of `set`, in these forms.
+    /// The queries of `set` in these forms.
     pub fn queries<'a>(&'a self, set: &'a KeySet) -> Queries<'a> {
         Queries { hashes: &set.queries, flows: &self.flows, words: &self.words }
     }
 
-    /// Those at these places.
+    /// The keys at these positions.
     pub fn part(&self, places: Range<usize>) -> (&[FlowKey], &[[u64; 2]]) {
         (self.flows.get(places.clone()).unwrap_or_default(), self.words.get(places).unwrap_or_default())
     }
 }
 
-/// Queries, in the forms that structures take.
+/// Queries in the forms that structures take.
 #[derive(Debug, Clone, Copy)]
 pub struct Queries<'a> {
     /// The hashes.
     pub hashes: &'a [KeyHash],
-    /// The flows, if asked for.
+    /// The flows, if requested.
     pub flows: &'a [FlowKey],
-    /// Their words, if asked for.
+    /// The flows as words, if requested.
     pub words: &'a [[u64; 2]],
 }
 
-/// Most keys a call.
+/// Maximum keys per call.
 pub(super) const MAX_BATCH: usize = 4096;
 
-/// Asks for keys in batches. `ask` puts what the table says in place of as many `missing`, and `told` reads the answer
-/// from it.
+/// Looks up keys in batches. `ask` overwrites values that start as `missing`, and `decode` turns a value into
+/// an answer.
 pub(super) fn in_batches<K, V: Copy>(
     mode: LookupMode,
     (keys, hashes): (&[K], &[KeyHash]),
@@ -135,7 +135,7 @@ pub(super) fn in_batches<K, V: Copy>(
     }
 }
 
-/// The answer in the value of an exact table: a value of at most 8 bits, or none.
+/// The answer for a value of an exact table: at most 8 bits, or all ones for a missing key.
 pub(super) const fn exact<const V: usize>(value: Option<[u64; V]>) -> u8 {
     match value {
         Some(value) => value[0] as u8,
@@ -143,7 +143,7 @@ pub(super) const fn exact<const V: usize>(value: Option<[u64; V]>) -> u8 {
     }
 }
 
-/// Asks in calls of as many hashes as the mode says, which the compiler cannot make one of.
+/// Splits hashes into calls by the mode. The compiler cannot merge the calls.
 pub(super) fn in_calls(
     mode: LookupMode,
     hashes: &[KeyHash],

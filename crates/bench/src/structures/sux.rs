@@ -1,4 +1,5 @@
-//! `VFunc` of `sux` (Vigna): a static function with values of a few bits, read key after key, as it has no batches.
+//! `VFunc` of `sux` (Vigna): a static function with values of a few bits, queried key by key because it has
+//! no batches.
 
 use super::queries::{LookupMode, Queries, in_calls};
 use super::{Build, Table};
@@ -11,7 +12,7 @@ use sux::func::{VBuilder, VFunc};
 
 type Function = VFunc<u64, BitFieldVec<Box<[usize]>>>;
 
-/// Keys and values, ready to be built from.
+/// Keys and values to build from.
 pub struct Prepared {
     keys: Vec<u64>,
     values: Vec<usize>,

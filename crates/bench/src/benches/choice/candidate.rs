@@ -1,4 +1,4 @@
-//! What there is to choose from, each with its owner's side.
+//! The candidates, each with its owner's side.
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
@@ -10,16 +10,16 @@ use scalebricks_tables::{Fib, FibValue, Gpt, KeyBatch};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint, PartitionCount};
 use std::sync::Arc;
 
-/// Lookups a call, as a node's.
+/// Lookups per call, as in a node.
 pub const BATCH: usize = 64;
 
-/// Keys from which on the key space is cut, as a cluster's is.
+/// From this many keys on, the key space is partitioned, as in a cluster.
 const LARGE: usize = 100_000;
 
-/// The partitions of a large table.
+/// Partitions of a large table.
 const PARTITIONS: u32 = 64;
 
-/// What there is to choose from.
+/// The kinds of candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A compact table, with a control structure at its owner.
@@ -28,24 +28,24 @@ pub enum Kind {
     FullCopy,
 }
 
-/// A change: the key's hash, its flow where the candidate takes flows, and its new value.
+/// A change: hash, flow if the candidate takes flows, and new value.
 pub type Change = (KeyHash, Option<FlowKey>, u8);
 
-/// What changes took.
+/// The cost of changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Changed {
     /// Seconds.
     pub seconds: f64,
-    /// Bytes of deltas, where there are any.
+    /// Delta bytes, if there are deltas.
     pub bytes: Option<usize>,
 }
 
-/// One of them, built.
+/// A built candidate.
 pub trait Candidate: Send + Sync {
-    /// Bytes of the table at every node, and of what its owner holds besides.
+    /// Bytes of the table at every node, and additional bytes at its owner.
     fn bytes(&self) -> (u64, u64);
 
-    /// Asks all queries so many times; the seconds that took.
+    /// Looks up all queries `passes` times; returns seconds.
     fn look_up(
         &self,
         queries: (&[KeyHash], &[FlowKey]),
@@ -53,15 +53,15 @@ pub trait Candidate: Send + Sync {
         answers: &mut [u8],
     ) -> Result<f64, BenchError>;
 
-    /// Tells the cache lines that a lookup of each query reads: see [`Table::touched`](crate::structures::Table::touched).
+    /// Reports the cache lines that lookups read: see [`Table::touched`](crate::structures::Table::touched).
     fn touched(&self, queries: (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8));
 
-    /// Makes these changes, so many at a time, to the table and at its owner.
+    /// Applies changes in batches to the table and its owner.
     fn change(&mut self, changes: &[Change], batch: usize) -> Result<Changed, BenchError>;
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] =
         [Self::Compact(Structure::SetSep), Self::Compact(Structure::Othello), Self::FullCopy];
 
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// Builds it on one thread; keys a second.
+    /// Builds it on one thread; returns keys per second.
     pub fn build(self, set: &KeySet) -> Result<(Box<dyn Candidate>, f64), BenchError> {
         let failed = |error: String| BenchError::check(self.name(), error);
         match self {
@@ -193,7 +193,7 @@ impl Candidate for FullCopyCandidate {
                 for ((flows, hashes), answers) in queries.zip(answers.chunks_mut(BATCH)) {
                     let hints = &mut hints[..hashes.len()];
                     reader.lookup_batch(KeyBatch::new(flows, hashes), hints);
-                    // At most 8 bits; a miss is none of the values, or found out.
+                    // At most 8 bits. A miss matches no value or is detected as a wrong answer.
                     answers.iter_mut().zip(hints).for_each(|(answer, hint)| *answer = hint.get() as u8);
                 }
             }

@@ -1,4 +1,4 @@
-//! The rows as the table and the pictures of `docs/choosing.md`.
+//! Tables and charts of `docs/choosing.md`.
 
 use crate::figures::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use crate::row::{Case, Metric, Row};
@@ -19,7 +19,7 @@ const HEADS: [&str; 10] = [
     "at the owner, bytes a flow",
 ];
 
-/// Keeps what is shown of the rows.
+/// Adds the table, conclusions and charts.
 pub fn show(session: &mut Session<'_>) {
     let rows = session.rows().to_vec();
     let mut sheet = PageTable::new("choice", &HEADS);
@@ -58,10 +58,10 @@ pub fn show(session: &mut Session<'_>) {
     }
 }
 
-/// From so many flows on the partitions and blocks of a table are filled.
+/// From this many flows on, the partitions and blocks of a table are full.
 const LARGE: u64 = 1_000_000;
 
-/// What the rows say, in sentences with their numbers; none about what was not measured.
+/// Sentences with the numbers of the rows; unmeasured ones are left out.
 fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
     let batch = super::candidate::BATCH;
     let over = |metric, batch, of: &str| ratios(rows, metric, batch, of);
@@ -127,7 +127,8 @@ fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
     said
 }
 
-/// Flows, and a figure of SetSep over that of another for as many flows and nodes. A full copy is for any nodes.
+/// Number of flows and ratio of SetSep to another structure for the same flows and nodes. A full copy matches
+/// any nodes.
 fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(u64, f64)> {
     let found = |structure: &str| {
         let structure = structure.to_owned();
@@ -145,7 +146,7 @@ fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(
     ours.collect()
 }
 
-/// The least to the most of some figures.
+/// The range of some figures.
 fn range(figures: impl Iterator<Item = f64>) -> Option<String> {
     let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
     let least = figures.iter().copied().reduce(f64::min)?;
@@ -175,7 +176,7 @@ fn series(rows: &[Row], metric: Metric, batch: usize) -> Vec<Series> {
     all
 }
 
-/// A number with as many digits as it is known to.
+/// A number with three digits or fewer after rounding.
 fn digits(number: f64) -> String {
     if number < 9.95 { format!("{number:.2}") } else { format!("{number:.0}") }
 }

@@ -1,4 +1,5 @@
-//! Sentences that say what tables and charts show, with the numbers of this run and whether the paper's are met.
+//! Sentences that state what tables and charts show, with the numbers of this run and whether the paper's
+//! goals are met.
 
 use super::formulas::Built;
 use super::goals;
@@ -12,7 +13,7 @@ use crate::session::Session;
 use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
 
-/// Whether a goal is met, as a word.
+/// Whether a goal is met, in a word.
 pub const fn word(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
 }
@@ -22,7 +23,7 @@ fn in_millions(row: &Row) -> f64 {
     row.median / 1e6
 }
 
-/// Figure 3: at the paper's 1.4 M names, or the size nearest to it.
+/// Figure 3, at the size nearest to the paper's 1.4 M names.
 pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
     let made = |row: &&Row| row.metric == Metric::LookupRate && row.case.is_variant(lookups::MADE);
     let made: Vec<&Row> = rows.iter().filter(made).collect();
@@ -63,7 +64,7 @@ pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
     session.add_conclusion("concise-figure-3-conclusion", sentence);
 }
 
-/// Figure 4: the shortest names beside the longest, and two threads beside one.
+/// Figure 4: shortest and longest names, and one thread against all cores.
 pub fn name_lengths(session: &mut Session<'_>, rows: &[Row]) {
     let ours: Vec<(u32, usize, f64)> = rows
         .iter()
@@ -88,7 +89,7 @@ pub fn name_lengths(session: &mut Session<'_>, rows: &[Row]) {
     session.add_conclusion("concise-figure-4-conclusion", sentence);
 }
 
-/// Table III: the paper's two cases.
+/// Table III for the paper's two cases.
 pub fn update_messages(session: &mut Session<'_>) {
     let of = |kind: &str, (names, bits): (u64, u8)| {
         let mut rows = session.rows().iter().filter(|row| row.metric == Metric::DeltaEntropy);
@@ -119,7 +120,7 @@ pub fn update_messages(session: &mut Session<'_>) {
     }
 }
 
-/// Figure 7: with the control structure, at the paper's four million names or the size nearest to it.
+/// Figure 7: builds with the control structure, at the size nearest to the paper's four million names.
 pub fn construction(session: &mut Session<'_>, rows: &[Row]) {
     let one = |row: &&Row| row.metric == Metric::BuildRate && row.case.threads == Some(1);
     let is_control =
@@ -147,7 +148,7 @@ pub fn construction(session: &mut Session<'_>, rows: &[Row]) {
     session.add_conclusion("concise-figure-7-conclusion", sentence);
 }
 
-/// Figure 8: the slowest of all updates of the default sizing.
+/// Figure 8: the slowest updates of the default sizing.
 pub fn updates(session: &mut Session<'_>, rows: &[Row]) {
     let of = |metric: Metric| {
         let of = rows.iter().filter(|row| {
@@ -175,7 +176,7 @@ pub fn updates(session: &mut Session<'_>, rows: &[Row]) {
     session.add_conclusion("concise-figure-8-conclusion", sentence);
 }
 
-/// Figure 5: at half a million updates a second.
+/// Figure 5 at half a million updates per second.
 pub fn concurrent_updates(session: &mut Session<'_>, rows: &[Row]) {
     let of = |row: &&Row| {
         let variant = row.case.variant_text();
@@ -198,7 +199,7 @@ pub fn concurrent_updates(session: &mut Session<'_>, rows: &[Row]) {
     }
 }
 
-/// Reconstructions of the default sizing, at a million names or the size nearest to it.
+/// Reconstructions of the default sizing, at the size nearest to a million names.
 pub fn reconstructions(session: &mut Session<'_>) {
     let of = |metric: Metric| {
         let rows = session.rows().iter().filter(|row| row.metric == metric);
@@ -221,7 +222,7 @@ pub fn reconstructions(session: &mut Session<'_>) {
     session.add_conclusion("concise-reconstruction-conclusion", sentence);
 }
 
-/// Table I: how near the tables that were built come to their formulas.
+/// Table I: how close the built tables are to their formulas.
 pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
     let above = |of: &Built| of.here / of.by_formula;
     let Some(farthest) = built.iter().max_by(|a, b| above(a).total_cmp(&above(b))) else { return };
@@ -240,7 +241,7 @@ pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
     session.add_conclusion("concise-table-1-conclusion", sentence);
 }
 
-/// Table II: our default beside the exact table, and the paper's words about it.
+/// Table II: our default compared with the exact table, and the paper's claims.
 pub fn memory(session: &mut Session<'_>) {
     let bits =
         |row: &&Row| row.metric == Metric::BitsPerKey && row.case.variant.as_deref() != Some(SLOTS_ALONE);
@@ -279,7 +280,7 @@ pub fn memory(session: &mut Session<'_>) {
     session.add_conclusion("concise-table-2-conclusion", sentence);
 }
 
-/// Figure 12: what lets through one in 100,000, for how much memory and at what rate.
+/// Figure 12: memory and rate of checksums that let at most one in 100,000 unknown names pass.
 pub fn unknown_names(session: &mut Session<'_>) {
     let rows = session.rows();
     let checks = rows.iter().find(|row| row.case.is_variant(goals::CHECKS_FOR_RATE));

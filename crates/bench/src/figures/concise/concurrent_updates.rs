@@ -1,5 +1,5 @@
-//! Figure 5: lookups on one core while another alters actions, or adds and deletes names, at a given rate, and without; how much
-//! is lost.
+//! Figure 5: lookups on one core, with and without updates on another core at a given rate. Updates alter
+//! actions, or add and delete names.
 
 use super::fibs::BATCH;
 use super::{add_point, conclusions, millions, paper};
@@ -20,39 +20,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Updates a second; `None` is as many as can be.
+/// Updates per second; `None` for as many as possible.
 const RATES: [Option<u32>; 4] = [Some(100_000), Some(250_000), Some(500_000), None];
-/// Most updates at once, where several are due.
+/// Maximum updates per batch when several are due.
 const AT_ONCE: usize = 256;
-/// How long the updater rests when nothing is due; the system adds some 50 µs.
+/// How long the updater sleeps when no update is due; the system adds about 50 µs.
 const PAUSE: Duration = Duration::from_micros(20);
-/// Of all names, those that are changed: one in so many, all over the table.
+/// One name in this many is changed, spread over the whole table.
 const ALTERED: usize = 16;
-/// A run of the machine's limit asks for so many names at least.
+/// Minimum lookups in a run of the machine's limit.
 const LEAST_REPLAYED: usize = 1 << 22;
-/// Names asked for between two looks at the clock and at the answers.
+/// Lookups between two checks of the clock and the answers.
 const PASS: usize = 1 << 15;
-/// Bytes a name: names, actions, table, control structure.
+/// Bytes per name: names, actions, table, control structure.
 const NAME_BYTES: u64 = 80;
 const NAME: &str = "othello";
-/// What rows of lookups without updates are called.
+/// Variant of lookups without updates.
 const ALONE: &str = "alone, in turn with updates";
-/// What rows begin with.
+/// Prefix of the variants with updates.
 const VARIANT: &str = "beside ";
 
-/// What an updater does.
+/// Kinds of updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Gives a name another action.
+    /// Changes the action of a name.
     Alter,
-    /// Deletes a name and adds another in its place, or the other way round: two updates.
+    /// Deletes a name and adds another in its place, or the reverse: two updates.
     Replace,
 }
 
 impl Change {
     const ALL: [Self; 2] = [Self::Alter, Self::Replace];
 
-    /// What rows call it.
+    /// Its name in rows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Alter => "alterations",
@@ -83,22 +83,22 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table in use.
+/// A table under updates.
 struct LiveTable {
     control: OthelloControl,
     table: Arc<Othello>,
     change: Change,
-    /// Actions are those of the beginning; those altered have one of two.
+    /// Names with their initial actions. An altered name has one of two actions.
     names: Population,
-    /// A name to take the place of each that is replaced.
+    /// A replacement for each name that is replaced.
     others: Vec<KeyHash>,
-    /// How often each of the changed ones was, modulo 2.
+    /// The number of changes of each changed name, modulo 2.
     flipped: Vec<bool>,
     cursor: usize,
 }
 
 impl LiveTable {
-    /// With names to replace others, of which nothing else is known.
+    /// Builds the table. `others` are the replacement names.
     fn new(names: Population, change: Change, others: Vec<KeyHash>) -> Result<Self, BenchError> {
         let make = BuildConfig { threads: pin::cores(), ..BuildConfig::table() };
         let params = othello_params(names.len() as u64, names.value_bits, make)?;
@@ -109,7 +109,7 @@ impl LiveTable {
         Ok(Self { control, table, change, names, others, flipped, cursor: 0 })
     }
 
-    /// Asks for names for so long, beside so many updates a second: lookups and updates a second.
+    /// Looks up names for `time` while `rate` updates per second run; returns lookups and updates per second.
     fn measure(&mut self, rate: f64, time: Duration) -> Result<(f64, f64), BenchError> {
         let Self { control, table, change, names, others, flipped, cursor } = self;
         let (change, others) = (*change, &*others);
@@ -122,7 +122,7 @@ impl LiveTable {
                     pin::to_core(1);
                     let mut ops = Ops { change, names, others, flipped, cursor };
                     let done = update(control, table, &mut ops, rate, stop);
-                    // Whoever reads would wait for ever for an updater that failed.
+                    // Otherwise the reader would wait forever for a failed updater.
                     done.inspect_err(|_| stop.store(true, Ordering::Relaxed))
                 })
             });
@@ -139,7 +139,8 @@ impl LiveTable {
         Ok((asked??, updated??))
     }
 
-    /// Names a second that the memory allows, of the first of them: updates have moved what lookups read since the last run.
+    /// Lookups per second that the memory allows. Replays the first names anew, because updates have changed
+    /// what lookups read.
     fn limit(&self) -> Result<f64, BenchError> {
         let names = &self.names.hashes[..self.names.len().min(limit::MAX_QUERIES)];
         let replay = Replay::record(&self.table, names.len(), |table, visit| {
@@ -151,7 +152,7 @@ impl LiveTable {
         replay.rate(LEAST_REPLAYED.div_ceil(names.len()), BATCH, 1)
     }
 
-    /// Asks for every name that is there, whose action is known now that nobody changes any.
+    /// Looks up all current names, whose actions are known while nothing changes.
     fn check(&self) -> Result<(), BenchError> {
         let mut held = self.names.hashes.clone();
         let is_flipped = |place: usize| place.is_multiple_of(ALTERED) && self.flipped[place / ALTERED];
@@ -172,7 +173,7 @@ impl LiveTable {
     }
 }
 
-/// Makes updates, one place after the other.
+/// Generates updates, one position after the other.
 struct Ops<'a> {
     change: Change,
     names: &'a Population,
@@ -182,7 +183,7 @@ struct Ops<'a> {
 }
 
 impl Ops<'_> {
-    /// The updates of the next place.
+    /// Appends the updates of the next position.
     fn push(&mut self, ops: &mut Vec<Op>) {
         let place = *self.cursor;
         *self.cursor = if place + 1 < self.flipped.len() { place + 1 } else { 0 };
@@ -198,7 +199,7 @@ impl Ops<'_> {
         }
     }
 
-    /// Forgets those that were pushed last, as a whole batch was refused.
+    /// Reverts the updates pushed last, because the whole batch was refused.
     fn undo(&mut self, ops: usize) {
         let places = if self.change == Change::Alter { ops } else { ops / 2 };
         for back in 1..=places {
@@ -208,7 +209,7 @@ impl Ops<'_> {
     }
 }
 
-/// Changes one name after the other until told to stop, no faster than so many a second; updates a second.
+/// Applies updates at no more than `rate` per second until stopped; returns updates per second.
 fn update(
     control: &mut OthelloControl,
     table: &Othello,
@@ -226,7 +227,8 @@ fn update(
             changes.push(&mut ops);
         }
         if ops.is_empty() {
-            // As whoever waits for messages does. A thread that spins would take its share of a core that both halves of it are on.
+            // A thread that waits for messages sleeps too. A spinning thread would slow the other thread of
+            // the same physical core.
             std::thread::sleep(PAUSE);
             continue;
         }
@@ -237,7 +239,7 @@ fn update(
                 }
                 done += ops.len();
             }
-            // A range has far more than its share: all names stay as they were, and nothing was done.
+            // A range is overfull, so the whole batch was refused and nothing changed.
             Err(UpdateError::Full(_)) => changes.undo(ops.len()),
             Err(error) => return Err(BenchError::of(NAME, error)),
         }
@@ -245,8 +247,8 @@ fn update(
     Ok(done as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Asks for names, round and round, for so long; lookups a second. Answers are looked at between two passes: an altered name
-/// has its action or the other one, one that is replaced any, any other name its own.
+/// Looks up all names repeatedly for `time`; returns lookups per second. Checks the answers between passes:
+/// an altered name has one of two actions, a replaced one any, every other name its own.
 fn ask(
     table: &Arc<Othello>,
     (names, change): (&Population, Change),

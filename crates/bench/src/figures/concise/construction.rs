@@ -1,4 +1,4 @@
-//! Figure 7: from names and actions to a table, by the number of names.
+//! Figure 7: builds from names and actions, by number of names.
 
 use super::fibs::{self, Fib};
 use super::{add_point, conclusions, millions, paper};
@@ -15,9 +15,10 @@ use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::Sizing;
 
-/// Bytes a name: names twice over, a build, and the control structure that is kept.
+/// Bytes per name: names twice, a build, and the retained control structure.
 const NAME_BYTES: u64 = 60 + 90;
-/// Names up to which one graph of all is built, in which every line is a miss, and a filter an action.
+/// Up to this many names, single-graph sizings, where every access is a cache miss, and filters are built as
+/// well.
 const FEW: u64 = 4_000_000;
 
 /// Measures and draws.
@@ -36,7 +37,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What is built by structure: with its sizing and what can be done with it.
+/// The structures to build, with sizing and product.
 fn makes(names: u64) -> Vec<(Structure, BuildConfig)> {
     let mut makes =
         vec![(Structure::SetSep, BuildConfig::table()), (Structure::Cuckoo, BuildConfig::table())];
@@ -97,7 +98,7 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     interleave(session, &mut (), turns)
 }
 
-/// A turn that builds, and checks what it built first.
+/// A measurement that builds, and checks the first result.
 fn one_make(case: Case, structure: Structure, make: BuildConfig, set: &KeySet) -> Measurement<'_, ()> {
     let mut is_checked = false;
     Measurement::new(case, Metric::BuildRate, move |(): &mut ()| {
@@ -111,7 +112,7 @@ fn one_make(case: Case, structure: Structure, make: BuildConfig, set: &KeySet) -
     })
 }
 
-/// What the paper says of a build, in millions a second.
+/// What the paper says about a build, in million names per second.
 fn said(structure: &str, names: u64, is_control: bool) -> String {
     match structure {
         "othello" if names == 4_000_000 && is_control => format!("{} (1 s)", paper::BUILD),

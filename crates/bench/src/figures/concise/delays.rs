@@ -1,8 +1,8 @@
-//! Figure 6: delays of packets that are looked up by their destination, by event simulation: arrivals as in a capture, times of
-//! batches as measured.
+//! Figure 6: packet delays with lookups by destination, by event simulation with arrivals of a capture and
+//! measured batch times.
 //!
-//! The paper simulates one thread with two levels of cache. Here the time of each batch is one that the real table took, on
-//! one core, at random names: hashing and asking, by the clock before and after, less what reading the clock takes.
+//! The paper simulates one thread with two cache levels. Here each batch time is one that the real table took
+//! on one core for random names: the time to hash and look up, minus the time to read the clock.
 
 use super::arrivals::ArrivalGaps;
 use super::fibs::{self, Fib, FibReader, NameFib};
@@ -21,32 +21,32 @@ use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
 use scalebricks_types::KeyHash;
 
-/// Most packets taken at once, as ports give them out.
+/// Maximum packets per batch, as ports deliver them.
 const BURST: usize = 32;
-/// Sizes of batches that are timed; others count as the next larger one.
+/// Batch sizes that are timed. Other sizes count as the next larger one.
 const BATCHES: [usize; 6] = [1, 2, 4, 8, 16, BURST];
-/// Times taken of each size.
+/// Times per batch size.
 const SAMPLES: usize = 8192;
-/// More of them that are timed, in place of those that were disturbed.
+/// Additional times to replace disturbed ones.
 const SPARES: usize = SAMPLES / 16;
-/// Packets a second: the paper's trace, and the same a hundred times as fast.
+/// Packets per second: the paper's trace, and a hundred times as many.
 const RATES_PPS: [(f64, &str); 2] = [(210e3, "210 Kpps"), (21e6, "21 Mpps")];
-/// Bytes a name, all structures in turn.
+/// Bytes per name, with one structure at a time.
 const NAME_BYTES: u64 = 170;
 const STRUCTURES: [Fib; 6] =
     [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Buffalo, Fib::Orthogonal, Fib::Sorted];
 
-/// Times of batches in nanoseconds, by size.
+/// Batch times in nanoseconds, by batch size.
 struct Times(Vec<(usize, Vec<f64>)>);
 
-/// What packets at one rate took with one structure, ascending; `None` where the queue only grew.
+/// Sorted packet delays for one structure and rate; `None` if the queue only grew.
 struct Delays {
     fib: Fib,
     rate: usize,
     sorted: Option<Vec<f64>>,
 }
 
-/// Measures, simulates, draws.
+/// Measures, simulates and draws the figure.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -125,13 +125,13 @@ fn one(
     Ok(all)
 }
 
-/// Up to which share of the packets those of one are no later than those of the other; `None` if the first of all are.
+/// The share of packets up to which `one` is no later than `other`; `None` if it is later from the start.
 fn crossing(one: &[f64], other: &[f64]) -> Option<f64> {
     let shares = (1..=1000).map(|permille| f64::from(permille) / 1000.0);
     shares.take_while(|&share| percentile(one, share) <= percentile(other, share)).last()
 }
 
-/// The share of packets that took no longer than this.
+/// The share of packets delayed by at most `ns`.
 fn within(sorted: &[f64], ns: f64) -> f64 {
     sorted.partition_point(|&delay| delay <= ns) as f64 / sorted.len().max(1) as f64
 }
@@ -144,7 +144,7 @@ fn of(delays: &[Delays], fib: Fib, rate: usize) -> Option<&Vec<f64>> {
     delays.iter().find(|one| one.fib == fib && one.rate == rate)?.sorted.as_ref()
 }
 
-/// Othello beside each of the others, by percentiles.
+/// Compares Othello with every other structure by percentiles.
 fn compare(sheet: &mut PageTable, names: u64, delays: &[Delays]) {
     for (rate, (_, rate_name)) in RATES_PPS.into_iter().enumerate() {
         let own = of(delays, Fib::OTHELLO, rate);
@@ -168,7 +168,7 @@ fn compare(sheet: &mut PageTable, names: u64, delays: &[Delays]) {
     }
 }
 
-/// What the figure shows, in a sentence.
+/// States what the figure shows.
 fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Option<String> {
     let beside = |rate: usize| {
         let Some(own) = of(delays, Fib::OTHELLO, rate) else { return "is saturated".to_owned() };
@@ -195,7 +195,7 @@ fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Option<Strin
     })
 }
 
-/// Both rates of all structures that keep up.
+/// Draws both rates of all structures that keep up.
 fn chart(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Chart {
     let title = format!("Delays of packets, {} names, {}", short_count(names), gaps.name);
     let axes = (("ns", Scale::Decades), ("share of packets", Scale::Linear));
@@ -211,14 +211,14 @@ fn chart(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Chart {
 }
 
 impl Times {
-    /// What a core that always takes full batches needs of the time, when so many packets come a second.
+    /// The load of a core at this packet rate if it always takes full batches.
     fn load(&self, rate_pps: f64) -> f64 {
         let Some((size, times)) = self.0.last() else { return 0.0 };
         let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
         mean / *size as f64 * rate_pps / 1e9
     }
 
-    /// One of those measured for the least size that is large enough.
+    /// A measured time of the least sufficient batch size.
     fn draw(&self, batch: usize, seed: &mut u64) -> f64 {
         *seed += 1;
         let of = self.0.iter().find(|(size, _)| *size >= batch).or(self.0.last());
@@ -226,7 +226,7 @@ impl Times {
     }
 }
 
-/// Hashes and asks for batches of every size, at random names; every answer is compared afterwards.
+/// Hashes and looks up batches of every size for random names. Checks every answer afterwards.
 fn measure(
     session: &Session<'_>,
     fib: Fib,
@@ -253,11 +253,11 @@ fn measure(
     Ok(Times(all))
 }
 
-/// As many times as are taken, of those that were measured. One that is no longer than reading the clock was disturbed: it is
-/// rejected and counted, and one of the spare ones takes its place.
+/// Selects the required number of times. A time that does not exceed the time to read the clock was
+/// disturbed; it is rejected and counted, and a spare one replaces it.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] if these do not suffice.
+/// [`BenchError::Rejected`] if too few remain.
 fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec<f64>, BenchError> {
     let all = times.len();
     let mut times: Vec<f64> = times.into_iter().filter(|&time| time > 0.0).collect();
@@ -271,7 +271,7 @@ fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec
     Ok(times)
 }
 
-/// Nanoseconds of each batch, without what reading the clock takes; nothing or less where that was disturbed.
+/// Nanoseconds per batch minus the time to read the clock; zero or negative if disturbed.
 fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
     let (clock, hasher) = (Clock::Wall, NameHasher::new(SEED));
     let since = |start| clock.now().saturating_sub(start).as_nanos() as f64;
@@ -291,7 +291,7 @@ fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size
         .collect()
 }
 
-/// The distribution of sorted figures, at so many points that a picture does not need more.
+/// The distribution of sorted figures, with no more points than a picture needs.
 fn distribution(sorted: &[f64]) -> Vec<Point> {
     (1..=100)
         .map(|percent| f64::from(percent) / 100.0)

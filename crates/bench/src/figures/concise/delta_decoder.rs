@@ -1,10 +1,10 @@
-//! A copy of a table's slots that is kept by reading deltas: a decoder of its own, written from the description of payloads
-//! in `tables::othello`, so that what a message changes can be counted.
+//! Keeps a copy of a table's slots by reading deltas. This is an independent decoder, written from the
+//! description of payloads in `tables::othello`, so that the changes in a message can be counted.
 
 use scalebricks_tables::othello::Params;
 use scalebricks_types::Delta;
 
-/// Bits from the lowest of the first byte on.
+/// Reads bits from the lowest of the first byte on.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -23,16 +23,16 @@ impl Bits<'_> {
     }
 }
 
-/// What one message did to one range.
+/// What a message changed in one range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It has another seed, and all of its slots are new.
+    /// A new seed and all slots.
     Whole,
-    /// Slots got other contents: what the old and the new ones differ in.
+    /// Single slots: the XOR of old and new contents.
     Slots(Vec<u32>),
 }
 
-/// The slots of a table of one partition.
+/// The slots of a table with one partition.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DeltaDecoder {
     slots: usize,
@@ -40,13 +40,13 @@ pub struct DeltaDecoder {
     ranges: Vec<(u8, Vec<u32>)>,
 }
 
-/// Bits of a number up to `most`.
+/// Bits for a number up to `most`.
 const fn width_for(most: u32) -> u32 {
     u32::BITS - most.leading_zeros()
 }
 
 impl DeltaDecoder {
-    /// Reads a delta that holds a whole partition. `None` if it does not.
+    /// Reads a delta with a whole partition; `None` for any other delta.
     pub fn new(params: &Params, delta: &Delta) -> Option<Self> {
         let [a, b] = params.slots();
         let (slots, width) = ((a + b) as usize, params.width());
@@ -60,7 +60,7 @@ impl DeltaDecoder {
         Some(Self { slots, width, ranges })
     }
 
-    /// Reads a delta of changes, and makes them. `None` if it is malformed.
+    /// Reads and applies a delta of changes; `None` if it is malformed.
     pub fn apply(&mut self, delta: &Delta) -> Option<Vec<Change>> {
         let mut bits = Bits { bytes: &delta.payload, at: 32 };
         if bits.take(1)? == 1 {

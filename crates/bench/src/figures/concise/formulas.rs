@@ -1,4 +1,4 @@
-//! Table I: what construction, memory and queries cost by formula, and what memory they came to in Table II.
+//! Table I: costs by formula, and the memory measured in Table II.
 
 use super::conclusions;
 use super::memory::SLOTS_ALONE;
@@ -8,7 +8,7 @@ use crate::figures::exhibit::PageTable;
 use crate::row::Metric;
 use crate::session::Session;
 
-/// Ours: `docs/concise-figures.md` has the same words.
+/// Our row; `docs/concise-figures.md` uses the same words.
 const OURS: Formula = Formula {
     fib: "Othello here, sharded",
     structure: "othello",
@@ -19,14 +19,14 @@ const OURS: Formula = Formula {
     bits_per_name: Some(|_, value| 7.0 / 3.0 * value + 32.0 / 218.0),
 };
 
-/// The row of Table II that formulas are put beside: MAC addresses, 256 actions.
+/// The row of Table II to compare formulas with: MAC addresses, 256 actions.
 const NAME_BITS: f64 = 48.0;
 const VALUE_BITS: u8 = 8;
 
-/// Collects.
+/// Collects the rows of Table II.
 ///
 /// # Errors
-/// None; Table II has its own.
+/// None; Table II reports its own errors.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let heads = [
         "FIB",
@@ -59,17 +59,17 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A structure with a formula that was built as well: bits a name of both.
+/// Bits per name of a built structure that has a formula.
 pub struct Built {
     /// Its name in the table.
     pub fib: &'static str,
-    /// What the formula says.
+    /// Bits per name by the formula.
     pub by_formula: f64,
-    /// What the largest table came to.
+    /// Bits per name of the largest table.
     pub here: f64,
 }
 
-/// Bits a name of a structure in the largest table of MAC addresses that was built.
+/// Bits per name of a structure in the largest table of MAC addresses.
 fn measured(session: &Session<'_>, structure: &str, format: &str) -> Option<f64> {
     let rows = session.rows().iter().filter(|row| {
         let of = &row.case;

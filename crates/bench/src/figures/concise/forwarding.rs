@@ -1,9 +1,11 @@
-//! Figure 9: packets a second from port to port on one core: the 64-bit name of each is read and looked up, its next hop
-//! written, and the packet sent out where its action says. Then the same by the switch itself, by MAC addresses, with all
-//! that it looks at and counts. Figures 10 and 11, over real ports, are in `dpdk_links`, with the feature `dpdk`.
+//! Figure 9: packets per second from port to port on one core. Bare tables read and look up the 64-bit name
+//! of each packet, write its next hop, and send it to the port of its action. Then the whole switch does the
+//! same by MAC address, with all its checks and counters. Figures 10 and 11, over real ports, are in
+//! `dpdk_links` (feature `dpdk`).
 //!
-//! Packets lie in memory and go round: the port that takes one makes it the next one of another name and puts it behind all
-//! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.
+//! Packets stay in memory and rotate: the port that takes a packet gives it another name and appends it to
+//! the queue, inline. The cost of that is measured in the same round and subtracted, as in the gateway
+//! benchmark.
 
 #[cfg(feature = "dpdk")]
 pub mod dpdk_links;
@@ -29,12 +31,13 @@ use scalebricks_elements::flat::FlatFib;
 use scalebricks_io::{BURST, PacketBuf};
 use std::sync::Arc;
 
-/// Octets of a frame.
+/// Frame length in bytes.
 const OCTETS: usize = 64;
-/// Bytes a name, all tables of a size: most are the control side's of the switch while its table is built.
+/// Bytes per name for all tables of one size. Most of it is the control side of the switch while its table is
+/// built.
 const NAME_BYTES: u64 = 600;
 const STRUCTURES: [Fib; 5] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted];
-/// What rows say.
+/// Variant of the rows.
 const VARIANT: &str = "forwarding, frames of 64 bytes";
 
 /// Measures and draws.
@@ -53,7 +56,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Figures 10 and 11, where there is DPDK.
+/// Measures Figures 10 and 11 if DPDK is available.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -81,11 +84,11 @@ type Packets = Rotation<SlabPacket>;
 struct BuiltFib {
     fib: Fib,
     table: Box<dyn NameFib>,
-    /// Names that it may give a wrong action, as several fit.
+    /// Names for which it may return a wrong action, because several fit.
     ambiguous: usize,
 }
 
-/// What packets of one size of tables go through.
+/// The tables of one size that packets pass through.
 struct ForwardingSetup {
     hosts: Arc<Hosts>,
     tables: Vec<BuiltFib>,
@@ -125,7 +128,7 @@ impl ForwardingSetup {
                 .threads(1)
                 .batch(BURST)
         };
-        // What the last round of this took is what is subtracted in the round.
+        // The time of the bare loop in this round, which is subtracted.
         let bare = std::cell::Cell::new(0.0_f64);
         let bare = &bare;
         let time = |seconds: f64| seconds * 1e9 / (packets / BURST * BURST) as f64;
@@ -133,7 +136,7 @@ impl ForwardingSetup {
             if bare.get().is_nan() {
                 bare.set(time(timing::pinned(|| idle(rotation, packets))?.1));
             }
-            // If nothing is left, either may have been disturbed: the next try takes both times anew.
+            // If nothing remains, either time may have been disturbed: the next try measures both again.
             let net = timing::net("forwarding", time(seconds), bare.get());
             let net = net.inspect_err(|_| bare.set(f64::NAN))?;
             Ok(vec![net, 1e9 / net].into())
@@ -166,7 +169,8 @@ impl ForwardingSetup {
     }
 }
 
-/// Sends every name once, and the rotation, and looks at each packet: all must be right but those of so many names.
+/// Sends every name and the whole rotation once and checks each packet. Only packets of ambiguous names may
+/// be wrong.
 fn verify<P: PacketBuf>(
     structure: &str,
     rule: Expected,
@@ -262,7 +266,7 @@ fn show(session: &mut Session<'_>) {
     session.add_chart(chart);
 }
 
-/// Rate and memory of one beside those of another.
+/// Compares the rate and memory of two structures.
 fn compared(one: (f64, f64), other: (f64, f64)) -> String {
     format!(
         "{:.1} times the rate and {:.0} % of the memory",

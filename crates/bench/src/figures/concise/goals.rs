@@ -1,4 +1,5 @@
-//! What we ask of the table, in one place: rows that other parts have left, beside what the paper says and what follows from it.
+//! Our goals for the table in one place: rows of the other parts, compared with the paper's statements and
+//! what follows from them.
 
 use super::lookups::MADE;
 use super::reconstruction::RECONSTRUCTION;
@@ -11,17 +12,18 @@ use crate::session::Session;
 use crate::table::figure;
 use scalebricks_console::quantity::short_count;
 
-/// Lookups may lose so much beside half a million updates a second, in percent: the paper's "very small drop" as a number.
+/// Maximum loss of lookups during half a million updates per second, in percent: a number for the paper's
+/// "very small drop".
 const MOST_LOST: f64 = 5.0;
 
-/// What rows of ratios are called.
+/// Variant of the lookup ratios.
 pub const OVER_CUCKOO_LOOKUPS: &str = "lookups over the exact cuckoo table's, names made within";
-/// The same of memory.
+/// Variant of the memory ratios.
 pub const OVER_CUCKOO_MEMORY: &str = "memory over the exact cuckoo table's";
-/// What the row is called of bits a name that keep out all but so few unknown names.
+/// Variant of the bits per name of sufficient checksums.
 pub const CHECKS_FOR_RATE: &str = "checksums that let through one in 100,000 at the most";
 
-/// A limit, in the unit of its row.
+/// A bound in the unit of its row.
 enum Bound {
     AtLeast(f64),
     AtMost(f64),
@@ -43,7 +45,7 @@ impl Bound {
     }
 }
 
-/// Some lines of the table: what they are called, of what rows, what the paper says, and what is asked.
+/// A goal: its name, the rows it applies to, the paper's statement, and the bound.
 struct Goal {
     what: &'static str,
     metric: Metric,
@@ -139,10 +141,10 @@ const GOALS: [Goal; 10] = [
     },
 ];
 
-/// Collects.
+/// Collects the rows.
 ///
 /// # Errors
-/// None; the other parts have theirs.
+/// None; the other parts report their own errors.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let heads = ["what", "names", "how", "paper", "goal", "here", "goal"];
     let mut sheet = PageTable::new("concise-goals", &heads);

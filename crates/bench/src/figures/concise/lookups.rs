@@ -1,5 +1,5 @@
-//! Figure 3: lookups a second by the number of names: names made within, as the paper has it, names hashed before, and few
-//! names asked often.
+//! Figure 3: lookups per second by number of names, with names generated during the run (as in the paper),
+//! names hashed in advance, and a skewed choice of names.
 
 use super::fibs::{BATCH, Fib, NameFib, replay};
 use super::{add_point, conclusions, lookup_runs, millions, paper};
@@ -18,25 +18,25 @@ use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::Sizing;
 use std::hint::black_box;
 
-/// Bytes a name of names, answers and all tables of a size.
+/// Bytes per name for names, answers and all tables of one size.
 const NAME_BYTES: u64 = 150;
-/// Queries of a size that are replayed, about: those of seven tables, and of three asked for few names.
+/// Approximate number of replays per size: seven tables, and three for the skewed names.
 const REPLAYS: usize = 7 + 3;
-/// Most lookups of a run.
+/// Maximum lookups per run.
 const ASKED: usize = 1 << 23;
-/// Most of a structure that takes tenths of microseconds for one.
+/// The same for a structure with lookups of a tenth of a microsecond or more.
 const ASKED_SLOWLY: usize = 1 << 19;
-/// Names up to which all structures are measured: beyond, building them takes minutes.
+/// Up to this many names, all structures are measured; beyond, building takes minutes.
 const FEW: u64 = 16_000_000;
-/// Threads that ask.
+/// Threads that look up names.
 const THREADS: [usize; 3] = [1, 2, paper::THREADS];
 
-/// How names come.
+/// Variant with names hashed in advance.
 const HASHED: &str = "hashed before";
-/// The same, as the paper has it.
+/// Variant with names generated during the run, as in the paper.
 pub const MADE: &str = "names made within";
 const SKEWED: &str = "few asked often";
-/// Those that are asked for few names often.
+/// Structures measured with the skewed names.
 const SKEWED_FIBS: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 
 /// Measures and draws.
@@ -59,14 +59,14 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A structure, and how much it is asked.
+/// A structure, and how many names are looked up.
 struct BuiltFib {
     fib: Fib,
     table: Box<dyn NameFib>,
     asked: usize,
 }
 
-/// The structures of a size.
+/// The structures for this many names.
 fn fibs(names: u64, value_bits: u8) -> Vec<Fib> {
     let mut fibs = vec![Fib::OTHELLO, Fib::Cuckoo];
     if value_bits <= 8 {
@@ -140,7 +140,7 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
     interleave(session, &mut answers, turns)
 }
 
-/// What names cost by themselves: made, and made and hashed.
+/// The time to generate names, and to generate and hash them.
 fn bare<'a>(session: &Session<'_>, names: u64) -> Vec<Measurement<'a, Vec<u16>>> {
     let count = (names as usize).min(ASKED);
     let turn = |variant: &str, work: fn(usize) -> u64| {
@@ -162,7 +162,7 @@ fn bare<'a>(session: &Session<'_>, names: u64) -> Vec<Measurement<'a, Vec<u16>>>
     ]
 }
 
-/// What rows of lookups are about: structure with sizing and checks.
+/// The label of a case: structure with sizing and checks.
 fn label(case: &Case, how: &str) -> String {
     let sizing = case.format.filter(|&format| format != Sizing::Sharded.name());
     let name = [Some(case.structure.as_str()), sizing].into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -182,7 +182,7 @@ fn rate<'a>(rows: &'a [Row], like: &Row, how: &str, threads: usize) -> Option<&'
     })
 }
 
-/// The rows of lookups, as charts and as a table.
+/// Adds the charts and the table of the lookups.
 fn show(session: &mut Session<'_>) {
     let rows: Vec<Row> = session.rows().to_vec();
     let is_made = |row: &&Row| {
@@ -234,7 +234,7 @@ fn show(session: &mut Session<'_>) {
     conclusions::lookups(session, &rows);
 }
 
-/// Structures beside each other, sizings and checks of ours, and threads.
+/// Charts by structure, by sizing and checks of Othello, and by threads.
 fn charts(session: &mut Session<'_>, made: &[&Row]) {
     let cores = pin::cores();
     let chart = |name, title: &str| {
@@ -268,7 +268,7 @@ fn charts(session: &mut Session<'_>, made: &[&Row]) {
     }
 }
 
-/// What names cost by themselves, and a lookup alone.
+/// The time to generate names, and of a lookup alone.
 fn costs(rows: &[Row]) -> PageTable {
     let (lookup, name) = paper::LOOKUP_AND_NAME_NS;
     let mut sheet =
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!((count(MADE), count(HASHED), count(SKEWED)), (3 * 10, 10, 3));
         let of = |metric: Metric| session.rows().iter().filter(move |row| row.metric == metric).count();
         let limits = session.rows().iter().filter(|row| limit::is_limit(&row.case)).count();
-        // Filters and a binary search are not replayed.
+        // Filters and the binary search are not replayed.
         assert_eq!((of(Metric::ShareOfLimit), limits), (7 * 4 + 3, 7 * 3 + 3));
         let (_, exhibits) = session.finish();
         assert_eq!((exhibits.charts.len(), exhibits.sheets.len()), (3, 2));

@@ -1,20 +1,21 @@
-//! The evaluation of "A Concise Forwarding Information Base for Scalable and Fast Name Lookups", run again.
+//! The evaluation of "A Concise Forwarding Information Base for Scalable and Fast Name Lookups", measured
+//! again.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`paper`] | what the paper reports, as far as we know it: the only place where its numbers stand |
+//! | [`paper`] | all numbers that the paper reports, as far as we know them |
 //! | [`fibs`] | the structures behind one interface, names in and actions out |
 //! | [`formulas`], [`memory`], [`update_messages`] over [`delta_decoder`] | Tables I, II and III |
-//! | [`lookup_runs`] | asks on several threads, and checks the answers |
-//! | [`lookups`], [`name_lengths`], [`concurrent_updates`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
-//! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
+//! | [`lookup_runs`] | lookups on several threads with checked answers |
+//! | [`lookups`], [`name_lengths`], [`concurrent_updates`] | Figures 3, 4 and 5: lookups alone, by name length and threads, and during updates |
+//! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: simulated packet delays |
 //! | [`construction`], [`updates`] | Figures 7 and 8: construction, updates |
-//! | [`reconstruction`] | what a range costs that is made anew, and how often that is |
-//! | [`shared_graph`] | switches with actions of their own, from one graph |
+//! | [`reconstruction`] | cost and frequency of range reconstructions |
+//! | [`shared_graph`] | several switches with their own actions from one graph |
 //! | [`forwarding`] | Figures 9 to 11: packets from port to port, in memory and over DPDK's ports |
-//! | [`unknown_names`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
-//! | [`conclusions`] | what tables and figures show, in a sentence each |
-//! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
+//! | [`unknown_names`], [`balancer`] | Figure 12: unknown names, and unknown names as new flows |
+//! | [`conclusions`] | one sentence for each table and figure |
+//! | [`goals`] | our own goals, from the rows of the other parts |
 
 pub mod arrivals;
 pub mod balancer;
@@ -46,20 +47,20 @@ use crate::row::Row;
 use crate::session::Session;
 use crate::stats::Summary;
 
-/// Something of the paper that can be run alone.
+/// A part of the evaluation that can run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Costs by formula.
     Table1,
-    /// Memory and cache lines a query.
+    /// Memory and cache lines per query.
     Table2,
     /// Sizes of update messages.
     Table3,
-    /// Queries against names.
+    /// Lookups by number of names.
     Figure3,
-    /// Queries against lengths of names and threads.
+    /// Lookups by name length and threads.
     Figure4,
-    /// Queries beside updates.
+    /// Lookups during updates.
     Figure5,
     /// Delays.
     Figure6,
@@ -67,7 +68,7 @@ pub enum Part {
     Figure7,
     /// Updates.
     Figure8,
-    /// Ranges made anew.
+    /// Range reconstructions.
     Reconstruction,
     /// Switches with the same names.
     Switches,
@@ -79,15 +80,15 @@ pub enum Part {
     Figure12,
     /// Unknown names as new flows.
     Balancer,
-    /// What we ask of the table ourselves.
+    /// Our own goals.
     Goals,
 }
 
-/// Runs a part.
+/// The function of a part.
 type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
 
 impl Part {
-    /// All of them, in the order in which they run.
+    /// All parts in the order in which they run.
     pub const ALL: [Self; 16] = [
         Self::Table2,
         Self::Table1,
@@ -107,7 +108,7 @@ impl Part {
         Self::Goals,
     ];
 
-    /// Its name in the command line.
+    /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table1 => "table-1",
@@ -129,10 +130,10 @@ impl Part {
         }
     }
 
-    /// Reads a name of the command line; Figure 10 is measured with Figure 11.
+    /// Parses a name of the command line. Figure 10 is measured with Figure 11.
     ///
     /// # Errors
-    /// The names there are.
+    /// A message with the valid names.
     pub fn parse(name: &str) -> Result<Self, String> {
         named(Self::ALL, Self::name)(if name == "figure-10" { "figure-11" } else { name })
     }
@@ -159,10 +160,10 @@ impl Part {
     }
 }
 
-/// Runs the parts that were asked for.
+/// Runs the requested parts.
 ///
 /// # Errors
-/// [`BenchError`] of the first that fails.
+/// The [`BenchError`] of the first part that fails.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let wanted = session.options();
     for part in Part::ALL.into_iter().filter(|&part| wanted.wants(part)) {
@@ -173,7 +174,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A rate in millions with its least and most, as the page has them.
+/// A rate in millions with minimum and maximum, as pages show it.
 fn millions(rate: &Summary) -> String {
     let digits = |rate: f64| {
         let millions = rate / 1e6;
@@ -186,7 +187,7 @@ fn millions(rate: &Summary) -> String {
     }
 }
 
-/// Adds a row to the series of this name, which is begun if it is not there.
+/// Adds a row to the series with this name, and creates the series if needed.
 fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
     let point = Point::measured(x, row.summary(), unit);
     if let Some(series) = chart.series.iter_mut().find(|series| series.name == name) {
@@ -197,7 +198,7 @@ fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
     chart.series.push(Series::new(name, Mark::Dotted, colour, vec![point]));
 }
 
-/// Megabytes, as the paper counts them.
+/// Megabytes as the paper counts them.
 fn megabytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;
     if megabytes < 9.95 { format!("{megabytes:.2}") } else { format!("{megabytes:.1}") }
@@ -225,7 +226,7 @@ mod tests {
             keys: Some(vec![3000]),
             quick: true,
             runs: Some(1),
-            // What packets of so small a table take without generator and sink may be nothing, and is rejected then.
+            // With so small a table, the time without generator and sink may be zero and thus rejected.
             parts: Some(Part::ALL.into_iter().filter(|&part| part != Part::Figure9).collect()),
             ..Options::default()
         };

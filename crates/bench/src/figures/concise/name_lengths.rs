@@ -1,4 +1,4 @@
-//! Figure 4: hashing a name and looking it up, by the length of names and the number of threads.
+//! Figure 4: hashing and looking up names, by name length and number of threads.
 
 use super::fibs::{self, BATCH, Fib, NameFib, replay};
 use super::{add_point, conclusions, millions, paper};
@@ -15,13 +15,13 @@ use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_types::KeyHash;
 
-/// Bytes of a name.
+/// Name lengths in bytes.
 const LENGTHS: [usize; 9] = [8, 12, 16, 20, 24, 32, 64, 128, 256];
-/// How often all names are asked for in a run.
+/// Lookups of all names per run.
 const PASSES: usize = 8;
-/// Threads that hash and ask.
+/// Threads that hash and look up.
 const THREADS: [usize; 3] = [1, 2, paper::THREADS];
-/// Bytes a name, the longest and the tables.
+/// Bytes per name for the longest names and the tables.
 const NAME_BYTES: u64 = 256 + 100;
 const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 
@@ -43,7 +43,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Names of one length, one behind the other; the first eight bytes are all different.
+/// Names of one length in sequence; the first eight bytes of each are unique.
 fn texts(names: u64, length: usize) -> Vec<u8> {
     let word = |number: u64, at: usize| mix(number.wrapping_add((at as u64) << 40)).to_le_bytes();
     let text = |number: u64| (0..length.div_ceil(8)).flat_map(move |at| word(number, at)).take(length);
@@ -92,7 +92,7 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
     interleave(session, &mut vec![0; names as usize], turns)
 }
 
-/// Hashes and asks for all names on so many threads; seconds.
+/// Hashes and looks up all names on `threads` threads; returns seconds.
 fn ask(
     table: &dyn NameFib,
     (texts, length): (&[u8], usize),
@@ -115,7 +115,7 @@ fn ask(
     })
 }
 
-/// Bytes of the names that a row of this part looks up.
+/// The name length of a row of this part.
 pub fn length_of(row: &Row) -> Option<u32> {
     if row.metric != Metric::LookupRate {
         return None;
@@ -147,7 +147,7 @@ fn show(session: &mut Session<'_>) {
         if let Some(cells) = sheet.rows.last_mut() {
             cells.extend([millions(&row.summary()), limit::share_text(limit::share_of(&rows, row))]);
         }
-        // More threads than cores tell nothing of lengths: they are in the table.
+        // More threads than cores say nothing about lengths; they are only in the table.
         if number <= pin::cores() {
             let name = format!("{}, {number} thread{}", of.structure, if number == 1 { "" } else { "s" });
             add_point(&mut chart, &name, length.into(), row, 1e6);

@@ -1,5 +1,6 @@
-//! Reconstructions: a name that would close a cycle has its range made anew under other seeds. What one costs its owner, and how
-//! often one is met by names that come and go at full load, beside theory.
+//! Reconstructions: a name that would close a cycle forces a rebuild of its range with other seeds. Measures
+//! their cost at the owner, and their frequency as names come and go at full load, and compares it with
+//! theory.
 
 use super::{conclusions, paper};
 use crate::error::BenchError;
@@ -16,17 +17,17 @@ use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing,
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
-/// What rows are of.
+/// Variant of the rows.
 pub const RECONSTRUCTION: &str = "reconstruction";
-/// Bytes a name.
+/// Bytes per name.
 const NAME_BYTES: u64 = 110;
-/// Names up to which there is one graph of all.
+/// Up to this many names, single-graph sizings are measured.
 const FEW: u64 = 1_000_000;
-/// Most runs, each with a seed of its own.
+/// Maximum runs, each with its own seed.
 const RUNS: usize = 3;
 const NAME: &str = "othello";
 
-/// Measures.
+/// Measures cost and frequency.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -63,8 +64,9 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The share of additions that close a cycle in a large random graph without one: with n names in arrays of a and b slots and
-/// c² = n²/(a·b), a graph has no cycle with probability √(1 − c²), so one more name closes one with c²/(1 − c²)/n.
+/// The probability that an addition closes a cycle in a large acyclic random graph: with n names in arrays of
+/// a and b slots and c² = n²/(a·b), a graph is acyclic with probability √(1 − c²), so one more name closes a
+/// cycle with probability c²/(1 − c²)/n.
 fn theory(params: &Params, names: u64) -> Option<f64> {
     let n = names as f64 / f64::from(params.ranges());
     let [a, b] = params.slots().map(f64::from);
@@ -72,14 +74,14 @@ fn theory(params: &Params, names: u64) -> Option<f64> {
     (square < 1.0).then(|| square / (1.0 - square) / n)
 }
 
-/// What one run met.
+/// The reconstructions of one run.
 struct Rebuilds {
     additions: usize,
-    /// What each reconstruction took, in nanoseconds, sorted.
+    /// Duration of each reconstruction in nanoseconds, sorted.
     times: Vec<f64>,
 }
 
-/// Names leave a full table one by one, in the order in which they came, and others take their places.
+/// Replaces the names of a full table one by one, oldest first.
 fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuilds, BenchError> {
     let of = |error: UpdateError| BenchError::of(NAME, error);
     let built = OthelloBuilder::new(params).threads(pin::cores()).build(&names.pairs());
@@ -96,7 +98,7 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuil
             let passed = clock.now().saturating_sub(start);
             match added {
                 Ok(_) => held[place] = new,
-                // Its range has far more than its share: the old name stays.
+                // The range is overfull, so the old name stays.
                 Err(UpdateError::Full(_)) => {
                     control.insert(old, action).map_err(of)?;
                     continue;
@@ -120,7 +122,7 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuil
     Ok(met)
 }
 
-/// A line of the table, and its rows.
+/// Measures one line of the table and adds its rows.
 fn one(
     session: &mut Session<'_>,
     names: u64,
@@ -182,7 +184,7 @@ fn one(
     Ok(cells)
 }
 
-/// The median run, and the others around it.
+/// The median, with the range of the runs.
 fn spread(figures: &Summary, unit: f64) -> String {
     let of = |figure: f64| digits(figure * unit);
     if figures.runs == 1 {
@@ -201,14 +203,15 @@ mod tests {
 
     #[test]
     fn theory_says_what_the_paper_does() {
-        // 1.3 in a million at a million names, of which the fullest table has 3 for each 4 slots of an array.
+        // 1.3 in a million at a million names, where the fullest table has 3 names per 4 slots of an array.
         let params = Params::new(scalebricks_types::PartitionCount::ONE, 1, [1_333_333; 2], 2).unwrap();
         let share = theory(&params, 1_000_000).unwrap();
         assert!((share - 1.286e-6).abs() < 1e-9, "{share}");
         assert_eq!(theory(&params, 1_333_334), None);
     }
 
-    /// Theory is of large graphs: they keep to it but for five standard deviations. In ranges of 219 names some fewer are met.
+    /// The theory is for large graphs, which agree within five standard deviations. Ranges of 219 names have
+    /// somewhat fewer reconstructions.
     #[test]
     fn reconstructions_are_met_as_often_as_theory_says() {
         let names = Population::of(Kind::Mac, 20_000, 3);

@@ -1,4 +1,5 @@
-//! Switches with the same names and actions of their own: all from one graph, beside a build for each.
+//! Switches with the same names but their own actions: built from one shared graph, compared with one graph
+//! each.
 
 use super::{megabytes, millions, paper};
 use crate::error::BenchError;
@@ -13,23 +14,23 @@ use scalebricks_console::quantity::short_count;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloControl, Params, SharedControl};
 use scalebricks_types::{KeyHash, PartitionCount};
 
-/// Bytes a name: the control structures of the most switches, each with a query structure, and what one is made from.
+/// Bytes per name: control and query structures of the largest number of switches, and their source.
 const NAME_BYTES: u64 = 40 * SWITCHES[SWITCHES.len() - 1] as u64 + 60;
-/// How many switches have the same names.
+/// Numbers of switches with the same names.
 const SWITCHES: [usize; 3] = [1, 4, 16];
-/// Names that come and go at all switches, in each run.
+/// Names added and deleted at all switches in each run.
 const CHANGES: usize = 20_000;
-/// What rows say behind the number of switches.
+/// Text after the number of switches in variants.
 const VARIANT: &str = "switches of ";
-/// How they are made, as rows end.
+/// Suffixes of the variants.
 const HOW: [&str; 2] = ["one graph", "a graph each"];
 
-/// What a switch does with a name.
+/// The action of a name at a switch.
 fn action(name: KeyHash, switch: usize, value_bits: u8) -> u16 {
     (mix(name.get() ^ (switch as u64) << 48) & ((1 << value_bits) - 1)) as u16 // at most 16 bits
 }
 
-/// Measures and compares.
+/// Measures and compares both ways.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -45,16 +46,16 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The control of so many switches.
+/// The control structures of all switches.
 enum Network {
     Shared(Box<SharedControl>),
     Each(Vec<OthelloControl>),
 }
 
-/// What networks are made from.
+/// What networks are built from.
 struct NetworkSetup {
     names: Vec<KeyHash>,
-    /// Names that come and go.
+    /// Names that are added and deleted.
     others: Vec<KeyHash>,
     params: Params,
     switches: usize,
@@ -69,7 +70,7 @@ impl NetworkSetup {
         self.names.iter().map(|&name| (name, action(name, switch, self.params.value_bits()))).collect()
     }
 
-    /// From names to the control structures and query structures of all switches.
+    /// Builds the control and query structures of all switches.
     fn build(&self, is_shared: bool) -> Result<Network, BenchError> {
         let failed = |error: &dyn std::error::Error| BenchError::check("othello", error.to_string());
         let build = |switch| {
@@ -94,7 +95,7 @@ impl NetworkSetup {
         Ok(Network::Shared(Box::new(shared)))
     }
 
-    /// Every other name is added everywhere and taken out again: how many changes of a name that is.
+    /// Adds and deletes all other names at every switch; returns the number of name changes.
     fn churn(&self, network: &mut Network) -> Result<usize, BenchError> {
         let failed = |error: &dyn std::error::Error| BenchError::check("othello", error.to_string());
         let actions: Vec<_> = self.others.iter().map(|&name| self.actions(name)).collect();
@@ -125,7 +126,7 @@ impl NetworkSetup {
         Ok(2 * self.others.len())
     }
 
-    /// Compares what every switch does with each name with what it was told.
+    /// Checks the action of each name at every switch.
     fn check(&self, network: &Network) -> Result<(), BenchError> {
         let Network::Shared(shared) = network else { return Ok(()) };
         for switch in 0..self.switches {

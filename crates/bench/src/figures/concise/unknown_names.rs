@@ -1,5 +1,5 @@
-//! Figure 12: how many unknown names are taken for known ones, measured and by theory: checksums of r bits in the slots, and
-//! Bloom filters.
+//! Figure 12: unknown names taken for known ones, measured and by theory, for checksums of r bits in the
+//! slots and for Bloom filters.
 
 use super::fibs::{BATCH, Fib, NameFib, UNKNOWN};
 use super::{conclusions, goals, megabytes, millions, paper};
@@ -16,20 +16,20 @@ use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
 use scalebricks_tables::othello::Sizing;
 use scalebricks_types::KeyHash;
 
-/// Bits of checksums. A slot has 24 bits at most: with 16 actions there is room for all of them, with 256 for 16.
+/// Checksum bits. A slot has at most 24 bits, so all of these fit with 16 actions, and 16 bits fit with 256.
 const CHECKS: [u8; 9] = [1, 2, 4, 6, 8, 10, 12, 14, 17];
-/// Bits of a slot.
+/// Bits per slot.
 const SLOT_BITS: u8 = 24;
-/// Rates that filters are made for.
+/// Target rates of the filters.
 const RATES: [f64; 5] = [0.1, 0.01, 1e-3, 1e-4, 1e-5];
-/// Bytes a name, unknown ones and all tables included.
+/// Bytes per name, with unknown names and all tables.
 const NAME_BYTES: u64 = 500;
-/// Unknown names for each known one.
+/// Unknown names per known name.
 const ALIENS: usize = 16;
-/// Standard deviations that a measurement may be off.
+/// Maximum deviation of a measurement in standard deviations.
 const SIGMAS: f64 = 6.0;
 
-/// Counts and draws.
+/// Counts unknown names that pass, and draws the figure.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -75,7 +75,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What tells unknown names.
+/// What detects unknown names.
 #[derive(Clone)]
 enum NameFilter {
     Table(std::sync::Arc<dyn NameFib>),
@@ -83,7 +83,7 @@ enum NameFilter {
 }
 
 impl NameFilter {
-    /// Asks for names in batches: how many are taken for known ones.
+    /// Looks up names in batches; returns how many are taken for known ones.
     fn known(&self, names: &[KeyHash]) -> usize {
         match self {
             Self::Table(table) => {
@@ -108,22 +108,22 @@ impl NameFilter {
     }
 }
 
-/// Something that is asked.
+/// A filter to be measured.
 #[derive(Clone)]
 struct FilterUnderTest {
     structure: &'static str,
     how: String,
-    /// What is drawn as one line.
+    /// Series in the chart.
     kind: &'static str,
     filter: NameFilter,
-    /// Bytes that it takes to tell unknown names.
+    /// Bytes spent on detecting unknown names.
     bytes: u64,
     theory: f64,
-    /// Of theory itself, what it may be off: a filter's own bits vary from one set of names to another.
+    /// Relative uncertainty of the theory: the set bits of a filter vary between sets of names.
     spread: f64,
 }
 
-/// One measurement.
+/// The result for one filter.
 #[derive(Debug, Clone)]
 struct Filtered {
     structure: &'static str,
@@ -134,14 +134,14 @@ struct Filtered {
     theory: f64,
     spread: f64,
     let_through: usize,
-    /// Of so many.
+    /// Unknown names looked up.
     aliens: usize,
-    /// Unknown names a second.
+    /// Unknown names per second.
     rate: Summary,
 }
 
 impl Filtered {
-    /// How far the count is off, in standard deviations of a binomial and of what theory averages over.
+    /// Deviation of the count, in standard deviations of the binomial and of the theory.
     fn off(&self) -> f64 {
         let want = self.theory * self.aliens as f64;
         let variance = want * (1.0 - self.theory) + (self.spread * want).powi(2);
@@ -180,7 +180,7 @@ fn checksums(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderT
     Ok(made)
 }
 
-/// No known name may be refused.
+/// Checks that no known name is rejected.
 fn known(table: &dyn NameFib, set: &Population) -> Result<(), BenchError> {
     let mut answers = vec![UNKNOWN; set.len()];
     table.reader().lookup(&set.hashes, &mut answers);
@@ -213,7 +213,7 @@ fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderTes
                 filter: NameFilter::Filter(filter.into()),
                 bytes: params.bits() / 8,
                 theory: params.false_positive_rate(set.len() as u64),
-                // The bits that are set vary by about 1/sqrt(bits), and the rate by its k-th power.
+                // The number of set bits varies by about 1/sqrt(bits), and the rate is its k-th power.
                 spread: 2.0 * f64::from(params.hashes()) / (params.bits() as f64).sqrt(),
             });
         }
@@ -221,7 +221,7 @@ fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderTes
     Ok(made)
 }
 
-/// Asks all of them in turn, on one core.
+/// Interleaves all filters on one core.
 fn ask(
     session: &mut Session<'_>,
     set: &Population,
@@ -306,7 +306,7 @@ fn draw(shares: &mut Chart, rates: &mut Chart, found: &[Filtered]) {
     for (colour, of) in found.chunk_by(|a, b| a.kind == b.kind).enumerate() {
         let Some(first) = of.first() else { continue };
         let theory = of.iter().map(|found| Point::exact(found.bits_per_name(), found.theory)).collect();
-        // Nothing is at no place of a logarithmic axis.
+        // A logarithmic axis has no place for zero.
         let seen = of.iter().filter(|found| found.let_through > 0);
         let seen = seen.map(|found| Point::exact(found.bits_per_name(), found.share())).collect();
         shares.series.push(Series::new(format!("{}, theory", first.kind), Mark::Line, colour, theory));
@@ -330,7 +330,7 @@ mod tests {
             let mut of = session.rows().iter().filter(|row| row.metric == Metric::AlienShare);
             of.find(|row| row.case.is_variant(how)).unwrap().median
         };
-        // Not by the formulas of the table: 320,000 names, one in 2^r, within five deviations.
+        // Independent of the table's formulas: 320,000 names, one in 2^r, within five standard deviations.
         for (how, want) in
             [("1-bit checksums", 0.5_f64), ("4-bit checksums", 1.0 / 16.0), ("8-bit checksums", 1.0 / 256.0)]
         {

@@ -1,15 +1,15 @@
-//! Table III: how large a message is that changes one name, and how large it would have to be.
+//! Table III: the size of a message that changes one name, and the minimum size.
 //!
-//! What is sent is the payload of a delta, and its envelope. What a message must tell a node that holds bits and no names is which
-//! slots change and by what: for a table of R ranges of S slots
+//! Messages consist of a delta's payload and its envelope. A node that holds bits but no names must learn
+//! which slots change and how. For a table of R ranges of S slots, that takes
 //!
 //! ```text
 //! log2 R + H(k) + E[log2 C(S, k)] + H(difference) + P(whole)·(8 + S·w)
 //! ```
 //!
-//! with k the number of slots that change (all by one difference, as one side of a tree is flipped), and a range that takes
-//! another seed as one more value of k. A node that held all names and their graphs would need less: log2 n bits for the
-//! name and those of the new value.
+//! where k is the number of changed slots (all by the same difference, because one side of a tree is
+//! flipped), and a range with a new seed counts as one more value of k. A node that held all names and graphs
+//! would need less: log2 n bits for the name, and those of the new value.
 
 use super::delta_decoder::{Change, DeltaDecoder};
 use super::{conclusions, paper};
@@ -27,13 +27,13 @@ use scalebricks_types::{Delta, PartitionCount, PartitionId};
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
-/// Messages of each kind.
+/// Messages per kind.
 const MESSAGES: usize = 20_000;
-/// Bytes a name, copies of a table included.
+/// Bytes per name, with copies of the table.
 const NAME_BYTES: u64 = 60;
 const NAME: &str = "othello";
 
-/// Sends and weighs.
+/// Sends messages and measures their size.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -71,22 +71,22 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What messages of one kind came to.
+/// Statistics of the messages of one kind.
 #[derive(Debug, Default)]
 pub struct MessageStats {
     messages: usize,
     payload_bytes: usize,
     envelope_bytes: usize,
-    /// Messages by slots changed, with `None` for a range made anew.
+    /// Messages by number of changed slots; `None` for a rebuilt range.
     slots: BTreeMap<Option<usize>, usize>,
     differences: BTreeMap<u32, usize>,
 }
 
 impl MessageStats {
-    /// Counts a message, which is about one range.
+    /// Counts a message about one range.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of what is wrong with the message.
     fn add(&mut self, delta: &Delta, changes: &[Change]) -> Result<(), &'static str> {
         self.messages += 1;
         self.payload_bytes += delta.payload.len();
@@ -118,7 +118,7 @@ impl MessageStats {
         self.slots.get(&None).copied().unwrap_or(0)
     }
 
-    /// Bits that a message must have.
+    /// Minimum bits per message.
     fn entropy(&self, ranges: u32, slots: u32, width: u32) -> f64 {
         let mean = |of: f64| of / self.messages.max(1) as f64;
         let places: f64 = self
@@ -136,19 +136,19 @@ impl MessageStats {
     }
 }
 
-/// The entropy of what was counted, in bits.
+/// The entropy of a distribution of counts, in bits.
 fn entropy<K: Eq + Hash>(counts: &BTreeMap<K, usize>) -> f64 {
     let all: usize = counts.values().sum();
     let shares = counts.values().filter(|&&count| count > 0).map(|&count| count as f64 / all as f64);
     shares.map(|share| -share * share.log2()).sum::<f64>()
 }
 
-/// log2 of the ways to choose k of n.
+/// log2 of the binomial coefficient n over k.
 fn log2_choose(n: u32, k: u32) -> f64 {
     (0..k.min(n)).map(|at| (f64::from(n - at) / f64::from(at + 1)).log2()).sum()
 }
 
-/// A control structure and the copy that reads its messages.
+/// A control structure, and a copy that reads its messages.
 struct DeltaChannel {
     control: OthelloControl,
     mirror: DeltaDecoder,
@@ -189,7 +189,7 @@ fn mirror(control: &OthelloControl) -> Result<DeltaDecoder, BenchError> {
     mirror.ok_or_else(|| BenchError::check(NAME, "a partition cannot be read"))
 }
 
-/// Messages of the three kinds, about names all over the table.
+/// Sends messages of the three kinds, about names spread over the table.
 fn tallies(names: &Population) -> Result<([MessageStats; 3], Params), BenchError> {
     let mut wire = DeltaChannel::new(names)?;
     let messages = MESSAGES.min(names.len() / 2);
@@ -207,7 +207,7 @@ fn tallies(names: &Population) -> Result<([MessageStats; 3], Params), BenchError
     Ok(([add, alter, delete], *wire.control.params()))
 }
 
-/// A difference other than 0, each equally often.
+/// A uniformly distributed difference other than 0.
 fn difference(number: u64, bits: u8) -> u16 {
     let all = (1_u64 << bits) - 1;
     (1 + mix(!number) % all) as u16 // at most `all`, of 16 bits
@@ -225,7 +225,7 @@ fn one(
     drop(busy);
     let (names, [a, b]) = (names.len() as u64, params.slots());
     let (name_bits, value) = ((names as f64).log2(), f64::from(value_bits));
-    // An address to be added is told whole.
+    // An added address must be sent in full.
     let known = [48.0 + value, name_bits + (f64::from(1_u32 << value_bits) - 1.0).log2(), name_bits];
     for ((kind, tally), known) in ["add", "alter", "delete"].into_iter().zip(&tallies).zip(known) {
         let each = |bytes: usize| bytes as f64 / tally.messages.max(1) as f64;

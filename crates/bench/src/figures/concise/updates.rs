@@ -1,5 +1,5 @@
-//! Figure 8: updates a second by the number of names: altered, added from half to full load with all reconstructions on the
-//! way, and deleted.
+//! Figure 8: updates per second by number of names: alterations, additions from half to full load including
+//! all reconstructions, and deletions.
 
 use super::{add_point, conclusions, millions, paper};
 use crate::error::BenchError;
@@ -15,15 +15,15 @@ use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, O
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Operations a batch.
+/// Operations per batch.
 const BATCH: usize = 1 << 16;
-/// Operations of a run, but for additions, which are half of all names.
+/// Operations per run, except additions, which are half of all names.
 const OPS: usize = 1 << 18;
-/// Bytes a name.
+/// Bytes per name.
 const NAME_BYTES: u64 = 110;
-/// Names up to which there is one graph of all: a cycle then costs all of them.
+/// Up to this many names, single-graph sizings are measured, where a cycle rebuilds everything.
 const FEW: u64 = 1_000_000;
-/// Most runs, as each begins with a table that is made anew.
+/// Maximum runs, because each one builds a new table.
 const RUNS: usize = 3;
 const NAME: &str = "othello";
 
@@ -48,15 +48,15 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table in use, with its owner: who holds the names changes the table beside them and makes the deltas for others. Of one range
-/// all of the table is copied for every change: of those sizes the work on names alone is done.
+/// A table with its owner. The owner updates its own table and makes the deltas for others. A table with a
+/// single range would be copied for every change, so for those sizings only the work on names is measured.
 struct LiveTable {
     control: OthelloControl,
     table: Option<Arc<Othello>>,
 }
 
 impl LiveTable {
-    /// With the first half of the names, and room for all.
+    /// Builds a table with the first half of the names and room for all.
     fn half(names: &Population, sizing: Sizing) -> Result<Self, BenchError> {
         let make = BuildConfig { sizing, threads: pin::cores(), ..BuildConfig::table() };
         let params = othello_params(names.len() as u64, names.value_bits, make)?;
@@ -68,7 +68,7 @@ impl LiveTable {
         Ok(Self { control, table })
     }
 
-    /// Performs operations on a pinned thread, so many at a time; operations a second. `ops` makes those of some places.
+    /// Performs `count` operations of `ops` on a pinned thread in batches; returns operations per second.
     fn perform(
         &mut self,
         count: usize,
@@ -99,7 +99,7 @@ impl LiveTable {
         timing::rate(NAME, count, seconds)
     }
 
-    /// Asks for all names, whose actions have been changed by `change`.
+    /// Looks up all names, whose actions `change` has modified.
     fn check(&self, names: &Population, change: impl Fn(u16, usize) -> u16) -> Result<(), BenchError> {
         let table = self.table.clone().unwrap_or_else(|| Arc::new(self.control.export()));
         let mut answers = vec![0; names.len()];
@@ -110,7 +110,7 @@ impl LiveTable {
     }
 }
 
-/// What one run found, in the order of the rows.
+/// Performs one run; returns its figures in the order of the rows.
 fn one_run(names: &Population, sizing: Sizing, batch: usize) -> Result<[f64; 4], BenchError> {
     let mut live = LiveTable::half(names, sizing)?;
     let half = names.len() / 2;

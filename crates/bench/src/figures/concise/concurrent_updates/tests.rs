@@ -17,7 +17,7 @@ fn updates_arrive_while_names_are_asked_for() {
         assert!(updates < 1e-9);
         live.flipped[3] = !live.flipped[3];
         let is_noticed = live.check().is_err();
-        // The action of a name that was never added may be guessed: one in eight.
+        // A name that was never added may have the right action by chance: one in eight.
         assert!(is_noticed || change == Change::Replace, "an update that was lost is noticed");
     }
 }

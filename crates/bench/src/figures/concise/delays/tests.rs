@@ -58,7 +58,7 @@ fn every_batch_is_timed_and_right() {
 fn times_that_were_not_measured_are_rejected_and_counted() {
     let session = Session::for_test("concise", Options::default());
     let times = |disturbed: usize| {
-        // The first take nothing, and less.
+        // The first times are zero or negative.
         let of = |n: usize| if n < disturbed { -(n as f64) } else { n as f64 };
         (0..SAMPLES + SPARES).map(of).collect::<Vec<f64>>()
     };

@@ -1,4 +1,4 @@
-//! Those who ask the structures for batches of names.
+//! Readers of the structures.
 
 use super::{FibReader, NameFib, UNKNOWN};
 use crate::baselines::buffalo::{Buffalo, SideBySide};
@@ -165,10 +165,10 @@ impl FibReader for CuckooFibReader<'_> {
     }
 }
 
-/// Names whose lines a baseline asks for before it reads the first.
+/// Names whose lines are prefetched before the first is read.
 const AHEAD: usize = 16;
 
-/// Asks a baseline name by name, some of them ahead.
+/// Looks up names one by one, with prefetching.
 struct PrefetchLoop<'a, B>(&'a B);
 
 impl<B: Baseline> FibReader for PrefetchLoop<'_, B> {

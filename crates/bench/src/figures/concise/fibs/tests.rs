@@ -1,4 +1,4 @@
-//! All structures against plain maps.
+//! Tests all structures against maps.
 
 use super::*;
 use crate::names::population::Kind;
@@ -75,7 +75,7 @@ fn tables_tell_the_lines_of_every_name_and_filters_none() {
         let mut counts = vec![0; names.len()];
         table.touched(&names.hashes, &mut |place, _| counts[place] += 1);
         let (least, most) = match fib {
-            // A directory and two slots, which may share a line or lie on the edge of one; one line more of a filter.
+            // A directory and two slots, which may share a line or cross lines; a filter adds one line.
             Fib::Othello(..) => (2, 5),
             Fib::Filtered => (3, 6),
             Fib::SetSep | Fib::Cuckoo => (2, 6),

@@ -1,13 +1,13 @@
-//! Figures 10 and 11: packets that come in by a port of DPDK and leave by four others, with neither network interfaces nor
-//! virtual machines: each port's other end is a port of the generator, on a core of its own.
+//! Figures 10 and 11: packets arrive at one DPDK port and leave by four others, without network cards or
+//! virtual machines. The other end of each port belongs to a generator on its own core.
 //!
 //! | link | the switch's end | the generator's end |
 //! |---|---|---|
-//! | virtio | `net_virtio_user`, what a virtual machine has | `net_vhost`, what its host has |
+//! | virtio | `net_virtio_user`, as in a virtual machine | `net_vhost`, as on its host |
 //! | memif | `net_memif`, server | `net_memif`, client |
 //!
-//! Either end copies each packet into or out of memory that both share. The generator sends as fast as the link takes
-//! packets and collects those that come back; both ends are in this process, each thread at its own ports.
+//! Each end copies every packet into or out of shared memory. The generator sends as fast as the link accepts
+//! packets and collects those that return. Both ends are in this process, with one thread each.
 
 use super::forwarders::{Forwarder, SwitchMode, switch_between, turn_until};
 use super::link_ends::{Kind, LinkCounts, Links, pass, refill};
@@ -30,14 +30,14 @@ use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Octets of a frame.
+/// Frame lengths in bytes.
 const FRAMES: [usize; 2] = [64, 1500];
-/// What rows begin with.
+/// Prefix of the variants.
 const VARIANT: &str = "links: ";
-/// The candidate that looks nothing up: what the links and the writing of addresses allow.
+/// The candidate without lookups, which shows the limit of links and address rewriting.
 const NO_LOOKUP: &str = "no lookup";
 
-/// Looks nothing up: the ports one after the other.
+/// Uses the ports in turn without any lookup.
 struct NoLookup(u16);
 
 impl FibReader for NoLookup {
@@ -129,7 +129,7 @@ impl ForwardingSetup {
     }
 }
 
-/// Moves packets by a bare table until it is told to stop.
+/// Forwards packets by a bare table until stopped.
 fn move_by(links: &Links, reader: &mut dyn FibReader, stop: &AtomicBool) {
     let (exits, entry) = links.sides();
     let mut mover = Forwarder::new(reader, entry, exits);
@@ -138,16 +138,16 @@ fn move_by(links: &Links, reader: &mut dyn FibReader, stop: &AtomicBool) {
     }
 }
 
-/// Moves packets by the whole switch until it is told to stop.
+/// Forwards packets by the whole switch until stopped.
 fn switch_by(links: &Links, fib: &FlatFib, stop: &AtomicBool) {
     let ports = links.switch.iter().map(|end| [end.clone(), end.clone()]);
-    // NoLookup comes back from a switch that cannot be made, which is found out then.
+    // If the switch cannot be made, no packet returns, and the check fails.
     if let Ok(mut switch) = switch_between(fib, ports) {
         turn_until(&mut switch, stop);
     }
 }
 
-/// Sends as many packets as there are names, or for some seconds.
+/// Sends as many packets as there are names, for some seconds at most.
 fn pass_all(
     links: &Links,
     rotation: &Rotation<Mbuf>,
@@ -158,8 +158,8 @@ fn pass_all(
     pass(links, rotation, (names.min(200_000), Duration::from_secs(3)), moving)
 }
 
-/// Looks at each packet that comes back: all must be right but one in so many of those whose action is ambiguous, and most
-/// must come.
+/// Checks each packet that returns. Only packets of ambiguous names may be wrong, and at least half must
+/// return.
 fn verify(
     structure: &str,
     rule: Expected,
@@ -222,19 +222,19 @@ fn show(session: &mut Session<'_>) {
     session.add_chart(chart);
 }
 
-/// Bits of frames a second, without what a cable would add.
+/// Gigabits of frames per second, without the overhead of a cable.
 fn gigabits(rate: f64, octets: usize) -> f64 {
     rate * octets as f64 * 8.0 / 1e9
 }
 
-/// Whether a candidate has a line in the picture.
+/// Whether the chart has a line for a structure.
 fn is_drawn(structure: &str) -> bool {
     structure == NO_LOOKUP
         || structure == SwitchMode::Forwards.name()
         || STRUCTURES.iter().any(|fib| fib.name() == structure && *fib != Fib::SetSep)
 }
 
-/// What the figures show of the first kind of links, in a sentence.
+/// States what the figures show for the first kind of links.
 fn conclusion(shown: &[(String, usize, Row)]) -> Option<String> {
     let links = shown.first()?.0.split(',').next()?;
     let of = |structure: &str, octets: usize, last: bool| {

@@ -1,4 +1,4 @@
-//! What moves the packets: nothing but a lookup, or the whole switch.
+//! What forwards the packets: a bare lookup, or the whole switch.
 
 use super::rotation::{Expected, Hosts, OWN, PORTS, Rotation, RotationPort, name, next_hop, port};
 use crate::error::BenchError;
@@ -21,7 +21,7 @@ use scalebricks_wire::ethernet::set_addresses;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Generator and sink: each burst is sent as it came.
+/// Generator and sink: sends each burst unchanged.
 pub(super) fn idle<P: PacketBuf>(rotation: &Rotation<P>, packets: usize) {
     let (mut entry, mut exits, mut burst) = (rotation.entry(), exits(rotation), Burst::new());
     for number in 0..packets / BURST {
@@ -34,8 +34,8 @@ fn exits<P: PacketBuf>(rotation: &Rotation<P>) -> [RotationPort<P>; PORTS] {
     std::array::from_fn(|exit| rotation.exit(exit))
 }
 
-/// Forwards packets by a bare table: looks their names up, writes the address of the next hop, and sends them out where
-/// the action says. What a port does not take is dropped.
+/// Forwards packets by a bare table: looks up names, writes the next hop's address, and sends packets to the
+/// port of their action. Packets that a port does not accept are dropped.
 pub(super) struct Forwarder<'a, P, X> {
     reader: &'a mut dyn FibReader,
     hasher: NameHasher,
@@ -51,7 +51,7 @@ impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Forwarder<'a, P, X> {
         Self { reader, hasher: NameHasher::new(SEED), entry, exits, burst: Burst::new(), leaving }
     }
 
-    /// Moves one burst.
+    /// Forwards one burst.
     #[inline]
     pub(super) fn turn(&mut self) {
         let Self { reader, hasher, entry, exits, burst, leaving } = self;
@@ -72,7 +72,7 @@ impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Forwarder<'a, P, X> {
     }
 }
 
-/// Forwards so many packets of a rotation by a bare table.
+/// Forwards this many packets of a rotation by a bare table.
 pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, reader: &mut dyn FibReader, packets: usize) {
     let mut mover = Forwarder::new(reader, rotation.entry(), exits(rotation));
     for _ in 0..packets / BURST {
@@ -83,9 +83,9 @@ pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, reader: &mut dyn Fib
 /// What the whole switch does with packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SwitchMode {
-    /// Sends them on as they are.
+    /// Forwards them unchanged.
     Forwards,
-    /// Routes them: each to its next hop.
+    /// Routes each to its next hop.
     Routes,
 }
 
@@ -100,7 +100,7 @@ impl SwitchMode {
         }
     }
 
-    /// What becomes of packets.
+    /// What packets must look like afterwards.
     pub(super) const fn rule(self) -> Expected {
         match self {
             Self::Forwards => Expected::Unchanged,
@@ -108,8 +108,8 @@ impl SwitchMode {
         }
     }
 
-    /// The table of a switch that does so, as one by MAC addresses has it by default. The names themselves are not kept: nothing
-    /// of them is looked at when packets are forwarded.
+    /// The FIB of a switch in this mode, with the defaults for MAC addresses. The names themselves are not
+    /// stored, because forwarding does not use them.
     pub(super) fn fib(self, hosts: &Hosts) -> Result<Arc<FlatFib>, BenchError> {
         let failed = |error| BenchError::of(self.name(), error);
         let config = NameConfig {
@@ -140,7 +140,7 @@ fn hasher() -> KeyHasher {
     KeyHasher::new(HashSeed::new(SEED, !SEED))
 }
 
-/// A switch between these ports, of which the last is the one that packets come from, with all that a daemon's has.
+/// A switch between these ports with all features of the daemon's. Packets arrive at the last port.
 pub(super) fn switch_between<P: PacketBuf + 'static, X: RxPort<P> + TxPort<P> + 'static>(
     fib: &FlatFib,
     ports: impl Iterator<Item = [X; 2]>,
@@ -167,7 +167,7 @@ pub(super) fn switch<P: PacketBuf + 'static>(
     switch_between(fib, (0..=PORTS).map(|exit| [rotation.exit(exit), rotation.exit(exit)]))
 }
 
-/// Has a switch turn until it is told to stop, likewise.
+/// Runs a switch until stopped.
 #[cfg(feature = "dpdk")]
 pub(super) fn turn_until<P: PacketBuf + 'static>(
     switch: &mut Worker<P>,
@@ -179,7 +179,8 @@ pub(super) fn turn_until<P: PacketBuf + 'static>(
     }
 }
 
-/// Has a switch turn until it has moved so many packets of a rotation, and asks for the time before each turn, as its worker does.
+/// Runs a switch until it has forwarded this many packets of a rotation. Reads the clock before each turn, as
+/// a worker does.
 pub(super) fn turn<P: PacketBuf + 'static>(switch: &mut Worker<P>, rotation: &Rotation<P>, packets: usize) {
     let start = Instant::now();
     rotation.limit(packets / BURST * BURST);

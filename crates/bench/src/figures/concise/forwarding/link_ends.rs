@@ -1,4 +1,4 @@
-//! Links between ports of DPDK, with the switch at one end and a generator at the other, and packets that pass them.
+//! Links between DPDK ports, with the switch at one end and a generator at the other.
 
 use super::rotation::{PORTS, Rotation, RotationPort};
 use crate::error::BenchError;
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long ends wait for each other.
+/// How long to wait for the other end of a link.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long nothing has come until what was sent is lost.
+/// Packets count as lost when none has arrived for this long.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 
-/// What links are made of.
+/// Kinds of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Virtio,
@@ -34,8 +34,8 @@ impl Kind {
         }
     }
 
-    /// The devices at both ends of a link: the one that has to be there first, which is the generator's for virtio and the
-    /// switch's for memif, and the other. No two devices of the process have the same name.
+    /// The devices at both ends of a link. The first one must exist first: the generator's for virtio, the
+    /// switch's for memif. Device names are unique in the process.
     fn devices(self, folder: &Path) -> [String; 2] {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let link = MADE.fetch_add(1, Ordering::Relaxed);
@@ -55,10 +55,10 @@ impl Kind {
     }
 }
 
-/// Time from the end of one end to that of the next.
+/// Delay between closing two link ends.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// One end of a link. A clone is the same. One thread uses it at a time: the lock is always free.
+/// One end of a link. Clones share it. Only one thread uses it at a time, so the lock is always free.
 #[derive(Clone)]
 pub(super) struct LinkEnd(Arc<Mutex<(RxQueue, TxQueue)>>);
 
@@ -74,17 +74,17 @@ impl TxPort<Mbuf> for LinkEnd {
     }
 }
 
-/// All links of a kind: those that packets leave by, and behind them the one that they come from.
+/// All links of one kind: those by which packets leave, then the one at which they arrive.
 pub(super) struct Links {
     pub(super) kind: Kind,
     pub(super) switch: Vec<LinkEnd>,
     generator: Vec<LinkEnd>,
-    /// Where their sockets are.
+    /// Directory of their sockets.
     folder: PathBuf,
 }
 
 impl Links {
-    /// Makes them, and waits until packets can pass.
+    /// Makes the links, and waits until packets can pass.
     pub(super) fn new(kind: Kind) -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::check(kind.name(), error.to_string());
         let folder =
@@ -113,7 +113,7 @@ impl Links {
         Ok(links)
     }
 
-    /// The switch's ends, those to leave by and the one to come from.
+    /// The switch's ends: those by which packets leave, and the one at which they arrive.
     pub(super) fn sides(&self) -> ([LinkEnd; PORTS], LinkEnd) {
         (std::array::from_fn(|exit| self.switch[exit].clone()), self.switch[PORTS].clone())
     }
@@ -121,8 +121,8 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        // The thread of DPDK that watches the sockets frees memory of an end that has just gone, and crashed in that while the next
-        // ends went.
+        // DPDK's socket thread frees the memory of a closed end, and crashed when the next end closed
+        // meanwhile.
         for end in self.switch.drain(..).chain(self.generator.drain(..)) {
             drop(end);
             std::thread::sleep(SETTLE);
@@ -142,18 +142,18 @@ fn wait(end: &Started) -> Result<(), String> {
     Ok(())
 }
 
-/// What passed in a while.
+/// Packet counts of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LinkCounts {
     pub(super) sent: usize,
     pub(super) came: usize,
-    /// Of them while packets were still sent, and in so many seconds.
+    /// Packets received while the generator was still sending, which took `seconds`.
     pub(super) in_time: usize,
     pub(super) seconds: f64,
 }
 
-/// Sends packets of the rotation for so long, or so many, while `moving` moves them at the switch's ends until it is told
-/// to stop; then waits for the last.
+/// Sends packets of the rotation for a time or up to a number, while `moving` forwards them at the switch's
+/// ends until told to stop. Then waits for the last packets.
 pub(super) fn pass(
     links: &Links,
     rotation: &Rotation<Mbuf>,
@@ -224,7 +224,7 @@ fn sinks(rotation: &Rotation<Mbuf>) -> [RotationPort<Mbuf>; PORTS] {
     std::array::from_fn(|exit| rotation.exit(exit))
 }
 
-/// Gives the rotation packets for those that were lost.
+/// Replaces lost packets of the rotation.
 pub(super) fn refill(rotation: &Rotation<Mbuf>) -> Result<(), BenchError> {
     for packet in dpdk::fresh(ROTATION.saturating_sub(rotation.len()))? {
         rotation.add(packet);

@@ -1,4 +1,4 @@
-//! Packets in memory that go round, and the ports they go through.
+//! Packets that rotate in memory, and their ports.
 
 use crate::keys::mix;
 use crate::names::population::{Population, SEED, action};
@@ -11,25 +11,25 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Ports that packets leave by. The one they come from is behind them.
+/// Ports by which packets leave. The port at which they arrive follows them.
 pub(super) const PORTS: usize = 4;
-/// The switch itself.
+/// The MAC address of the switch.
 pub(super) const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0xFF, 0xFF]);
-/// Hops that a packet has left when it comes.
+/// TTL of arriving packets.
 const TTL: u8 = 64;
-/// Octets of a name that is looked up by bare tables. It stands behind the packet's IPv4 header.
+/// Length of the name that bare tables look up. It follows the IPv4 header.
 const NAME_LEN: usize = 8;
 const NAME: usize = HEADER_LEN + MIN_HEADER_LEN;
-/// Octets of what is written for each packet: headers, name, and the station's number.
+/// Bytes written for each packet: headers, name, and the host's number.
 const HEAD_LEN: usize = NAME + NAME_LEN + 8;
 
-/// The 64-bit name in a packet.
+/// The 64-bit name in a frame.
 #[inline]
 pub(super) fn name(frame: &[u8]) -> [u8; NAME_LEN] {
     frame.get(NAME..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
-/// The next hop of an action, as an address.
+/// The MAC address of an action's next hop.
 pub(super) fn next_hop(action: u16) -> MacAddr {
     let [high, low] = action.to_be_bytes();
     MacAddr([2, 0, 0, 1, high, low])
@@ -40,20 +40,21 @@ pub(super) fn port(action: u16) -> usize {
     usize::from(action) % PORTS
 }
 
-/// Hosts: each has an address, which the switch goes by, a name of 64 bits, which bare tables do, and an action.
+/// Hosts with a MAC address, which the switch looks up, a 64-bit name, which bare tables look up, and an
+/// action.
 pub(super) struct Hosts {
     pub(super) addresses: Vec<[u8; 6]>,
-    /// The names, as hashes, and the actions.
+    /// Hashed names and actions.
     pub(super) set: Population,
 }
 
-/// The name of the station of this number: no two have the same.
+/// The unique name of the host with this number.
 const fn name_of(number: u64) -> [u8; NAME_LEN] {
     mix(number).to_be_bytes()
 }
 
 impl Hosts {
-    /// The first of the register that are no group's: frames to these have no name.
+    /// Uses the first unicast addresses of the register; the switch does not look up multicast addresses.
     pub(super) fn new(names: u64, value_bits: u8) -> Self {
         let addresses: Vec<[u8; 6]> =
             macs(1).filter(|&mac| !MacAddr(mac).is_multicast()).take(names as usize).collect(); // they fit the memory
@@ -64,14 +65,14 @@ impl Hosts {
     }
 }
 
-/// What a packet must be when it leaves.
+/// What a departing packet must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// As it came.
+    /// Unchanged.
     Unchanged,
-    /// To its next hop.
+    /// Addressed to its next hop.
     Rewritten,
-    /// To its next hop, with a hop less to live.
+    /// Addressed to its next hop, with the TTL decremented.
     Routed,
 }
 
@@ -79,15 +80,15 @@ struct Inner<P> {
     packets: VecDeque<P>,
     hosts: Arc<Hosts>,
     octets: usize,
-    /// Ethernet and IPv4 headers of a packet as it comes, its name and its number.
+    /// Ethernet and IPv4 headers of an arriving packet, its name and number.
     head: [u8; HEAD_LEN],
-    /// The name of the next packet.
+    /// Index of the next packet's name.
     next: usize,
-    /// Whether each packet is looked at that comes out; how many were right, and how many there were.
+    /// If set, departing packets are checked; then the counts of right and of checked packets.
     rule: Option<Expected>,
     right: usize,
     verified: usize,
-    /// How many may still come in.
+    /// How many packets may still arrive.
     left: usize,
 }
 
@@ -97,7 +98,7 @@ impl<P: PacketBuf> Inner<P> {
         self.renew(packet);
     }
 
-    /// Makes a packet the next one, behind all others.
+    /// Gives a packet the next name and appends it.
     #[inline]
     fn renew(&mut self, mut packet: P) {
         let name = self.next;
@@ -129,7 +130,7 @@ impl<P: PacketBuf> Inner<P> {
     }
 }
 
-/// Packets in rotation. A clone is the same. One thread uses it at a time: the lock is always free.
+/// Rotating packets. Clones share them. Only one thread uses them at a time, so the lock is always free.
 pub(super) struct Rotation<P>(Arc<Mutex<Inner<P>>>);
 
 impl<P> Clone for Rotation<P> {
@@ -139,7 +140,7 @@ impl<P> Clone for Rotation<P> {
 }
 
 impl<P: PacketBuf> Rotation<P> {
-    /// These packets, which must be empty and have the room.
+    /// A rotation of these packets, which must be empty and have enough room.
     pub(super) fn new(packets: Vec<P>, hosts: &Arc<Hosts>, octets: usize) -> Self {
         let header = Ipv4Header {
             dscp_ecn: 0,
@@ -180,7 +181,7 @@ impl<P: PacketBuf> Rotation<P> {
         self.inner().add(packet);
     }
 
-    /// Takes packets back that were not sent: they are nobody's to verify.
+    /// Takes back packets that were not sent, without checking them.
     #[cfg(feature = "dpdk")]
     pub(super) fn take_back(&self, burst: &mut Burst<P>) {
         let mut inner = self.inner();
@@ -191,22 +192,22 @@ impl<P: PacketBuf> Rotation<P> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The port that packets come from.
+    /// The port at which packets arrive.
     pub(super) fn entry(&self) -> RotationPort<P> {
         self.exit(PORTS)
     }
 
-    /// A port that packets leave by.
+    /// A port by which packets leave.
     pub(super) fn exit(&self, exit: usize) -> RotationPort<P> {
         RotationPort { rotation: self.clone(), exit }
     }
 
-    /// How many packets come round: those at rest.
+    /// Number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.inner().packets.len()
     }
 
-    /// Lets so many packets come from now on.
+    /// Limits how many packets may arrive from now on.
     pub(super) fn limit(&self, packets: usize) {
         self.inner().left = packets;
     }
@@ -216,7 +217,7 @@ impl<P: PacketBuf> Rotation<P> {
         self.inner().left
     }
 
-    /// Judges each packet that comes out while something is done; how many did, and how many of these were right.
+    /// Checks each departing packet while `doing` runs; returns the packets checked and how many were right.
     pub(super) fn verify(&self, rule: Expected, doing: impl FnOnce()) -> (usize, usize) {
         {
             let mut inner = self.inner();
@@ -229,7 +230,7 @@ impl<P: PacketBuf> Rotation<P> {
     }
 }
 
-/// A port.
+/// A port of a rotation.
 pub(super) struct RotationPort<P> {
     rotation: Rotation<P>,
     exit: usize,
