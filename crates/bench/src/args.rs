@@ -38,48 +38,48 @@ const CONCISE: &str = "concise";
 
 /// What the command does and which benchmarks there are.
 pub const ABOUT: &str = "\
-Measures the tables of ScaleBricks and the structures one might use in their place, in one process and in turn, on huge \
-pages and pinned threads, and checks every answer. Each figure is the median of five runs (three with --quick), with \
-the least and the most beside it. docs/benchmarks.md says how each is measured.
+Measures the tables of ScaleBricks and the structures that could replace them. All of them run in one process, take \
+turns, use huge pages and pinned threads, and every answer is checked. Each figure is the median of five runs (three \
+with --quick), with the minimum and maximum beside it. docs/benchmarks.md describes each measurement.
 
-  setsep-build    keys a second, from keys and values to a table
-  setsep-lookup   keys a second, each key asked for once in random order
-  setsep-update   changes, inserts and deletes a second beside a reader, and ten full turnovers
-  setsep-space    bits a key, fallback keys, fullest group
+  setsep-build    keys per second when a table is built from keys and values
+  setsep-lookup   keys per second, each key looked up once in random order
+  setsep-update   changes, inserts and deletes per second with a concurrent reader, and ten full turnovers
+  setsep-space    bits per key, fallback keys, fullest group
   fib             the exact table: lookups and inserts at 95 % load
-  othello-update  the same of Othello, in four sizings, with bits a key
-  concise         the figures and tables of the Concise paper, run again; --part chooses
-  choice          SetSep, Othello or a full copy: memory, lookups, changes, by flows and nodes
-  setsep-figures  the SetSep figures and tables of the paper, run again
+  othello-update  the updates of Othello, in four sizings, with bits per key
+  concise         reproduces figures and tables of the Concise paper; --part selects some
+  choice          SetSep, Othello or a full copy: memory, lookups and changes by flows and nodes
+  setsep-figures  reproduces the SetSep figures and tables of the ScaleBricks paper
   capacity        flows that fit in a cluster, by nodes
-  gateway         one node alone by stage, latencies by load, packets a second through a cluster
-  control         the control plane: updates a second, recovery of a dead node's flows, joining
+  gateway         one node by stage, latencies by load, packets per second through a cluster
+  control         the control plane: updates per second, recovery of a dead node's flows, joining
   all             all of them";
 
 /// Examples and exit statuses of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks bench all --quick --json out/bench.json
-      Everything in small: less than ten minutes on two cores.
+      All benchmarks at small sizes: less than ten minutes on two cores.
   scalebricks bench setsep-lookup --keys 1M,16M --value-bits 2 --batch 1,8,17,32,64,256
-      How much a batch is worth.
+      Compare batch sizes.
   scalebricks bench setsep-build --format paper,linear --threads 1,2 --structure setsep
-      Two formats, one and two threads, without the others.
+      Build SetSep in two formats with one and two threads.
   scalebricks bench setsep-update --keys 16M --svg out
-      With a picture for each kind of rate.
+      Also draw one picture per kind of rate.
   scalebricks bench concise --part figure-3,figure-8 --keys 1M,16M --value-bits 2
-      Two figures of the Concise paper, for these sizes.
+      Reproduce two figures of the Concise paper for these sizes.
   scalebricks bench control --flows 100k --nodes 1,4 --seconds 5 --directory /var/lib/scalebricks
-      Nodes in one process over a log on that disk.
+      Run the nodes in one process, with their log on that disk.
   scalebricks bench control --quick --nats nats://127.0.0.1:4222
-      The same over three NATS servers.
+      Use three NATS servers instead.
   scalebricks bench choice --page choosing
-      For docs/choosing.md: kept in docs/data, and shown in the page beside other processors.
+      Store the results in docs/data and show them in docs/choosing.md beside those of other processors.
   scalebricks bench pages --check
-      Whether all pages are what the data in docs/data make of them.
+      Check that all pages match the data in docs/data.
 
 Exit status:
-  0 measured, all answers right    1 a wrong answer, or the run failed
+  0 measured, all answers correct  1 a wrong answer, or the run failed
   2 wrong usage                    130 interrupted";
 
 /// Benchmarks to run, or pages to write from stored results.
