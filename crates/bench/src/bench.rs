@@ -46,7 +46,9 @@ pub fn run(
         }
     }
     if !HugePages::turn_on() {
-        console.note("no huge pages but those that tables ask for themselves: others are handicapped");
+        console.note(
+            "cannot turn on huge pages for all memory: structures that do not request them are handicapped",
+        );
     }
     args.clock().choose();
     CorePair::settle()?;
@@ -72,7 +74,7 @@ pub fn run(
         console.result(&pair.to_string())?;
     }
     if rejected > 0 {
-        console.result(&format!("{rejected} runs rejected and made again"))?;
+        console.result(&format!("{rejected} runs rejected and repeated"))?;
     }
     Ok(())
 }
@@ -98,7 +100,7 @@ fn other_command(known: &str, asked: &str) -> Option<String> {
         words
     };
     (measured(known) != measured(asked)).then(|| {
-        format!("measured by `{known}`, and this is `{asked}`: ask for the same, or say --replace if the page is to show this")
+        format!("measured by `{known}`, not by `{asked}`: repeat that command, or replace its results with --replace")
     })
 }
 

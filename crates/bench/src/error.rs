@@ -14,7 +14,7 @@ pub enum BenchError {
     #[error("{0}")]
     Usage(String),
     /// A structure gave a wrong answer, so its rate is meaningless.
-    #[error("{structure} answered {got} for key {key} of {keys}, which is {want}")]
+    #[error("{structure} answered {got} for key {key} of {keys}; the right answer is {want}")]
     Wrong {
         /// The structure.
         structure: String,

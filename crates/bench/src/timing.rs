@@ -67,7 +67,7 @@ pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), Benc
             timed_by(Clock::chosen(), work)
         });
         let thread = spawned.map_err(|error| BenchError::Threads(error.to_string()))?;
-        thread.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
+        thread.join().map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))
     })
 }
 
@@ -142,7 +142,7 @@ pub fn together<F: FnOnce() + Send>(what: &str, works: Vec<F>) -> Result<f64, Be
         };
         let workers: Vec<_> = works.into_iter().enumerate().map(begin).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-            worker.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
+            worker.join().map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))
         };
         workers.into_iter().map(join).collect()
     });
@@ -161,7 +161,7 @@ pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
     if left > 0.0 {
         return Ok(left);
     }
-    Err(BenchError::rejected(what, format!("a time of {whole:.4}, and {part:.4} to be taken off it")))
+    Err(BenchError::rejected(what, format!("the whole took {whole:.4}, but a part of it {part:.4}")))
 }
 
 /// A rate: count divided by seconds; 0 for a count of 0.

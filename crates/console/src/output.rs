@@ -22,7 +22,7 @@ pub enum OutputError {
     #[error(transparent)]
     File(#[from] WriteFileError),
     /// Serialising the results failed.
-    #[error("the results do not serialise: {0}")]
+    #[error("cannot serialise the results: {0}")]
     Json(#[from] serde_json::Error),
     /// Drawing a picture failed.
     #[error(transparent)]

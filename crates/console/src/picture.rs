@@ -25,7 +25,7 @@ const OTHERS: RGBColor = RGBColor(0x9a, 0xa7, 0xb4);
 
 /// The drawing library failed.
 #[derive(Debug, thiserror::Error)]
-#[error("drawing the picture: {0}")]
+#[error("cannot draw the picture: {0}")]
 pub struct DrawError(String);
 
 impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawError {

@@ -62,7 +62,7 @@ pub enum BaselineError {
     #[error(transparent)]
     Filter(#[from] FilterParamsError),
     /// An action out of range.
-    #[error("action {action} of {actions}")]
+    #[error("action {action} is not below {actions}")]
     Action {
         /// The action.
         action: u16,
@@ -70,7 +70,7 @@ pub enum BaselineError {
         actions: usize,
     },
     /// Two names with one hash.
-    #[error("name {0:?} is there twice")]
+    #[error("duplicate name {0:?}")]
     Twice(KeyHash),
     /// Less memory than one line per filter.
     #[error("{0} bits are too few")]

@@ -168,7 +168,7 @@ impl LiveTable {
         let some = set.len().min(limit::MAX_QUERIES);
         let queries = (&set.queries[..some], &flows[..some.min(flows.len())]);
         let replay = Replay::record(self.candidate()?, some, |table, visit| table.touched(queries, visit));
-        let told = || BenchError::check(self.kind.name(), "it does not tell what it reads");
+        let told = || BenchError::check(self.kind.name(), "it does not report which memory it reads");
         replay.ok_or_else(told)?.rate(LEAST_LOOKUPS.div_ceil(some), candidate::BATCH, 1)
     }
 

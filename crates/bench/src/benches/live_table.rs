@@ -223,7 +223,7 @@ impl LiveTable {
     fn apply(&self, delta: &Delta) -> Result<(), BenchError> {
         match self.table.apply(delta) {
             Ok(Applied::Advanced) => Ok(()),
-            Ok(Applied::Stale) => Err(BenchError::check(NAME, "a new delta was taken for an old one")),
+            Ok(Applied::Stale) => Err(BenchError::check(NAME, "a new delta was rejected as stale")),
             Err(error) => Err(BenchError::of(NAME, error)),
         }
     }

@@ -82,8 +82,9 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) 
         let reader = scope.spawn(|| read(table, &asked, &stop));
         let done = interleave(session, &mut live, turns);
         stop.store(true, Ordering::Relaxed);
-        let read =
-            reader.join().map_err(|_| BenchError::check(super::live_table::NAME, "the reader has panicked"));
+        let read = reader
+            .join()
+            .map_err(|_| BenchError::check(super::live_table::NAME, "the reader thread panicked"));
         done.and(read)
     })?;
     live.check()?;

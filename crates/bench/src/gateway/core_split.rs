@@ -207,7 +207,7 @@ fn run<P: PacketBuf + 'static>(
     };
     let (stop, left_there) = (AtomicBool::new(false), AtomicU64::new(0));
     let (stop, left_there) = (&stop, &left_there);
-    let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
+    let panicked = |_| BenchError::Threads("a measuring thread panicked".to_owned());
     let clock = if cores == Cores::One { Clock::chosen() } else { Clock::Wall };
     let (found, dropped) = std::thread::scope(|scope| {
         let second = second.as_mut().map(|core| scope.spawn(move || internal(&mut **core, stop, left_there)));

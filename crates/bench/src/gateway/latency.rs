@@ -90,7 +90,7 @@ pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Resu
             pin::to_core(0);
             all(&mut candidates, method, interrupt)
         });
-        measured.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))?
+        measured.join().map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))?
     })?;
     drop(busy);
     for LatencyRow { candidate, variant, metric, figures } in found {

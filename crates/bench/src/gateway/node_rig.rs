@@ -49,7 +49,7 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
         }
         self.is_complete(&before, taken)?;
         if judged != taken {
-            return Err(BenchError::check(&self.name, format!("{judged} of {taken} packets came back")));
+            return Err(BenchError::check(&self.name, format!("{judged} of {taken} packets were received")));
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use std::cell::RefCell;
 pub const MAX_QUERIES: usize = 1 << 23;
 
 /// Approximate bytes per replayed query.
-const QUESTION_BYTES: u64 = 17;
+const QUERY_BYTES: u64 = 17;
 
 /// Variant of the rows with limits.
 pub const LIMIT: &str = "machine limit";
@@ -37,7 +37,7 @@ pub const NO_REPLAY: &str = "no replay";
 
 /// Bytes per key that the replays of `tables` tables of `keys` keys take.
 pub fn bytes_per_key(keys: u64, tables: usize) -> u64 {
-    QUESTION_BYTES * tables as u64 * keys.min(MAX_QUERIES as u64) / keys.max(1)
+    QUERY_BYTES * tables as u64 * keys.min(MAX_QUERIES as u64) / keys.max(1)
 }
 
 /// Whether a case is a limit and not a lookup.

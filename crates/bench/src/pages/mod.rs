@@ -133,7 +133,7 @@ impl Evidence {
     /// Why no page may show it.
     fn problem(&self) -> Option<String> {
         if !provenance::is_clean(&self.commit) {
-            return Some(format!("it was measured by {}, which is no commit", self.commit));
+            return Some(format!("it was measured at {}, which is not a commit", self.commit));
         }
         if self.is_quick {
             return Some("it was measured with --quick".to_owned());

@@ -27,14 +27,14 @@ pub fn places(page: &str) -> Result<Vec<Place>, String> {
         let begin = from + found;
         from = begin + BEGIN.len();
         if begin > 0 && !page[..begin].ends_with('\n') {
-            continue; // in a sentence that tells of places
+            continue; // in a sentence about places
         }
         let line = page[from..].split_inclusive('\n').next().unwrap_or_default();
         let Some(name) = line.strip_suffix(CLOSE) else { continue };
         let start = from + line.len();
         let length = page[start..].find(&format!("<!-- end {name} -->"));
         let length = length.filter(|&length| !page[start..start + length].contains(BEGIN));
-        let Some(length) = length else { return Err(format!("the place {name} does not end")) };
+        let Some(length) = length else { return Err(format!("the place {name} has no end")) };
         places.push(Place { name: name.to_owned(), content: start..start + length });
         from = start + length;
     }
@@ -65,8 +65,8 @@ pub fn content(kind: &Kind, name: &str, all: &[&Evidence], docs: &str) -> String
                 Some(format!("![{title}, {}]({docs}figures/{}/{name})\n", processor.name(), processor.slug()))
             })
         });
-    let shown = shown
-        .unwrap_or_else(|| format!("Not measured yet at a clean commit: `{}` measures it.\n", kind.command));
+    let shown =
+        shown.unwrap_or_else(|| format!("Not measured at a clean commit yet: run `{}`.\n", kind.command));
     format!("\n{shown}\n")
 }
 
@@ -97,7 +97,7 @@ fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
             return Some(table);
         }
         let origins: Vec<String> = found.iter().map(|(evidence, _)| origin(evidence)).collect();
-        return Some(format!("{table}\n*{}. `{}` measures it anew.*\n", origins.join("; "), kind.command));
+        return Some(format!("{table}\n*{}. Repeat with `{}`.*\n", origins.join("; "), kind.command));
     }
     let mut parts: Vec<String> = missing.iter().map(|name| format!("**{name}**: not measured.\n")).collect();
     parts.extend(

@@ -73,11 +73,11 @@ impl Site {
         for (file, wanted) in &self.files {
             let is_so = fs::read_to_string(self.root.join(file)).is_ok_and(|there| there == *wanted);
             if !is_so {
-                problems.push(format!("{}: it is not what its data make: run make pages", file.display()));
+                problems.push(format!("{}: it differs from its data: run make pages", file.display()));
             }
         }
         let orphans = self.orphans()?;
-        problems.extend(orphans.iter().map(|file| format!("{}: no data make it", file.display())));
+        problems.extend(orphans.iter().map(|file| format!("{}: no data generate it", file.display())));
         Ok(problems)
     }
 
@@ -131,13 +131,13 @@ impl Site {
             return Err(format!("it was measured on another processor: {slug}"));
         }
         if let Some(problem) = evidence.problem() {
-            return Err(format!("{problem}: measure it anew by {}", kind.command));
+            return Err(format!("{problem}: measure it again with {}", kind.command));
         }
         match provenance::is_ancestor(&self.root, &evidence.commit) {
             Some(true) => {}
-            Some(false) => return Err(format!("{} is no commit that led here", evidence.commit)),
+            Some(false) => return Err(format!("commit {} is not an ancestor of HEAD", evidence.commit)),
             None => self.notes.push(format!(
-                "{}: without all of git's history nobody can say whether {} is there",
+                "{}: without the full git history, commit {} cannot be checked",
                 file.display(),
                 evidence.commit
             )),
@@ -184,7 +184,7 @@ impl Site {
                 && target.extension().is_some()
                 && !self.files.contains_key(&target)
             {
-                self.problems.push(format!("{}: no data make {}", page.display(), target.display()));
+                self.problems.push(format!("{}: no data generate {}", page.display(), target.display()));
             }
         }
     }

@@ -89,7 +89,7 @@ fn pages_are_made_of_data_alone() {
             && page.ends_with("<!-- end lookups.svg -->\ntail\n")
     );
     let readme = fs::read_to_string(site.root().join("README.md")).unwrap();
-    assert!(readme.contains("\nNot measured yet at a clean commit: `make control-figures` measures it.\n"));
+    assert!(readme.contains("\nNot measured at a clean commit yet: run `make control-figures`.\n"));
     let csv = fs::read_to_string(site.root().join("docs/figures/amd-zen5/choice.table.csv")).unwrap();
     assert_eq!(csv, "flows,M/s\n7,2.00\n");
 }
@@ -130,7 +130,7 @@ fn tables_stand_side_by_side_row_by_row() {
     let page = fs::read_to_string(site.root().join("docs/choosing.md")).unwrap();
     let want = "| flows | M/s, Zen 4 | M/s, Zen 5 |\n|---|---|---|\n| 8 | 8 M | 8 M |\n| 9 | 9 M | – |\n| 7 | – | 7 M |\n\n*Zen 4, commit ";
     assert!(page.contains(want), "{page}");
-    assert!(page.contains("`make choosing` measures it anew.*\n"), "{page}");
+    assert!(page.contains("Repeat with `make choosing`.*\n"), "{page}");
 }
 
 #[test]
@@ -139,17 +139,17 @@ fn a_page_that_differs_by_a_byte_is_found() {
     let path = site.root().join("docs/choosing.md");
     let page = fs::read_to_string(&path).unwrap();
     fs::write(&path, page.replace("2.00", "2.01")).unwrap();
-    assert_eq!(site.problems(), ["docs/choosing.md: it is not what its data make: run make pages"]);
+    assert_eq!(site.problems(), ["docs/choosing.md: it differs from its data: run make pages"]);
 }
 
 #[test]
 fn data_that_nobody_could_measure_again_are_found() {
     let site = TestSite::new();
     let commit = site.report.commit.clone();
-    assert!(site.after(|report| report.commit += "-dirty").contains("which is no commit"));
-    assert!(site.after(|report| report.commit = "unknown".to_owned()).contains("which is no commit"));
+    assert!(site.after(|report| report.commit += "-dirty").contains("which is not a commit"));
+    assert!(site.after(|report| report.commit = "unknown".to_owned()).contains("which is not a commit"));
     assert!(
-        site.after(|report| report.commit = "0123456789ab".to_owned()).contains("no commit that led here")
+        site.after(|report| report.commit = "0123456789ab".to_owned()).contains("is not an ancestor of HEAD")
     );
     assert!(site.after(|report| report.quick = true).contains("--quick"));
     assert!(site.after(|report| report.runs = 2).contains("2 runs"));
@@ -162,7 +162,7 @@ fn without_history_a_commit_is_not_looked_for_and_a_note_says_so() {
     assert_eq!(site.site().notes(), Vec::<String>::new());
     fs::remove_dir_all(site.root().join(".git")).unwrap();
     assert_eq!(site.problems(), Vec::<String>::new());
-    assert!(site.site().notes()[0].contains("without all of git's history"));
+    assert!(site.site().notes()[0].contains("without the full git history"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn pictures_and_tables_without_data_are_found_and_removed() {
     for name in ["old.svg", "old.csv"] {
         let path = site.root().join("docs/figures").join(name);
         fs::write(&path, "").unwrap();
-        assert_eq!(site.problems(), [format!("docs/figures/{name}: no data make it")]);
+        assert_eq!(site.problems(), [format!("docs/figures/{name}: no data generate it")]);
         site.site().write(&Console::new(true)).unwrap();
         assert!(!path.exists());
     }
@@ -180,7 +180,7 @@ fn pictures_and_tables_without_data_are_found_and_removed() {
     assert_eq!(site.problems().len(), 1, "a picture that data do not make");
     let readme = site.root().join("README.md");
     fs::write(&readme, "![x](docs/figures/old.svg)\n").unwrap();
-    assert!(site.problems().contains(&"README.md: no data make docs/figures/old.svg".to_owned()));
+    assert!(site.problems().contains(&"README.md: no data generate docs/figures/old.svg".to_owned()));
 }
 
 #[test]
@@ -188,11 +188,11 @@ fn a_place_without_data_must_say_so() {
     let site = TestSite::new();
     fs::remove_file(site.root().join("docs/data/choosing/amd-zen5.json")).unwrap();
     let problems = site.problems();
-    assert!(problems[0].starts_with("docs/choosing.md: it is not what its data make"), "{problems:?}");
+    assert!(problems[0].starts_with("docs/choosing.md: it differs from its data"), "{problems:?}");
     site.site().write(&Console::new(true)).unwrap();
     assert_eq!(site.problems(), Vec::<String>::new());
     let page = fs::read_to_string(site.root().join("docs/choosing.md")).unwrap();
-    assert_eq!(page.matches("Not measured yet at a clean commit: `make choosing`").count(), 4);
+    assert_eq!(page.matches("Not measured at a clean commit yet: run `make choosing`").count(), 4);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn what_no_page_shows_is_found() {
     fs::write(&path, page.replace(" choice -->", " nothing/choice -->")).unwrap();
     assert!(site.problems()[0].contains("there are no data for the place nothing/choice"));
     fs::write(&path, page.replace("<!-- end choice -->", "")).unwrap();
-    assert!(site.problems()[0].contains("the place choice does not end"));
+    assert!(site.problems()[0].contains("the place choice has no end"));
 }
 
 #[test]

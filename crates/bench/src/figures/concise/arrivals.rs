@@ -56,7 +56,10 @@ impl ArrivalGaps {
             return Err(BenchError::Usage(format!("{} has no two packets within a second", path.display())));
         }
         if gaps.iter().all(|&gap| gap <= 0.0) {
-            return Err(BenchError::Usage(format!("{} tells no time between its packets", path.display())));
+            return Err(BenchError::Usage(format!(
+                "all packets of {} have the same timestamp",
+                path.display()
+            )));
         }
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(Self { name, gaps })

@@ -114,7 +114,7 @@ impl LiveTable {
         let Self { control, table, change, names, others, flipped, cursor } = self;
         let (change, others) = (*change, &*others);
         let stop = AtomicBool::new(false);
-        let panicked = |_| BenchError::Threads("a thread that measured has panicked".to_owned());
+        let panicked = |_| BenchError::Threads("a measuring thread panicked".to_owned());
         let (asked, updated) = std::thread::scope(|scope| {
             let (stop, names, table) = (&stop, &*names, &*table);
             let updater = (rate > 0.0).then(|| {
@@ -148,7 +148,8 @@ impl LiveTable {
             let pin = reader.pin();
             names.iter().enumerate().for_each(|(place, &name)| pin.touched(name, &mut |at| visit(place, at)));
         });
-        let replay = replay.ok_or_else(|| BenchError::check(NAME, "it does not tell what it reads"))?;
+        let replay =
+            replay.ok_or_else(|| BenchError::check(NAME, "it does not report which memory it reads"))?;
         replay.rate(LEAST_REPLAYED.div_ceil(names.len()), BATCH, 1)
     }
 

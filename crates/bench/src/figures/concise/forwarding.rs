@@ -65,9 +65,9 @@ pub fn run_links(session: &mut Session<'_>) -> Result<(), BenchError> {
     return dpdk_links::run(session);
     #[cfg(not(feature = "dpdk"))]
     {
-        session
-            .console()
-            .note("concise: figures 10 and 11 are skipped: this was built without DPDK (--features dpdk)");
+        session.console().note(
+            "concise: figures 10 and 11 are skipped: this program was built without DPDK (--features dpdk)",
+        );
         Ok(())
     }
 }

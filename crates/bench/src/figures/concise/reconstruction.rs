@@ -117,7 +117,7 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuil
     let mut answers = vec![0; held.len()];
     OthelloReader::new(Arc::new(control.export())).lookup_batch(&held, &mut answers);
     if answers != names.actions {
-        return Err(BenchError::check(NAME, "names were lost on the way"));
+        return Err(BenchError::check(NAME, "names are missing from the reconstructed tables"));
     }
     Ok(met)
 }

@@ -125,7 +125,7 @@ fn one_run(names: &Population, sizing: Sizing, batch: usize) -> Result<[f64; 4],
     live.check(names, |action, at| action ^ u16::from(at < count))?;
     let deletes = live.perform(count, batch, |at| Op::Remove(names.hashes[at]))?;
     if live.control.len() != (names.len() - count) as u64 || live.control.get(names.hashes[0]).is_some() {
-        return Err(BenchError::check(NAME, "names are there that were deleted"));
+        return Err(BenchError::check(NAME, "the table still holds deleted names"));
     }
     Ok([alters, adds, deletes, reseeded as f64])
 }

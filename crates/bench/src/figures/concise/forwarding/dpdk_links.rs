@@ -64,7 +64,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         }
     }
     if links.is_empty() {
-        return Err(BenchError::check("links", "neither virtio nor memif can be had here"));
+        return Err(BenchError::check("links", "neither virtio nor memif is available"));
     }
     for names in session.options().keys(&[262_144], &[262_144, 1_000_000, 4_000_000]) {
         if !session.fits(names, super::NAME_BYTES)? {

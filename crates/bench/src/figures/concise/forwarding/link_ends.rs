@@ -180,7 +180,7 @@ pub(super) fn pass(
             stop.store(true, Ordering::Relaxed);
             thread(error)
         })?;
-        generator.join().map_err(|_| BenchError::Threads("the generator has panicked".to_owned()))
+        generator.join().map_err(|_| BenchError::Threads("the generator thread panicked".to_owned()))
     })
 }
 
