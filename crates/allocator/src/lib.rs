@@ -1,12 +1,15 @@
-//! The binary's allocator: small blocks by mimalloc, large ones by the system, or on huge pages where a benchmark wants them.
+//! The binary's allocator. Small blocks come from mimalloc; large ones come from the system, or from huge
+//! pages when a benchmark asks for them.
 //!
-//! The control plane passes small blocks from thread to thread all the time, over which glibc's arenas make threads wait for
-//! each other: with mimalloc four nodes in a process took 1.6 times as many updates (`scalebricks-bench control`).
+//! The control plane passes small blocks from thread to thread, and glibc's arenas make those threads wait
+//! for each other. With mimalloc, four nodes in one process applied 1.6 times as many updates (`scalebricks-bench
+//!  control`).
 //!
-//! Where the system grants huge pages to those who ask (`madvise`), a table that asks would be measured against tables
-//! that never heard of it. So the allocator maps every large block as our tables map theirs ([`huge::map`]), once
-//! [`HugePages::turn_on`] was called: benchmarks call it, and nothing else does. Such a block begins with a huge page, so that
-//! a table of a few megabytes has no small pages at its ends, and goes back to the system when it is freed.
+//! Where the system grants huge pages only on request (`madvise`), a table that requests them would be
+//! compared with tables that do not. So once [`HugePages::turn_on`] is called, the allocator maps every large
+//! block as our tables map theirs ([`huge::map`]). Only benchmarks call it. Such a block starts on a huge
+//! page, so that a table of a few megabytes has no small pages at its ends, and it returns to the system when
+//! it is freed.
 #![allow(unsafe_code)]
 
 #[cfg(not(miri))]
@@ -18,26 +21,26 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Blocks from here on are large: the size from which our tables ask for huge pages.
+/// Blocks of this size and above are large. Our tables request huge pages from the same size on.
 const FROM: usize = HUGE_PAGE;
 
-/// The lowest bit: whether large blocks are mapped. Above it, how many there are that are not. As the bit is only set while
-/// there is none, all large blocks that are there were made in the same way.
+/// Lowest bit: whether large blocks are mapped. Other bits: number of large blocks that are not mapped. The
+/// bit is set only while that number is zero, so all existing large blocks were made in the same way.
 static STATE: AtomicUsize = AtomicUsize::new(0);
 
-/// The bit of [`STATE`].
+/// The lowest bit of [`STATE`].
 const MAPPED: usize = 1;
 
-/// A block in [`STATE`].
+/// One block in [`STATE`].
 const BLOCK: usize = 2;
 
-/// mimalloc, and for large blocks the system's allocator, or the system itself if told so.
+/// mimalloc for small blocks; for large blocks the system's allocator, or mappings on huge pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HugePages;
 
 impl HugePages {
-    /// Puts all large blocks on huge pages from now on. `false` if it cannot: there are large blocks already, or the system
-    /// is none that has them.
+    /// Puts all large blocks on huge pages from now on. Returns `false` if large blocks already exist or the
+    /// platform does not support it.
     pub fn turn_on() -> bool {
         if cfg!(not(all(target_os = "linux", not(miri)))) {
             return false;
@@ -48,7 +51,7 @@ impl HugePages {
         }
     }
 
-    /// Bytes of this process that lie on huge pages; `None` where the system does not tell.
+    /// Bytes of this process on huge pages; `None` where the system does not report them.
     pub fn held_bytes() -> Option<u64> {
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?;
@@ -57,11 +60,12 @@ impl HugePages {
     }
 }
 
-/// Writes to so much memory and gives it back at once, so that whoever is timed next is given memory that the machine has.
+/// Writes to this much memory and frees it at once, so that the code timed next gets memory that the machine
+/// already has.
 ///
-/// A virtual machine may tell its host of memory that was free for a while (free page reporting, after two seconds), and
-/// the host takes it away; whoever gets it next waits for the host, page by page, which takes far longer than clearing a
-/// page that is there. Of builds in turn, that was the one before which most memory had been free for longest.
+/// A virtual machine may return memory that was free for some time to its host (free page reporting, after
+/// two seconds). The next user then waits for the host, page by page, which takes far longer than clearing a
+/// page. Among interleaved builds, this slowed the one before which most memory had been free for longest.
 pub fn warm(bytes: u64) {
     const PAGE: usize = 4096;
     let mut memory = vec![0_u8; usize::try_from(bytes).unwrap_or(0)];
@@ -69,29 +73,29 @@ pub fn warm(bytes: u64) {
     std::hint::black_box(memory);
 }
 
-/// Whether a block is large. A stricter alignment than that of huge pages is mimalloc's business.
+/// Whether a block is large. Alignments stricter than a huge page go to mimalloc.
 #[inline]
 const fn is_large(layout: Layout) -> bool {
     layout.size() >= FROM && layout.align() <= HUGE_PAGE
 }
 
-/// The bytes that a large block maps.
+/// Bytes that a large block maps.
 const fn mapped_bytes(size: usize) -> usize {
     size.next_multiple_of(HUGE_PAGE)
 }
 
-/// Whether the large block about to be made is mapped; one that is not is counted.
+/// Whether the next large block is mapped; if not, counts it.
 fn is_next_mapped() -> bool {
     let next = |state: usize| (state & MAPPED == 0).then_some(state + BLOCK);
     STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_err()
 }
 
-/// Whether the large blocks there are were mapped. Asked by who has one, which keeps the answer from changing.
+/// Whether the existing large blocks are mapped. The caller holds one of them, so the answer cannot change.
 fn are_mapped() -> bool {
     STATE.load(Ordering::Acquire) & MAPPED > 0
 }
 
-/// A large block by `system`, or mapped.
+/// Makes a large block by `system`, or maps it.
 #[cold]
 fn large(layout: Layout, system: impl FnOnce() -> *mut u8) -> *mut u8 {
     if is_next_mapped() {
@@ -104,17 +108,17 @@ fn large(layout: Layout, system: impl FnOnce() -> *mut u8) -> *mut u8 {
     block
 }
 
-// SAFETY: a block is made by one of three: mimalloc, the system's allocator, and the system itself. Which of them has a block
-// follows from its layout, which the caller gives when it is made and when it is freed, and for large ones from `STATE`, whose
-// bit is the same at both times: it is set once, while none of the system's allocator is there, and never cleared. The first
-// two are called with the caller's own arguments. What is mapped is at least as large as was asked, aligned to huge pages and
-// so to all that is asked of large blocks, and zero. A block that grows or shrinks from one to the other is allocated anew,
-// copied as far as both reach, and freed where it was.
+// SAFETY: a block comes from mimalloc, from the system's allocator, or from a mapping. Its layout, which the
+// caller passes at allocation and at release, tells small blocks from large ones. `STATE` tells the two kinds
+// of large blocks apart: its bit is set once, while no block of the system's allocator exists, and never
+// cleared. The two allocators get the caller's own arguments. A mapping is at least as large as requested,
+// aligned to huge pages, hence to every alignment of a large block, and zero. A block that changes kind by
+// `realloc` is allocated anew, copied up to the smaller size, and freed where it came from.
 unsafe impl GlobalAlloc for HugePages {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_large(layout) {
-            // SAFETY: the caller's promise about the layout is passed on.
+            // SAFETY: the caller guarantees a valid layout.
             large(layout, || unsafe { System.alloc(layout) })
         } else {
             // SAFETY: as above.
@@ -125,7 +129,7 @@ unsafe impl GlobalAlloc for HugePages {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_large(layout) {
-            // SAFETY: as above; what is mapped is zero.
+            // SAFETY: as above; mappings are zero.
             large(layout, || unsafe { System.alloc_zeroed(layout) })
         } else {
             // SAFETY: as above.
@@ -135,17 +139,18 @@ unsafe impl GlobalAlloc for HugePages {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller promises that the new size is one of a layout with this alignment.
+        // SAFETY: the caller guarantees that the new size makes a valid layout with this alignment.
         let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         match (is_large(layout), is_large(new)) {
-            // SAFETY: the caller's promises about block, layout and size are passed on, to who made the block.
+            // SAFETY: the caller's guarantees about block, layout and size hold for the allocator that made
+            // the block.
             (false, false) => unsafe { Small.realloc(block, layout, size) },
             (true, true) if !are_mapped() => {
                 // SAFETY: as above.
                 unsafe { System.realloc(block, layout, size) }
             }
             (true, true) if mapped_bytes(layout.size()) == mapped_bytes(size) => block,
-            // SAFETY: as the caller promises.
+            // SAFETY: guaranteed by the caller.
             _ => unsafe { moved(block, layout, new) },
         }
     }
@@ -153,7 +158,7 @@ unsafe impl GlobalAlloc for HugePages {
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_large(layout) {
-            // SAFETY: the caller's promises about block and layout are passed on.
+            // SAFETY: the caller guarantees block and layout.
             unsafe { free_large(block, layout) }
         } else {
             // SAFETY: as above.
@@ -170,11 +175,13 @@ unsafe impl GlobalAlloc for HugePages {
 unsafe fn free_large(block: *mut u8, layout: Layout) {
     if are_mapped() {
         if let Some(start) = NonNull::new(block) {
-            // SAFETY: all large blocks were mapped, in whole huge pages; the caller is done with this one.
+            // SAFETY: all large blocks were mapped in whole huge pages, and the caller no longer uses this
+            // one.
             unsafe { huge::unmap(start, mapped_bytes(layout.size())) }
         }
     } else {
-        // SAFETY: the caller's promises are passed on, to who made the block. It is counted until it is gone.
+        // SAFETY: the caller's guarantees hold for the allocator that made the block. The block is counted
+        // until it is freed.
         unsafe { System.dealloc(block, layout) }
         STATE.fetch_sub(BLOCK, Ordering::AcqRel);
     }
@@ -186,8 +193,8 @@ unsafe fn free_large(block: *mut u8, layout: Layout) {
 /// As for [`GlobalAlloc::realloc`], for a block of [`HugePages`].
 #[cold]
 unsafe fn moved(block: *mut u8, from: Layout, to: Layout) -> *mut u8 {
-    // SAFETY: neither layout is empty; the new block is another than the old, both are as large as what is copied, and the
-    // old one is freed only when there is a new one.
+    // SAFETY: neither layout is empty. The new block is distinct from the old one, both are at least as large
+    // as what is copied, and the old one is freed only after the new one exists.
     unsafe {
         let new = HugePages.alloc(to);
         if !new.is_null() {
@@ -202,10 +209,10 @@ unsafe fn moved(block: *mut u8, from: Layout, to: Layout) -> *mut u8 {
 mod tests {
     use super::*;
 
-    /// What a block goes through: made, written, grown and shrunk over all borders, freed.
+    /// Makes, writes, grows, shrinks and frees a block across all size limits.
     fn goes_through() {
         let of = |size| Layout::from_size_align(size, 64).unwrap();
-        // SAFETY: no layout is empty; the block is written and read within its size, and freed as it is.
+        // SAFETY: no layout is empty; the block is accessed within its size and freed with its layout.
         unsafe {
             let mut block = HugePages.alloc(of(100));
             block.add(99).write(7);
@@ -226,12 +233,12 @@ mod tests {
         }
     }
 
-    /// One test, as the state is the process's.
+    /// One test, because the state belongs to the process.
     #[test]
     fn blocks_keep_what_is_in_them_and_huge_pages_wait_until_the_system_has_all_its_blocks_back() {
         goes_through();
         let layout = Layout::from_size_align(3 * FROM, 8).unwrap();
-        // SAFETY: the layout is not empty, and the block is freed as it was made.
+        // SAFETY: the layout is not empty, and the block is freed with it.
         unsafe {
             let block = HugePages.alloc(layout);
             assert!(!HugePages::turn_on(), "a large block is there");

@@ -51,11 +51,8 @@ fn a_number_that_was_changed_by_hand_is_found_and_written_anew() {
     std::fs::write(&page, changed).unwrap();
     let output = pages(place.path(), &["--check"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        !output.status.success() && said.contains("docs/outages.md: it is not what its data make"),
-        "{said}"
-    );
-    assert!(said.contains("without all of git's history"), "a copy has no commits: {said}");
+    assert!(!output.status.success() && said.contains("docs/outages.md: it differs from its data"), "{said}");
+    assert!(said.contains("without the full git history"), "a copy has no commits: {said}");
     assert!(pages(place.path(), &[]).status.success());
     assert_eq!(std::fs::read_to_string(&page).unwrap(), text);
 }

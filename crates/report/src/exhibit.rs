@@ -1,73 +1,79 @@
-//! What is shown of a benchmark besides its rows: charts of series, tables and sentences for the page.
+//! Content of pages besides rows: charts, tables and sentences.
 
+use crate::stats::Summary;
 use crate::stored;
 use serde::{Deserialize, Serialize};
 
-/// How an axis counts.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly, from zero.
+    /// Linear from zero.
     Linear,
-    /// By factors of ten.
+    /// Logarithmic to base ten.
     Decades,
-    /// By factors of two.
+    /// Logarithmic to base two.
     Doublings,
 }
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it counts, with its unit.
+    /// The quantity with its unit.
     pub label: String,
-    /// How.
+    /// The scale.
     pub scale: Scale,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// A line.
     Line,
-    /// A broken line.
+    /// A dashed line.
     Dashes,
     /// A line with a dot at each point.
     Dotted,
-    /// Dots alone.
+    /// Dots only.
     Dots,
 }
 
-/// A point, with the least and the most that were measured where it was.
+/// A point with the range of its measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Across.
-    #[serde(deserialize_with = "stored::number")]
+    /// Horizontal position.
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub x: f64,
-    /// Up.
-    #[serde(deserialize_with = "stored::number")]
+    /// Vertical position.
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub y: f64,
-    /// Least and most.
+    /// Minimum and maximum.
     pub spread: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// A point that does not vary.
+    /// A measured point, its figures divided by `unit`.
+    pub fn measured(x: f64, figures: Summary, unit: f64) -> Self {
+        Self { x, y: figures.median / unit, spread: Some((figures.min / unit, figures.max / unit)) }
+    }
+
+    /// A point without a range.
     pub fn exact(x: impl Into<f64>, y: f64) -> Self {
         Self { x: x.into(), y, spread: None }
     }
 }
 
-/// Points of one kind.
+/// Points drawn alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What it is.
+    /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Its style.
     pub mark: Mark,
-    /// Number of its colour; series of one colour belong together.
+    /// Index of its colour. Related series share a colour.
     pub colour: usize,
-    /// The points, from left to right.
+    /// The points from left to right.
     pub points: Vec<Point>,
 }
 
@@ -83,13 +89,13 @@ impl Series {
 pub struct Chart {
     /// Name of its files, without extension.
     pub name: String,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Across.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
 }
 
@@ -100,44 +106,44 @@ impl Chart {
         Self { name: name.to_owned(), title: title.to_owned(), x: axis(x), y: axis(y), series: Vec::new() }
     }
 
-    /// Its points as CSV: series, x, y, least, most.
+    /// Its points as CSV: series, x, y, minimum, maximum.
     pub fn csv(&self) -> String {
-        let mut text = String::from("series,x,y,min,max\n");
+        let mut lines = vec![["series", "x", "y", "min", "max"].map(str::to_owned)];
         for series in &self.series {
-            for point in &series.points {
-                let (least, most) =
-                    point.spread.map_or_else(Default::default, |(a, b)| (a.to_string(), b.to_string()));
-                let line = format!("{},{},{},{least},{most}\n", quoted(&series.name), point.x, point.y);
-                text.push_str(&line);
-            }
+            lines.extend(series.points.iter().map(|point| {
+                let [least, most] =
+                    point.spread.map_or_else(Default::default, |(a, b)| [a, b].map(|n| n.to_string()));
+                [series.name.clone(), point.x.to_string(), point.y.to_string(), least, most]
+            }));
         }
-        text
+        csv_of(lines)
     }
 }
 
-/// A table of the page.
+/// A table of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sheet {
+pub struct PageTable {
     /// Name of its place in the page, and of its file before `.table.csv`.
     pub name: String,
-    /// Heads of the columns.
+    /// Column heads.
     pub heads: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<String>>,
-    /// How many columns say what a row is about, if processors are to stand side by side; 0 gives each a table of its own.
+    /// Number of key columns if the tables of several processors are joined; 0 if each processor has its own
+    /// table.
     #[serde(default)]
     pub keys: usize,
 }
 
-impl Sheet {
+impl PageTable {
     /// A table without rows.
     pub fn new(name: &str, heads: &[&str]) -> Self {
         let heads = heads.iter().map(|&head| head.to_owned()).collect();
         Self { name: name.to_owned(), heads, rows: Vec::new(), keys: 0 }
     }
 
-    /// The same, whose first so many columns say what a row is about: the others stand once for each processor, side
-    /// by side.
+    /// Makes the first `keys` columns the key columns. The other columns appear once per processor, side by
+    /// side.
     #[must_use]
     pub const fn side_by_side(mut self, keys: usize) -> Self {
         self.keys = keys;
@@ -151,23 +157,21 @@ impl Sheet {
         line(&self.heads) + &rule + &self.rows.iter().map(|row| line(row)).collect::<String>()
     }
 
-    /// As CSV, cells as they are printed.
+    /// As CSV with the cells as printed.
     pub fn csv(&self) -> String {
-        let line = |cells: &Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
-        line(&self.heads) + &self.rows.iter().map(line).collect::<String>()
+        csv_of(std::iter::once(&self.heads).chain(&self.rows))
     }
 }
 
-/// A CSV field.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+fn csv_of<L: IntoIterator<Item: AsRef<[u8]>>>(lines: impl IntoIterator<Item = L>) -> String {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    let written = lines.into_iter().try_for_each(|line| writer.write_record(line));
+    // Writing to memory succeeds, and all cells are UTF-8.
+    debug_assert!(written.is_ok());
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
-/// A sentence of the page that says what a table or chart shows, with its numbers.
+/// A sentence that states what a table or chart shows, with numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conclusion {
     /// Name of its place in the page.
@@ -176,26 +180,26 @@ pub struct Conclusion {
     pub sentence: String,
 }
 
-/// All that is shown of some benchmarks.
+/// The content that benchmarks add to pages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exhibits {
     /// Charts.
     pub charts: Vec<Chart>,
     /// Tables.
-    pub sheets: Vec<Sheet>,
+    pub sheets: Vec<PageTable>,
     /// Conclusions.
     pub conclusions: Vec<Conclusion>,
 }
 
 impl Exhibits {
-    /// Adds those of another benchmark.
+    /// Appends the content of another benchmark.
     pub fn extend(&mut self, other: Self) {
         self.charts.extend(other.charts);
         self.sheets.extend(other.sheets);
         self.conclusions.extend(other.conclusions);
     }
 
-    /// Their data files: name and content.
+    /// The data files: name and content.
     pub fn csv(&self) -> Vec<(String, String)> {
         let charts = self.charts.iter().map(|chart| (format!("{}.csv", chart.name), chart.csv()));
         charts
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn sheets_are_markdown() {
-        let mut sheet = Sheet::new("s", &["a", "b"]);
+        let mut sheet = PageTable::new("s", &["a", "b"]);
         sheet.rows.push(vec!["1".to_owned(), "2,5".to_owned()]);
         assert_eq!(sheet.markdown(), "| a | b |\n|---|---|\n| 1 | 2,5 |\n");
         assert_eq!(sheet.csv(), "a,b\n1,\"2,5\"\n");

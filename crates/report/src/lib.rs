@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`provenance`] | which commit measured, by which command, and whether a page may show it |
+//! | [`stats`] | medians with minimum and maximum |
 //! | [`stored`] | fields of stored results, read back from JSON |
 //! | [`exhibit`] | tables, charts and sentences that pages show |
 //! | [`picture`] | the common look of all plots |
@@ -14,4 +15,5 @@ pub mod exhibit;
 pub mod pages;
 pub mod picture;
 pub mod provenance;
+pub mod stats;
 pub mod stored;

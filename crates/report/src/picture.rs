@@ -1,32 +1,32 @@
-//! Pictures of results: what all of them have in common.
+//! Common parts of pictures.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use scalebricks_console::OutputError;
 
-/// What is drawn on.
+/// The drawing area.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Pixels across.
+/// Width in pixels.
 pub const WIDTH: i32 = 1_000;
 
-/// A card of its own colour, so that a picture reads the same on a white page and on a dark one.
+/// Background colour, which makes pictures readable on white and dark pages.
 const CARD: RGBColor = RGBColor(0xfa, 0xfa, 0xf8);
-/// Grids, and what bars lie on.
+/// Grid lines and bar tracks.
 pub const TRACK: RGBColor = RGBColor(0xec, 0xec, 0xe8);
-/// Texts.
+/// Text.
 pub const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
-/// Texts and lines that stand back.
+/// Secondary text and lines.
 pub const FAINT: RGBColor = RGBColor(0x6b, 0x72, 0x79);
-/// The colour of the house.
+/// The colour of this project.
 pub const OURS: RGBColor = RGBColor(0x0b, 0x6e, 0x99);
-/// That of others.
+/// The colour of other structures.
 const OTHERS: RGBColor = RGBColor(0x9a, 0xa7, 0xb4);
 
-/// The picture could not be drawn.
+/// The drawing library failed.
 #[derive(Debug, thiserror::Error)]
-#[error("drawing the picture: {0}")]
+#[error("cannot draw the picture: {0}")]
 pub struct DrawError(String);
 
 impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawError {
@@ -41,7 +41,7 @@ impl From<DrawError> for OutputError {
     }
 }
 
-/// An SVG document, [`WIDTH`] wide and this high, of what `draw` puts on an empty card.
+/// An SVG document of [`WIDTH`] times `height` pixels with what `draw` paints on an empty background.
 ///
 /// # Errors
 /// [`DrawError`] if the drawing library refuses.
@@ -71,18 +71,18 @@ pub struct Bar {
     pub middle: i32,
     /// Half of its height.
     pub half: i32,
-    /// Whether it has the colour of the house.
+    /// Whether it has the colour of this project.
     pub is_ours: bool,
 }
 
 impl Bar {
-    /// Draws it as long as `value` is of `most`.
+    /// Draws it with the length `value / most` of the track.
     ///
     /// # Errors
     /// [`DrawError`] if the drawing library refuses.
     pub fn draw(self, area: &Area<'_>, value: f64, most: f64) -> Result<(), DrawError> {
         let share = if most > 0.0 { value / most } else { 0.0 };
-        // At least a hair, so that a tiny figure is not mistaken for a missing one.
+        // At least one pixel, so that a tiny figure is not mistaken for a missing one.
         let end = self.left + ((f64::from(self.right - self.left) * share) as i32).max(1);
         let part = |to: i32, colour: RGBColor| {
             let corners = [(self.left, self.middle - self.half), (to, self.middle + self.half)];
@@ -94,13 +94,13 @@ impl Bar {
     }
 }
 
-/// A text of this size, at half of its height on the point it is drawn at.
+/// A text style of this size, vertically centred on its point.
 pub fn style(size: u32, colour: RGBColor, horizontal: HPos) -> TextStyle<'static> {
     let plain = TextStyle::from(("sans-serif", size).into_font());
     TextStyle { color: colour.to_backend_color(), ..plain }.pos(Pos::new(horizontal, VPos::Center))
 }
 
-/// A text style made bold.
+/// The bold variant of a text style.
 pub fn bold(mut text: TextStyle<'static>) -> TextStyle<'static> {
     text.font = text.font.style(FontStyle::Bold);
     text

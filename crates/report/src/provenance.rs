@@ -1,4 +1,4 @@
-//! Where figures come from: which commit measured, whether it may measure for a page, and by which command.
+//! Provenance of figures: the commit that measured, whether it may measure for a page, and the command.
 
 use crate::pages::PagesError;
 use std::ffi::OsStr;
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// Fewest runs of a measurement that a page shows.
+/// Minimum runs of a measurement that a page shows.
 pub const LEAST_RUNS: usize = 3;
 
-/// What stands behind a commit whose sources were changed.
+/// Suffix of a commit with changed sources.
 const DIRTY: &str = "-dirty";
 
-/// What is written from measurements, so that its changes are none of the sources.
+/// Files generated from measurements, whose changes do not count as changed sources.
 const WRITTEN: [&str; 2] = [":(top,exclude)docs", ":(top,exclude)README.md"];
 
-/// The commit of the checkout that this was built from, with `-dirty` behind it if sources were changed; `unknown`
-/// outside a checkout. Pages and their data are no sources.
+/// The commit of the checkout that this binary was built from, with the suffix `-dirty` if sources were
+/// changed, or `unknown` outside a checkout. Pages and their data are not sources.
 pub fn commit() -> String {
     commit_of(Path::new(env!("CARGO_MANIFEST_DIR")))
 }
 
-/// The same of any checkout.
+/// The same for any checkout.
 pub fn commit_of(directory: &Path) -> String {
     let Some(commit) = git(directory, ["rev-parse", "--short=12", "HEAD"]) else {
         return "unknown".to_owned();
@@ -35,13 +35,13 @@ pub fn commit_of(directory: &Path) -> String {
     }
 }
 
-/// Whether it is the name of a commit without changes.
+/// Whether this names a commit without changes.
 pub fn is_clean(commit: &str) -> bool {
     (7..=40).contains(&commit.len()) && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a commit is one of those that led to what is checked out; `None` where there is no git, no checkout, or only
-/// the latest commits of one.
+/// Whether a commit is an ancestor of the checked-out one; `None` without git, outside a checkout, or in a
+/// shallow clone.
 pub fn is_ancestor(directory: &Path, commit: &str) -> Option<bool> {
     if git(directory, ["rev-parse", "--is-shallow-repository"])? == "true" {
         return None;
@@ -49,18 +49,18 @@ pub fn is_ancestor(directory: &Path, commit: &str) -> Option<bool> {
     Some(git(directory, ["merge-base", "--is-ancestor", commit, "HEAD"]).is_some())
 }
 
-/// What git says, if it succeeds.
+/// Output of a git command, if it succeeds.
 fn git(directory: &Path, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<String> {
     let asked = Command::new("git").arg("-C").arg(directory).args(words).output();
     let said = asked.ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
-/// Refuses to measure for a page what nobody could measure again: with changed sources, with a program that was built
-/// from others, in haste.
+/// Refuses to measure for a page if nobody could repeat the measurement: with changed sources, with an
+/// outdated program, or with too few runs.
 ///
 /// # Errors
-/// [`PagesError::Refused`] says what to do.
+/// [`PagesError::Refused`] with the remedy.
 pub fn ensure_reproducible(runs: usize, is_quick: bool) -> Result<(), PagesError> {
     refusal(&commit(), runs, is_quick).map_or(Ok(()), |problem| Err(PagesError::Refused(problem)))?;
     let program = std::env::current_exe().map_err(PagesError::Read)?;
@@ -85,7 +85,8 @@ fn refusal(commit: &str, runs: usize, is_quick: bool) -> Option<String> {
     })
 }
 
-/// The first source that changed after this program was built from it. Cargo leaves a list of them beside it.
+/// The first source that is newer than the program built from it. Cargo lists the sources in a file beside
+/// the program.
 fn changed_since_built(program: &Path) -> Result<Option<PathBuf>, String> {
     let list = program.with_extension("d");
     let failed = |error| format!("{}: {error}; build the program by cargo, as make does", list.display());
@@ -101,13 +102,14 @@ fn modified(file: &Path) -> std::io::Result<SystemTime> {
     fs::metadata(file)?.modified()
 }
 
-/// Options that say where something is written or how much is told: not what is measured.
+/// Options that name output files, which do not affect what is measured.
 const UNTOLD: [&str; 2] = ["--json", "--svg"];
 
-/// The command line of a process as a reader would type it: the program and its arguments, without where results are
-/// written, and without directories of this machine.
+/// The command line of a process as a reader would type it: the program and its arguments, without output options and
+/// without directories of this machine.
 pub fn command_line(mut words: impl Iterator<Item = String>) -> String {
     let mut line = words.next().map_or_else(String::new, |program| shown(&program));
+    let mut words = words.peekable();
     while let Some(word) = words.next() {
         let name = word.split('=').next().unwrap_or_default();
         if UNTOLD.contains(&name) {
@@ -122,7 +124,7 @@ pub fn command_line(mut words: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// A word of a command line, of which the directories are left out.
+/// One word of a command line without its directories.
 fn shown(word: &str) -> String {
     let (option, value) = word.split_once('=').map_or(("", word), |(name, value)| (name, value));
     let is_path = value.contains('/') && !value.contains("://");

@@ -1,46 +1,46 @@
-//! How fields of a report are read back from JSON.
+//! Helpers that read fields of a report from JSON.
 
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// A name of a benchmark, a format or a unit: a constant of those who measure.
-pub type Word = &'static str;
+/// A name of a benchmark, format or unit. The code that measures uses constants for these.
+pub type Interned = &'static str;
 
-/// Words that were read, each once: there are a few dozen.
-static WORDS: Mutex<BTreeSet<Word>> = Mutex::new(BTreeSet::new());
+/// All strings read so far, each stored once. There are a few dozen.
+static STRINGS: Mutex<BTreeSet<Interned>> = Mutex::new(BTreeSet::new());
 
-fn kept(text: &str) -> Word {
-    let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+fn intern(text: &str) -> Interned {
+    let mut words = STRINGS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(word) = words.get(text) {
         return word;
     }
-    let word: Word = Box::leak(text.into());
+    let word: Interned = Box::leak(text.into());
     words.insert(word);
     word
 }
 
-/// A word.
+/// Reads a string and interns it.
 ///
 /// # Errors
-/// What `D` has for anything but a string.
-pub fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Word, D::Error> {
-    Ok(kept(&String::deserialize(from)?))
+/// The error of `D` for anything but a string.
+pub fn interned<'de, D: Deserializer<'de>>(from: D) -> Result<Interned, D::Error> {
+    Ok(intern(&String::deserialize(from)?))
 }
 
-/// The same, if there is one.
+/// Reads an optional string and interns it.
 ///
 /// # Errors
-/// What `D` has for anything but a string and null.
-pub fn word_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Word>, D::Error> {
-    Ok(Option::<String>::deserialize(from)?.map(|text| kept(&text)))
+/// The error of `D` for anything but a string or null.
+pub fn interned_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Interned>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(|text| intern(&text)))
 }
 
-/// A number; JSON has null for what is none.
+/// Reads a number. JSON has null for NaN and infinity.
 ///
 /// # Errors
-/// What `D` has for anything but a number and null.
-pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+/// The error of `D` for anything but a number or null.
+pub fn f64_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
@@ -50,13 +50,13 @@ mod tests {
 
     #[test]
     fn a_word_is_kept_once() {
-        let (first, second) = (kept("setsep-lookup"), kept(&String::from("setsep-lookup")));
+        let (first, second) = (intern("setsep-lookup"), intern(&String::from("setsep-lookup")));
         assert_eq!(first.as_ptr(), second.as_ptr());
     }
 
     #[test]
     fn what_is_no_number_is_null_in_json() {
         let json = serde_json::to_string(&f64::INFINITY).unwrap();
-        assert!(number(&mut serde_json::Deserializer::from_str(&json)).unwrap().is_nan());
+        assert!(f64_or_nan(&mut serde_json::Deserializer::from_str(&json)).unwrap().is_nan());
     }
 }

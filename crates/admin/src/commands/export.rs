@@ -2,7 +2,7 @@
 
 use super::CommandError;
 use super::flow_args::FlowExportArgs;
-use scalebricks_console::atomic_file::Growing;
+use scalebricks_console::atomic_file::AtomicWriter;
 use scalebricks_console::quantity::count;
 use scalebricks_console::{Console, Interrupt, Progress, status as exit};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -27,10 +27,12 @@ pub(super) fn run(
         lines.count(bytes, &progress);
         let written = match (is_pipe, &mut file) {
             (true, _) => io::stdout().lock().write_all(bytes),
-            (false, Some(file)) => Growing::write_all(file, bytes),
+            (false, Some(file)) => AtomicWriter::write_all(file, bytes),
             // Begun when the first bytes come: a request that is refused makes no file.
             (false, None) if bytes.is_empty() => Ok(()),
-            (false, None) => Growing::create(&args.file).and_then(|new| file.insert(new).write_all(bytes)),
+            (false, None) => {
+                AtomicWriter::create(&args.file).and_then(|new| file.insert(new).write_all(bytes))
+            }
         };
         if let Err(error) = written {
             trouble = Some(error);

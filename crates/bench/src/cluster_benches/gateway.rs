@@ -1,18 +1,13 @@
 //! `gateway`: one node measured alone, latencies by load, and packets through a whole cluster in this process by
 //! architecture: what the demo does, told as rows.
 
-use scalebricks_bench::row::Subject;
-use scalebricks_bench::stats::Summary;
-use scalebricks_bench::{Bench, BenchError, Metric, Session};
+use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_console::machine;
 use scalebricks_lab::demo::config::{DemoConfig, MAX_FLOWS};
 use scalebricks_lab::demo::report::result::ArchitectureResult;
 use scalebricks_lab::demo::stopwatch::SLICES;
 use scalebricks_lab::demo::synthetic::{self, SyntheticError};
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct Gateway;
+use scalebricks_report::stats::Summary;
 
 /// Packets for each flow.
 const PACKETS_PER_FLOW: u64 = 5;
@@ -20,28 +15,21 @@ const PACKETS_PER_FLOW: u64 = 5;
 /// Fewest packets: ten slices of several rounds, so that the first, which is not timed, leaves something.
 const MIN_PACKETS: u64 = 2_000_000;
 
-impl Bench for Gateway {
-    fn name(&self) -> &'static str {
-        "gateway"
-    }
-
-    /// As the paper does: by flows and by load, not a bar a row.
-    fn draws_itself(&self) -> bool {
-        true
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
-        scalebricks_bench::gateway::measure(session, &flows)?;
-        // The demo keeps every flow of all nodes, which is for fewer flows than one node's tables.
-        for flows in options.keys(&[250_000], &[1_000_000]).into_iter().filter(|&flows| flows <= MAX_FLOWS) {
-            for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-                one(session, flows, threads)?;
-            }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
+    scalebricks_bench::gateway::measure(session, &flows)?;
+    // The demo keeps every flow of all nodes, which is for fewer flows than one node's tables.
+    for flows in options.keys(&[250_000], &[1_000_000]).into_iter().filter(|&flows| flows <= MAX_FLOWS) {
+        for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
+            one(session, flows, threads)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// One cluster size.
@@ -66,12 +54,11 @@ fn one(session: &mut Session<'_>, flows: u64, threads: usize) -> Result<(), Benc
             let problem = format!("{} packets lost, {} misdelivered", result.lost, result.misdelivered);
             return Err(BenchError::check(result.name, problem));
         }
-        let subject = Subject {
-            threads: Some(threads),
-            table_bytes: Some(result.gpt_bytes_per_node + result.fib_bytes_per_node),
-            ..session.subject(result.name, flows)
-        };
-        session.add(subject, Metric::PacketRate, rates(result));
+        let case = session
+            .case(result.name, flows)
+            .threads(threads)
+            .table_bytes(result.gpt_bytes_per_node + result.fib_bytes_per_node);
+        session.add(case, Metric::PacketRate, rates(result));
     }
     Ok(())
 }

@@ -1,7 +1,4 @@
 //! The benchmarks that need a whole cluster.
 
-mod control;
-mod gateway;
-
-pub(crate) use control::Control;
-pub(crate) use gateway::Gateway;
+pub(crate) mod control;
+pub(crate) mod gateway;

@@ -1,4 +1,4 @@
-//! Each way in which pages and data can disagree, tried on a small checkout of its own.
+//! Tests each way in which pages and data can disagree, on a small checkout.
 
 use super::*;
 use crate::report::Report;
@@ -15,7 +15,7 @@ use std::process::Command;
 const PAGE: &str = "# P\n<!-- begin run -->\n<!-- end run -->\n<!-- begin choice -->\n<!-- end choice -->\n\
     <!-- begin choice-said -->\n<!-- end choice-said -->\n<!-- begin lookups.svg -->\n<!-- end lookups.svg -->\ntail\n";
 
-/// A checkout with one commit; the name of it.
+/// Makes a checkout with one commit and returns its name.
 fn checkout(root: &Path) -> String {
     fs::create_dir_all(root.join("docs/data/choosing")).unwrap();
     fs::write(root.join("README.md"), "<!-- begin control/run -->\n<!-- end control/run -->\n").unwrap();
@@ -29,21 +29,21 @@ fn checkout(root: &Path) -> String {
     provenance::commit_of(root)
 }
 
-/// A checkout with data, whose pages are as they must be.
-struct Tried {
+/// A checkout with data and correct pages.
+struct TestSite {
     place: tempfile::TempDir,
     report: Report,
 }
 
-impl Tried {
+impl TestSite {
     fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let report = sample(&checkout(place.path()));
-        let tried = Self { place, report };
-        tried.keep(&tried.report);
-        assert_eq!(tried.site().write(&Console::new(true)).unwrap(), Vec::<String>::new());
-        assert_eq!(tried.problems(), Vec::<String>::new());
-        tried
+        let site = Self { place, report };
+        site.keep(&site.report);
+        assert_eq!(site.site().write(&Console::new(true)).unwrap(), Vec::<String>::new());
+        assert_eq!(site.problems(), Vec::<String>::new());
+        site
     }
 
     fn root(&self) -> &Path {
@@ -63,7 +63,7 @@ impl Tried {
         self.site().check().unwrap()
     }
 
-    /// The pages' problem, after one change of the data.
+    /// The problem of the pages after one change of the data.
     fn after(&self, change: impl FnOnce(&mut Report)) -> String {
         let mut report = self.report.clone();
         change(&mut report);
@@ -76,8 +76,8 @@ impl Tried {
 
 #[test]
 fn pages_are_made_of_data_alone() {
-    let tried = Tried::new();
-    let page = fs::read_to_string(tried.root().join("docs/choosing.md")).unwrap();
+    let site = TestSite::new();
+    let page = fs::read_to_string(site.root().join("docs/choosing.md")).unwrap();
     for part in [
         "| commit | not measured | ",
         "**Zen 4**: not measured.\n\n**Zen 5**\n\n| flows | M/s |\n|---|---|\n| 7 | 2.00 |\n",
@@ -90,25 +90,25 @@ fn pages_are_made_of_data_alone() {
         page.starts_with("# P\n<!-- begin run -->\n\n|")
             && page.ends_with("<!-- end lookups.svg -->\ntail\n")
     );
-    let readme = fs::read_to_string(tried.root().join("README.md")).unwrap();
-    assert!(readme.contains("\nNot measured yet at a clean commit: `make control-figures` measures it.\n"));
-    let csv = fs::read_to_string(tried.root().join("docs/figures/amd-zen5/choice.table.csv")).unwrap();
+    let readme = fs::read_to_string(site.root().join("README.md")).unwrap();
+    assert!(readme.contains("\nNot measured at a clean commit yet: run `make control-figures`.\n"));
+    let csv = fs::read_to_string(site.root().join("docs/figures/amd-zen5/choice.table.csv")).unwrap();
     assert_eq!(csv, "flows,M/s\n7,2.00\n");
 }
 
 #[test]
 fn processors_stand_in_a_fixed_order() {
-    let tried = Tried::new();
-    let mut others = [tried.report.clone(), tried.report.clone()];
+    let site = TestSite::new();
+    let mut others = [site.report.clone(), site.report.clone()];
     others[0].cpu = "A Maker".to_owned();
     others[1].cpu_family = Some(25);
     others[1].cpu_model = Some(17);
     others[1].exhibits.sheets[0].rows[0][1] = "1.00".to_owned();
     for report in &others {
-        tried.keep(report);
+        site.keep(report);
     }
-    tried.site().write(&Console::new(true)).unwrap();
-    let page = fs::read_to_string(tried.root().join("docs/choosing.md")).unwrap();
+    site.site().write(&Console::new(true)).unwrap();
+    let page = fs::read_to_string(site.root().join("docs/choosing.md")).unwrap();
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not in\n{page}"));
     assert!(at("|  | Zen 4 | Zen 5 | A Maker (family 26, model 2) |") < at("**Zen 4**\n"));
     assert!(at("**Zen 4**\n") < at("**Zen 5**\n") && at("**Zen 5**\n") < at("**A Maker"));
@@ -117,112 +117,112 @@ fn processors_stand_in_a_fixed_order() {
 
 #[test]
 fn tables_stand_side_by_side_row_by_row() {
-    let tried = Tried::new();
-    let mut other = tried.report.clone();
+    let site = TestSite::new();
+    let mut other = site.report.clone();
     other.cpu_family = Some(25);
     other.cpu_model = Some(17);
-    for (report, rows) in [(&tried.report, ["7", "8"]), (&other, ["8", "9"])] {
+    for (report, rows) in [(&site.report, ["7", "8"]), (&other, ["8", "9"])] {
         let mut report = report.clone();
         let sheet = &mut report.exhibits.sheets[0];
         sheet.keys = 1;
         sheet.rows = rows.map(|row| vec![row.to_owned(), format!("{row} M")]).to_vec();
-        tried.keep(&report);
+        site.keep(&report);
     }
-    tried.site().write(&Console::new(true)).unwrap();
-    let page = fs::read_to_string(tried.root().join("docs/choosing.md")).unwrap();
+    site.site().write(&Console::new(true)).unwrap();
+    let page = fs::read_to_string(site.root().join("docs/choosing.md")).unwrap();
     let want = "| flows | M/s, Zen 4 | M/s, Zen 5 |\n|---|---|---|\n| 8 | 8 M | 8 M |\n| 9 | 9 M | – |\n| 7 | – | 7 M |\n\n*Zen 4, commit ";
     assert!(page.contains(want), "{page}");
-    assert!(page.contains("`make choosing` measures it anew.*\n"), "{page}");
+    assert!(page.contains("Repeat with `make choosing`.*\n"), "{page}");
 }
 
 #[test]
 fn a_page_that_differs_by_a_byte_is_found() {
-    let tried = Tried::new();
-    let path = tried.root().join("docs/choosing.md");
+    let site = TestSite::new();
+    let path = site.root().join("docs/choosing.md");
     let page = fs::read_to_string(&path).unwrap();
     fs::write(&path, page.replace("2.00", "2.01")).unwrap();
-    assert_eq!(tried.problems(), ["docs/choosing.md: it is not what its data make: run make pages"]);
+    assert_eq!(site.problems(), ["docs/choosing.md: it differs from its data: run make pages"]);
 }
 
 #[test]
 fn data_that_nobody_could_measure_again_are_found() {
-    let tried = Tried::new();
-    let commit = tried.report.commit.clone();
-    assert!(tried.after(|report| report.commit += "-dirty").contains("which is no commit"));
-    assert!(tried.after(|report| report.commit = "unknown".to_owned()).contains("which is no commit"));
+    let site = TestSite::new();
+    let commit = site.report.commit.clone();
+    assert!(site.after(|report| report.commit += "-dirty").contains("which is not a commit"));
+    assert!(site.after(|report| report.commit = "unknown".to_owned()).contains("which is not a commit"));
     assert!(
-        tried.after(|report| report.commit = "0123456789ab".to_owned()).contains("no commit that led here")
+        site.after(|report| report.commit = "0123456789ab".to_owned()).contains("is not an ancestor of HEAD")
     );
-    assert!(tried.after(|report| report.quick = true).contains("--quick"));
-    assert!(tried.after(|report| report.runs = 2).contains("2 runs"));
-    assert_eq!(tried.report.commit, commit);
+    assert!(site.after(|report| report.quick = true).contains("--quick"));
+    assert!(site.after(|report| report.runs = 2).contains("2 runs"));
+    assert_eq!(site.report.commit, commit);
 }
 
 #[test]
 fn without_history_a_commit_is_not_looked_for_and_a_note_says_so() {
-    let tried = Tried::new();
-    assert_eq!(tried.site().notes(), Vec::<String>::new());
-    fs::remove_dir_all(tried.root().join(".git")).unwrap();
-    assert_eq!(tried.problems(), Vec::<String>::new());
-    assert!(tried.site().notes()[0].contains("without all of git's history"));
+    let site = TestSite::new();
+    assert_eq!(site.site().notes(), Vec::<String>::new());
+    fs::remove_dir_all(site.root().join(".git")).unwrap();
+    assert_eq!(site.problems(), Vec::<String>::new());
+    assert!(site.site().notes()[0].contains("without the full git history"));
 }
 
 #[test]
 fn pictures_and_tables_without_data_are_found_and_removed() {
-    let tried = Tried::new();
+    let site = TestSite::new();
     for name in ["old.svg", "old.csv"] {
-        let path = tried.root().join("docs/figures").join(name);
+        let path = site.root().join("docs/figures").join(name);
         fs::write(&path, "").unwrap();
-        assert_eq!(tried.problems(), [format!("docs/figures/{name}: no data make it")]);
-        tried.site().write(&Console::new(true)).unwrap();
+        assert_eq!(site.problems(), [format!("docs/figures/{name}: no data generate it")]);
+        site.site().write(&Console::new(true)).unwrap();
         assert!(!path.exists());
     }
-    let picture = tried.root().join("docs/figures/amd-zen5/lookups.svg");
+    let picture = site.root().join("docs/figures/amd-zen5/lookups.svg");
     fs::write(&picture, "<svg/>").unwrap();
-    assert_eq!(tried.problems().len(), 1, "a picture that data do not make");
-    let readme = tried.root().join("README.md");
+    assert_eq!(site.problems().len(), 1, "a picture that data do not make");
+    let readme = site.root().join("README.md");
     fs::write(&readme, "![x](docs/figures/old.svg)\n").unwrap();
-    assert!(tried.problems().contains(&"README.md: no data make docs/figures/old.svg".to_owned()));
+    assert!(site.problems().contains(&"README.md: no data generate docs/figures/old.svg".to_owned()));
 }
 
 #[test]
 fn a_place_without_data_must_say_so() {
-    let tried = Tried::new();
-    fs::remove_file(tried.root().join("docs/data/choosing/amd-zen5.json")).unwrap();
-    let problems = tried.problems();
-    assert!(problems[0].starts_with("docs/choosing.md: it is not what its data make"), "{problems:?}");
-    tried.site().write(&Console::new(true)).unwrap();
-    assert_eq!(tried.problems(), Vec::<String>::new());
-    let page = fs::read_to_string(tried.root().join("docs/choosing.md")).unwrap();
-    assert_eq!(page.matches("Not measured yet at a clean commit: `make choosing`").count(), 4);
+    let site = TestSite::new();
+    fs::remove_file(site.root().join("docs/data/choosing/amd-zen5.json")).unwrap();
+    let problems = site.problems();
+    assert!(problems[0].starts_with("docs/choosing.md: it differs from its data"), "{problems:?}");
+    site.site().write(&Console::new(true)).unwrap();
+    assert_eq!(site.problems(), Vec::<String>::new());
+    let page = fs::read_to_string(site.root().join("docs/choosing.md")).unwrap();
+    assert_eq!(page.matches("Not measured at a clean commit yet: run `make choosing`").count(), 4);
 }
 
 #[test]
 fn what_no_page_shows_is_found() {
-    let tried = Tried::new();
-    let path = tried.root().join("docs/choosing.md");
+    let site = TestSite::new();
+    let path = site.root().join("docs/choosing.md");
     let page = fs::read_to_string(&path).unwrap();
     fs::write(&path, page.replace(" choice -->", " other -->")).unwrap();
-    assert!(tried.problems()[0].contains("no page shows choosing/choice"), "{:?}", tried.problems());
+    assert!(site.problems()[0].contains("no page shows choosing/choice"), "{:?}", site.problems());
     fs::write(&path, page.replace(" choice -->", " nothing/choice -->")).unwrap();
-    assert!(tried.problems()[0].contains("there are no data for the place nothing/choice"));
+    assert!(site.problems()[0].contains("there are no data for the place nothing/choice"));
     fs::write(&path, page.replace("<!-- end choice -->", "")).unwrap();
-    assert!(tried.problems()[0].contains("the place choice does not end"));
+    assert!(site.problems()[0].contains("the place choice has no end"));
 }
 
 #[test]
 fn data_in_the_wrong_place_are_found() {
-    let tried = Tried::new();
-    let data = tried.root().join("docs/data");
-    let json = output::json(&tried.report).unwrap();
+    let site = TestSite::new();
+    let data = site.root().join("docs/data");
+    let json = output::json(&site.report).unwrap();
     fs::write(data.join("choosing/amd-zen4.json"), &json).unwrap();
-    assert!(tried.problems()[0].contains("another processor: amd-zen5"));
+    assert!(site.problems()[0].contains("another processor: amd-zen5"));
     fs::remove_file(data.join("choosing/amd-zen4.json")).unwrap();
     fs::create_dir(data.join("nothing")).unwrap();
     fs::write(data.join("nothing/amd-zen5.json"), &json).unwrap();
-    assert!(tried.problems()[0].contains("no known kind"));
+    assert!(site.problems()[0].contains("no known kind"));
     fs::write(data.join("choosing/amd-zen5.json"), "{").unwrap();
-    assert!(tried.problems()[0].contains("EOF"));
+    assert!(site.problems()[0].contains("EOF"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use scalebricks_console::machine::{self, Processor};
 use scalebricks_report::exhibit::Exhibits;
 use scalebricks_report::pages::{Evidence, Text};
 use scalebricks_report::provenance;
-use scalebricks_report::stored::{self, Word};
+use scalebricks_report::stored::{self, Interned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +16,8 @@ use std::fmt;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Version of the program.
-    #[serde(deserialize_with = "stored::word")]
-    pub version: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub version: Interned,
     /// The commit of the sources.
     pub commit: String,
     /// The day, in Greenwich.
@@ -46,8 +46,8 @@ pub struct Report {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The architecture of the nodes.
-    #[serde(deserialize_with = "stored::word")]
-    pub architecture: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub architecture: Interned,
     /// What was checked.
     pub check: String,
     /// IPv4 or IPv6, where it is about one of them.

@@ -1,13 +1,13 @@
-//! Pages, pictures and tables of `README.md` and `docs`, written from committed data and nothing else.
+//! Pages, pictures and tables of `README.md` and `docs`, generated from committed data only.
 //!
-//! `docs/data/KIND/PROCESSOR.json` is what a run of a kind found on a processor. A page shows it at places, each all between
-//! `<!-- begin KIND/NAME -->` and `<!-- end KIND/NAME -->`; without `KIND/` it is the kind that is called as the page is.
-//! The name is that of a table, sentence or text, or the file name of a picture.
+//! `docs/data/KIND/PROCESSOR.json` holds the results of a run of one kind on one processor. A page shows them
+//! at places: the text between `<!-- begin KIND/NAME -->` and `<!-- end KIND/NAME -->`. Without `KIND/`, the
+//! kind has the page's name. NAME is the name of a table, sentence or text, or the file name of a picture.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`place`] | the places of a page, and what each shows of several processors |
-//! | [`site`] | all pages from all data, written or compared with what is there |
+//! | [`site`] | all pages from all data, written or compared with the files |
 
 pub mod place;
 pub mod site;
@@ -20,7 +20,7 @@ use site::Site;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Processors that pages tell of even if nothing was measured on them: name and file name.
+/// Processors that pages mention even without measurements: name and file name.
 const EXPECTED: [(&str, &str); 2] = [("Zen 4", "amd-zen4"), ("Zen 5", "amd-zen5")];
 
 /// A kind of data.
@@ -28,9 +28,9 @@ const EXPECTED: [(&str, &str); 2] = [("Zen 4", "amd-zen4"), ("Zen 5", "amd-zen5"
 pub struct Kind {
     /// Its directory in `docs/data`.
     pub name: &'static str,
-    /// What measures it.
+    /// The command that measures it.
     pub command: &'static str,
-    /// Reads a file of it; tells what is wrong with it.
+    /// Reads a data file, or says what is wrong with it.
     pub read: fn(&str) -> Result<Evidence, String>,
 }
 
@@ -41,75 +41,75 @@ pub struct Picture {
     pub file: String,
     /// What it shows.
     pub title: String,
-    /// The document.
+    /// The SVG document.
     pub svg: String,
 }
 
-/// Lines as a terminal shows them.
+/// Terminal output.
 #[derive(Debug, Clone)]
 pub struct Text {
-    /// Name of its place in a page.
+    /// The name of its place in a page.
     pub name: String,
     /// The lines.
     pub lines: String,
 }
 
-/// Why pages are not as they should be.
+/// Errors of pages.
 #[derive(Debug, thiserror::Error)]
 pub enum PagesError {
-    /// What is measured in this way is not for a page.
+    /// The measurement may not be stored for a page.
     #[error("{0}")]
     Refused(String),
-    /// Pages, and the data that they show, do not agree.
+    /// The pages and their data disagree.
     #[error("{}", .0.join("\n"))]
     Problems(Vec<String>),
-    /// The pages or the program.
+    /// The pages or the program cannot be read.
     #[error("cannot read the pages: {0}; run it in the root of a checkout")]
     Read(#[source] io::Error),
-    /// They could not be written.
+    /// The pages cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
 }
 
-/// Writes all pages below `root` anew, from data alone.
+/// Regenerates all pages below `root` from the data.
 ///
 /// # Errors
-/// [`PagesError`]; nothing is written if data are wrong.
+/// [`PagesError`]; nothing is written if the data are wrong.
 pub fn write(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), PagesError> {
     let site = Site::of(root, kinds).map_err(PagesError::Read)?;
-    told(site.write(console)?)
+    into_result(site.write(console)?)
 }
 
-/// Compares all pages below `root` with what the data make, and writes nothing.
+/// Compares all pages below `root` with the data and writes nothing.
 ///
 /// # Errors
-/// [`PagesError`] with everything that is wrong.
+/// [`PagesError`] with all differences.
 pub fn check(root: &Path, kinds: &[Kind], console: &Console) -> Result<(), PagesError> {
     let site = Site::of(root, kinds).map_err(PagesError::Read)?;
     site.notes().iter().for_each(|note| console.note(note));
-    told(site.check().map_err(PagesError::Read)?)
+    into_result(site.check().map_err(PagesError::Read)?)
 }
 
-fn told(problems: Vec<String>) -> Result<(), PagesError> {
+fn into_result(problems: Vec<String>) -> Result<(), PagesError> {
     if problems.is_empty() { Ok(()) } else { Err(PagesError::Problems(problems)) }
 }
 
-/// What a file of data shows.
+/// The contents of a data file.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     /// The processor that it was measured on.
     pub processor: Processor,
-    /// The commit that measured.
+    /// The commit that measured it.
     pub commit: String,
-    /// Runs of each measurement; none of what is counted, not timed.
+    /// Runs per measurement; `None` if it is counted and not timed.
     pub runs: Option<usize>,
-    /// What these are, as pages call them: `runs`, or parts of one that are timed apart.
+    /// What pages call these runs: `runs`, or parts of one run that are timed separately.
     pub runs_are: &'static str,
-    /// Whether it was measured in haste.
+    /// Whether it was a quick run.
     pub is_quick: bool,
     /// Tables, charts and sentences.
     pub exhibits: Exhibits,
-    /// Texts.
+    /// Terminal output.
     pub texts: Vec<Text>,
     /// Pictures.
     pub pictures: Vec<Picture>,
@@ -119,7 +119,7 @@ impl Evidence {
     /// Why no page may show it.
     fn problem(&self) -> Option<String> {
         if !provenance::is_clean(&self.commit) {
-            return Some(format!("it was measured by {}, which is no commit", self.commit));
+            return Some(format!("it was measured at {}, which is not a commit", self.commit));
         }
         if self.is_quick {
             return Some("it was measured with --quick".to_owned());
@@ -137,14 +137,14 @@ impl Evidence {
         sheets.chain(said).chain(texts).chain(pictures)
     }
 
-    /// What it stands behind: processors of the list first.
+    /// Its position among processors: expected ones first.
     fn order(&self) -> (usize, String) {
         let slug = self.processor.slug();
         (EXPECTED.iter().position(|(_, known)| *known == slug).unwrap_or(EXPECTED.len()), slug)
     }
 }
 
-/// Where the data of a kind measured on a processor are, from the root of the checkout.
+/// The path of the data of one kind and processor, from the root of the checkout.
 pub fn data_file(kind: &str, processor: &Processor) -> PathBuf {
     ["docs", "data", kind, &format!("{}.json", processor.slug())].iter().collect()
 }

@@ -1,25 +1,25 @@
 //! The places of a page, and what each shows of several processors.
 
 use super::{EXPECTED, Evidence, Kind};
-use crate::exhibit::Sheet;
+use crate::exhibit::PageTable;
 use std::ops::Range;
 
 const BEGIN: &str = "<!-- begin ";
 const CLOSE: &str = " -->\n";
 
-/// A place: its name, and where in the page its content is.
+/// A place: its name and the range of its content in the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Its name, with the kind if the page says it.
+    /// Its name, with the kind if the page states it.
     pub name: String,
-    /// All between the two comments.
+    /// The text between the two comments.
     pub content: Range<usize>,
 }
 
-/// The places of a page, in their order.
+/// The places of a page, in order.
 ///
 /// # Errors
-/// Which place does not end.
+/// The name of a place that has no end.
 pub fn places(page: &str) -> Result<Vec<Place>, String> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -27,22 +27,22 @@ pub fn places(page: &str) -> Result<Vec<Place>, String> {
         let begin = from + found;
         from = begin + BEGIN.len();
         if begin > 0 && !page[..begin].ends_with('\n') {
-            continue; // in a sentence that tells of places
+            continue; // in a sentence about places
         }
         let line = page[from..].split_inclusive('\n').next().unwrap_or_default();
         let Some(name) = line.strip_suffix(CLOSE) else { continue };
         let start = from + line.len();
         let length = page[start..].find(&format!("<!-- end {name} -->"));
         let length = length.filter(|&length| !page[start..start + length].contains(BEGIN));
-        let Some(length) = length else { return Err(format!("the place {name} does not end")) };
+        let Some(length) = length else { return Err(format!("the place {name} has no end")) };
         places.push(Place { name: name.to_owned(), content: start..start + length });
         from = start + length;
     }
     Ok(places)
 }
 
-/// What a place of this name shows of data that are in the order of their processors, in a page from which `docs` is
-/// there.
+/// The content of a place for data sorted by processor. `docs` is the path from the page to the docs
+/// directory.
 pub fn content(kind: &Kind, name: &str, all: &[&Evidence], docs: &str) -> String {
     let shown = tables(kind, name, all)
         .or_else(|| {
@@ -65,12 +65,12 @@ pub fn content(kind: &Kind, name: &str, all: &[&Evidence], docs: &str) -> String
                 Some(format!("![{title}, {}]({docs}figures/{}/{name})\n", processor.name(), processor.slug()))
             })
         });
-    let shown = shown
-        .unwrap_or_else(|| format!("Not measured yet at a clean commit: `{}` measures it.\n", kind.command));
+    let shown =
+        shown.unwrap_or_else(|| format!("Not measured at a clean commit yet: run `{}`.\n", kind.command));
     format!("\n{shown}\n")
 }
 
-/// What some of the data show, one below the other; nothing if none of them does.
+/// The texts that the data give for a place, one below the other; `None` if there are none.
 fn each(all: &[&Evidence], show: impl Fn(&Evidence) -> Option<String>) -> Option<String> {
     let shown: Vec<String> = all.iter().filter_map(|evidence| show(evidence)).collect();
     (!shown.is_empty()).then(|| shown.join("\n"))
@@ -82,10 +82,10 @@ fn origin(evidence: &Evidence) -> String {
     format!("{}, commit {}{runs}", evidence.processor.name(), evidence.commit)
 }
 
-/// The tables of this name: side by side, or each under its processor's name.
+/// The tables with this name: side by side, or each under its processor's name.
 fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
     let of = |evidence: &Evidence| evidence.exhibits.sheets.iter().find(|sheet| sheet.name == name).cloned();
-    let found: Vec<(&Evidence, Sheet)> =
+    let found: Vec<(&Evidence, PageTable)> =
         all.iter().filter_map(|&evidence| Some((evidence, of(evidence)?))).collect();
     let keys = found.first()?.1.keys;
     let missing =
@@ -97,7 +97,7 @@ fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
             return Some(table);
         }
         let origins: Vec<String> = found.iter().map(|(evidence, _)| origin(evidence)).collect();
-        return Some(format!("{table}\n*{}. `{}` measures it anew.*\n", origins.join("; "), kind.command));
+        return Some(format!("{table}\n*{}. Repeat with `{}`.*\n", origins.join("; "), kind.command));
     }
     let mut parts: Vec<String> = missing.iter().map(|name| format!("**{name}**: not measured.\n")).collect();
     parts.extend(
@@ -108,11 +108,11 @@ fn tables(kind: &Kind, name: &str, all: &[&Evidence]) -> Option<String> {
     Some(parts.join("\n"))
 }
 
-/// The table that says where and how it was measured.
+/// The table that says where and how a run measured.
 const RUN: &str = "run";
 
-/// One table of several: the columns that say what a row is about, then those of each processor.
-fn side_by_side(found: &[(&Evidence, Sheet)], keys: usize, missing: &[&str]) -> Sheet {
+/// Joins several tables: first the key columns, then the other columns of each processor.
+fn side_by_side(found: &[(&Evidence, PageTable)], keys: usize, missing: &[&str]) -> PageTable {
     let mut abouts: Vec<&[String]> = Vec::new();
     for row in found.iter().flat_map(|(_, sheet)| &sheet.rows) {
         let about = row.get(..keys).unwrap_or(row);
@@ -142,5 +142,5 @@ fn side_by_side(found: &[(&Evidence, Sheet)], keys: usize, missing: &[&str]) -> 
             row.extend((0..columns.len()).map(|place| cell(place).to_owned()));
         }
     }
-    Sheet { name: String::new(), heads, rows, keys }
+    PageTable { name: String::new(), heads, rows, keys }
 }

@@ -1,4 +1,4 @@
-//! All pages from all data: written, or compared with what is there.
+//! All pages from all data, written or compared with the files.
 
 use super::place::{content, places};
 use super::{Evidence, Kind};
@@ -9,31 +9,31 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the data are.
+/// Directory of the data.
 const DATA: &str = "docs/data";
 
-/// Where pictures and tables go.
+/// Directory of pictures and tables.
 const FIGURES: &str = "docs/figures";
 
-/// The pages and pictures that data make, and what is wrong.
+/// The generated pages and pictures, and the problems found.
 #[derive(Debug, Default)]
 pub struct Site {
     root: PathBuf,
-    /// What files must hold, by path from the root.
+    /// Required contents of files, by path from the root.
     files: BTreeMap<PathBuf, String>,
     problems: Vec<String>,
     notes: Vec<String>,
 }
 
-/// A file of data.
-struct Datum<'a> {
+/// A data file.
+struct DataFile<'a> {
     file: PathBuf,
     kind: &'a Kind,
     evidence: Evidence,
 }
 
 impl Site {
-    /// All that the data below `root` make.
+    /// Reads the data below `root` and generates everything from them.
     ///
     /// # Errors
     /// The error of a directory or page that cannot be read.
@@ -52,7 +52,7 @@ impl Site {
                 Err(problem) => site.problems.push(format!("{}: {problem}", page.display())),
             }
         }
-        for Datum { file, kind, evidence } in &data {
+        for DataFile { file, kind, evidence } in &data {
             for name in evidence.names().filter(|name| !shown.contains(&(kind.name, (*name).to_owned()))) {
                 let name = format!("{}/{name}", kind.name);
                 site.problems.push(format!(
@@ -64,7 +64,7 @@ impl Site {
         Ok(site)
     }
 
-    /// What is wrong with the data, and whatever differs from what they make.
+    /// The problems of the data, and all files that differ from what the data generate.
     ///
     /// # Errors
     /// The error of a directory that cannot be read.
@@ -73,18 +73,19 @@ impl Site {
         for (file, wanted) in &self.files {
             let is_so = fs::read_to_string(self.root.join(file)).is_ok_and(|there| there == *wanted);
             if !is_so {
-                problems.push(format!("{}: it is not what its data make: run make pages", file.display()));
+                problems.push(format!("{}: it differs from its data: run make pages", file.display()));
             }
         }
-        let stray = self.stray()?;
-        problems.extend(stray.iter().map(|file| format!("{}: no data make it", file.display())));
+        let orphans = self.orphans()?;
+        problems.extend(orphans.iter().map(|file| format!("{}: no data generate it", file.display())));
         Ok(problems)
     }
 
-    /// Writes what differs, and removes pictures and tables that no data make. Nothing is written if data are wrong.
+    /// Writes the files that differ, and removes pictures and tables without data. Writes nothing if the data
+    /// have problems.
     ///
     /// # Errors
-    /// [`OutputError`] of the first file that cannot be written.
+    /// The [`OutputError`] of the first file that cannot be written.
     pub fn write(&self, console: &Console) -> Result<Vec<String>, OutputError> {
         if self.problems.is_empty() {
             for (file, wanted) in &self.files {
@@ -93,7 +94,7 @@ impl Site {
                     console.keep(&path, wanted)?;
                 }
             }
-            for file in self.stray()? {
+            for file in self.orphans()? {
                 fs::remove_file(self.root.join(&file))?;
                 console.note(&format!("removed {}", file.display()));
             }
@@ -101,25 +102,25 @@ impl Site {
         Ok(self.problems.clone())
     }
 
-    /// What could not be looked at.
+    /// Checks that were not possible.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Reads all data, in the order of kinds and processors.
-    fn read<'a>(&mut self, kinds: &'a [Kind]) -> io::Result<Vec<Datum<'a>>> {
+    /// Reads all data, sorted by processor.
+    fn read<'a>(&mut self, kinds: &'a [Kind]) -> io::Result<Vec<DataFile<'a>>> {
         let mut data = Vec::new();
         for file in files_below(&self.root, Path::new(DATA))? {
-            match self.datum(kinds, &file) {
-                Ok((kind, evidence)) => data.push(Datum { file, kind, evidence }),
+            match self.data_file(kinds, &file) {
+                Ok((kind, evidence)) => data.push(DataFile { file, kind, evidence }),
                 Err(problem) => self.problems.push(format!("{}: {problem}", file.display())),
             }
         }
-        data.sort_by_cached_key(|datum| datum.evidence.order());
+        data.sort_by_cached_key(|data_file| data_file.evidence.order());
         Ok(data)
     }
 
-    fn datum<'a>(&mut self, kinds: &'a [Kind], file: &Path) -> Result<(&'a Kind, Evidence), String> {
+    fn data_file<'a>(&mut self, kinds: &'a [Kind], file: &Path) -> Result<(&'a Kind, Evidence), String> {
         let directory = file.parent().and_then(Path::file_name).unwrap_or_default();
         let kind = kinds.iter().find(|kind| *kind.name == *directory);
         let kind = kind.ok_or("it is of no known kind: docs/data/KIND/PROCESSOR.json")?;
@@ -130,13 +131,13 @@ impl Site {
             return Err(format!("it was measured on another processor: {slug}"));
         }
         if let Some(problem) = evidence.problem() {
-            return Err(format!("{problem}: measure it anew by {}", kind.command));
+            return Err(format!("{problem}: measure it again with {}", kind.command));
         }
         match provenance::is_ancestor(&self.root, &evidence.commit) {
             Some(true) => {}
-            Some(false) => return Err(format!("{} is no commit that led here", evidence.commit)),
+            Some(false) => return Err(format!("commit {} is not an ancestor of HEAD", evidence.commit)),
             None => self.notes.push(format!(
-                "{}: without all of git's history nobody can say whether {} is there",
+                "{}: without the full git history, commit {} cannot be checked",
                 file.display(),
                 evidence.commit
             )),
@@ -144,9 +145,9 @@ impl Site {
         Ok((kind, evidence))
     }
 
-    /// Pictures and tables, each processor's in a directory of its own.
-    fn draw(&mut self, data: &[Datum<'_>]) {
-        for Datum { file, evidence, .. } in data {
+    /// Adds pictures and tables, each processor's in its own directory.
+    fn draw(&mut self, data: &[DataFile<'_>]) {
+        for DataFile { file, evidence, .. } in data {
             let pictures =
                 evidence.pictures.iter().map(|picture| (picture.file.clone(), picture.svg.clone()));
             for (name, content) in pictures.chain(evidence.exhibits.csv()) {
@@ -174,7 +175,7 @@ impl Site {
         Ok(pages)
     }
 
-    /// Finds pictures and tables that a page shows and no data make.
+    /// Finds pictures and tables that a page links to and no data generate.
     fn links(&mut self, page: &Path, text: &str) {
         let directory = page.parent().unwrap_or_else(|| Path::new(""));
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -183,44 +184,47 @@ impl Site {
                 && target.extension().is_some()
                 && !self.files.contains_key(&target)
             {
-                self.problems.push(format!("{}: no data make {}", page.display(), target.display()));
+                self.problems.push(format!("{}: no data generate {}", page.display(), target.display()));
             }
         }
     }
 
-    /// Pictures and tables that no data make.
-    fn stray(&self) -> io::Result<Vec<PathBuf>> {
+    /// Pictures and tables that no data generate.
+    fn orphans(&self) -> io::Result<Vec<PathBuf>> {
         let mut there = files_below(&self.root, Path::new(FIGURES))?;
         there.retain(|file| !self.files.contains_key(file));
         Ok(there)
     }
 }
 
-/// A page with all of its places filled; what it shows is added to `shown`.
+/// A page with all places filled. What it shows is added to `shown`.
 fn fill<'a>(
     page: &Path,
     text: &str,
     kinds: &'a [Kind],
-    data: &[Datum<'_>],
+    data: &[DataFile<'_>],
     shown: &mut BTreeSet<(&'a str, String)>,
 ) -> Result<String, String> {
     let docs = if page.starts_with("docs") { "" } else { "docs/" };
     let own = page.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let mut filled = text.to_owned();
-    // From the last to the first, so that those before stay where they are.
+    // From last to first, so that earlier ranges stay valid.
     for place in places(text)?.into_iter().rev() {
         let (kind, name) = place.name.split_once('/').unwrap_or((own, &place.name));
         let known = kinds.iter().find(|known| known.name == kind);
         let kind = known.ok_or_else(|| format!("there are no data for the place {}", place.name))?;
-        let of_kind: Vec<&Evidence> =
-            data.iter().filter(|datum| datum.kind.name == kind.name).map(|datum| &datum.evidence).collect();
+        let of_kind: Vec<&Evidence> = data
+            .iter()
+            .filter(|data_file| data_file.kind.name == kind.name)
+            .map(|data_file| &data_file.evidence)
+            .collect();
         filled.replace_range(place.content, &content(kind, name, &of_kind, docs));
         shown.insert((kind.name, name.to_owned()));
     }
     Ok(filled)
 }
 
-/// All files below a directory, by path from the root, in order; none if it is not there.
+/// All files below a directory, by path from the root, sorted; none if it does not exist.
 fn files_below(root: &Path, directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     if root.join(directory).is_dir() {

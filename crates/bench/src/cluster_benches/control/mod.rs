@@ -16,33 +16,27 @@ mod recovery;
 mod rig;
 mod updates;
 
-use scalebricks_bench::contestants;
 use scalebricks_bench::options::Options;
-use scalebricks_bench::{Bench, BenchError, Session};
+use scalebricks_bench::structures;
+use scalebricks_bench::{BenchError, Session};
 use scalebricks_tables::compact::Structure;
-
-/// The benchmark.
-#[derive(Debug)]
-pub struct Control;
 
 /// What the GPT is made of: what was asked for, or else `unasked`.
 fn gpts(options: &Options, unasked: &[Structure]) -> Vec<Structure> {
     let Some(asked) = &options.structures else { return unasked.to_vec() };
     let of = |structure| match structure {
-        Structure::SetSep => contestants::Structure::SetSep,
-        Structure::Othello => contestants::Structure::Othello,
+        Structure::SetSep => structures::Structure::SetSep,
+        Structure::Othello => structures::Structure::Othello,
     };
     Structure::ALL.into_iter().filter(|&structure| asked.contains(&of(structure))).collect()
 }
 
-impl Bench for Control {
-    fn name(&self) -> &'static str {
-        "control"
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        recompute::measure(session)?;
-        updates::measure(session)?;
-        recovery::measure(session)
-    }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    recompute::measure(session)?;
+    updates::measure(session)?;
+    recovery::measure(session)
 }

@@ -5,8 +5,7 @@ use super::gpts;
 use super::machine::Fed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use scalebricks_bench::rounds::{Found, Turn, alternate};
-use scalebricks_bench::row::Subject;
+use scalebricks_bench::rounds::{Measurement, RunResult, interleave};
 use scalebricks_bench::{BenchError, Metric, Session, timing};
 use scalebricks_control::record::Change;
 use scalebricks_tables::compact::Structure;
@@ -61,27 +60,26 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, gpt: Structure) -> 
         for (kind, variant) in [(Kind::Moves, "moves"), (Kind::Values, "values")] {
             for which in [0, 1] {
                 let nodes_told = (which == 1).then_some(nodes);
-                let subject = Subject {
-                    format: Some(gpt.name()),
-                    variant: Some(variant.to_owned()),
-                    value_bits: Some(value_bits),
-                    threads: Some(1),
-                    batch: Some(batch),
-                    nodes: nodes_told,
-                    ..session.subject(both.0[which].name(), keys)
-                };
-                let mut rows = vec![(subject.clone(), Metric::UpdateRate)];
+                let case = session
+                    .case(both.0[which].name(), keys)
+                    .format(gpt.name())
+                    .variant(variant.to_owned())
+                    .value_bits(value_bits)
+                    .threads(1)
+                    .batch(batch)
+                    .nodes(nodes_told);
+                let mut rows = vec![(case.clone(), Metric::UpdateRate)];
                 if matches!(kind, Kind::Moves) {
-                    rows.push((subject, Metric::DeltaBytes));
+                    rows.push((case, Metric::DeltaBytes));
                 }
                 let seed = rng.random();
-                turns.push(Turn::several(rows, move |both: &mut Both| {
+                turns.push(Measurement::several(rows, move |both: &mut Both| {
                     run(&mut both.0[which], kind, nodes, batch, changes, seed)
                 }));
             }
         }
     }
-    alternate(session, &mut both, turns)?;
+    interleave(session, &mut both, turns)?;
     let _busy = session.busy("checking all keys");
     both.0.iter().try_for_each(Fed::check)
 }
@@ -94,7 +92,7 @@ fn run(
     batch: usize,
     changes: usize,
     seed: u64,
-) -> Result<Found, BenchError> {
+) -> Result<RunResult, BenchError> {
     let mut rng = SmallRng::seed_from_u64(seed ^ fed.flows.len() as u64);
     // One change an entry takes longest.
     let count = (changes / batch).clamp(1, changes / 4);
@@ -108,7 +106,7 @@ fn run(
     fed.follow(&deltas)?;
     let changed = (count * batch) as f64;
     let bytes: usize = deltas.iter().map(|delta| delta.encode().len()).sum();
-    Ok(Found { figures: vec![changed / seconds, bytes as f64 / changed], table_bytes: None })
+    Ok(RunResult { figures: vec![changed / seconds, bytes as f64 / changed], table_bytes: None })
 }
 
 fn draw(flows: &mut [Flow], rng: &mut SmallRng, kind: Kind, nodes: usize) -> Change {

@@ -4,12 +4,11 @@
 use super::flows::{Flow, HASHER, node};
 use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, name};
-use scalebricks_bench::row::Subject;
-use scalebricks_bench::stats::Summary;
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_cluster::local::LocalCluster;
 use scalebricks_console::machine;
 use scalebricks_control::record::Heirs;
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::compact::{Reader, Structure};
 use scalebricks_types::{KeyHash, NodeId};
 use std::time::{Duration, Instant};
@@ -58,13 +57,8 @@ fn one(
         }
     }
     for (metric, figures) in metrics.into_iter().zip(figures) {
-        let subject = Subject {
-            format: Some(gpt.name()),
-            threads: Some(threads),
-            nodes: Some(nodes),
-            ..session.subject(name(session), flows)
-        };
-        session.add(subject, metric, Summary::of(&figures));
+        let case = session.case(name(session), flows).format(gpt.name()).threads(threads).nodes(nodes);
+        session.add(case, metric, Summary::of(&figures));
     }
     Ok(())
 }
@@ -78,7 +72,7 @@ fn run(mut rig: Rig, nodes: usize) -> Result<[Duration; 4], BenchError> {
     rig.cluster.kill(victim);
     let (detected, recovered) = rig.runtime.block_on(watch(&rig, victim, &orphans, began))?;
     adopt(&mut rig.flows, victim, nodes)?;
-    // Make before break: whoever is named holds the flow. All keys are looked at.
+    // BuildConfig before break: whoever is named holds the flow. All keys are looked at.
     rig.check()?;
 
     let began = Instant::now();

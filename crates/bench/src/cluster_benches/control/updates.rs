@@ -3,8 +3,7 @@
 use super::flows::{Flow, moved};
 use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, accept, name, plane};
-use scalebricks_bench::rounds::{Found, Turn, alternate};
-use scalebricks_bench::row::Subject;
+use scalebricks_bench::rounds::{Measurement, RunResult, interleave};
 use scalebricks_bench::{BenchError, Metric, Session};
 use scalebricks_cluster::ControlPlane;
 use scalebricks_console::machine;
@@ -59,26 +58,26 @@ fn one(
     let mut rig = Rig::new(session, nodes, threads, flows, gpt)?;
     let epoch = rig.epoch()?;
     let time = session.options().run_time();
-    let disk = Subject { batch: Some(SYNC_BYTES), nodes: Some(nodes), ..session.subject("disk", flows) };
-    let mut turns = vec![Turn::new(disk, Metric::FsyncRate, move |rig: &mut Rig| syncs(rig, time / 2))];
+    let disk = session.case("disk", flows).batch(SYNC_BYTES).nodes(nodes);
+    let mut turns =
+        vec![Measurement::new(disk, Metric::FsyncRate, move |rig: &mut Rig| syncs(rig, time / 2))];
     for (callers, batch) in CALLS {
         for to_tables in [false, true] {
-            let subject = Subject {
-                format: Some(gpt.name()),
-                variant: Some(if to_tables { "to all tables" } else { "to the log" }.to_owned()),
-                threads: Some(threads),
-                batch: Some(batch),
-                nodes: Some(nodes),
-                callers: Some(callers),
-                ..session.subject(name(session), flows)
-            };
+            let case = session
+                .case(name(session), flows)
+                .format(gpt.name())
+                .variant(if to_tables { "to all tables" } else { "to the log" }.to_owned())
+                .threads(threads)
+                .batch(batch)
+                .nodes(nodes)
+                .callers(callers);
             let metrics = [Metric::UpdateRate, Metric::LatencyP50, Metric::LatencyP99];
-            let rows = metrics.map(|metric| (subject.clone(), metric)).to_vec();
+            let rows = metrics.map(|metric| (case.clone(), metric)).to_vec();
             let manner = Manner { callers, batch, to_tables };
-            turns.push(Turn::several(rows, move |rig: &mut Rig| run(rig, nodes, manner, time)));
+            turns.push(Measurement::several(rows, move |rig: &mut Rig| run(rig, nodes, manner, time)));
         }
     }
-    alternate(session, &mut rig, turns)?;
+    interleave(session, &mut rig, turns)?;
     if rig.epoch()? != epoch {
         session
             .console()
@@ -87,12 +86,12 @@ fn one(
     Ok(())
 }
 
-fn syncs(rig: &Rig, time: Duration) -> Result<Found, BenchError> {
+fn syncs(rig: &Rig, time: Duration) -> Result<RunResult, BenchError> {
     let path = rig.directory.path().join("syncs");
     let in_use = || std::io::Error::other("another process has the directory");
     let rate = Directory::lock(&path).map_err(|error| error.unwrap_or_else(in_use));
     let rate = rate.and_then(|(directory, _lock)| sync_rate(&directory, SYNC_BYTES, time));
-    rate.map(Found::from).map_err(|error| BenchError::of("disk", error))
+    rate.map(RunResult::from).map_err(|error| BenchError::of("disk", error))
 }
 
 /// What a caller did.
@@ -104,7 +103,7 @@ struct Called {
 
 /// Calls for some time, each caller with flows of its own, so that it is known what each is to lead to; then all tables are
 /// compared with that.
-fn run(rig: &mut Rig, nodes: usize, manner: Manner, time: Duration) -> Result<Found, BenchError> {
+fn run(rig: &mut Rig, nodes: usize, manner: Manner, time: Duration) -> Result<RunResult, BenchError> {
     let flows = std::mem::take(&mut rig.flows);
     let share = flows.len().div_ceil(manner.callers).max(1);
     let mut callers = Vec::new();
@@ -129,7 +128,7 @@ fn run(rig: &mut Rig, nodes: usize, manner: Manner, time: Duration) -> Result<Fo
     rig.check()?;
     latencies.sort_unstable();
     let figures = vec![changes as f64 / seconds, percentile(&latencies, 50), percentile(&latencies, 99)];
-    Ok(Found { figures, table_bytes: None })
+    Ok(RunResult { figures, table_bytes: None })
 }
 
 async fn call(

@@ -7,7 +7,7 @@ use scalebricks_apps::gateway::{Architecture, Cluster, FlowTables};
 use scalebricks_console::machine::{self, Processor};
 use scalebricks_report::exhibit::{Conclusion, Exhibits};
 use scalebricks_report::pages::{Evidence, Picture, Text};
-use scalebricks_report::stored::{self, Word};
+use scalebricks_report::stored::{self, Interned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,15 +31,15 @@ pub struct Report {
     /// `synthetic`, or the capture that was replayed.
     pub input: String,
     /// What of a downstream packet is its key.
-    #[serde(deserialize_with = "stored::word")]
-    pub key: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub key: Interned,
     /// Flows pinned to each node.
     pub flows_per_node: Vec<u64>,
     /// Memory the flows of `capacity_flows` had to fit in, bytes a node.
     pub capacity_budget_bytes: u64,
     /// The version that measured.
-    #[serde(deserialize_with = "stored::word")]
-    pub version: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub version: Interned,
     /// The commit that measured, with `-dirty` behind it if sources were changed; `unknown` outside a checkout.
     pub commit: String,
     /// The day, in Greenwich.
@@ -67,8 +67,8 @@ pub struct Machine {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ArchitectureResult {
     /// The architecture.
-    #[serde(deserialize_with = "stored::word")]
-    pub name: Word,
+    #[serde(deserialize_with = "stored::interned")]
+    pub name: Interned,
     /// Million packets a second, all nodes together, over all timed packets.
     pub mpps: f64,
     /// Crossings of the fabric per packet that left.

@@ -5,7 +5,7 @@ use super::loads;
 use super::track::{Damage, Moments, Track};
 use crate::testbed::plan::{Driver, Plan};
 use scalebricks_console::machine::{self, Processor};
-use scalebricks_report::exhibit::{Exhibits, Sheet};
+use scalebricks_report::exhibit::{Exhibits, PageTable};
 use scalebricks_report::pages::{Evidence, Text};
 use scalebricks_report::provenance;
 use serde::{Deserialize, Serialize};
@@ -401,8 +401,8 @@ impl Results {
         }
     }
 
-    fn run_sheet(&self) -> Sheet {
-        let mut sheet = Sheet::new("run", &["", ""]).side_by_side(1);
+    fn run_sheet(&self) -> PageTable {
+        let mut sheet = PageTable::new("run", &["", ""]).side_by_side(1);
         let driver = clap::ValueEnum::to_possible_value(&self.driver);
         let driver = driver.map(|value| value.get_name().to_owned()).unwrap_or_default();
         let nodes = format!("{}, {driver}", self.nodes);
@@ -418,7 +418,7 @@ impl Results {
         sheet
     }
 
-    fn outages_sheet(&self) -> Sheet {
+    fn outages_sheet(&self) -> PageTable {
         let heads = [
             "name",
             "outage",
@@ -434,13 +434,13 @@ impl Results {
             "queue drops",
             "as it must be",
         ];
-        let mut sheet = Sheet::new("outages", &heads);
+        let mut sheet = PageTable::new("outages", &heads);
         sheet.rows = self.rows.iter().map(Row::cells).collect();
         sheet
     }
 
-    fn isolation_sheet(&self) -> Sheet {
-        let mut sheet = Sheet::new(
+    fn isolation_sheet(&self) -> PageTable {
+        let mut sheet = PageTable::new(
             "isolation",
             &["architecture", "lost between living nodes", "lost through the dead node"],
         );
@@ -591,7 +591,7 @@ mod tests {
         };
         let json = serde_json::to_string(&results).unwrap();
         let evidence = serde_json::from_str::<Results>(&json).unwrap().evidence();
-        let tables: Vec<String> = evidence.exhibits.sheets.iter().map(Sheet::markdown).collect();
+        let tables: Vec<String> = evidence.exhibits.sheets.iter().map(PageTable::markdown).collect();
         assert!(
             tables[1].contains("| `node-killed` | node killed, and started again | 6 | 0.00 | 0 of 200 |"),
             "{tables:?}"

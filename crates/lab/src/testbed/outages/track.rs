@@ -149,7 +149,7 @@ impl Damage {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use scalebricks_types::NodeId;
