@@ -11,7 +11,7 @@ use crate::stats::Summary;
 use crate::timing;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
-use scalebricks_tables::setsep::{Bits, Format};
+use scalebricks_tables::setsep::{Format, SearchBits};
 
 /// The benchmark.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ fn one(
     let turns = turns.collect();
     alternate(session, &mut fills, turns)?;
     // Equal keys give equal tables, whatever the threads, the instructions and the order of the search.
-    let once = |make: Make| Some(&make.threads) == threads.first() && make.bits == Bits::Pairs;
+    let once = |make: Make| Some(&make.threads) == threads.first() && make.bits == SearchBits::Pairs;
     for (contestant, (fill, bytes)) in
         contestants.iter().zip(fills).filter(|(contestant, _)| once(contestant.make))
     {
@@ -128,7 +128,7 @@ fn contestants(
             if structure == Structure::SetSep {
                 for (format, bits, isa) in ways(session, set.value_bits) {
                     for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
-                        let together = (bits == Bits::Together).then(|| "bits together".to_owned());
+                        let together = (bits == SearchBits::Together).then(|| "bits together".to_owned());
                         let subject = Subject {
                             format: Some(format.name()),
                             variant: noted([Some(isa.to_string()), together, Some(name.to_owned())]),
@@ -165,13 +165,13 @@ fn contestants(
 }
 
 /// The ways to build SetSep: formats, value bits searched for at once, instructions. Up to two bits are one way.
-fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, Bits, Isa)> {
+fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, SearchBits, Isa)> {
     let mut ways = Vec::new();
     for format in session.options().formats() {
         for isa in session.options().isas() {
-            ways.push((format, Bits::Pairs, isa));
+            ways.push((format, SearchBits::Pairs, isa));
             if format.is_papers() && value_bits > 2 && isa > Isa::Portable {
-                ways.push((format, Bits::Together, isa));
+                ways.push((format, SearchBits::Together, isa));
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::huge::{HugePages, warm};
 use crate::keys::KeySet;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
-use scalebricks_tables::setsep::{Bits, Format};
+use scalebricks_tables::setsep::{Format, SearchBits};
 
 /// Keys a call where nothing is asked: one, what nodes take at once, and many.
 pub const BATCHES: [usize; 4] = [1, 32, 64, 1024];
@@ -228,7 +228,7 @@ pub struct Make {
     /// The instructions it may use.
     pub isa: Isa,
     /// The value bits that SetSep searches for at once.
-    pub bits: Bits,
+    pub bits: SearchBits,
     /// Threads that build.
     pub threads: usize,
     /// What is built.
@@ -251,7 +251,7 @@ impl Make {
             format: Format::default(),
             sizing: Sizing::default(),
             isa: Isa::best(),
-            bits: Bits::default(),
+            bits: SearchBits::default(),
             threads: 1,
             product: Product::Table,
         }
