@@ -22,7 +22,7 @@ pub use sizes::Sizes;
 
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
 use crate::keys::mix;
-use scalebricks_tables::filter::{BloomFilter, FilterDelta, Words};
+use scalebricks_tables::filter::{BloomFilter, FilterDelta, ProbeWords};
 use scalebricks_types::KeyHash;
 
 /// Most hash functions a name (`k_max`), as the Concise paper has it.
@@ -62,7 +62,7 @@ impl Buffalo {
     }
 
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let words = Words::of(name, self.seed, K_MAX);
+        let words = ProbeWords::of(name, self.seed, K_MAX);
         let (mut fitting, mut picked) = (0, 0);
         for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
             // Where its bits are, and how many.
