@@ -22,7 +22,7 @@ pub(crate) struct RecordPacking {
 }
 
 impl RecordPacking {
-    /// RecordPacking for a table that cuts the hash range in `parts` equal parts; a stretch begins with each of the parts in
+    /// The packing for a table that cuts the hash range in `parts` equal parts; a stretch begins with each of the parts in
     /// `firsts`, ascending. All of them are held, or not.
     pub(crate) fn new(firsts: &[u32], parts: u32, value_bits: u8, all_held: bool) -> Self {
         let base = |first: u32| (u128::from(first) << 64).div_ceil(parts.into());
@@ -70,7 +70,7 @@ pub(crate) struct PartitionedRecords<'a> {
     /// Words of each stretch's region, a multiple of 8.
     room: usize,
     pending: Vec<Pending>,
-    /// For each stretch its lowest hash (as in [`RecordPacking`]) and the words dealt to it, those of the list not counted.
+    /// For each stretch its lowest hash (as in [`RecordPacking`]) and the words written to it, those of the list not counted.
     bins: Vec<(u64, usize)>,
     /// What found no room: stretch, hash, value.
     list: Vec<(u32, u64, u16)>,
@@ -182,7 +182,7 @@ pub(crate) struct TwoPassBuild<'a> {
 
 impl TwoPassBuild<'_> {
     /// Lets `partition` give each thread's share of the keys to their stretches, then calls `act` for each stretch, with what all
-    /// threads dealt, one of `outputs`, and what its thread keeps from one stretch to the next.
+    /// threads partitioned, one of `outputs`, and what its thread keeps from one stretch to the next.
     pub(crate) fn run<O: Send, W, E: Send + From<SpawnError>>(
         &self,
         outputs: Vec<O>,

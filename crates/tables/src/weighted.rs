@@ -15,7 +15,7 @@
 
 use scalebricks_types::KeyHash;
 
-/// ArrayMasks for what a table stores, by bits of each name's own hash, so that the answers for names it does not hold are spread
+/// Masks for what a table stores, by bits of each name's own hash, so that the answers for names it does not hold are spread
 /// evenly over all values.
 ///
 /// ```
@@ -200,7 +200,7 @@ mod tests {
         KeyHash::new(z ^ (z >> 31))
     }
 
-    /// ArrayMasks are undone by themselves, stay within their bits, and give a stored 0 every meaning alike: five sigma of a binomial.
+    /// Masks are undone by themselves, stay within their bits, and give a stored 0 every meaning alike: five sigma of a binomial.
     #[test]
     #[cfg_attr(miri, ignore = "thousands of names, and nothing unsafe")]
     fn masks_spread_what_is_stored_alike() {

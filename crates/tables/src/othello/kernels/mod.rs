@@ -1,7 +1,7 @@
 //! Lookups: from hashes to what a name's two slots differ in.
 //!
 //! The forms: [`portable`] (also the one for single names), [`avx2`], [`avx512`]; what they all equal is
-//! [`Places`](super::placement::Placement). They differ in how many names they take through a step at once, not in what they
+//! [`Placement`](super::placement::Placement). They differ in how many names they take through a step at once, not in what they
 //! read: a directory word, and four bytes for each slot. A form is chosen when a reader is made.
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]

@@ -2,7 +2,7 @@
 //!
 //! # Why plain loads are sound
 //! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
-//! all written before the index word was (release), and are not written again before the reader unpins: [`Blocks`]
+//! all written before the index word was (release), and are not written again before the reader unpins: [`TableView`]
 //! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
 //! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
 //! [`epoch`](crate::reclaim::epoch), and tested there under a model checker.

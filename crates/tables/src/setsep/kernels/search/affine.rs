@@ -20,7 +20,7 @@ pub(super) struct Affine {
     some: [__mmask16; 2],
 }
 
-/// KeyNumbers of a list: its keys, and copies up to the length of the other list.
+/// Numbers of a list: its keys, and copies up to the length of the other list.
 const ROOM: usize = MOST_KEYS + 16;
 
 /// A number for each key.
