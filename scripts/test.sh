@@ -344,7 +344,7 @@ stage_tsan() {
         printf 'tsan: %s: %d stress runs\n' "$level" "$runs"
         [ "$runs" -ge 20 ] || { printf 'FAILED: too few runs of readers on %s\n' "$level"; failed=1; }
     done
-    for table in publish cuckoo lpm; do
+    for table in reclaim cuckoo lpm; do
         grep -q "beside readers: $table" "$LOGS/tsan.log" || { printf 'FAILED: no run of %s\n' "$table"; failed=1; }
     done
     for level in $(levels); do
@@ -352,7 +352,7 @@ stage_tsan() {
         [ "$level" = portable ] || planted_race setsep::tests "$level" || failed=1
         planted_race othello::tests "$level" || failed=1
     done
-    planted_race publish portable || failed=1
+    planted_race reclaim portable || failed=1
     return $failed
 }
 

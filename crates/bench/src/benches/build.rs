@@ -10,7 +10,7 @@ use crate::timing;
 use scalebricks_report::stats::Summary;
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
-use scalebricks_tables::setsep::{Bits, Format};
+use scalebricks_tables::setsep::{Format, SearchBits};
 
 /// Bytes per key for keys and answers.
 const KEY_BYTES: u64 = 24;
@@ -88,7 +88,7 @@ fn one(
     let turns = turns.collect();
     interleave(session, &mut fills, turns)?;
     // Equal keys give equal tables, whatever the threads, instructions and search order.
-    let once = |make: BuildConfig| Some(&make.threads) == threads.first() && make.bits == Bits::Pairs;
+    let once = |make: BuildConfig| Some(&make.threads) == threads.first() && make.bits == SearchBits::Pairs;
     for (candidate, (fill, bytes)) in
         candidates.iter().zip(fills).filter(|(candidate, _)| once(candidate.make))
     {
@@ -119,7 +119,7 @@ fn candidates(
             if structure == Structure::SetSep {
                 for (format, bits, isa) in ways(session, set.value_bits) {
                     for (product, name) in [(Product::Table, "table"), (Product::Control, "control")] {
-                        let together = (bits == Bits::Together).then(|| "bits together".to_owned());
+                        let together = (bits == SearchBits::Together).then(|| "bits together".to_owned());
                         let case = base
                             .clone()
                             .format(format.name())
@@ -152,13 +152,13 @@ fn candidates(
 
 /// The ways to build SetSep: formats, value bits searched together, instructions. With up to two bits there
 /// is only one way.
-fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, Bits, Isa)> {
+fn ways(session: &Session<'_>, value_bits: u8) -> Vec<(Format, SearchBits, Isa)> {
     let mut ways = Vec::new();
     for format in session.options().formats() {
         for isa in session.options().isas() {
-            ways.push((format, Bits::Pairs, isa));
+            ways.push((format, SearchBits::Pairs, isa));
             if format.is_papers() && value_bits > 2 && isa > Isa::Portable {
-                ways.push((format, Bits::Together, isa));
+                ways.push((format, SearchBits::Together, isa));
             }
         }
     }

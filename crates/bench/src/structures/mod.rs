@@ -30,7 +30,7 @@ use crate::keys::KeySet;
 use scalebricks_allocator::{HugePages, warm};
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::othello::Sizing;
-use scalebricks_tables::setsep::{Bits, Format};
+use scalebricks_tables::setsep::{Format, SearchBits};
 use scalebricks_types::PartitionCount;
 
 /// Default keys per call: one, the batches of nodes, and many.
@@ -239,7 +239,7 @@ pub struct BuildConfig {
     /// The instructions it may use.
     pub isa: Isa,
     /// The value bits that SetSep searches together.
-    pub bits: Bits,
+    pub bits: SearchBits,
     /// Threads for building.
     pub threads: usize,
     /// The product of the build.
@@ -262,7 +262,7 @@ impl BuildConfig {
             format: Format::default(),
             sizing: Sizing::default(),
             isa: Isa::best(),
-            bits: Bits::default(),
+            bits: SearchBits::default(),
             threads: 1,
             product: Product::Table,
         }

@@ -22,7 +22,7 @@ pub use sizes::Sizes;
 
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
 use crate::keys::mix;
-use scalebricks_tables::filter::{BloomFilter, Words};
+use scalebricks_tables::filter::{BloomFilter, ProbeWords};
 use scalebricks_types::KeyHash;
 
 /// Maximum hash functions per name (`k_max`), as in the Concise paper.
@@ -53,7 +53,7 @@ impl Buffalo {
     }
 
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let words = Words::of(name, self.seed, K_MAX);
+        let words = ProbeWords::of(name, self.seed, K_MAX);
         let (mut fitting, mut picked) = (0, 0);
         for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
             // The filter's own position and size.

@@ -1,14 +1,14 @@
 //! The bits of a range: its slots one after the other, those of the first array first, without gaps.
 
 use super::params::Params;
-use super::place::Places;
+use super::placement::Placement;
 use crate::published::TableParams;
 
 /// How a range lies in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(super) params: Params,
-    pub(super) places: Places,
+    pub(super) places: Placement,
     pub(super) fingerprint: u32,
     /// Bits of a slot.
     pub(super) width: u32,
@@ -22,7 +22,7 @@ impl Layout {
     pub(super) fn of(params: &Params) -> Self {
         Self {
             params: *params,
-            places: Places::of(params),
+            places: Placement::of(params),
             fingerprint: params.fingerprint(),
             width: params.width(),
             words: params.unit_words(),

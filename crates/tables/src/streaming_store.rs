@@ -1,14 +1,14 @@
 //! Stores that go to memory without passing through the caches: for data that is written once and read much later.
 //!
 //! They are not ordered with what follows them: a lock released, a flag set or a thread joined afterwards may be seen
-//! before they are. A fence orders them. [`Writer`] owes it from its first line on and pays at the latest when it is
+//! before they are. A fence orders them. [`StreamingWriter`] owes it from its first line on and pays at the latest when it is
 //! dropped, by a panic too. Who owns the memory lends it for longer than the writer lives, so nobody else can reach the
 //! lines before the fence. (The thread that wrote them sees them at once, fence or not.)
 #![allow(unsafe_code)]
 
 /// Writes lines past the caches, and makes them visible to others when told to, or dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(());
+pub(crate) struct StreamingWriter(());
 
 #[cfg(test)]
 thread_local! {
@@ -16,7 +16,7 @@ thread_local! {
     static OWED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-impl Writer {
+impl StreamingWriter {
     /// Writes a cache line past the caches, where the processor can.
     #[inline(always)]
     #[expect(clippy::unused_self, reason = "whoever has a writer drops it: that is the promise")]
@@ -52,7 +52,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for StreamingWriter {
     /// Fences, whatever was fenced before: once a build and thread.
     fn drop(&mut self) {
         self.finish();
@@ -68,7 +68,7 @@ mod tests {
     fn nothing_is_owed_after_the_end_a_drop_or_a_panic() {
         let mut memory = vec![0; 24];
         let lines = memory.as_chunks_mut::<8>().0;
-        let mut writer = Writer::default();
+        let mut writer = StreamingWriter::default();
         writer.line(&mut lines[0], &[1; 8]);
         assert_eq!(OWED.get(), 1, "a line is owed before the fence");
         writer.finish();
@@ -77,7 +77,7 @@ mod tests {
         drop(writer);
         assert_eq!(OWED.get(), 0);
         let broken = catch_unwind(AssertUnwindSafe(|| {
-            let mut writer = Writer::default();
+            let mut writer = StreamingWriter::default();
             writer.line(&mut lines[2], &[3; 8]);
             assert_eq!(OWED.get(), 0, "so it panics");
         }));

@@ -6,8 +6,8 @@
 //! compiled for no vectors: a compiler that sees them might make a gather of what is written as loads.
 #![allow(unsafe_code)]
 
-use super::Found;
-use super::view::View;
+use super::LookupOutput;
+use super::view::TableView;
 use crate::othello::structure::Pinned;
 use scalebricks_types::KeyHash;
 
@@ -24,18 +24,18 @@ pub(super) trait Vectors {
     /// # Safety
     /// The processor must have what they are compiled for, and names must be a multiple of [`LANES`](Self::LANES), at most
     /// [`CHUNK`].
-    unsafe fn ranges(view: &View<'_>, names: &[KeyHash], ranges: &mut [u32; CHUNK]);
+    unsafe fn ranges(view: &TableView<'_>, names: &[KeyHash], ranges: &mut [u32; CHUNK]);
 
     /// Where the slots of some names are, of the directory words in their place.
     ///
     /// # Safety
-    /// As above, and the table must be [near](super::Reach::Near) or far.
-    unsafe fn slots(view: &View<'_>, names: &[KeyHash], sites: &mut Sites);
+    /// As above, and the table must be [near](super::TableSpan::Near) or far.
+    unsafe fn slots(view: &TableView<'_>, names: &[KeyHash], sites: &mut StageBuffers);
 }
 
 /// Arrays between the stages of a round.
 #[derive(Debug)]
-pub(super) struct Sites {
+pub(super) struct StageBuffers {
     /// Numbers of ranges, and then their directory words.
     pub(super) words: [u32; CHUNK],
     /// Of each array of slots: the byte at which the four begin that hold a name's slot,
@@ -47,14 +47,14 @@ pub(super) struct Sites {
 /// A batch, in a table that may stay in a private cache, or, if `FAR`, in one whose lines are asked for before they are read.
 ///
 /// # Safety
-/// The processor must have what the vectors are compiled for, and BMI2; the table must be [near](super::Reach::Near) or far.
-pub(super) unsafe fn batch<V: Vectors, T: Found, const FAR: bool>(
+/// The processor must have what the vectors are compiled for, and BMI2; the table must be [near](super::TableSpan::Near) or far.
+pub(super) unsafe fn batch<V: Vectors, T: LookupOutput, const FAR: bool>(
     pin: Pinned<'_>,
     hashes: &[KeyHash],
     found: &mut [T],
 ) {
-    let view = View::of(pin);
-    let mut sites = Sites { words: [0; CHUNK], at: [[0; CHUNK]; 2], shifts: [[0; CHUNK]; 2] };
+    let view = TableView::of(pin);
+    let mut sites = StageBuffers { words: [0; CHUNK], at: [[0; CHUNK]; 2], shifts: [[0; CHUNK]; 2] };
     for (names, found) in hashes.chunks(CHUNK).zip(found.chunks_mut(CHUNK)) {
         let (all, mut padded) = (names.len().next_multiple_of(V::LANES), [KeyHash::new(0); CHUNK]);
         let names = if names.len() == all {
@@ -77,10 +77,10 @@ pub(super) unsafe fn batch<V: Vectors, T: Found, const FAR: bool>(
     }
 }
 
-impl Sites {
+impl StageBuffers {
     /// Asks for the lines of so many names.
     #[inline(always)]
-    fn prefetch(&self, view: &View<'_>, names: usize) {
+    fn prefetch(&self, view: &TableView<'_>, names: usize) {
         for (&a, &b) in self.at[0].iter().zip(&self.at[1]).take(names) {
             view.prefetch(a as usize);
             view.prefetch(b as usize);
@@ -93,7 +93,7 @@ impl Sites {
     /// They must have been found under the view's pin, and the processor must have BMI2.
     #[inline(never)]
     #[target_feature(enable = "bmi1,bmi2")]
-    unsafe fn read<T: Found>(&self, view: &View<'_>, found: &mut [T]) {
+    unsafe fn read<T: LookupOutput>(&self, view: &TableView<'_>, found: &mut [T]) {
         let mask = T::mask(view.places.value_bits, view.places.check_bits);
         let [at_a, at_b] = &self.at;
         let [shift_a, shift_b] = &self.shifts;
@@ -111,7 +111,7 @@ impl Sites {
 /// # Safety
 /// There must be such ranges.
 #[inline(never)]
-unsafe fn words(view: &View<'_>, ranges: &mut [u32]) {
+unsafe fn words(view: &TableView<'_>, ranges: &mut [u32]) {
     for range in ranges {
         // SAFETY: the caller's word.
         *range = unsafe { view.word(*range) };

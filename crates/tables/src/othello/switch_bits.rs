@@ -4,21 +4,21 @@
 //! other switch follow the graph after it has changed: the lowest slot of each tree is 0 in them, too, and each name's
 //! slots differ in its action there.
 
-use super::graph::{Link, View};
-use super::image::Layout;
+use super::graph::{GraphRef, SlotLink};
+use super::layout::Layout;
 use super::store::{Store, with};
 use crate::huge::HugeSlice;
 use scalebricks_types::{PartitionId, Position};
 
 /// One switch's bits of all partitions held, and where its streams are.
 #[derive(Debug)]
-pub(super) struct Plane {
+pub(super) struct SwitchBits {
     parts: Vec<Option<HugeSlice<u64>>>,
     pub(super) positions: Vec<Position>,
 }
 
 /// A range of a switch that follows a change of its graph.
-pub(super) struct Follower<'a> {
+pub(super) struct SwitchRange<'a> {
     store: &'a Store,
     range: u32,
     /// The switch's bits of the range.
@@ -28,7 +28,7 @@ pub(super) struct Follower<'a> {
     side: &'a mut Vec<u32>,
 }
 
-impl Plane {
+impl SwitchBits {
     /// Bits that are all 0, as those of a table without names are.
     pub(super) fn empty(parts: &[Option<Store>]) -> Self {
         let zeroed = |store: &Store| HugeSlice::untouched(store.all_words().len());
@@ -60,11 +60,11 @@ impl Plane {
         store: &'a Store,
         changed: &'a mut Vec<u32>,
         side: &'a mut Vec<u32>,
-    ) -> Follower<'a> {
+    ) -> SwitchRange<'a> {
         let words = self.parts[usize::from(partition.0)].as_mut().map_or(&mut [][..], |words| words);
         let each = store.layout().words;
         changed.clear();
-        Follower { store, range, words: &mut words[range as usize * each..][..each], changed, side }
+        SwitchRange { store, range, words: &mut words[range as usize * each..][..each], changed, side }
     }
 
     /// Bytes of memory held.
@@ -73,7 +73,7 @@ impl Plane {
     }
 }
 
-impl Follower<'_> {
+impl SwitchRange<'_> {
     /// Gives a name of the graph this action: one that was just added, or one that had another.
     pub(super) fn set(&mut self, hash: u64, action: u16) {
         let Self { store, range, words, changed, side } = self;
@@ -106,7 +106,7 @@ fn value(layout: &Layout, words: &[u64], hash: u64, seed: u8) -> u16 {
     ((a ^ b) & ((1 << layout.places.value_bits) - 1)) as u16 // at most 16 bits
 }
 
-impl<L: Link> View<'_, L> {
+impl<L: SlotLink> GraphRef<'_, L> {
     /// Flips what hangs below a name, and so makes its slots differ as they must.
     fn fit(&self, words: &mut [u64], name: (u64, u16), side: &mut Vec<u32>, changed: &mut Vec<u32>) {
         let slots = self.layout.places.pair(name.0, self.seed);

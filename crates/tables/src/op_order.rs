@@ -3,7 +3,7 @@
 
 /// An operation, by its place in the store (a block, a range).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct OrderedOp {
     pub(crate) slot: u32,
     /// Its place in the batch.
     pub(crate) op: u32,
@@ -11,16 +11,16 @@ pub(crate) struct Entry {
 }
 
 /// Sorts entries by their block, those of a block in the order in which they came.
-pub(crate) fn sort(order: &mut Vec<Entry>, spare: &mut Vec<Entry>) {
+pub(crate) fn sort(order: &mut Vec<OrderedOp>, spare: &mut Vec<OrderedOp>) {
     const DIGITS: usize = 1 << 8;
     if order.len() < 2 * DIGITS {
         order.sort_unstable();
         return;
     }
-    spare.resize(order.len(), Entry::default());
+    spare.resize(order.len(), OrderedOp::default());
     let all = order.iter().fold(0, |all, entry| all | entry.slot);
     for shift in (0..32).step_by(8).take_while(|shift| all >> shift != 0) {
-        let digit = |entry: &Entry| (entry.slot >> shift) as usize % DIGITS;
+        let digit = |entry: &OrderedOp| (entry.slot >> shift) as usize % DIGITS;
         let mut starts = [0u32; DIGITS + 1];
         for entry in &*order {
             starts[digit(entry) + 1] += 1;
@@ -46,9 +46,12 @@ mod tests {
         for (count, slots) in
             [(0, 1), (1, 1), (500, 3), (600, 1), (600, 300), (5000, 1 << 17), (5000, 1 << 24)]
         {
-            let entry =
-                |op: u32| Entry { slot: (mix64(op.into()) % slots) as u32, op, hash: mix64(!u64::from(op)) };
-            let mut order: Vec<Entry> = (0..count).map(entry).collect();
+            let entry = |op: u32| OrderedOp {
+                slot: (mix64(op.into()) % slots) as u32,
+                op,
+                hash: mix64(!u64::from(op)),
+            };
+            let mut order: Vec<OrderedOp> = (0..count).map(entry).collect();
             let mut expected = order.clone();
             expected.sort_by_key(|entry| (entry.slot, entry.op));
             sort(&mut order, &mut Vec::new());

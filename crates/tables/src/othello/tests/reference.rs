@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 /// Ranges as a twin keeps them: for each its seed and its names.
 #[derive(Debug, Clone)]
-pub(super) struct Twin {
+pub(super) struct Reference {
     params: Params,
     ranges: BTreeMap<u32, (u8, BTreeMap<u64, u16>)>,
 }
 
-impl Twin {
+impl Reference {
     pub(super) fn new(params: Params) -> Self {
         Self { params, ranges: BTreeMap::new() }
     }
@@ -22,7 +22,7 @@ impl Twin {
     /// What is in each slot, or `None` if there is a cycle: slot by slot upwards, spread 0 from each that has nothing yet
     /// until nothing changes.
     fn contents(&self, seed: u8, names: &BTreeMap<u64, u16>) -> Option<Vec<u32>> {
-        let places = place::Places::of(&self.params);
+        let places = placement::Placement::of(&self.params);
         let edges: Vec<([u32; 2], u32)> = names
             .iter()
             .map(|(&hash, &value)| (places.pair(hash, seed), places.difference(hash, value)))
@@ -72,7 +72,7 @@ impl Twin {
 
     /// Compares seeds and all slots.
     pub(super) fn assert_equals(&self, control: &OthelloControl) {
-        let layout = image::Layout::of(&self.params);
+        let layout = layout::Layout::of(&self.params);
         for number in 0..self.params.ranges() {
             let (seed, names) = self.ranges.get(&number).cloned().unwrap_or_default();
             let each = self.params.ranges_per_partition();

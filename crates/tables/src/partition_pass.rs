@@ -7,22 +7,22 @@
 //! for a little more than a stretch's fair share; what does not fit (keys not hashed well, or hostile) goes to a list.
 
 use crate::huge::HugeSlice;
-use crate::stream::Writer;
-use crate::threads::{NoThread, on_threads};
+use crate::streaming_store::StreamingWriter;
+use crate::threads::{SpawnError, on_threads};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Where stretches lie in the hash range, and how a key becomes a record.
 #[derive(Debug)]
-pub(crate) struct Packing {
+pub(crate) struct RecordPacking {
     /// The lowest hash of each stretch, or zeros if records are wide.
     bases: Vec<u64>,
     value_bits: u32,
     wide: bool,
 }
 
-impl Packing {
-    /// Packing for a table that cuts the hash range in `parts` equal parts; a stretch begins with each of the parts in
+impl RecordPacking {
+    /// The packing for a table that cuts the hash range in `parts` equal parts; a stretch begins with each of the parts in
     /// `firsts`, ascending. All of them are held, or not.
     pub(crate) fn new(firsts: &[u32], parts: u32, value_bits: u8, all_held: bool) -> Self {
         let base = |first: u32| (u128::from(first) << 64).div_ceil(parts.into());
@@ -63,14 +63,14 @@ struct Pending([u64; 8]);
 
 /// The records of one thread: a region a stretch.
 #[derive(Debug)]
-pub(crate) struct Dealt<'a> {
+pub(crate) struct PartitionedRecords<'a> {
     region: &'a mut [u64],
     /// Writes to the region; dropped early, it makes what it wrote visible.
-    out: Writer,
+    out: StreamingWriter,
     /// Words of each stretch's region, a multiple of 8.
     room: usize,
     pending: Vec<Pending>,
-    /// For each stretch its lowest hash (as in [`Packing`]) and the words dealt to it, those of the list not counted.
+    /// For each stretch its lowest hash (as in [`RecordPacking`]) and the words written to it, those of the list not counted.
     bins: Vec<(u64, usize)>,
     /// What found no room: stretch, hash, value.
     list: Vec<(u32, u64, u16)>,
@@ -82,16 +82,16 @@ fn room(keys: usize, stretches: usize, words: usize) -> usize {
     ((fair + 6 * fair.isqrt() + 16) * words).next_multiple_of(8)
 }
 
-impl<'a> Dealt<'a> {
-    fn new(region: &'a mut [u64], room: usize, packing: &Packing) -> Self {
+impl<'a> PartitionedRecords<'a> {
+    fn new(region: &'a mut [u64], room: usize, packing: &RecordPacking) -> Self {
         let bins: Vec<_> = packing.bases.iter().map(|&base| (base, 0)).collect();
         let pending = vec![Pending([0; 8]); bins.len()];
-        Self { region, out: Writer::default(), room, pending, bins, list: Vec::new() }
+        Self { region, out: StreamingWriter::default(), room, pending, bins, list: Vec::new() }
     }
 
     /// Adds a key to a stretch.
     #[inline(always)]
-    pub(crate) fn deal(&mut self, packing: &Packing, stretch: usize, hash: u64, value: u16) {
+    pub(crate) fn add(&mut self, packing: &RecordPacking, stretch: usize, hash: u64, value: u16) {
         if packing.wide {
             self.word(packing, stretch, hash);
             self.word(packing, stretch, value.into());
@@ -102,7 +102,7 @@ impl<'a> Dealt<'a> {
     }
 
     #[inline(always)]
-    fn word(&mut self, packing: &Packing, stretch: usize, word: u64) {
+    fn word(&mut self, packing: &RecordPacking, stretch: usize, word: u64) {
         let words = &mut self.bins[stretch].1;
         let at = *words;
         *words += 1;
@@ -114,7 +114,7 @@ impl<'a> Dealt<'a> {
 
     /// Writes a full line out, or to the list if the region has no room for it.
     #[inline(always)]
-    fn write_out(&mut self, packing: &Packing, stretch: usize, at: usize) {
+    fn write_out(&mut self, packing: &RecordPacking, stretch: usize, at: usize) {
         if at == self.room {
             self.bins[stretch].1 = at;
             self.list_line(packing, stretch, 8);
@@ -128,7 +128,7 @@ impl<'a> Dealt<'a> {
     /// Moves the first words of the pending line to the list.
     #[cold]
     #[inline(never)]
-    fn list_line(&mut self, packing: &Packing, stretch: usize, words: usize) {
+    fn list_line(&mut self, packing: &RecordPacking, stretch: usize, words: usize) {
         let Self { pending, list, .. } = self;
         packing.unpack(stretch, &pending[stretch].0[..words], |hash, value| {
             list.push((stretch as u32, hash, value));
@@ -136,7 +136,7 @@ impl<'a> Dealt<'a> {
     }
 
     /// Writes out what is left.
-    fn finish(&mut self, packing: &Packing) {
+    fn finish(&mut self, packing: &RecordPacking) {
         for stretch in 0..self.bins.len() {
             let words = self.bins[stretch].1;
             let (rest, at) = (words % 8, words - words % 8);
@@ -158,7 +158,7 @@ impl<'a> Dealt<'a> {
     }
 
     /// How many keys a stretch has.
-    pub(crate) fn keys(&self, packing: &Packing, stretch: usize) -> usize {
+    pub(crate) fn keys(&self, packing: &RecordPacking, stretch: usize) -> usize {
         self.bins[stretch].1 / packing.words() + self.listed(stretch).count()
     }
 
@@ -171,24 +171,24 @@ impl<'a> Dealt<'a> {
 }
 
 /// A build in two passes, each by all threads.
-pub(crate) struct TwoPasses<'a> {
-    pub(crate) packing: &'a Packing,
-    pub(crate) regions: &'a Mutex<Regions>,
+pub(crate) struct TwoPassBuild<'a> {
+    pub(crate) packing: &'a RecordPacking,
+    pub(crate) regions: &'a Mutex<RecordMemory>,
     pub(crate) threads: usize,
     pub(crate) stretches: usize,
     /// Keys to build from.
     pub(crate) keys: usize,
 }
 
-impl TwoPasses<'_> {
-    /// Lets `deal` give each thread's share of the keys to their stretches, then calls `act` for each stretch, with what all
-    /// threads dealt, one of `outputs`, and what its thread keeps from one stretch to the next.
-    pub(crate) fn run<O: Send, W, E: Send + From<NoThread>>(
+impl TwoPassBuild<'_> {
+    /// Lets `partition` give each thread's share of the keys to their stretches, then calls `act` for each stretch, with what all
+    /// threads partitioned, one of `outputs`, and what its thread keeps from one stretch to the next.
+    pub(crate) fn run<O: Send, W, E: Send + From<SpawnError>>(
         &self,
         outputs: Vec<O>,
-        deal: impl Fn(Range<usize>, &mut Dealt<'_>) -> Result<(), E> + Sync,
+        partition: impl Fn(Range<usize>, &mut PartitionedRecords<'_>) -> Result<(), E> + Sync,
         work: impl Fn() -> W + Sync,
-        act: impl Fn(usize, &[Dealt<'_>], O, &mut W) -> Result<(), E> + Sync,
+        act: impl Fn(usize, &[PartitionedRecords<'_>], O, &mut W) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
         let Self { packing, stretches, keys, .. } = *self;
         let share = keys.div_ceil(self.threads);
@@ -196,11 +196,11 @@ impl TwoPasses<'_> {
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
         let words = regions.words(self.threads * stretches * room);
         let shares = words.chunks_mut((stretches * room).max(1)).enumerate().collect();
-        let dealt = on_threads(shares, |(at, region)| -> Result<_, E> {
-            let mut dealt = Dealt::new(region, room, packing);
-            deal((at * share).min(keys)..((at + 1) * share).min(keys), &mut dealt)?;
-            dealt.finish(packing);
-            Ok(dealt)
+        let records = on_threads(shares, |(at, region)| -> Result<_, E> {
+            let mut records = PartitionedRecords::new(region, room, packing);
+            partition((at * share).min(keys)..((at + 1) * share).min(keys), &mut records)?;
+            records.finish(packing);
+            Ok(records)
         })?;
         let jobs = Mutex::new(outputs.into_iter().enumerate());
         on_threads(vec![(); self.threads], |()| -> Result<(), E> {
@@ -208,7 +208,7 @@ impl TwoPasses<'_> {
             loop {
                 let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((stretch, output)) = next else { return Ok(()) };
-                act(stretch, &dealt, output, &mut work)?;
+                act(stretch, &records, output, &mut work)?;
             }
         })?;
         Ok(())
@@ -217,9 +217,9 @@ impl TwoPasses<'_> {
 
 /// Memory for records, kept from one build to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Regions(Option<HugeSlice<u64>>);
+pub(crate) struct RecordMemory(Option<HugeSlice<u64>>);
 
-impl Regions {
+impl RecordMemory {
     /// This many words, of any content.
     fn words(&mut self, words: usize) -> &mut [u64] {
         let memory = self.0.take().filter(|memory| memory.len() >= words);

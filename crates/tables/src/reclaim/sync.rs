@@ -12,13 +12,13 @@ pub(crate) use std::sync::{
 };
 
 #[cfg(loom)]
-pub(crate) use super::modelled::Memory;
+pub(crate) use super::loom_shims::Memory;
 /// Zeroed memory of atomics: on huge pages, but not under the model checker, whose atomics are more than their bits.
 #[cfg(not(loom))]
 pub(crate) use crate::huge::HugeSlice as Memory;
 
 #[cfg(loom)]
-pub(crate) use super::modelled::{ArcSwap, Cache};
+pub(crate) use super::loom_shims::{ArcSwap, Cache};
 /// What readers are led by, without waiting, to a value that a writer replaces.
 #[cfg(not(loom))]
 pub(crate) use arc_swap::{ArcSwap, Cache};

@@ -7,22 +7,22 @@ use scalebricks_types::{PartitionId, Position};
 use std::sync::{Arc, MutexGuard};
 
 /// A table in the hands of its control structure.
-pub(crate) struct Own<'a, S: Units> {
+pub(crate) struct LocalTable<'a, S: Units> {
     pub(crate) generations: Arc<Generations<S>>,
     writer: MutexGuard<'a, Writer<S>>,
 }
 
 impl<S: Units> Table<S> {
     /// The table in the hands of its control structure.
-    pub(crate) fn own(&self) -> Own<'_, S> {
+    pub(crate) fn lock_local(&self) -> LocalTable<'_, S> {
         let writer = self.writer();
         let generations = self.generations.load_full();
         generations.now.prefetch_spare(&writer.now);
-        Own { generations, writer }
+        LocalTable { generations, writer }
     }
 }
 
-impl<S: Units> Own<'_, S> {
+impl<S: Units> LocalTable<'_, S> {
     /// Whether a partition is at this position.
     pub(crate) fn is_at(&self, partition: PartitionId, at: Position) -> bool {
         self.writer.positions.get(usize::from(partition.0)) == Some(&at)

@@ -4,15 +4,15 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`epoch`] | when retired memory is free: one cell a reader, one fence a pin |
-//! | [`queue`] | what waits for that |
-//! | [`line`] | the cache lines that tables are made of |
+//! | [`retired`] | what waits for that |
+//! | [`cache_line`] | the cache lines that tables are made of |
 //! | [`sync`] | the atomics, or under `--cfg loom` those of the model checker |
 
+pub(crate) mod cache_line;
 pub(crate) mod epoch;
-pub(crate) mod line;
 #[cfg(loom)]
-pub(crate) mod modelled;
-pub(crate) mod queue;
+pub(crate) mod loom_shims;
+pub(crate) mod retired;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod stress;

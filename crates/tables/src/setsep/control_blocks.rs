@@ -3,18 +3,18 @@
 use super::block::{self, Block, group_in};
 use super::fallback::lines_for;
 use super::geometry::{GROUPS, bucket_of};
-use super::image::Layout;
 use super::kernels::Finder;
+use super::layout::Layout;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::store::{Store, View};
+use super::store::{BlockRef, Store};
 use crate::isa::Isa;
 use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;
 
 /// Blocks of some partitions, in one shape.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ControlBlocks {
     pub(super) params: Params,
     pub(super) layout: Layout,
     /// For each partition, where its blocks begin in the store; `None` if it is held elsewhere.
@@ -27,27 +27,27 @@ pub(super) struct Held {
     pub(super) lines_used: Vec<u32>,
 }
 
-impl Held {
+impl ControlBlocks {
     /// The blocks of these partitions, without memory, or empty.
-    pub(super) fn new(params: Params, mine: &[bool], with_memory: bool) -> Self {
+    pub(super) fn new(params: Params, held: &[bool], with_memory: bool) -> Self {
         let mut next = 0;
-        let first = mine.iter().map(|&mine| {
-            let here = mine.then_some(next);
-            next += u32::from(mine) * params.blocks_per_partition();
+        let first = held.iter().map(|&held| {
+            let here = held.then_some(next);
+            next += u32::from(held) * params.blocks_per_partition();
             here
         });
         let first: Vec<_> = first.collect();
-        let held = (0..mine.len()).filter(|&partition| mine[partition]);
-        let partitions = held.map(|partition| PartitionId(partition as u16)).collect(); // fewer than 2^16
+        let numbers = (0..held.len()).filter(|&partition| held[partition]);
+        let partitions = numbers.map(|partition| PartitionId(partition as u16)).collect(); // fewer than 2^16
         let blocks = next as usize;
         let store = if with_memory { Store::empty(&params, blocks) } else { Store::absent(&params, blocks) };
-        let (layout, lines_used) = (Layout::of(&params), vec![0; mine.len()]);
+        let (layout, lines_used) = (Layout::of(&params), vec![0; held.len()]);
         let finder = Finder::new(Isa::best());
         Self { params, layout, first, partitions, store, finder, lines_used }
     }
 
     /// Which partitions are held.
-    pub(super) fn mine(&self) -> Vec<bool> {
+    pub(super) fn held(&self) -> Vec<bool> {
         self.first.iter().map(Option::is_some).collect()
     }
 
@@ -122,7 +122,7 @@ impl Held {
     }
 
     /// The fallback list of a block: keys of marked groups, ascending.
-    pub(super) fn fallback(&self, view: &View<'_>) -> Vec<(u64, u8)> {
+    pub(super) fn fallback(&self, view: &BlockRef<'_>) -> Vec<(u64, u8)> {
         if view.head.marks == 0 { Vec::new() } else { block::fallback(view, self.store.slots()) }
     }
 

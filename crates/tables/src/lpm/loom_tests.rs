@@ -1,7 +1,7 @@
 //! A reader beside the writer, all of it the table's own code, through the interleavings of loom's memory model.
 
 use super::*;
-use crate::publish::modelled::check;
+use crate::reclaim::loom_shims::check;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 

@@ -10,15 +10,15 @@ const LINE: usize = 64;
 const MOST: usize = 24;
 
 /// Tells the lines of one key.
-pub(crate) struct Lines<'a> {
-    tell: &'a mut dyn FnMut(*const u8),
-    told: [usize; MOST],
+pub(crate) struct LineRecorder<'a> {
+    visit: &'a mut dyn FnMut(*const u8),
+    visited: [usize; MOST],
     count: usize,
 }
 
-impl<'a> Lines<'a> {
-    pub(crate) fn new(tell: &'a mut dyn FnMut(*const u8)) -> Self {
-        Self { tell, told: [0; MOST], count: 0 }
+impl<'a> LineRecorder<'a> {
+    pub(crate) fn new(visit: &'a mut dyn FnMut(*const u8)) -> Self {
+        Self { visit, visited: [0; MOST], count: 0 }
     }
 
     /// A value that is read.
@@ -31,14 +31,14 @@ impl<'a> Lines<'a> {
         let first = from.addr() / LINE;
         let last = (from.addr() + bytes.max(1) - 1) / LINE;
         for line in first..=last {
-            if self.told[..self.count].contains(&line) {
+            if self.visited[..self.count].contains(&line) {
                 continue;
             }
-            if let Some(place) = self.told.get_mut(self.count) {
+            if let Some(place) = self.visited.get_mut(self.count) {
                 *place = line;
                 self.count += 1;
             }
-            (self.tell)(from.wrapping_add((line * LINE).saturating_sub(from.addr())));
+            (self.visit)(from.wrapping_add((line * LINE).saturating_sub(from.addr())));
         }
     }
 }
@@ -83,13 +83,13 @@ mod tests {
         #[repr(align(64))]
         struct Aligned([u8; 256]);
         let memory = Aligned([0; 256]);
-        let (start, mut told) = (memory.0.as_ptr(), Vec::new());
-        let mut tell = |at: *const u8| told.push(at.addr() - start.addr());
-        let mut lines = Lines::new(&mut tell);
+        let (start, mut visited) = (memory.0.as_ptr(), Vec::new());
+        let mut visit = |at: *const u8| visited.push(at.addr() - start.addr());
+        let mut lines = LineRecorder::new(&mut visit);
         lines.read(&memory.0[130]);
         lines.read_bytes(start.wrapping_add(62), 4);
         lines.read_bytes(start.wrapping_add(100), 60);
         lines.read_bytes(start.wrapping_add(190), 4);
-        assert_eq!(told, [130, 62, 64, 192]);
+        assert_eq!(visited, [130, 62, 64, 192]);
     }
 }

@@ -11,13 +11,13 @@ const LEAST_ROUNDS: u64 = 3;
 
 /// Keys that readers ask for, and the values each may have.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedKeys {
     hashes: Vec<KeyHash>,
     /// The value before and the value after, of 16 bits each; above them, how many steps there were.
     allowed: Vec<AtomicU64>,
 }
 
-impl Watched {
+impl WatchedKeys {
     pub(crate) fn new<V: Copy + Into<u16>>(entries: &[(KeyHash, V)]) -> Self {
         let allowed = entries.iter().map(|entry| AtomicU64::new(u64::from(entry.1.into()) * 0x1_0001));
         Self { hashes: entries.iter().map(|entry| entry.0).collect(), allowed: allowed.collect() }
@@ -84,8 +84,8 @@ impl Drop for Stop<'_> {
 
 /// Runs `write` beside two readers, one of which asks for all keys at once and the other for a few at a time. The line that
 /// it prints is what a run under a sanitizer counts.
-pub(crate) fn beside<V: Copy + Default + Into<u16>, R: FnMut(&[KeyHash], &mut [V])>(
-    watched: &Watched,
+pub(crate) fn check_beside<V: Copy + Default + Into<u16>, R: FnMut(&[KeyHash], &mut [V])>(
+    watched: &WatchedKeys,
     what: &str,
     isa: Isa,
     reader: impl Fn() -> R + Sync,
@@ -95,7 +95,7 @@ pub(crate) fn beside<V: Copy + Default + Into<u16>, R: FnMut(&[KeyHash], &mut [V
     let (stop, rounds, wrong) =
         (AtomicBool::new(false), [const { AtomicU64::new(0) }; 2], Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        let told = Stop(&stop);
+        let stop_on_drop = Stop(&stop);
         let threads = rounds.each_ref().map(|counted| {
             let is_first = std::ptr::eq(counted, &raw const rounds[0]);
             let together = if is_first { watched.hashes.len() } else { 37 };
@@ -111,7 +111,7 @@ pub(crate) fn beside<V: Copy + Default + Into<u16>, R: FnMut(&[KeyHash], &mut [V
         while is_behind() && !threads.iter().any(thread::ScopedJoinHandle::is_finished) {
             thread::yield_now();
         }
-        drop(told);
+        drop(stop_on_drop);
     });
     assert_eq!(wrong.into_inner().unwrap(), [], "{what} on {isa}");
 }

@@ -1,7 +1,7 @@
 //! Lookups beside the writer, all of it the table's own code, through the interleavings of loom's memory model.
 
 use super::*;
-use crate::publish::modelled::check;
+use crate::reclaim::loom_shims::check;
 use loom::thread;
 
 /// As good a hash as any.

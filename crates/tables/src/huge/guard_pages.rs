@@ -7,12 +7,12 @@ use std::ptr::NonNull;
 
 /// The end of each memory that lies at a wall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flush {
+pub(crate) enum GuardedEnd {
     Start,
     End,
 }
 
-impl Flush {
+impl GuardedEnd {
     pub(crate) const BOTH: [Self; 2] = [Self::Start, Self::End];
 
     /// Where in a slice so long so many elements lie at its wall.
@@ -29,11 +29,11 @@ impl Flush {
 const PAGE: usize = 1 << 16;
 
 thread_local! {
-    static FLUSH: Cell<Option<Flush>> = const { Cell::new(None) };
+    static FLUSH: Cell<Option<GuardedEnd>> = const { Cell::new(None) };
 }
 
 /// Takes the memory that this thread asks for meanwhile between walls, where there are such.
-pub(crate) fn between<T>(flush: Flush, make: impl FnOnce() -> T) -> T {
+pub(crate) fn between<T>(flush: GuardedEnd, make: impl FnOnce() -> T) -> T {
     FLUSH.set(Some(flush));
     let made = make();
     FLUSH.set(None);
@@ -47,19 +47,19 @@ pub(super) fn are_wanted() -> bool {
 
 /// Pages of which the first and the last are walls.
 #[derive(Debug)]
-pub(super) struct Walls {
+pub(super) struct GuardPages {
     first: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: a mapping belongs to no thread.
-unsafe impl Send for Walls {}
+unsafe impl Send for GuardPages {}
 // SAFETY: as above; nothing of it changes.
-unsafe impl Sync for Walls {}
+unsafe impl Sync for GuardPages {}
 
 /// Zeroed memory of so many bytes between walls, if this thread wants it so.
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(super) fn map(bytes: usize) -> Option<(NonNull<u8>, Walls)> {
+pub(super) fn map(bytes: usize) -> Option<(NonNull<u8>, GuardPages)> {
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
     let flush = FLUSH.get()?;
     let inside = bytes.next_multiple_of(PAGE);
@@ -72,19 +72,19 @@ pub(super) fn map(bytes: usize) -> Option<(NonNull<u8>, Walls)> {
         first
     };
     let skipped = match flush {
-        Flush::Start => 0,
-        Flush::End => inside - bytes,
+        GuardedEnd::Start => 0,
+        GuardedEnd::End => inside - bytes,
     };
     let start = NonNull::new(first.wrapping_add(PAGE + skipped))?;
-    Some((start, Walls { first: NonNull::new(first)?, bytes: inside + 2 * PAGE }))
+    Some((start, GuardPages { first: NonNull::new(first)?, bytes: inside + 2 * PAGE }))
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-pub(super) fn map(_: usize) -> Option<(NonNull<u8>, Walls)> {
+pub(super) fn map(_: usize) -> Option<(NonNull<u8>, GuardPages)> {
     None
 }
 
-impl Drop for Walls {
+impl Drop for GuardPages {
     fn drop(&mut self) {
         #[cfg(all(target_os = "linux", not(miri)))]
         // SAFETY: mapped in `map`, and whoever used it is gone. It fails only for ranges that are no mapping.
@@ -101,12 +101,12 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     /// Reads the word behind a slice, or the one in front of it.
-    fn read_beyond(flush: Flush) {
+    fn read_beyond(flush: GuardedEnd) {
         let slice = between(flush, || HugeSlice::<u32>::zeroed(1001));
         assert_eq!(slice[0] | slice[1000], 0);
         let beyond = match flush {
-            Flush::Start => slice.as_ptr().wrapping_sub(1),
-            Flush::End => slice.as_ptr().wrapping_add(slice.len()),
+            GuardedEnd::Start => slice.as_ptr().wrapping_sub(1),
+            GuardedEnd::End => slice.as_ptr().wrapping_add(slice.len()),
         };
         // SAFETY: none: what this reads is a wall.
         println!("read {}", unsafe { beyond.read_volatile() });
@@ -116,11 +116,11 @@ mod tests {
     #[test]
     fn one_word_beyond_either_end_faults() {
         if let Ok(name) = std::env::var("READ_BEYOND") {
-            return read_beyond(if name == "Start" { Flush::Start } else { Flush::End });
+            return read_beyond(if name == "Start" { GuardedEnd::Start } else { GuardedEnd::End });
         }
-        for flush in Flush::BOTH {
+        for flush in GuardedEnd::BOTH {
             let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-            again.args(["--exact", "huge::walls::tests::one_word_beyond_either_end_faults"]);
+            again.args(["--exact", "huge::guard_pages::tests::one_word_beyond_either_end_faults"]);
             let status =
                 again.env("READ_BEYOND", format!("{flush:?}")).stdout(std::process::Stdio::null()).status();
             assert_eq!(status.unwrap().signal(), Some(11), "{flush:?}"); // SIGSEGV

@@ -3,12 +3,12 @@
 use std::io::{self, Read, Write};
 
 /// Passes bytes on and sums them up.
-pub(crate) struct Sink<W> {
+pub(crate) struct ChecksumWriter<W> {
     to: W,
     sum: crc32fast::Hasher,
 }
 
-impl<W: Write> Sink<W> {
+impl<W: Write> ChecksumWriter<W> {
     pub(crate) fn new(to: W) -> Self {
         Self { to, sum: crc32fast::Hasher::new() }
     }
@@ -36,12 +36,12 @@ impl<W: Write> Sink<W> {
 }
 
 /// Reads bytes and sums them up.
-pub(crate) struct Source<R> {
+pub(crate) struct ChecksumReader<R> {
     from: R,
     sum: crc32fast::Hasher,
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> ChecksumReader<R> {
     pub(crate) fn new(from: R) -> Self {
         Self { from, sum: crc32fast::Hasher::new() }
     }

@@ -1,7 +1,7 @@
 //! A reader beside the deltas of a reshaping, all of it the table's own code, through the interleavings of loom's memory model.
 
 use super::{Reader, Structure, Table, Units};
-use crate::publish::modelled::check;
+use crate::reclaim::loom_shims::check;
 use crate::{othello, setsep};
 use scalebricks_types::{Delta, KeyHash, PartitionCount, PartitionId};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Where a new key goes: a free slot, or one made free by moving other keys.
 
 use super::HashWords;
-use super::store::{Places, SLOTS, Slot, Store};
+use super::store::{KeyBuckets, SLOTS, Slot, Store};
 use super::tags::Tag;
 
 /// Most buckets an insert looks at before it gives up: enough for a load of 0.97. The interpreter
@@ -13,7 +13,7 @@ const ROOT: u32 = u32::MAX;
 
 /// A bucket reached in the search: by moving the key in `slot` of the parent's bucket to its other bucket.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct PathStep {
     bucket: u32,
     parent: u32,
     slot: u32,
@@ -22,20 +22,20 @@ struct Step {
 
 /// The search for room. Kept to not allocate for each insert.
 #[derive(Debug, Default)]
-pub(super) struct Room {
-    steps: Vec<Step>,
+pub(super) struct PathSearch {
+    steps: Vec<PathStep>,
     /// Keys moved so far.
     pub(super) moves: u64,
 }
 
-impl Room {
+impl PathSearch {
     /// A free slot in one of these buckets, after moving other keys if need be; `None`, with nothing moved, if the
     /// search ends without.
     #[inline]
     pub(super) fn make<const K: usize, const V: usize>(
         &mut self,
         store: &Store<K, V>,
-        places: Places,
+        places: KeyBuckets,
         hasher: &impl HashWords<K>,
     ) -> Option<Slot> {
         store.free_slot(places).or_else(|| self.search(store, places, hasher))
@@ -45,26 +45,26 @@ impl Room {
     fn search<const K: usize, const V: usize>(
         &mut self,
         store: &Store<K, V>,
-        places: Places,
+        places: KeyBuckets,
         hasher: &impl HashWords<K>,
     ) -> Option<Slot> {
         self.steps.clear();
         for bucket in [places.first, places.second] {
-            self.steps.push(Step { bucket, parent: ROOT, slot: 0, tag: Tag::EMPTY });
+            self.steps.push(PathStep { bucket, parent: ROOT, slot: 0, tag: Tag::EMPTY });
         }
         // Buckets are looked at in the order in which they were found, some steps after their tags were asked for, and
         // their keys, which are asked for then, are hashed some steps later again.
         let mut looked_at = 2; // the roots are known to be full
         for at in 0.. {
             let found = self.steps.len();
-            let Some(&Step { bucket, .. }) = self.steps.get(at) else { break };
+            let Some(&PathStep { bucket, .. }) = self.steps.get(at) else { break };
             if found + SLOTS <= MAX_SEARCH {
                 for slot in 0..SLOTS as u32 {
                     let places = store.places(hasher.hash_words(&store.key(Slot { bucket, slot })));
                     let other = places.first ^ places.second ^ bucket;
                     store.view().prefetch_tags_of(other);
                     let parent = at as u32; // below MAX_SEARCH
-                    self.steps.push(Step { bucket: other, parent, slot, tag: places.tag });
+                    self.steps.push(PathStep { bucket: other, parent, slot, tag: places.tag });
                 }
             }
             let until = if at == 1 || found == self.steps.len() { self.steps.len() } else { found };

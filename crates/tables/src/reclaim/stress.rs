@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::epoch::Epochs;
-use super::queue::Retired;
+use super::retired::Retired;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -58,7 +58,7 @@ impl Plain {
 }
 
 fn beside_readers(pin: bool) {
-    println!("beside readers: publish");
+    println!("beside readers: reclaim");
     let plain = Plain {
         index: AtomicUsize::new(0),
         slots: [const { UnsafeCell::new([0; 8]) }; SLOTS],

@@ -19,7 +19,7 @@ pub(super) const CHECK: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
 /// How positions are computed in a table of some parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct Placement {
     /// Combined with every hash first.
     pub(super) key: u64,
     pub(super) ranges: u32,
@@ -28,7 +28,7 @@ pub(super) struct Places {
     pub(super) check_bits: u32,
 }
 
-impl Places {
+impl Placement {
     pub(super) fn of(params: &Params) -> Self {
         Self {
             key: mix64(params.seed()),
