@@ -15,7 +15,7 @@ use scalebricks::node::slow_path::SlowPath;
 use scalebricks::node::worker::{Told, Worker};
 use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::{Architecture, FlowList, FlowSpec, Layout, Node, NodePorts, NodeStats};
-use scalebricks_elements::gateway::local::{Interface, Local, LocalConfig, LocalLimits, Route};
+use scalebricks_elements::gateway::local::{Interface, LocalConfig, LocalLimits, LocalStack, Route};
 use scalebricks_elements::gateway::{
     BaseStationId, Identifications, Lease, NodeConfig, OutputPort, OutsideMacs, Policy,
 };
@@ -132,7 +132,7 @@ impl Still {
             limits: LocalLimits::default(),
         };
         config.check().unwrap();
-        let local = Local::new(config, start.elapsed());
+        let local = LocalStack::new(config, start.elapsed());
         let slow_path = Arc::new(SlowPath::with_errors(local, errors));
         let node_config = NodeConfig {
             id,
