@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use scalebricks_apps::switch::text::{PortNames, parse_action, parse_name};
 use scalebricks_apps::switch::{PortGroup, SwitchPolicy, SwitchPort, counts, wiring};
 use scalebricks_elements::flat::{
-    Base, BytesAt, CheckBits, Length, NameConfig, NameKind, NameOp, NameTable, Rules, StormGuard, StormRate, Unknown,
+    Base, BytesAt, CheckBits, Length, NameConfig, NameKind, NameOp, NameTable, LookupRules, StormGuard, StormRate, UnknownNamePolicy,
 };
 use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{MemoryPort, Packet, Pool, memory_port_pair};
@@ -37,7 +37,7 @@ const ACTIONS: [&str; 4] = ["forward b", "route c 02:00:00:00:00:07 02:00:00:00:
 fuzz_target!(|input: &[u8]| {
     let [what, more, frames @ ..] = input else { return };
     let (kind, name) = KINDS[usize::from(what % 8)];
-    let unknown = [Unknown::Drop, Unknown::Flood, Unknown::Answer][usize::from(what / 8 % 3)];
+    let unknown = [UnknownNamePolicy::Drop, UnknownNamePolicy::Flood, UnknownNamePolicy::Answer][usize::from(what / 8 % 3)];
     let hasher = KeyHasher::new(HashSeed::from_u64(1));
     let ports = PortNames::new(["a", "b", "c"].map(str::to_owned).to_vec()).unwrap();
     let mut table = NameTable::new(NameConfig {
@@ -60,7 +60,7 @@ fuzz_target!(|input: &[u8]| {
     let (near, mut far): (Vec<_>, Vec<[MemoryPort<Packet>; 2]>) = (0..3).map(link).unzip();
     let mut pool = Pool::new(200, 4_096).unwrap();
     let storm = StormGuard::new(StormRate::new(1_000, 3).unwrap(), 3);
-    let rules = Rules { kind, hasher, verify_ipv4_checksum: more & 4 > 0 };
+    let rules = LookupRules { kind, hasher, verify_ipv4_checksum: more & 4 > 0 };
     let policy = SwitchPolicy { rules, storm: Some(Arc::new(storm)) };
     let mut ledger = Ledger::new();
     let builder = wiring(&policy, || table.fib().reader(unknown), &ports, near);

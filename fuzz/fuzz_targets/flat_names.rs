@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use scalebricks_apps::switch::file::parse_names;
 use scalebricks_apps::switch::text::{PortNames, action_text, name_text, parse_action, parse_name};
 use scalebricks_elements::flat::{
-    Base, BytesAt, CheckBits, Length, NameConfig, NameKind, NameTable, Unknown,
+    Base, BytesAt, CheckBits, Length, NameConfig, NameKind, NameTable, UnknownNamePolicy,
 };
 use scalebricks_types::{HashSeed, KeyHasher};
 
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     })
     .unwrap();
     table.change_to(&names).unwrap();
-    let mut reader = table.fib().reader(Unknown::Drop);
+    let mut reader = table.fib().reader(UnknownNamePolicy::Drop);
     for (name, action) in &names {
         assert_eq!(reader.lookup(name.hash(&hasher)).action, Some(*action));
     }

@@ -6,10 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use scalebricks_apps::gateway::{Architecture, Cluster, ClusterConfig, FlowSpec, Node};
 use scalebricks_elements::gateway::local::{
-    FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route, Taken,
+    FrameKind, HoldOutcome, Interface, LocalStack, LocalConfig, LocalLimits, Outbox, Route, Consumed,
 };
 use scalebricks_elements::gateway::{
-    BaseStation, BaseStationId, DropReason, OutputPort, OutsideMacs, Policy, Why,
+    BaseStation, BaseStationId, DropReason, OutputPort, OutsideMacs, Policy, PuntReason,
 };
 use scalebricks_fuzz::{Steps, mend};
 use scalebricks_io::{Packet, PacketBuf, Pool, Tag};
@@ -68,7 +68,7 @@ fn running(architecture: Architecture, has_slow_paths: bool) -> Running {
 }
 
 /// A node's slow path, whose links' networks are the same at every node.
-fn local(node: u8, macs: &OutsideMacs, now: Duration) -> Local {
+fn local(node: u8, macs: &OutsideMacs, now: Duration) -> LocalStack {
     let interface =
         |mac, address: [u8; 4], mtu| Interface { mac, addresses: vec![(address.into(), 24)], mtu };
     let config = LocalConfig {
@@ -90,7 +90,7 @@ fn local(node: u8, macs: &OutsideMacs, now: Duration) -> Local {
             ..LocalLimits::default()
         },
     };
-    Local::new(config, now)
+    LocalStack::new(config, now)
 }
 
 thread_local!(static CLUSTERS: RefCell<Vec<Running>> = RefCell::new(
@@ -109,24 +109,24 @@ struct Books {
 }
 
 /// What a slow path does with a packet, as the one of a node's process does.
-fn work(local: &mut Local, node: &mut Node<Packet>, pool: &mut Pool, now: Duration, books: &mut Books) {
+fn work(local: &mut LocalStack, node: &mut Node<Packet>, pool: &mut Pool, now: Duration, books: &mut Books) {
     let (mut out, mut punts) = (Outbox::new(32), Vec::new());
     node.take_punts(&mut punts);
     for punt in punts {
         match punt.why {
-            Why::NoFlow(_) => match local.receive(punt.link, punt.packet.data(), now, &mut out) {
-                Taken::Yes => books.ended += 1,
-                Taken::No => node.drop_punt(punt),
+            PuntReason::NoFlow(_) => match local.receive(punt.link, punt.packet.data(), now, &mut out) {
+                Consumed::Yes => books.ended += 1,
+                Consumed::No => node.drop_punt(punt),
             },
-            Why::Unresolved { next_hop, kind } => {
+            PuntReason::Unresolved { next_hop, kind } => {
                 let held = local.hold(punt.link, next_hop, punt.packet.data(), kind, now, &mut out);
                 match (held, kind) {
-                    (Held::Taken, FrameKind::Packet) => books.held += 1,
-                    (Held::Dropped(reason), FrameKind::Packet) => node.drop_frame(punt.packet.data(), reason),
+                    (HoldOutcome::Accepted, FrameKind::Packet) => books.held += 1,
+                    (HoldOutcome::Dropped(reason), FrameKind::Packet) => node.drop_frame(punt.packet.data(), reason),
                     (_, FrameKind::Other) => {}
                 }
             }
-            Why::UnknownFlow(_) => {
+            PuntReason::UnknownFlow(_) => {
                 match punt.link {
                     OutputPort::BaseStation => local.unknown_tunnel(punt.packet.data(), now, &mut out),
                     OutputPort::Internet => local.unknown_user(punt.packet.data(), now, &mut out),
@@ -156,7 +156,7 @@ fn work(local: &mut Local, node: &mut Node<Packet>, pool: &mut Pool, now: Durati
 }
 
 /// Turns all nodes until nothing is under way, and takes what has left.
-fn settle(cluster: &mut Cluster, pool: &mut Pool, locals: &mut [Local], now: Duration, books: &mut Books) {
+fn settle(cluster: &mut Cluster, pool: &mut Pool, locals: &mut [LocalStack], now: Duration, books: &mut Books) {
     loop {
         let moved: usize = cluster.nodes_mut().iter_mut().map(|node| node.turn(now)).sum();
         for (node, local) in cluster.nodes_mut().iter_mut().zip(&mut *locals) {

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use scalebricks_elements::gateway::OutputPort;
 use scalebricks_elements::gateway::local::{
-    FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Outbox, Route,
+    FrameKind, HoldOutcome, Interface, LocalStack, LocalConfig, LocalLimits, Outbox, Route,
 };
 use scalebricks_fuzz::mend;
 use scalebricks_wire::arp::Arp;
@@ -82,21 +82,21 @@ fn check(port: OutputPort, frame: &[u8]) {
 
 /// Gives a packet to be held. Whether it was lost at once.
 fn hold(
-    local: &mut Local,
+    local: &mut LocalStack,
     port: OutputPort,
     to: IpAddr,
     frame: &[u8],
     now: Duration,
     out: &mut Outbox,
 ) -> bool {
-    matches!(local.hold(port, to, frame, FrameKind::Packet, now, out), Held::Dropped(_))
+    matches!(local.hold(port, to, frame, FrameKind::Packet, now, out), HoldOutcome::Dropped(_))
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let mut now = Duration::from_secs(1);
     // Packets that were given to be held, and those that left again.
     let (mut given, mut gone) = (0_usize, 0_usize);
-    let (mut local, mut out) = (Local::new(config(), now), Outbox::new(64));
+    let (mut local, mut out) = (LocalStack::new(config(), now), Outbox::new(64));
     local.poll(now, &mut out);
     let mut rest = bytes;
     // What to do, how much later, how long the frame is, the frame.

@@ -5,10 +5,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::outside::{Outside, Receives, Sends};
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_fuzz::{Steps, mend};
 use scalebricks_graph::spec::Counts;
-use scalebricks_graph::{Clock, Counted, Ledger, Registry, Worker};
+use scalebricks_graph::{Clock, CounterSnapshot, Ledger, Registry, Worker};
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ thread_local!(static ROUTER: (Router, Registry<Packet>) = {
 });
 
 /// All counters of packets that elements made, or that ended in them.
-fn balance(counted: &[Counted], counts: Counts) -> u64 {
-    let of = |one: &Counted| {
+fn balance(counted: &[CounterSnapshot], counts: Counts) -> u64 {
+    let of = |one: &CounterSnapshot| {
         let counters = one.spec.counters.iter().filter(|counter| counter.counts == counts);
         counters.filter_map(|counter| one.get(counter.name)).sum::<u64>()
     };
@@ -43,15 +43,15 @@ fuzz_target!(|bytes: &[u8]| {
     let mut ledger = Ledger::new();
     let mut graph =
         ROUTER.with(|(router, registry)| router.graph(registry, &mut ledger)).expect("it is complete");
-    let mut outside = Outside::new(Clock::Wall);
+    let mut devices = Devices::new(Clock::Wall);
     let mut ports = Vec::new();
     for device in ["eth0", "eth1"] {
         let ((near_in, far_in), (near_out, far_out)) = (memory_port_pair(64), memory_port_pair(64));
-        outside.receive(Some(device), Receives::Port(Box::new(near_in)));
-        outside.send(device, Sends::Port(Box::new(near_out)));
+        devices.receive(Some(device), ReceiveBinding::Port(Box::new(near_in)));
+        devices.send(device, SendBinding::Port(Box::new(near_out)));
         ports.push((far_in, far_out));
     }
-    ROUTER.with(|(router, _)| router.open(&mut graph, &mut outside)).expect("the ports are there");
+    ROUTER.with(|(router, _)| router.open(&mut graph, &mut devices)).expect("the ports are there");
     let mut pool = Pool::new(BUFFERS, 4_500).expect("a small one");
     let mut worker = Worker::new(graph, Box::new(pool.clone()), ());
     let (mut now, mut came, mut left) = (Duration::ZERO, 0, 0);
@@ -78,7 +78,7 @@ fuzz_target!(|bytes: &[u8]| {
         left += take(&mut ports);
     }
     let counted = ledger.snapshot();
-    let dropped: u64 = counted.iter().map(Counted::dropped).sum();
+    let dropped: u64 = counted.iter().map(CounterSnapshot::dropped).sum();
     let (made, ended) = (balance(&counted, Counts::Made), balance(&counted, Counts::Ended));
     let waiting = worker.graph().held() as u64;
     assert_eq!(

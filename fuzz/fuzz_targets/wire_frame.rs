@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_wire::fragment::{MIN_MTU, Plan};
+use scalebricks_wire::fragment::{MIN_MTU, FragmentPlan};
 use scalebricks_wire::gtpu::Gtpu;
 use scalebricks_wire::transport::{Tcp, Udp};
 use scalebricks_wire::{IpPacket, arp, ipv4_header_checksum_ok, parse_frame, parse_ip};

@@ -2,7 +2,7 @@
 
 use super::model::{ElementCounts, ElementView, GraphView, HandlerAnswer, ReplacedView};
 use scalebricks_apps::click::live::ReplaceError;
-use scalebricks_apps::directory::{Answer, Directory, Known, Refused};
+use scalebricks_apps::directory::{Directory, ElementInfo, RequestAnswer, RequestError};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -53,8 +53,8 @@ impl ServedGraph {
     /// The elements, how they are connected, and what they have counted: on one worker, or on all together.
     ///
     /// # Errors
-    /// [`Refused::NotRunning`], [`Refused::NoWorker`].
-    pub fn view(&self, worker: Option<usize>) -> Result<GraphView, Refused> {
+    /// [`RequestError::NotRunning`], [`RequestError::NoWorker`].
+    pub fn view(&self, worker: Option<usize>) -> Result<GraphView, RequestError> {
         let mut counts = self.counts(worker)?;
         let known = self.directory.known();
         let elements = known.elements.iter();
@@ -77,8 +77,8 @@ impl ServedGraph {
     /// One element, with its handlers.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, Refused> {
+    /// [`RequestError`].
+    pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, RequestError> {
         let mut counts = self.counts(worker)?;
         let known = self.directory.known();
         let element = known.element(name)?;
@@ -88,23 +88,24 @@ impl ServedGraph {
     /// Asks a read handler.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`RequestError`].
     pub fn read(
         &self,
         element: &str,
         handler: &str,
         parameter: &str,
         worker: Option<usize>,
-    ) -> Result<HandlerAnswer, Refused> {
-        let Answer { text: value, worker } = self.directory.read(element, handler, parameter, worker)?;
+    ) -> Result<HandlerAnswer, RequestError> {
+        let RequestAnswer { text: value, worker } =
+            self.directory.read(element, handler, parameter, worker)?;
         Ok(HandlerAnswer { value, worker })
     }
 
     /// Gives a write handler a value, on all workers.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), Refused> {
+    /// [`RequestError`].
+    pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), RequestError> {
         self.directory.write(element, handler, value)
     }
 
@@ -116,7 +117,7 @@ impl ServedGraph {
         self.replace.as_ref().ok_or(ReloadError::Fixed)?.replace(with)
     }
 
-    fn counts(&self, worker: Option<usize>) -> Result<Counts, Refused> {
+    fn counts(&self, worker: Option<usize>) -> Result<Counts, RequestError> {
         let counted = self.directory.counted(worker)?;
         let key = |one: &ElementCounts| (one.name.clone(), one.class.clone());
         Ok(counted.iter().map(ElementCounts::from).map(|one| (key(&one), one)).collect())
@@ -126,7 +127,7 @@ impl ServedGraph {
 /// By name and class.
 type Counts = HashMap<(String, String), ElementCounts>;
 
-fn take(counts: &mut Counts, element: &Known) -> Option<ElementCounts> {
+fn take(counts: &mut Counts, element: &ElementInfo) -> Option<ElementCounts> {
     counts.remove(&(element.name.clone(), element.spec?.class.to_owned()))
 }
 

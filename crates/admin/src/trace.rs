@@ -6,7 +6,7 @@ mod words;
 use super::inspect::TraceError;
 use super::model::{Dropped, FlowView, Hint, KeyView, Step, Trace, TraceRequest};
 use scalebricks_apps::gateway::NodeTables;
-use scalebricks_apps::gateway::trace::{Traced, trace as follow};
+use scalebricks_apps::gateway::trace::{TraceReport, trace as follow};
 use scalebricks_elements::gateway::{FlowCount, FlowState, NodeConfig};
 use scalebricks_types::NodeId;
 
@@ -49,7 +49,7 @@ pub fn answer(config: NodeConfig, tables: NodeTables, request: &TraceRequest) ->
 }
 
 /// What the tables said, in words.
-fn lookups(id: NodeId, traced: &Traced, key: Option<&KeyView>) -> Vec<Step> {
+fn lookups(id: NodeId, traced: &TraceReport, key: Option<&KeyView>) -> Vec<Step> {
     let names = |node: Option<NodeId>| match node {
         Some(node) if node == id => format!("node {}, this one", node.get()),
         Some(node) => format!("node {}", node.get()),

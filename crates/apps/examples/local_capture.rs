@@ -12,7 +12,7 @@ use lab::{
     GATEWAY, INTERNET, INTERNET_MAC, LINK_LOCAL, Lab, OWN, OWN6, RAN, STATIONS, Sent, arp_request, config,
     mac_of, solicitation, udp,
 };
-use scalebricks_elements::gateway::local::Taken;
+use scalebricks_elements::gateway::local::Consumed;
 use scalebricks_io::CaptureWriter;
 use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -109,7 +109,7 @@ fn give(
     frame: &[u8],
 ) -> Result<(), Box<dyn Error>> {
     match lab.receive(port, frame) {
-        Taken::Yes => Ok(()),
-        Taken::No => Err("a frame was not taken".into()),
+        Consumed::Yes => Ok(()),
+        Consumed::No => Err("a frame was not taken".into()),
     }
 }

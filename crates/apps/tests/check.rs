@@ -1,10 +1,10 @@
 //! Everything that can be wrong with a configuration, at its place.
 
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::outside::Outside;
+use scalebricks_apps::click::devices::Devices;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{
-    Class, Clock, Column, Control, Element, Frame, Lanes, Ledger, Out, Registry, Spec, element,
+    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, Spec, element,
 };
 use scalebricks_io::{Packet, PacketBuf};
 
@@ -40,7 +40,7 @@ macro_rules! inert {
             fn spec(&self) -> &'static Spec { Self::SPEC }
         }
         impl<P: PacketBuf> Element<P> for $class {
-            fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, _: &mut Out<'_>) {
+            fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, _: &mut Out<'_>) {
                 batch.drain().for_each(|slot| drop(frame.take(slot)));
             }
         }
@@ -175,7 +175,7 @@ fn a_file_that_cannot_be_opened_has_its_place() {
         let text = format!("Idle\n -> {element} -> Discard;\nScript(OUTFILE /no/file)");
         let router = Router::read("r.click", text.as_bytes(), &[], &registry).unwrap();
         let mut graph = router.graph(&registry, &mut Ledger::new()).unwrap();
-        let opened = router.open(&mut graph, &mut Outside::new(Clock::Captures));
+        let opened = router.open(&mut graph, &mut Devices::new(Clock::Captures));
         let told = opened.unwrap_err().to_string();
         assert!(told.contains("r.click:2:") && told.contains(": /no/file"), "{told}");
         assert!(told.contains("r.click:3:1: `Script@"), "{told}");

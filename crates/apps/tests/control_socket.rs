@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::control_socket::{ControlError, ControlServer, Place};
+use scalebricks_apps::click::control_socket::{ControlError, ControlServer, ListenAddress};
 use scalebricks_apps::directory::Directory;
 use scalebricks_graph::{Ledger, Worker};
 use scalebricks_io::{Packet, Pool};
@@ -39,7 +39,7 @@ impl Running {
         Ok(Self { server: Some(server), stop, worker: Some(worker) })
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> ListenAddress {
         self.server.as_ref().unwrap().places().next().unwrap().clone()
     }
 }
@@ -86,8 +86,8 @@ impl<S: Read + Write> Client<S> {
 const ROUTER: &str =
     "s :: InfiniteSource(LIMIT 50, ACTIVE false) -> c :: Counter -> q :: Queue(100) -> Unqueue -> Discard;";
 
-fn tcp(place: &Place) -> TcpStream {
-    let Place::Tcp(address) = place else { panic!("{place}") };
+fn tcp(place: &ListenAddress) -> TcpStream {
+    let ListenAddress::Tcp(address) = place else { panic!("{place}") };
     assert!(address.ip().is_loopback());
     TcpStream::connect(address).unwrap()
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use scalebricks_apps::click::Router;
-use scalebricks_apps::directory::{Answer, Directory, Refused};
+use scalebricks_apps::directory::{Directory, RequestAnswer, RequestError};
 use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{Packet, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ impl Running {
 
     fn read(&self, handler: &str, worker: Option<usize>) -> (String, Option<usize>) {
         let (element, handler) = handler.split_once('.').unwrap();
-        let Answer { text, worker } = self.directory.read(element, handler, "", worker).unwrap();
+        let RequestAnswer { text, worker } = self.directory.read(element, handler, "", worker).unwrap();
         (text, worker)
     }
 }
@@ -75,7 +75,7 @@ fn counters_are_summed_and_handlers_asked_of_one() {
         counted.iter().find(|one| &*one.element == "c").unwrap().get("packets")
     };
     assert_eq!([counted(None), counted(Some(0)), counted(Some(1))], [Some(12), Some(5), Some(7)]);
-    let error = Refused::NoWorker { worker: 2, workers: 2 };
+    let error = RequestError::NoWorker { worker: 2, workers: 2 };
     assert_eq!(running.directory.read("c", "packets", "", Some(2)), Err(error.clone()));
     assert_eq!(running.directory.counted(Some(2)).unwrap_err(), error);
 }
@@ -88,29 +88,29 @@ fn all_workers_take_what_is_written() {
         assert_eq!(running.read("q.capacity", Some(worker)).0, "33");
     }
     let error = running.directory.write("q", "capacity", "-1").unwrap_err();
-    assert_eq!(error, Refused::Value("no number: \"-1\"".to_owned()), "none took it");
-    assert_eq!(running.directory.write("q", "length", "1"), Err(Refused::ReadOnly("length".to_owned())));
-    assert_eq!(running.directory.write("x", "length", "1"), Err(Refused::NoElement("x".to_owned())));
+    assert_eq!(error, RequestError::Value("no number: \"-1\"".to_owned()), "none took it");
+    assert_eq!(running.directory.write("q", "length", "1"), Err(RequestError::ReadOnly("length".to_owned())));
+    assert_eq!(running.directory.write("x", "length", "1"), Err(RequestError::NoElement("x".to_owned())));
 }
 
 #[test]
 fn a_value_that_some_workers_took_is_told_of() {
     let (registry, directory) = (scalebricks_elements::registry(), Directory::default());
-    assert_eq!(directory.write("q", "capacity", "1"), Err(Refused::NotRunning));
+    assert_eq!(directory.write("q", "capacity", "1"), Err(RequestError::NotRunning));
     let stop = Arc::<AtomicBool>::default();
     let mut first = worker(&directory, &registry, TEXT);
     let _still = worker(&directory, &registry, TEXT);
     let stopped = Arc::clone(&stop);
     let thread = std::thread::spawn(move || first.run(&stopped));
     let error = directory.write("q", "capacity", "1").unwrap_err();
-    let why = Box::new(Refused::NoAnswer(1));
-    assert_eq!(error, Refused::InPart { worker: 1, why });
+    let why = Box::new(RequestError::NoAnswer(1));
+    assert_eq!(error, RequestError::InPart { worker: 1, why });
     assert_eq!(
         error.to_string(),
         "worker 1 did not take the value, and others did: worker 1 does not answer"
     );
     assert_eq!(directory.read("q", "capacity", "", None).unwrap().text, "1");
-    assert_eq!(directory.read("q", "capacity", "", Some(1)), Err(Refused::NoAnswer(1)));
+    assert_eq!(directory.read("q", "capacity", "", Some(1)), Err(RequestError::NoAnswer(1)));
     assert_eq!(directory.read("q", "packets", "", Some(1)).unwrap().text, "0", "no worker is asked");
     stop.store(true, Ordering::Relaxed);
     thread.join().unwrap();

@@ -4,7 +4,7 @@
 
 use etherparse::PacketBuilder;
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::outside::{Outside, Receives, Sends};
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_apps::click::run::{End, run};
 use scalebricks_graph::{Clock, Ledger, Worker};
 use scalebricks_io::{CaptureReader, CaptureWriter, Packet, Pool};
@@ -56,8 +56,10 @@ fn kinds_of_packets_are_counted_and_names_kept() {
     let registry = scalebricks_elements::registry();
     let router = Router::read("kinds.click", text.as_bytes(), &[], &registry).unwrap();
     let mut graph = router.graph(&registry, &mut Ledger::new()).unwrap();
-    let mut outside = Outside::new(Clock::Captures);
-    outside.receive(None, Receives::Capture(path("in.pcap"))).send("eth1", Sends::Capture(path("out.pcap")));
+    let mut outside = Devices::new(Clock::Captures);
+    outside
+        .receive(None, ReceiveBinding::Capture(path("in.pcap")))
+        .send("eth1", SendBinding::Capture(path("out.pcap")));
     router.open(&mut graph, &mut outside).unwrap();
     let mut worker = Worker::new(graph, Box::new(Pool::new(500, 2_048).unwrap()), ());
     assert_eq!(run(&mut worker, Clock::Captures, None, &AtomicBool::new(false)), End::Done);

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::live::{Live, ReplaceError};
-use scalebricks_apps::click::outside::{Outside, Receives, Sends};
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
+use scalebricks_apps::click::live::{LiveRouter, ReplaceError};
 use scalebricks_graph::{Clock, Worker};
 use scalebricks_io::{
     Burst, CaptureReader, CaptureWriter, MemoryPort, Packet, PacketBuf, Pool, RxPort, memory_port_pair,
@@ -19,17 +19,17 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn start(text: &str, outside: Outside<Packet>) -> (Arc<Live<Packet>>, Worker<Packet>) {
+fn start(text: &str, outside: Devices<Packet>) -> (Arc<LiveRouter<Packet>>, Worker<Packet>) {
     let registry = scalebricks_elements::registry::<Packet>();
     let router = Router::read("r.click", text.as_bytes(), &[], &registry).unwrap();
     let pool = Box::new(Pool::new(2_000, 200).unwrap());
-    let (live, worker) = Live::start(&router, Vec::new(), registry, outside, pool).unwrap();
+    let (live, worker) = LiveRouter::start(&router, Vec::new(), registry, outside, pool).unwrap();
     (Arc::new(live), worker)
 }
 
 /// A configuration that runs between two ports, the far ends of which are the test's.
 struct Running {
-    live: Arc<Live<Packet>>,
+    live: Arc<LiveRouter<Packet>>,
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<Worker<Packet>>>,
     from: MemoryPort<Packet>,
@@ -43,9 +43,9 @@ impl Running {
     fn new(text: &str) -> Self {
         let (near_in, from) = memory_port_pair(4_096);
         let (near_out, to) = memory_port_pair(4_096);
-        let mut outside = Outside::new(Clock::Wall);
-        outside.receive(Some("in"), Receives::Port(Box::new(near_in)));
-        outside.send("out", Sends::Port(Box::new(near_out)));
+        let mut outside = Devices::new(Clock::Wall);
+        outside.receive(Some("in"), ReceiveBinding::Port(Box::new(near_in)));
+        outside.send("out", SendBinding::Port(Box::new(near_out)));
         let (live, mut worker) = start(text, outside);
         let stop = Arc::new(AtomicBool::new(false));
         let run = {
@@ -253,7 +253,7 @@ fn a_control_socket_stays_connected_where_it_stays() {
 
 #[test]
 fn a_worker_that_does_not_turn_is_not_waited_for_and_may_still_follow() {
-    let (live, mut worker) = start("Idle -> c :: Counter -> Discard", Outside::new(Clock::Wall));
+    let (live, mut worker) = start("Idle -> c :: Counter -> Discard", Devices::new(Clock::Wall));
     let error = live.directory().read("c", "count", "", None).unwrap_err();
     assert_eq!(error.to_string(), "worker 0 does not answer");
     assert!(matches!(live.replace("r", b"Idle -> d :: Counter -> Discard"), Err(ReplaceError::NoAnswer)));
@@ -282,7 +282,7 @@ fn lines_go_on_in_the_file_where_they_were() {
             file(name).display()
         )
     };
-    let (live, mut worker) = start("Idle -> Discard", Outside::new(Clock::Wall));
+    let (live, mut worker) = start("Idle -> Discard", Devices::new(Clock::Wall));
     for (name, waits) in [("a", "wait 1"), ("a", "wait 2"), ("b", "wait 3")] {
         let (live, text) = (Arc::clone(&live), text(name, waits));
         let replaces = std::thread::spawn(move || live.replace("r", text.as_bytes()));
@@ -305,8 +305,8 @@ fn captures_go_on_where_they_were() {
     let text = |name: &str, file: &str| {
         format!("{name} :: FromDevice(eth0) -> Counter -> d :: ToDump({})", path(file).display())
     };
-    let mut outside = Outside::new(Clock::Captures);
-    outside.receive(None, Receives::Capture(path("in.pcap")));
+    let mut outside = Devices::new(Clock::Captures);
+    outside.receive(None, ReceiveBinding::Capture(path("in.pcap")));
     let (live, mut worker) = start(&text("f", "a.pcap"), outside);
     (0..100).for_each(|at| {
         worker.turn(Duration::from_millis(at));

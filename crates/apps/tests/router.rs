@@ -6,7 +6,7 @@ use etherparse::{
     ArpHardwareId, EtherType, Icmpv4Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice,
 };
 use scalebricks_apps::click::Router;
-use scalebricks_apps::click::outside::{Outside, Receives, Sends};
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_apps::click::run::{End, run};
 use scalebricks_graph::{Clock, Ledger, Worker};
 use scalebricks_io::{CaptureReader, CaptureWriter, Packet, Pool};
@@ -77,13 +77,13 @@ fn routed_by(text: &str, come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
     let router = Router::read("router.click", text.as_bytes(), &[], &registry)
         .unwrap_or_else(|errors| panic!("{errors}"));
     let mut graph = router.graph(&registry, &mut Ledger::new()).unwrap_or_else(|errors| panic!("{errors}"));
-    let mut outside = Outside::new(Clock::Captures);
+    let mut outside = Devices::new(Clock::Captures);
     for (device, frames) in ["eth0", "eth1"].into_iter().zip(come) {
         let path = |way: &str| folder.join(format!("{way}-{device}.pcap"));
         write(&path("in"), frames);
         outside
-            .receive(Some(device), Receives::Capture(path("in")))
-            .send(device, Sends::Capture(path("out")));
+            .receive(Some(device), ReceiveBinding::Capture(path("in")))
+            .send(device, SendBinding::Capture(path("out")));
     }
     router.open(&mut graph, &mut outside).unwrap_or_else(|errors| panic!("{errors}"));
     let mut worker = Worker::new(graph, Box::new(Pool::new(1_000, 2_048).unwrap()), ());

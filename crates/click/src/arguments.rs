@@ -1,9 +1,9 @@
 //! Arguments to the parameters of a class: by place or by keyword, as Click assigns them.
 
+use crate::config_strings::shift_word;
 use crate::configuration::{Argument, Declaration};
 use crate::problem::{Diagnostic, Problem};
 use crate::values::{Kind, Names, Value, ValueError};
-use crate::words::shift_word;
 
 /// A parameter of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

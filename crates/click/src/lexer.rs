@@ -1,9 +1,9 @@
 //! Characters to tokens. Configuration strings have rules of their own, so the parser asks for them.
 
+use crate::config_strings;
 use crate::problem::{Problem, Problems};
 use crate::source::{LineDirective, Span};
 use crate::text::Text;
-use crate::words;
 
 /// What a token is. Its text is its span of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +81,9 @@ impl<'a> Lexer<'a> {
 
     fn skip_blank(&mut self, problems: &mut Problems) {
         while let Some(byte) = self.peek(0) {
-            if words::is_space(byte) {
+            if config_strings::is_space(byte) {
                 self.at += 1;
-            } else if let Some(end) = words::skip_comment(self.bytes, self.at) {
+            } else if let Some(end) = config_strings::skip_comment(self.bytes, self.at) {
                 self.comment(end, problems);
             } else if byte == b'#' && self.starts_line(self.at) {
                 self.directive(problems);
@@ -165,15 +165,15 @@ impl<'a> Lexer<'a> {
                     continue;
                 }
                 b'"' | b'\'' => {
-                    self.at = words::skip_quoted(self.bytes, self.at);
+                    self.at = config_strings::skip_quoted(self.bytes, self.at);
                     continue;
                 }
                 b'\\' if self.peek(1) == Some(b'<') => {
-                    self.at = words::skip_data(self.bytes, self.at);
+                    self.at = config_strings::skip_data(self.bytes, self.at);
                     continue;
                 }
                 b'/' => {
-                    if let Some(end) = words::skip_comment(self.bytes, self.at) {
+                    if let Some(end) = config_strings::skip_comment(self.bytes, self.at) {
                         self.comment(end, problems);
                         continue;
                     }
@@ -207,8 +207,8 @@ fn parse_directive(line: &str) -> Option<(u32, Option<String>)> {
     let number = line[..digits].parse().ok()?;
     let rest = line[digits..].trim_start_matches(blank);
     let file = rest.starts_with('"').then(|| {
-        let quoted = &rest[..words::skip_quoted(rest.as_bytes(), 0)];
-        String::from_utf8_lossy(&words::unquote(quoted)).into_owned()
+        let quoted = &rest[..config_strings::skip_quoted(rest.as_bytes(), 0)];
+        String::from_utf8_lossy(&config_strings::unquote(quoted)).into_owned()
     });
     Some((number, file))
 }

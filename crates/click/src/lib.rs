@@ -38,6 +38,7 @@ mod lexer;
 mod limits;
 mod number;
 
+mod config_strings;
 mod parser;
 mod print;
 mod problem;
@@ -46,15 +47,14 @@ mod source;
 mod text;
 pub mod values;
 mod variables;
-mod words;
 
 pub use arguments::{Arguments, Parameter};
 pub use check::{Accepts, Catalog, ClassSpec, Processing, Wiring, check};
+pub use config_strings::{quote, unquote, words};
 pub use configuration::{Argument, Configuration, Connection, Declaration, Port, Requirement};
 pub use limits::Limits;
 pub use problem::{Diagnostic, Errors, Problem, Side, similar};
-pub use source::{Place, Source, Span};
-pub use words::{quote, unquote, words};
+pub use source::{Source, SourceLocation, Span};
 
 use problem::Problems;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A flat configuration as Click text.
 
+use crate::config_strings;
 use crate::configuration::{Configuration, Port};
-use crate::words;
 use std::fmt;
 
 impl fmt::Display for Configuration {
@@ -14,7 +14,11 @@ impl fmt::Display for Configuration {
         for element in &self.elements {
             write!(f, "{} :: {}", element.name, element.class)?;
             if !element.args.is_empty() {
-                write!(f, "({})", words::join(element.args.iter().map(|argument| argument.text.as_str())))?;
+                write!(
+                    f,
+                    "({})",
+                    config_strings::join(element.args.iter().map(|argument| argument.text.as_str()))
+                )?;
             }
             writeln!(f, ";")?;
         }

@@ -43,7 +43,7 @@ pub(crate) struct Compound {
     pub(crate) formals: Vec<Formal>,
     pub(crate) defines: Vec<(String, String)>,
     pub(crate) elements: Vec<Element>,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<ProgramConnection>,
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,
     /// The overload that is tried after this one.
@@ -73,7 +73,7 @@ pub(crate) struct Element {
 
 /// A connection from an output to an input; elements are numbered in their scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct ProgramConnection {
     pub(crate) from: (usize, u32),
     pub(crate) to: (usize, u32),
     pub(crate) span: Span,

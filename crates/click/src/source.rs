@@ -33,7 +33,7 @@ impl Span {
 
 /// Where a byte of the source is, for a reader. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, as the caller or the last `#line` names it.
     pub file: String,
     /// The line, as the last `#line` counts.
@@ -102,7 +102,7 @@ impl Source {
     }
 
     /// The place of a byte; one past the end is the end.
-    pub fn place(&self, offset: u32) -> Place {
+    pub fn place(&self, offset: u32) -> SourceLocation {
         let offset = offset as usize;
         let line = self.physical(offset);
         let column = self.column(line, offset);
@@ -115,7 +115,7 @@ impl Source {
         let named =
             self.directives[..known].iter().rev().find_map(|(_, directive)| directive.file.as_deref());
         let file = named.filter(|file| !file.is_empty()).unwrap_or(&self.file);
-        Place { file: file.to_owned(), line: number, column }
+        SourceLocation { file: file.to_owned(), line: number, column }
     }
 
     fn column(&self, line: usize, offset: usize) -> u32 {
@@ -158,7 +158,7 @@ mod tests {
         let source = Source::new("f", "a\nb\r\nc\rd");
         let lines: Vec<u32> = [0, 2, 5, 7].map(|at| source.place(at).line).to_vec();
         assert_eq!(lines, [1, 2, 3, 4]);
-        assert_eq!(source.place(7), Place { file: "f".into(), line: 4, column: 1 });
+        assert_eq!(source.place(7), SourceLocation { file: "f".into(), line: 4, column: 1 });
         assert_eq!(source.place(99).line, 4);
     }
 

@@ -1,9 +1,9 @@
 //! `$x`, `${x}` and `${x-default}` in configuration strings, by Click's rules.
 
+use crate::config_strings::{self, words};
 use crate::limits::Budget;
 use crate::problem::Problem;
 use crate::text::Text;
-use crate::words::{self, words};
 use std::collections::HashMap;
 
 /// Values nested deeper than this refer to themselves.
@@ -97,7 +97,7 @@ impl<'a> Env<'a> {
                     }
                     at += 1;
                 }
-                b'/' if quote == 0 => at = words::skip_comment(bytes, at).unwrap_or(at + 1),
+                b'/' if quote == 0 => at = config_strings::skip_comment(bytes, at).unwrap_or(at + 1),
                 b'$' if quote != b'\'' => {
                     let Some(reference) = Reference::at(text, at) else {
                         if matches!(bytes.get(at + 1), Some(b'{' | b'(')) {
@@ -229,7 +229,7 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
 
 /// `name`, `name[2]` and `name-default`.
 fn braces(body: &str) -> (&str, Option<usize>, Option<&str>) {
-    let body = body.trim_start_matches(|c: char| c.is_ascii() && words::is_space(c as u8));
+    let body = body.trim_start_matches(|c: char| c.is_ascii() && config_strings::is_space(c as u8));
     let length = body.bytes().take_while(|&byte| byte.is_ascii_alphanumeric() || byte == b'_').count();
     let (name, rest) = body.split_at(length);
     let rest = rest.trim_start();
@@ -246,7 +246,7 @@ fn braces(body: &str) -> (&str, Option<usize>, Option<&str>) {
 
 /// What stands in double quotes for `value`.
 fn inner_quote(value: &str) -> String {
-    let quoted = words::quote(value.as_bytes());
+    let quoted = config_strings::quote(value.as_bytes());
     quoted[1..quoted.len() - 1].to_owned()
 }
 

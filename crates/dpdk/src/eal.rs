@@ -114,10 +114,10 @@ impl Eal {
     ///
     /// # Errors
     /// [`DpdkError::Call`] if DPDK knows as many threads as it can.
-    pub fn register_thread(self) -> Result<Registered, DpdkError> {
+    pub fn register_thread(self) -> Result<RegisteredThread, DpdkError> {
         // SAFETY: DPDK runs; the guard undoes it on this very thread.
         check(|| "registering a thread".to_owned(), unsafe { sys::rte_thread_register() })?;
-        Ok(Registered { on_this_thread: PhantomData })
+        Ok(RegisteredThread { on_this_thread: PhantomData })
     }
 
     /// Makes a virtual device (`net_null0,size=64`) or takes a PCI device (`0000:01:00.0`).
@@ -151,12 +151,12 @@ impl Drop for Device {
 
 /// The calling thread, known to DPDK until this is dropped.
 #[derive(Debug)]
-pub struct Registered {
+pub struct RegisteredThread {
     /// Neither `Send` nor `Sync`.
     on_this_thread: PhantomData<*const ()>,
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredThread {
     fn drop(&mut self) {
         let _: PhantomData<_> = self.on_this_thread;
         // SAFETY: this thread registered itself when the guard was made.

@@ -22,9 +22,9 @@ mod pool;
 mod port;
 mod queue;
 
-pub use eal::{Eal, EalConfig, Memory, Registered};
+pub use eal::{Eal, EalConfig, Memory, RegisteredThread};
 pub use error::DpdkError;
 pub use mbuf::Mbuf;
 pub use pool::{Pool, PoolConfig};
-pub use port::{Link, Port, PortConfig, PortInfo, PortStats, Started};
+pub use port::{LinkStatus, Port, PortConfig, PortInfo, PortStats, Started};
 pub use queue::{RxQueue, TxQueue};

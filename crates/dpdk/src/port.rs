@@ -91,7 +91,7 @@ pub struct PortStats {
 
 /// Whether the cable is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkStatus {
     /// Whether packets can pass.
     pub up: bool,
     /// Mbit/s; `None` if the driver does not know.
@@ -100,18 +100,18 @@ pub struct Link {
 
 /// A started interface that nobody else in this process has. Stopped and closed with the last of [`Port`] and queues.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenPort {
     number: u16,
     name: String,
     /// How it was made, if it was made here: it is unmade then.
     made: Option<Device>,
     started: bool,
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusedCounters,
 }
 
 /// Received packets that were given back at once, of all queues: see [`PortStats`].
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCounters {
     pub(crate) shared: AtomicU64,
     pub(crate) unusable: AtomicU64,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Refused {
 /// A network interface.
 #[derive(Debug)]
 pub struct Port {
-    open: Arc<Open>,
+    open: Arc<OpenPort>,
     info: PortInfo,
 }
 
@@ -134,7 +134,7 @@ pub struct Started {
     pub tx: Vec<TxQueue>,
 }
 
-impl Open {
+impl OpenPort {
     pub(crate) const fn number(&self) -> u16 {
         self.number
     }
@@ -144,7 +144,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenPort {
     fn drop(&mut self) {
         // SAFETY: ours; no queue is left, for each holds this.
         unsafe {
@@ -226,7 +226,7 @@ impl Port {
     ///
     /// # Errors
     /// [`DpdkError::Call`].
-    pub fn link(&self) -> Result<Link, DpdkError> {
+    pub fn link(&self) -> Result<LinkStatus, DpdkError> {
         let mut link = sys::rte_eth_link::default();
         // SAFETY: ours.
         let done = unsafe { sys::rte_eth_link_get_nowait(self.open.number, &raw mut link) };
@@ -234,7 +234,7 @@ impl Port {
         let known = (1..u32::MAX).contains(&link.link_speed);
         // SAFETY: reads a constant.
         let up = link.link_status() == unsafe { sys::SB_LINK_UP };
-        Ok(Link { up, speed_mbps: known.then_some(link.link_speed) })
+        Ok(LinkStatus { up, speed_mbps: known.then_some(link.link_speed) })
     }
 
     /// Takes the link down or up, where the driver can.
@@ -253,7 +253,7 @@ impl Port {
 }
 
 /// Finds the interface, or makes it, for the caller alone.
-fn claim(eal: Eal, device: &str) -> Result<Open, DpdkError> {
+fn claim(eal: Eal, device: &str) -> Result<OpenPort, DpdkError> {
     let name = device.split_once(',').map_or(device, |(name, _)| name);
     let (number, made) = if let Some(number) = find(name)? {
         (number, None)
@@ -268,7 +268,7 @@ fn claim(eal: Eal, device: &str) -> Result<Open, DpdkError> {
         return Err(DpdkError::InUse { device: name.to_owned() });
     }
     taken.push(number);
-    Ok(Open { number, name: name.to_owned(), made, started: false, refused: Refused::default() })
+    Ok(OpenPort { number, name: name.to_owned(), made, started: false, refused: RefusedCounters::default() })
 }
 
 fn find(name: &str) -> Result<Option<u16>, DpdkError> {
@@ -278,7 +278,7 @@ fn find(name: &str) -> Result<Option<u16>, DpdkError> {
     Ok((found == 0).then_some(number))
 }
 
-fn ask(open: &Open) -> Result<PortInfo, DpdkError> {
+fn ask(open: &OpenPort) -> Result<PortInfo, DpdkError> {
     let (mut info, mut mac) = (sys::rte_eth_dev_info::default(), sys::rte_ether_addr::default());
     // SAFETY: ours.
     let done = unsafe { sys::rte_eth_dev_info_get(open.number, &raw mut info) };
@@ -308,7 +308,7 @@ fn flows() -> u64 {
     unsafe { sys::SB_RSS_IP | sys::SB_RSS_TCP | sys::SB_RSS_UDP }
 }
 
-fn configure(open: &Open, info: &PortInfo, config: &PortConfig, pool: Pool) -> Result<(), DpdkError> {
+fn configure(open: &OpenPort, info: &PortInfo, config: &PortConfig, pool: Pool) -> Result<(), DpdkError> {
     let number = open.number;
     let mut asked = sys::rte_eth_conf::default();
     if let Some(mtu) = config.mtu {

@@ -1,7 +1,7 @@
 //! Queues of a port: each for one thread at a time.
 
 use crate::mbuf::Mbuf;
-use crate::port::Open;
+use crate::port::OpenPort;
 use scalebricks_dpdk_sys as sys;
 use scalebricks_io::{Burst, RxPort, TxPort};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 /// A queue that packets are received from. `Send` and not `Sync`: DPDK forbids two threads at once.
 #[derive(Debug)]
 pub struct RxQueue {
-    port: Arc<Open>,
+    port: Arc<OpenPort>,
     queue: u16,
     one_thread: PhantomData<Cell<()>>,
 }
@@ -20,13 +20,13 @@ pub struct RxQueue {
 /// A queue that packets are sent to. `Send` and not `Sync`.
 #[derive(Debug)]
 pub struct TxQueue {
-    port: Arc<Open>,
+    port: Arc<OpenPort>,
     queue: u16,
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl RxQueue {
-    pub(crate) const fn new(port: Arc<Open>, queue: u16) -> Self {
+    pub(crate) const fn new(port: Arc<OpenPort>, queue: u16) -> Self {
         Self { port, queue, one_thread: PhantomData }
     }
 
@@ -69,7 +69,7 @@ impl RxPort<Mbuf> for RxQueue {
 }
 
 impl TxQueue {
-    pub(crate) const fn new(port: Arc<Open>, queue: u16) -> Self {
+    pub(crate) const fn new(port: Arc<OpenPort>, queue: u16) -> Self {
         Self { port, queue, one_thread: PhantomData }
     }
 }

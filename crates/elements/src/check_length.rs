@@ -1,15 +1,17 @@
 //! `CheckLength`.
 
-use crate::named::drops;
-use crate::side::Side;
+use crate::shared_names::drops;
+use crate::side_output::SideOutput;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{
+    Binder, Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element,
+};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends packets that are longer than so many bytes to output 1.
     #[derive(Debug)]
-    pub struct CheckLength as "CheckLength" { length: usize, side: Side, }
+    pub struct CheckLength as "CheckLength" { length: usize, side: SideOutput, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Those that are short enough.", push "long" [Optional]: "Those that are longer; they are dropped otherwise.", }
     params CheckLengthParams {
@@ -26,7 +28,7 @@ impl Class for CheckLength {
     type Params = CheckLengthParams;
 
     fn make(params: CheckLengthParams) -> Result<Self, String> {
-        Ok(Self { length: params.length, side: Side::default() })
+        Ok(Self { length: params.length, side: SideOutput::default() })
     }
 }
 
@@ -36,7 +38,7 @@ impl Control for CheckLength {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 
@@ -46,7 +48,7 @@ impl Control for CheckLength {
 }
 
 impl<P: PacketBuf> PerPacket<P> for CheckLength {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
         if packet.data().len() > self.length { self.side.verdict(Self::LONG) } else { Verdict::ON }
     }
 }

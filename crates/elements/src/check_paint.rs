@@ -1,7 +1,7 @@
 //! `CheckPaint`.
 
-use crate::named::handlers;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use crate::shared_names::handlers;
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -38,7 +38,7 @@ impl Control for CheckPaint {
 }
 
 impl<P: PacketBuf> PerPacket<P> for CheckPaint {
-    fn each(&mut self, _: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, _: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         if meta.paint == self.color { Verdict::ON } else { Verdict::Out(1) }
     }
 }

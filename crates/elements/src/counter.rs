@@ -1,9 +1,11 @@
 //! `Counter`.
 
-use crate::named::handlers;
+use crate::shared_names::handlers;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, State, Tally, Verdict, element};
+use scalebricks_graph::{
+    Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
+};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -56,7 +58,7 @@ impl Control for Counter {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Counter {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         let bytes = packet.data().len() as u64;
         self.count += 1;
         self.byte_count += bytes;

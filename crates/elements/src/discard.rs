@@ -1,14 +1,14 @@
 //! `Discard`.
 
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, Upstream, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, Upstream, element};
 use scalebricks_io::{BURST, PacketBuf};
 
 element! {
     /// Ends packets that have done what they were for. They count as `discarded`, and as no drops: a configuration wants
     /// them to end here. Where it pulls, it takes up to a burst a turn.
     #[derive(Debug)]
-    pub struct Discard as "Discard" { batch: Lanes, }
+    pub struct Discard as "Discard" { batch: SlotList, }
     inputs { agnostic "in": "Packets to end.", }
     counters { DISCARDED = "discarded" [Ended]: "Packets ended.", }
     hooks { Pulls, }
@@ -19,7 +19,7 @@ impl Class for Discard {
     type Params = NoParams;
 
     fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { batch: Lanes::new() })
+        Ok(Self { batch: SlotList::new() })
     }
 }
 
@@ -30,7 +30,7 @@ impl Control for Discard {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Discard {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         out.count(Self::DISCARDED, batch.len() as u64);
         batch.drain().for_each(|slot| drop(frame.take(slot)));
     }

@@ -1,11 +1,12 @@
 //! `FromDevice`.
 
-use crate::frames::{Frames, note_link};
+use crate::capture_source::{CaptureSource, note_link};
 use crate::gate::{Gate, gated};
-use crate::named::{counters, drops};
+use crate::shared_names::{counters, drops};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Spec, State, Supply, Upstream, World,
+    Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Spec, State, Supply,
+    Upstream,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
@@ -14,7 +15,7 @@ enum Open<P> {
     Closed,
     /// A port, and what came from it and waits for a place in the frame.
     Port(Box<dyn RxPort<P>>, Burst<P>),
-    Capture(Box<Frames>),
+    Capture(Box<CaptureSource>),
 }
 
 gated! {
@@ -125,11 +126,13 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
         }
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.open = match world.inlet(&self.name)? {
             Inlet::Port(port) => Open::Port(port, Burst::new()),
             // In the place of a device, so it keeps its pace.
-            Inlet::Capture(reader) => Open::Capture(Box::new(Frames::new(reader, world.clock(), true))),
+            Inlet::Capture(reader) => {
+                Open::Capture(Box::new(CaptureSource::new(reader, world.clock(), true)))
+            }
             Inlet::Nothing => Open::Closed,
         };
         Ok(())
@@ -162,8 +165,8 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::outside::{Outside, capture};
     use crate::rig::Rig;
+    use crate::test_environment::{TestEnvironment, capture};
     use scalebricks_graph::{Clock, Inlet, Supply};
     use scalebricks_io::{CaptureReader, Pool};
     use std::time::Duration;
@@ -180,7 +183,7 @@ mod tests {
         for class in ["FromDevice", "PollDevice"] {
             let args = ["eth0", "BURST 5", "PROMISC true"];
             let mut rig = rig(class, &args);
-            let mut outside = Outside::new(Clock::Wall);
+            let mut outside = TestEnvironment::new(Clock::Wall);
             let (mut far, mut pool) = (outside.receives("eth0", 100), Pool::new(100, 100).unwrap());
             rig.open(&mut outside).unwrap();
             (0..40).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
@@ -206,7 +209,7 @@ mod tests {
     fn a_capture_may_stand_in_the_place_of_a_device() {
         let (_folder, path) = capture(&[(1_000, vec![1; 30]), (3_000, vec![2; 30])]);
         let mut rig = rig("FromDevice", &["eth0"]);
-        let mut outside = Outside::new(Clock::Captures);
+        let mut outside = TestEnvironment::new(Clock::Captures);
         outside.inlets.insert("eth0".to_owned(), Inlet::Capture(CaptureReader::open(path).unwrap()));
         rig.open(&mut outside).unwrap();
         rig.turn_at(Duration::from_micros(1));

@@ -1,11 +1,11 @@
 //! `FromDump`.
 
-use crate::frames::Frames;
+use crate::capture_source::CaptureSource;
 use crate::gate::{Gate, gated};
-use crate::named::{counters, drops, handlers};
+use crate::shared_names::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream, World,
+    Class, Control, Element, Environment, Frame, HandlerId, Out, Spec, State, Supply, Upstream,
 };
 use scalebricks_io::PacketBuf;
 
@@ -15,7 +15,7 @@ gated! {
     /// that is the clock of the whole graph.
     #[derive(Debug)]
     pub struct FromDump as "FromDump" {
-        file: String, timing: bool, stop: bool, bytes: u64, frames: Option<Frames>,
+        file: String, timing: bool, stop: bool, bytes: u64, frames: Option<CaptureSource>,
     }
     outputs { push "out": "Packets.", }
     params FromDumpParams {
@@ -77,7 +77,7 @@ impl Control for FromDump {
     }
 
     fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (file, gate, bytes, frames) = *state.downcast::<(String, Gate, u64, Option<Frames>)>()?;
+        let (file, gate, bytes, frames) = *state.downcast::<(String, Gate, u64, Option<CaptureSource>)>()?;
         self.gate.take_over(gate);
         self.bytes = bytes;
         if self.frames.is_none() && file == self.file {
@@ -100,9 +100,9 @@ impl<P: PacketBuf> Element<P> for FromDump {
         self.bytes += brought.bytes;
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         let reader = world.read(self.file.as_ref())?;
-        self.frames = Some(Frames::new(reader, world.clock(), self.timing));
+        self.frames = Some(CaptureSource::new(reader, world.clock(), self.timing));
         Ok(())
     }
 
@@ -122,8 +122,8 @@ impl<P: PacketBuf> Element<P> for FromDump {
 
 #[cfg(test)]
 mod tests {
-    use crate::outside::{Outside, capture};
     use crate::rig::Rig;
+    use crate::test_environment::{TestEnvironment, capture};
     use scalebricks_graph::{Clock, Supply};
     use std::time::Duration;
 
@@ -148,7 +148,7 @@ mod tests {
         let (_folder, path) = capture(&frames);
         let mut rig = rig(&[path.to_str().unwrap()]);
         assert_eq!(supply(&rig), Some(Supply::Ended), "it is not open");
-        rig.open(&mut Outside::new(Clock::Captures)).unwrap();
+        rig.open(&mut TestEnvironment::new(Clock::Captures)).unwrap();
         assert_eq!(supply(&rig), Some(Supply::At(Duration::from_secs(5))));
         rig.turn_at(Duration::from_secs(5) - Duration::from_nanos(1));
         assert_eq!(rig.heads(0), []);
@@ -167,11 +167,11 @@ mod tests {
         let (_folder, path) = capture(&frames);
         let path = path.to_str().unwrap();
         let mut at_once = rig(&[path, "STOP false"]);
-        at_once.open(&mut Outside::new(Clock::Wall)).unwrap();
+        at_once.open(&mut TestEnvironment::new(Clock::Wall)).unwrap();
         at_once.turn();
         assert_eq!((at_once.heads(0), supply(&at_once)), (vec![0, 1, 2], None));
         let mut paced = rig(&[path, "TIMING true", "ACTIVE false"]);
-        paced.open(&mut Outside::new(Clock::Wall)).unwrap();
+        paced.open(&mut TestEnvironment::new(Clock::Wall)).unwrap();
         paced.turn_at(Duration::from_secs(9));
         assert_eq!((paced.heads(0), supply(&paced)), (vec![], Some(Supply::Ended)));
         paced.write("f", "active", "true").unwrap();
@@ -190,7 +190,7 @@ mod tests {
         std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
         let args = [path.to_str().unwrap()];
         let mut rig = rig(&args);
-        rig.open(&mut Outside::new(Clock::Captures)).unwrap();
+        rig.open(&mut TestEnvironment::new(Clock::Captures)).unwrap();
         rig.turn_at(Duration::from_nanos(4));
         rig.replace(|builder| {
             builder.declare("f", "FromDump", &args).declare("idle", "Idle", &[]);
@@ -205,7 +205,7 @@ mod tests {
             "{faults:?}"
         );
         let mut absent = self::rig(&["/there/is/none.pcap"]);
-        let failed = absent.open(&mut Outside::new(Clock::Captures)).unwrap_err();
+        let failed = absent.open(&mut TestEnvironment::new(Clock::Captures)).unwrap_err();
         assert!(failed[0].1.contains("/there/is/none.pcap"), "{failed:?}");
     }
 }

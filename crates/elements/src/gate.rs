@@ -95,9 +95,9 @@ macro_rules! gated {
             $(drops $drops)?
             $(counters $counters)?
             handlers {
-                read COUNT = crate::named::handlers::COUNT,
-                read ACTIVE = crate::named::handlers::ACTIVE,
-                write SET_ACTIVE = crate::named::handlers::SET_ACTIVE,
+                read COUNT = crate::shared_names::handlers::COUNT,
+                read ACTIVE = crate::shared_names::handlers::ACTIVE,
+                write SET_ACTIVE = crate::shared_names::handlers::SET_ACTIVE,
                 write RESET = $reset: "Sets `count` to 0, and so begins a limit anew.",
                 $($handlers)*
             }

@@ -6,7 +6,7 @@
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
-use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, Spec, State, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Spec, State, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 /// A packet on its way, and what is known of it beside its bytes.
@@ -87,7 +87,7 @@ impl<P: PacketBuf + 'static> Control for FromWorker<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for ToWorker<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Some(ring) = &mut self.ring else { return out.drop_all(batch, Self::FULL) };
         let mut room = ring.slots();
         for slot in batch.drain() {

@@ -1,6 +1,6 @@
 //! `HashSwitch`.
 
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -50,7 +50,7 @@ fn window(packet: &[u8], offset: usize, length: usize) -> &[u8] {
 }
 
 impl<P: PacketBuf> Element<P> for HashSwitch {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let outputs = out.outputs().max(1);
         for slot in batch.drain() {
             let hash = hash(window(frame.packet(&slot).data(), self.offset, self.length));

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::spec::{Counts, Flow, Many, PortSpec};
+use scalebricks_graph::spec::{Counts, PortArity, PortKind, PortSpec};
 use scalebricks_graph::{
-    Binder, Builder, Control, Counted, Frame, Handle, Lanes, Ledger, Meta, Out, Spec, element,
+    Binder, Builder, Control, CounterSnapshot, Frame, Handle, Ledger, Meta, Out, SlotList, Spec, element,
 };
 use scalebricks_io::{Packet, PacketBuf};
 use scalebricks_wire::MacAddr;
@@ -43,10 +43,16 @@ impl Control for Claims {
 }
 
 impl Claims {
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, _: &mut Out<'_>) {
+    fn process<P: PacketBuf>(
+        &mut self,
+        batch: &mut SlotList,
+        start: usize,
+        frame: &mut Frame<P>,
+        _: &mut Out<'_>,
+    ) {
         let Parts { packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
-        batch.sift_from(start, |slot| {
+        batch.filter_map_from(start, |slot| {
             let meta = &mut meta[slot.index()];
             let at = |at: usize| packets[&slot].data().get(at).copied().unwrap_or(0);
             dst[&slot] = DstIp([at(16), at(17), at(18), at(19) % 8].into());
@@ -62,11 +68,13 @@ impl Claims {
     }
 }
 
-crate::sift::sifting!(Claims);
+crate::agnostic::agnostic!(Claims);
 
 /// As many ports as a class has, and two of each kind that there may be many of.
 fn ports(specs: &'static [PortSpec]) -> impl Iterator<Item = &'static PortSpec> {
-    let count = |port: &PortSpec| if matches!(port.many, Many::OneOrMore | Many::ZeroOrMore) { 2 } else { 1 };
+    let count = |port: &PortSpec| {
+        if matches!(port.many, PortArity::OneOrMore | PortArity::ZeroOrMore) { 2 } else { 1 }
+    };
     specs.iter().flat_map(move |port| std::iter::repeat_n(port, count(port)))
 }
 
@@ -77,7 +85,7 @@ fn surround(builder: &mut Builder<Packet>, spec: &'static Spec, is_pulled: bool)
         .declare("deal", "RoundRobinSwitch", &[])
         .chain(&["in", "deal"]);
     builder.declare("rest", "Discard", &[]).connect("deal", 0, "rest", 0);
-    let pulls = |port: &PortSpec| port.flow == Flow::Pull || port.flow == Flow::Agnostic && is_pulled;
+    let pulls = |port: &PortSpec| port.flow == PortKind::Pull || port.flow == PortKind::Agnostic && is_pulled;
     for (at, port) in ports(spec.inputs).enumerate() {
         let (claims, queue) = (format!("claims{at}"), format!("queue{at}"));
         builder.add(&claims, Claims::default()).connect(&claims, 0, "element", at);
@@ -110,7 +118,7 @@ fn total(ledger: &Ledger, counters: &[&str]) -> u64 {
 
 /// All counters of packets that elements made, or that ended in them.
 fn balance(ledger: &Ledger, counts: Counts) -> u64 {
-    let of = |counted: &Counted| {
+    let of = |counted: &CounterSnapshot| {
         let counters = counted.spec.counters.iter().filter(|counter| counter.counts == counts);
         counters.filter_map(|counter| counted.get(counter.name)).sum::<u64>()
     };
@@ -134,7 +142,7 @@ fn run(
         rig.turn_after(Duration::from_millis(ms));
     }
     let out: usize = (0..ends).map(|end| rig.got(end).len()).sum();
-    let dropped: u64 = rig.ledger.snapshot().iter().map(Counted::dropped).sum();
+    let dropped: u64 = rig.ledger.snapshot().iter().map(CounterSnapshot::dropped).sum();
     let faults = total(&rig.ledger, &["slot_lost", "unworked"]);
     if faults > 0 {
         return Err(format!("{faults} packets let go"));

@@ -1,7 +1,7 @@
 //! `Idle`.
 
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spec, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -29,7 +29,7 @@ impl Control for Idle {
 }
 
 impl<P: PacketBuf> Element<P> for Idle {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {
         out.drop_all(batch, Self::IDLE);
     }
 
@@ -43,7 +43,7 @@ impl<P: PacketBuf> Pull<P> for Idle {
         &mut self,
         _: usize,
         _: usize,
-        _: &mut Lanes,
+        _: &mut SlotList,
         _: &mut Upstream<'_, P>,
         _: &mut Frame<P>,
         _: &mut Out<'_>,

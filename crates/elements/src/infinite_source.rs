@@ -1,7 +1,7 @@
 //! `InfiniteSource`.
 
 use crate::gate::{Gate, gated};
-use crate::named::counters;
+use crate::shared_names::counters;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};

@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 
 /// What is wrong with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum HeaderFault {
     Short,
     Version,
     HeaderLength,
@@ -22,10 +22,10 @@ pub(crate) enum Fault {
 
 /// How often each fault was found.
 #[derive(Debug, Default)]
-pub(crate) struct Faults([u64; 6]);
+pub(crate) struct HeaderFaults([u64; 6]);
 
-impl Faults {
-    pub(crate) const fn note(&mut self, fault: Fault) {
+impl HeaderFaults {
+    pub(crate) const fn note(&mut self, fault: HeaderFault) {
         self.0[fault as usize] += 1;
     }
 
@@ -47,13 +47,13 @@ impl Faults {
 
 /// Which packets are valid.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
+pub(crate) struct HeaderRules {
     pub(crate) sums: bool,
     pub(crate) bad_src: Vec<Ipv4Addr>,
     pub(crate) good_dst: Vec<Ipv4Addr>,
 }
 
-impl Rules {
+impl HeaderRules {
     /// From Click's keywords. `INTERFACES` stands for sources and destinations.
     pub(crate) fn new(
         sums: bool,
@@ -84,7 +84,7 @@ impl Rules {
         packet: &mut P,
         meta: &mut Meta,
         offset: usize,
-    ) -> Result<Ipv4Addr, Fault> {
+    ) -> Result<Ipv4Addr, HeaderFault> {
         let ip = self.check(packet.data().get(offset..).unwrap_or_default())?;
         let (dst, end) = (ip.dst(), offset + ip.total_len());
         header::note(meta, offset, ip.header_len(), ip.total_len());
@@ -93,20 +93,20 @@ impl Rules {
     }
 
     #[inline]
-    fn check<'a>(&self, bytes: &'a [u8]) -> Result<Ipv4<'a>, Fault> {
+    fn check<'a>(&self, bytes: &'a [u8]) -> Result<Ipv4<'a>, HeaderFault> {
         if bytes.len() < MIN_HEADER_LEN {
-            return Err(Fault::Short);
+            return Err(HeaderFault::Short);
         }
         let ip = Ipv4::parse(bytes).map_err(|error| match error {
-            ParseError::BadVersion => Fault::Version,
-            ParseError::BadHeaderLength => Fault::HeaderLength,
-            _ => Fault::Length,
+            ParseError::BadVersion => HeaderFault::Version,
+            ParseError::BadHeaderLength => HeaderFault::HeaderLength,
+            _ => HeaderFault::Length,
         })?;
         if self.sums && !header_checksum_ok(bytes) {
-            return Err(Fault::Checksum);
+            return Err(HeaderFault::Checksum);
         }
         if self.bad_src.contains(&ip.src()) && !self.good_dst.contains(&ip.dst()) {
-            return Err(Fault::Source);
+            return Err(HeaderFault::Source);
         }
         Ok(ip)
     }
@@ -115,12 +115,12 @@ impl Rules {
 /// Arguments without keyword: where the header starts; before it, in Click's old syntax, addresses that no packet comes
 /// from.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct HeaderPosition {
     pub(crate) offset: Option<u16>,
     pub(crate) bad_src: Option<Ips>,
 }
 
-impl Place {
+impl HeaderPosition {
     fn add(&mut self, text: &str) -> Option<()> {
         let is_first = match u16::read(text) {
             Some(offset) => self.offset.replace(offset).is_none(),
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-impl Param for Place {
+impl Param for HeaderPosition {
     const KIND: &'static str = "a number below 65536; before it, IP addresses";
 
     fn read(text: &str) -> Option<Self> {
@@ -157,15 +157,15 @@ macro_rules! check_ip_header {
             $(#[doc = $doc])+
             #[derive(Debug)]
             pub struct $name as $class {
-                rules: $crate::ip_check::Rules, offset: usize, faults: $crate::ip_check::Faults,
-                dst: scalebricks_graph::Handle<DstIp>, side: $crate::side::Side,
+                rules: $crate::ip_check::HeaderRules, offset: usize, faults: $crate::ip_check::HeaderFaults,
+                dst: scalebricks_graph::Handle<DstIp>, side: $crate::side_output::SideOutput,
             }
             inputs { agnostic "in": "Packets with an IPv4 header.", }
             outputs { agnostic "out": "Valid packets.", push "bad" [Optional]: "Packets that are dropped otherwise.", }
             params $params {
                 /// Where the header starts; 0 unless told otherwise. As an argument without keyword it may follow the
                 /// addresses of `BADSRC`, to which 0.0.0.0 and 255.255.255.255 are added then: Click's old syntax.
-                offset: Option<$crate::ip_check::Place> = None,
+                offset: Option<$crate::ip_check::HeaderPosition> = None,
                 /// The router's addresses: as `GOODDST`, and their networks' broadcast addresses, 0.0.0.0 and 255.255.255.255
                 /// as `BADSRC`.
                 interfaces: Option<$crate::values::Prefixes> = None,
@@ -182,12 +182,12 @@ macro_rules! check_ip_header {
             }
             writes { DstIp on "out", IpHeader on "out", }
             drops {
-                SHORT = crate::named::drops::TOO_SHORT,
-                VERSION = crate::named::drops::BAD_VERSION,
-                HEADER_LENGTH = crate::named::drops::BAD_HEADER_LENGTH,
-                LENGTH = crate::named::drops::BAD_LENGTH,
-                CHECKSUM = crate::named::drops::BAD_CHECKSUM,
-                SOURCE = crate::named::drops::BAD_SOURCE,
+                SHORT = crate::shared_names::drops::TOO_SHORT,
+                VERSION = crate::shared_names::drops::BAD_VERSION,
+                HEADER_LENGTH = crate::shared_names::drops::BAD_HEADER_LENGTH,
+                LENGTH = crate::shared_names::drops::BAD_LENGTH,
+                CHECKSUM = crate::shared_names::drops::BAD_CHECKSUM,
+                SOURCE = crate::shared_names::drops::BAD_SOURCE,
             }
             counters { DROPS = "drops": "Packets that are not valid.", }
             handlers { read DETAILS = "drop_details": "Faults and how often each was found, one a line.", }
@@ -199,7 +199,7 @@ macro_rules! check_ip_header {
 
             fn make(params: $params) -> Result<Self, String> {
                 let $params { offset, interfaces, badsrc, gooddst, checksum, verbose: _, details: _ } = params;
-                let mut rules = $crate::ip_check::Rules::new(checksum, interfaces, badsrc, gooddst);
+                let mut rules = $crate::ip_check::HeaderRules::new(checksum, interfaces, badsrc, gooddst);
                 let place = offset.unwrap_or_default();
                 if let Some($crate::values::Ips(old)) = place.bad_src {
                     rules.never_sources();
@@ -225,7 +225,7 @@ macro_rules! check_ip_header {
                 binder: &scalebricks_graph::Binder<'_>,
             ) -> Result<(), scalebricks_graph::element::BindError> {
                 self.dst = binder.column()?;
-                self.side = $crate::side::Side::of(binder);
+                self.side = $crate::side_output::SideOutput::of(binder);
                 Ok(())
             }
 
@@ -235,17 +235,17 @@ macro_rules! check_ip_header {
         }
 
         impl $name {
-            fn sift<P: scalebricks_io::PacketBuf>(
+            fn process<P: scalebricks_io::PacketBuf>(
                 &mut self,
-                batch: &mut scalebricks_graph::Lanes,
+                batch: &mut scalebricks_graph::SlotList,
                 start: usize,
                 frame: &mut scalebricks_graph::Frame<P>,
                 out: &mut scalebricks_graph::Out<'_>,
             ) {
-                use $crate::ip_check::Fault;
+                use $crate::ip_check::HeaderFault;
                 let scalebricks_graph::frame::Parts { mut packets, meta, columns } = frame.parts();
                 let dst = columns.get_mut(self.dst);
-                batch.sift_from(start, |slot| {
+                batch.filter_map_from(start, |slot| {
                     match self.rules.apply(&mut packets[&slot], &mut meta[slot.index()], self.offset) {
                         Ok(address) => {
                             dst[&slot] = DstIp(address);
@@ -253,12 +253,12 @@ macro_rules! check_ip_header {
                         }
                         Err(fault) => {
                             let reason = match fault {
-                                Fault::Short => Self::SHORT,
-                                Fault::Version => Self::VERSION,
-                                Fault::HeaderLength => Self::HEADER_LENGTH,
-                                Fault::Length => Self::LENGTH,
-                                Fault::Checksum => Self::CHECKSUM,
-                                Fault::Source => Self::SOURCE,
+                                HeaderFault::Short => Self::SHORT,
+                                HeaderFault::Version => Self::VERSION,
+                                HeaderFault::HeaderLength => Self::HEADER_LENGTH,
+                                HeaderFault::Length => Self::LENGTH,
+                                HeaderFault::Checksum => Self::CHECKSUM,
+                                HeaderFault::Source => Self::SOURCE,
                             };
                             self.faults.note(fault);
                             out.count(Self::DROPS, 1);
@@ -270,7 +270,7 @@ macro_rules! check_ip_header {
             }
         }
 
-        $crate::sift::sifting!($name);
+        $crate::agnostic::agnostic!($name);
     };
 }
 

@@ -6,24 +6,26 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`columns`], [`facts`] | what elements know of packets beside their bytes |
+//! | [`columns`], [`annotations`] | what elements know of packets beside their bytes |
 //! | [`values`] | types of parameters, as Click writes them |
 //! | [`gateway`] | the gateway of a mobile network: its elements, and what they are made of |
 //! | [`flat`] | the switch for flat names: its elements, and the table that they ask |
 //! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
 //! | `named` | names and texts of drop reasons, counters and handlers that several elements have |
-//! | `side`, `sift` | elements that send what is wrong to a second output, and elements that look at packets one by one |
+//! | `side`, `process` | elements that send what is wrong to a second output, and elements that look at packets one by one |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
 //! | `neighbours`, `arp_messages`, `printer`, `handler` | ARP's table and messages, lines to print, texts of handlers |
 
 #![forbid(unsafe_code)]
 
+mod agnostic;
+pub mod annotations;
 mod arp_messages;
+mod arp_table;
+mod capture_source;
 pub mod columns;
-pub mod facts;
 pub mod filter;
 pub mod flat;
-mod frames;
 mod gate;
 pub mod gateway;
 mod handler;
@@ -32,10 +34,6 @@ mod header;
 #[cfg(test)]
 mod hostile;
 mod ip_check;
-mod named;
-mod neighbours;
-#[cfg(test)]
-mod outside;
 mod pace;
 mod paced;
 mod printer;
@@ -49,9 +47,11 @@ mod router;
 mod routes;
 #[cfg(test)]
 mod schedulers;
-mod side;
-mod sift;
+mod shared_names;
+mod side_output;
 mod split;
+#[cfg(test)]
+mod test_environment;
 pub mod values;
 
 pub use handoff::{FromWorker, ToWorker, handoff};
@@ -79,93 +79,93 @@ macro_rules! elements {
         #[cfg(test)]
         const CLASSES: usize = [$(stringify!($name)),+ $($(, stringify!($in_name))+)*].len();
     };
-    (@whole $registry:ident, $class:ty) => { $registry.add::<$class>() };
-    (@small $registry:ident, $class:ty) => { $registry.add_small::<$class>() };
+    (@batch $registry:ident, $class:ty) => { $registry.add::<$class>() };
+    (@per_packet $registry:ident, $class:ty) => { $registry.add_per_packet::<$class>() };
 }
 
 elements! {
-    small check_length CheckLength;
-    small check_paint CheckPaint;
-    small counter Counter;
-    whole discard Discard;
-    whole from_device FromDevice<P>;
-    whole from_dump FromDump;
-    whole hash_switch HashSwitch;
-    whole idle Idle;
-    whole infinite_source InfiniteSource;
-    whole meter Meter;
-    whole null Null;
-    small paint Paint;
-    whole paint_switch PaintSwitch;
-    whole paint_tee PaintTee;
-    whole poll_device PollDevice<P>;
-    small print Print;
-    whole queue Queue<P>;
-    whole rated_source RatedSource;
-    whole round_robin_switch RoundRobinSwitch;
-    whole script Script;
-    whole switch Switch;
-    whole tee Tee;
-    whole to_device ToDevice<P>;
-    whole to_dump ToDump;
-    whole to_host ToHost;
-    whole unqueue Unqueue;
+    per_packet check_length CheckLength;
+    per_packet check_paint CheckPaint;
+    per_packet counter Counter;
+    batch discard Discard;
+    batch from_device FromDevice<P>;
+    batch from_dump FromDump;
+    batch hash_switch HashSwitch;
+    batch idle Idle;
+    batch infinite_source InfiniteSource;
+    batch meter Meter;
+    batch null Null;
+    per_packet paint Paint;
+    batch paint_switch PaintSwitch;
+    batch paint_tee PaintTee;
+    batch poll_device PollDevice<P>;
+    per_packet print Print;
+    batch queue Queue<P>;
+    batch rated_source RatedSource;
+    batch round_robin_switch RoundRobinSwitch;
+    batch script Script;
+    batch switch Switch;
+    batch tee Tee;
+    batch to_device ToDevice<P>;
+    batch to_dump ToDump;
+    batch to_host ToHost;
+    batch unqueue Unqueue;
     [ethernet] {
-        whole arp_querier ARPQuerier<P>;
-        small arp_responder ARPResponder;
-        whole classifier Classifier;
-        small drop_broadcasts DropBroadcasts;
-        small ether_encap EtherEncap;
-        small host_ether_filter HostEtherFilter;
-        small strip Strip;
-        small unstrip Unstrip;
+        batch arp_querier ARPQuerier<P>;
+        per_packet arp_responder ARPResponder;
+        batch classifier Classifier;
+        per_packet drop_broadcasts DropBroadcasts;
+        per_packet ether_encap EtherEncap;
+        per_packet host_ether_filter HostEtherFilter;
+        per_packet strip Strip;
+        per_packet unstrip Unstrip;
     }
     [ip] {
-        whole check_ip_header CheckIPHeader;
-        whole check_ip_header2 CheckIPHeader2;
-        small dec_ip_ttl DecIPTTL;
-        small fix_ip_src FixIPSrc;
-        whole get_ip_address GetIPAddress;
-        whole direct_ip_lookup DirectIPLookup;
-        whole icmp_error ICMPError;
-        whole icmp_ping_responder ICMPPingResponder;
-        whole ip_classifier IPClassifier;
-        whole ip_encap IPEncap;
-        whole ip_filter IPFilter;
-        whole ip_fragmenter IPFragmenter<P>;
-        small ip_gw_options IPGWOptions;
-        whole ip_input_combo IPInputCombo;
-        whole ip_output_combo IPOutputCombo;
-        small ip_print IPPrint;
-        whole linear_ip_lookup LinearIPLookup;
-        small mark_ip_header MarkIPHeader;
-        whole radix_ip_lookup RadixIPLookup;
-        small set_ip_checksum SetIPChecksum;
-        small set_ip_dscp SetIPDSCP;
-        whole static_ip_lookup StaticIPLookup;
+        batch check_ip_header CheckIPHeader;
+        batch check_ip_header2 CheckIPHeader2;
+        per_packet dec_ip_ttl DecIPTTL;
+        per_packet fix_ip_src FixIPSrc;
+        batch get_ip_address GetIPAddress;
+        batch direct_ip_lookup DirectIPLookup;
+        batch icmp_error ICMPError;
+        batch icmp_ping_responder ICMPPingResponder;
+        batch ip_classifier IPClassifier;
+        batch ip_encap IPEncap;
+        batch ip_filter IPFilter;
+        batch ip_fragmenter IPFragmenter<P>;
+        per_packet ip_gw_options IPGWOptions;
+        batch ip_input_combo IPInputCombo;
+        batch ip_output_combo IPOutputCombo;
+        per_packet ip_print IPPrint;
+        batch linear_ip_lookup LinearIPLookup;
+        per_packet mark_ip_header MarkIPHeader;
+        batch radix_ip_lookup RadixIPLookup;
+        per_packet set_ip_checksum SetIPChecksum;
+        per_packet set_ip_dscp SetIPDSCP;
+        batch static_ip_lookup StaticIPLookup;
     }
     [scheduling] {
-        whole bandwidth_rated_unqueue BandwidthRatedUnqueue;
-        whole bandwidth_shaper BandwidthShaper;
-        whole drr_sched DRRSched<P>;
-        whole prio_sched PrioSched;
-        whole rated_unqueue RatedUnqueue;
-        whole red RED;
-        whole round_robin_sched RoundRobinSched;
-        whole shaper Shaper;
+        batch bandwidth_rated_unqueue BandwidthRatedUnqueue;
+        batch bandwidth_shaper BandwidthShaper;
+        batch drr_sched DRRSched<P>;
+        batch prio_sched PrioSched;
+        batch rated_unqueue RatedUnqueue;
+        batch red RED;
+        batch round_robin_sched RoundRobinSched;
+        batch shaper Shaper;
     }
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }
 
 /// What the elements are that only programs make.
-pub fn of_programs<P: scalebricks_io::PacketBuf + 'static>() -> Vec<&'static scalebricks_graph::Spec> {
+pub fn program_only<P: scalebricks_io::PacketBuf + 'static>() -> Vec<&'static scalebricks_graph::Spec> {
     gateway::specs::<P>().into_iter().chain(flat::specs::<P>()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use scalebricks_graph::Spec;
-    use scalebricks_graph::describe::Page;
+    use scalebricks_graph::class_docs::Page;
     use scalebricks_graph::spec::{ParamSpec, RUN_DROPS};
     use scalebricks_io::Packet;
     use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -180,7 +180,7 @@ mod tests {
     /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
     #[test]
     fn the_page_about_elements_is_that_of_their_specs() {
-        let page = Page { classes: &classes(), of_programs: &crate::of_programs::<Packet>() };
+        let page = Page { classes: &classes(), program_only: &crate::program_only::<Packet>() };
         let page =
             format!("<!-- Generated from the elements' specs by a test of scalebricks-elements. -->\n{page}");
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/elements.md");
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_drop_reason_means_the_same_in_every_element() {
         let mut meanings = BTreeMap::<_, BTreeSet<_>>::new();
-        let specs = classes().into_iter().chain(crate::of_programs::<Packet>());
+        let specs = classes().into_iter().chain(crate::program_only::<Packet>());
         let all = specs.flat_map(|spec| spec.drops);
         all.chain(RUN_DROPS).for_each(|drop| {
             meanings.entry(drop.name).or_default().insert(drop.doc);
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn every_class_is_documented_throughout() {
         let mut specs = classes();
-        specs.extend(crate::of_programs::<Packet>());
+        specs.extend(crate::program_only::<Packet>());
         let names: HashSet<&str> = specs.iter().map(|spec| spec.class).collect();
         assert_eq!((specs.len(), classes().len()), (names.len(), crate::CLASSES), "two classes of one name");
         for spec in specs {

@@ -3,7 +3,7 @@
 use crate::header;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, element,
+    Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, State, element,
 };
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
@@ -115,12 +115,12 @@ impl Control for Meter {
 }
 
 impl<P: PacketBuf> Element<P> for Meter {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let rate = self.average.at(out.now());
         self.average.count = self.average.count.saturating_add(batch.len() as u32);
         let output = self.rates.partition_point(|&from| from as f64 <= rate);
         if let (1.., Some(exempt)) = (output, self.exempt) {
-            batch.sift(|slot| {
+            batch.filter_map(|slot| {
                 let ip = header::packet(frame.packet(&slot).data(), frame.meta(&slot));
                 if ip.is_none_or(|ip| ip.dscp_ecn() >> 2 != exempt) {
                     return Some(slot);

@@ -1,8 +1,8 @@
 //! `Null`.
 
-use crate::sift::sifting;
+use crate::agnostic::agnostic;
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Class, Control, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -30,10 +30,10 @@ impl Control for Null {
 
 impl Null {
     #[expect(clippy::unused_self, reason = "every packet passes as it is")]
-    fn sift<P: PacketBuf>(&mut self, _: &mut Lanes, _: usize, _: &mut Frame<P>, _: &mut Out<'_>) {}
+    fn process<P: PacketBuf>(&mut self, _: &mut SlotList, _: usize, _: &mut Frame<P>, _: &mut Out<'_>) {}
 }
 
-sifting!(Null);
+agnostic!(Null);
 
 #[cfg(test)]
 mod tests {

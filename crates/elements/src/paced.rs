@@ -1,7 +1,7 @@
 //! Elements that pull packets at a rate: of packets, or of their bytes.
 
 use crate::pace::Pace;
-use scalebricks_graph::{Frame, Lanes, Out, Upstream};
+use scalebricks_graph::{Frame, Out, SlotList, Upstream};
 use scalebricks_io::PacketBuf;
 
 /// What a rate counts.
@@ -17,7 +17,7 @@ pub(crate) fn pull<P: PacketBuf + 'static>(
     pace: &mut Pace,
     unit: Unit,
     want: usize,
-    into: &mut Lanes,
+    into: &mut SlotList,
     upstream: &mut Upstream<'_, P>,
     frame: &mut Frame<P>,
     out: &mut Out<'_>,
@@ -49,7 +49,7 @@ macro_rules! shaper {
         use crate::pace::Pace;
         use scalebricks_graph::element::HandlerError;
         use scalebricks_graph::{
-            Class, Control, Element, Frame, HandlerId, Lanes, Out, Pull, Spec, State, Upstream, element,
+            Class, Control, Element, Frame, HandlerId, SlotList, Out, Pull, Spec, State, Upstream, element,
         };
         use scalebricks_io::PacketBuf;
 
@@ -113,7 +113,7 @@ macro_rules! shaper {
                 &mut self,
                 _: usize,
                 want: usize,
-                into: &mut Lanes,
+                into: &mut SlotList,
                 upstream: &mut Upstream<'_, P>,
                 frame: &mut Frame<P>,
                 out: &mut Out<'_>,
@@ -133,13 +133,13 @@ macro_rules! rated_unqueue {
         use crate::gate::{Gate, gated};
         use crate::pace::Pace;
         use scalebricks_graph::element::HandlerError;
-        use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
+        use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, SlotList, Out, Spec, State, Upstream};
         use scalebricks_io::PacketBuf;
 
         gated! {
             $(#[doc = $doc])+
             #[derive(Debug)]
-            pub struct $name as $class { batch: Lanes, pace: Pace, }
+            pub struct $name as $class { batch: SlotList, pace: Pace, }
             inputs { pull "in": "Packets.", }
             outputs { push "out": "The same.", }
             params $params {
@@ -164,7 +164,7 @@ macro_rules! rated_unqueue {
 
             fn make(params: $params) -> Result<Self, String> {
                 let $params { rate, limit, active } = params;
-                Ok(Self { gate: Gate::new(active, limit), batch: Lanes::new(), pace: Pace::new(rate.into()) })
+                Ok(Self { gate: Gate::new(active, limit), batch: SlotList::new(), pace: Pace::new(rate.into()) })
             }
         }
 

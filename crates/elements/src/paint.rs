@@ -1,8 +1,8 @@
 //! `Paint`.
 
-use crate::named::handlers;
+use crate::shared_names::handlers;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -47,7 +47,7 @@ impl Control for Paint {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Paint {
-    fn each(&mut self, _: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, _: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         meta.paint = self.color;
         Verdict::ON
     }

@@ -1,8 +1,8 @@
 //! `PaintSwitch`.
 
-use crate::named::counters;
+use crate::shared_names::counters;
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 /// Painted so, a packet goes to all outputs.
@@ -34,7 +34,7 @@ impl Control for PaintSwitch {
 }
 
 impl<P: PacketBuf> Element<P> for PaintSwitch {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let outputs = out.outputs();
         for slot in batch.drain() {
             match frame.meta(&slot).paint {

@@ -1,7 +1,7 @@
 //! `PaintTee`.
 
-use crate::named::{counters, handlers};
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
+use crate::shared_names::{counters, handlers};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -42,7 +42,7 @@ impl Control for PaintTee {
 }
 
 impl<P: PacketBuf> Element<P> for PaintTee {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.iter() {
             if frame.meta(slot).paint != self.color {
                 continue;

@@ -1,10 +1,10 @@
 //! `PollDevice`.
 
 use crate::from_device::{FromDevice, FromDeviceParams};
-use crate::named::{counters, drops, handlers};
+use crate::shared_names::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Meta, Out, Spec, State, Supply, Upstream, World, element,
+    Class, Control, Element, Environment, Frame, HandlerId, Meta, Out, Spec, State, Supply, Upstream, element,
 };
 use scalebricks_io::{BURST, PacketBuf};
 
@@ -82,7 +82,7 @@ impl<P: PacketBuf + 'static> Element<P> for PollDevice<P> {
         self.inner.begin(upstream, frame, out);
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.inner.open(world)
     }
 

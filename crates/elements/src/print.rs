@@ -1,11 +1,11 @@
 //! `Print`.
 
 use crate::handler::boolean;
-use crate::named::{counters, handlers};
 use crate::printer::{Contents, Printer, line};
+use crate::shared_names::{counters, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, HandlerId, Meta, PerPacket, Spec, State, Tally, Verdict, World, element,
+    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 use std::fmt::Write;
@@ -76,7 +76,7 @@ impl Control for Print {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Print {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         if self.is_active {
             let mut line = line(&self.label, self.has_time.then_some(tally.turn().now));
             let _ = write!(line, "{:4}", packet.data().len());
@@ -89,15 +89,15 @@ impl<P: PacketBuf> PerPacket<P> for Print {
         Verdict::ON
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.printer.open(world)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::outside::Outside;
     use crate::rig::Rig;
+    use crate::test_environment::TestEnvironment;
 
     #[test]
     fn lines_tell_length_and_bytes() {
@@ -115,7 +115,7 @@ mod tests {
             builder.chain(&["in", "a", "b", "c", "out0"]);
         });
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "files are made when the graph is opened");
-        rig.open(&mut Outside::default()).unwrap();
+        rig.open(&mut TestEnvironment::default()).unwrap();
         rig.send(["ABCDEFGH\u{1}", "a b"]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.read("c", "active")), (2, "false".into()));
@@ -133,7 +133,7 @@ mod tests {
         let mut rig = Rig::new(1, |builder| {
             builder.declare("a", "Print", &["OUTFILE /nowhere/at/all"]).chain(&["in", "a", "out0"]);
         });
-        let failed = rig.open(&mut Outside::default()).unwrap_err();
+        let failed = rig.open(&mut TestEnvironment::default()).unwrap_err();
         assert_eq!((failed.len(), &*failed[0].0), (1, "a"));
         rig.send(["x"]);
         rig.turn();
@@ -152,7 +152,7 @@ mod tests {
             }
         };
         let mut rig = Rig::new(1, fill("x", "MAXLENGTH 1"));
-        rig.open(&mut Outside::default()).unwrap();
+        rig.open(&mut TestEnvironment::default()).unwrap();
         let turn = |rig: &mut Rig| {
             rig.send(["AB"]);
             rig.turn();

@@ -1,7 +1,7 @@
 //! What `Print` and `IPPrint` share: lines, and where they go. They are for finding faults: a line costs an allocation and a
 //! system call on the packet thread.
 
-use scalebricks_graph::World;
+use scalebricks_graph::Environment;
 use scalebricks_graph::args::Param;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ impl Printer {
     }
 
     /// Makes the file anew.
-    pub(crate) fn open<P>(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    pub(crate) fn open<P>(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.to = Some(match &self.outfile {
             Some(file) => world.print(file.as_ref())?,
             None => Box::new(io::stderr()),

@@ -1,9 +1,10 @@
 //! `Queue`.
 
-use crate::named::drops;
+use crate::shared_names::drops;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Lanes, Meta, Out, Pull, SLOTS, Spec, State, Upstream, element,
+    Class, Control, Element, Frame, HandlerId, Meta, Out, Pull, SLOTS, SlotList, Spec, State, Upstream,
+    element,
 };
 use scalebricks_io::PacketBuf;
 use std::collections::VecDeque;
@@ -99,7 +100,7 @@ impl<P: PacketBuf + 'static> Control for Queue<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             if self.waiting.len() < self.capacity {
                 let meta = *frame.meta(&slot);
@@ -131,7 +132,7 @@ impl<P: PacketBuf + 'static> Pull<P> for Queue<P> {
         &mut self,
         _: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         _: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,

@@ -2,8 +2,8 @@
 
 use crate::gate::{Gate, gated};
 use crate::infinite_source::{DATA, make};
-use crate::named::counters;
 use crate::pace::Pace;
+use crate::shared_names::counters;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};

@@ -1,8 +1,8 @@
 //! A graph around the element under test: `in` before it, and `out0`, `out1`, … behind it.
 
 use scalebricks_graph::{
-    BuildErrors, Builder, Control, Element, Frame, Lanes, Ledger, Meta, Out, Spec, Upstream, Worker, World,
-    element,
+    BuildErrors, Builder, Control, Element, Environment, Frame, Ledger, Meta, Out, SlotList, Spec, Upstream,
+    Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use scalebricks_wire::ipv4::Ipv4Header;
@@ -54,7 +54,7 @@ impl Element<Packet> for In {
 }
 
 impl Element<Packet> for End {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
         for slot in batch.drain() {
             let meta = *frame.meta(&slot);
             self.tray.lock().unwrap().push_back((frame.take(slot).data().to_vec(), meta));
@@ -101,7 +101,10 @@ impl Rig {
     }
 
     /// Lets the elements open what they work with.
-    pub(crate) fn open(&mut self, world: &mut dyn World<Packet>) -> Result<(), Vec<(Arc<str>, String)>> {
+    pub(crate) fn open(
+        &mut self,
+        world: &mut dyn Environment<Packet>,
+    ) -> Result<(), Vec<(Arc<str>, String)>> {
         self.worker.graph_mut().open(world)
     }
 

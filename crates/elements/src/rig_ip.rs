@@ -2,7 +2,7 @@
 
 use crate::columns::{DstIp, IpHeader};
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Control, Element, Frame, Handle, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Control, Element, Frame, Handle, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -47,7 +47,7 @@ impl Control for Shown {
 }
 
 impl<P: PacketBuf> Element<P> for Given {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.iter() {
             let (packet, meta) = frame.both_mut(slot);
             let header_len = u16::from(packet.data().first().copied().unwrap_or(0) & 0xF) * 4;
@@ -61,7 +61,7 @@ impl<P: PacketBuf> Element<P> for Given {
 }
 
 impl<P: PacketBuf> Element<P> for Shown {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.iter() {
             let address = frame.column(self.dst)[slot].0.octets();
             frame.packet_mut(slot).data_mut()[..4].copy_from_slice(&address);

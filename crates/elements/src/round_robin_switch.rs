@@ -1,7 +1,7 @@
 //! `RoundRobinSwitch`.
 
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -28,7 +28,7 @@ impl Control for RoundRobinSwitch {
 }
 
 impl<P: PacketBuf> Element<P> for RoundRobinSwitch {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {
         let outputs = out.outputs();
         for slot in batch.drain() {
             out.push(self.next, slot);

@@ -3,7 +3,9 @@
 use crate::printer::Printer;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Graph, HandlerId, Spec, State, Supply, World, element};
+use scalebricks_graph::{
+    Class, Control, Element, Environment, Graph, HandlerId, Spec, State, Supply, element,
+};
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
@@ -218,7 +220,7 @@ impl Control for Script {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Script {
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.printer.open(world)
     }
 
@@ -239,8 +241,8 @@ impl<P: PacketBuf + 'static> Element<P> for Script {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outside::Outside;
     use crate::rig::Rig;
+    use crate::test_environment::TestEnvironment;
     use scalebricks_graph::Builder;
     use scalebricks_io::Packet;
 
@@ -271,7 +273,7 @@ mod tests {
         ];
         let mut rig = Rig::new(1, fill("x/s", &instructions));
         assert!(!std::path::Path::new(&file).exists(), "it is made when the graph is opened");
-        rig.open(&mut Outside::default()).unwrap();
+        rig.open(&mut TestEnvironment::default()).unwrap();
         let told = || std::fs::read_to_string(&file).unwrap();
         rig.turn();
         assert_eq!((told().as_str(), rig.number("x/s", "at")), ("c.count: 5\n", 1));

@@ -1,10 +1,10 @@
 //! Sending the packets of a batch their several ways.
 
-use scalebricks_graph::{DropId, Lanes, Out};
+use scalebricks_graph::{DropId, Out, SlotList};
 
 /// Where a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Destination {
     /// To an output.
     Out(u16),
     /// Nowhere, for a reason.
@@ -13,16 +13,16 @@ pub(crate) enum Way {
 
 /// Sends each packet its way; there are as many ways as packets. If all go to one output, the batch goes there as it is.
 #[inline]
-pub(crate) fn split(batch: &mut Lanes, ways: &[Way], out: &mut Out<'_>) {
+pub(crate) fn split(batch: &mut SlotList, ways: &[Destination], out: &mut Out<'_>) {
     match ways.first() {
-        Some(&Way::Out(first)) if ways.iter().all(|way| *way == Way::Out(first)) => {
+        Some(&Destination::Out(first)) if ways.iter().all(|way| *way == Destination::Out(first)) => {
             out.all(usize::from(first), batch);
         }
         _ => {
             for (slot, way) in batch.drain().zip(ways) {
                 match *way {
-                    Way::Out(output) => out.push(usize::from(output), slot),
-                    Way::Drop(reason) => out.drop(slot, reason),
+                    Destination::Out(output) => out.push(usize::from(output), slot),
+                    Destination::Drop(reason) => out.drop(slot, reason),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! `Switch`.
 
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -63,7 +63,7 @@ impl Control for Switch {
 }
 
 impl<P: PacketBuf> Element<P> for Switch {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {
         match usize::try_from(self.output) {
             Ok(output) => out.all(output, batch),
             Err(_) => out.drop_all(batch, Self::OFF),

@@ -1,8 +1,8 @@
 //! `Tee`.
 
-use crate::named::counters;
+use crate::shared_names::counters;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -47,7 +47,7 @@ impl Control for Tee {
 }
 
 impl<P: PacketBuf> Element<P> for Tee {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let last = out.outputs().saturating_sub(1);
         for slot in batch.iter() {
             for output in 0..last {

@@ -2,8 +2,8 @@
 
 use crate::recorder::Recorder;
 use scalebricks_graph::{
-    Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Meta, Out, Outlet, Spec, State, Upstream,
-    World, element,
+    Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList, Spec,
+    State, Upstream, element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
 
@@ -19,7 +19,7 @@ element! {
     /// Sends packets to a device. Which device that is, or which capture stands in its place, is told when the graph is
     /// run. What the device does not take waits, up to a burst; while it waits, nothing more is pulled, and sources that
     /// push are asked for nothing new. The input may be pushed to as well; Click's can only pull.
-    pub struct ToDevice<P> as "ToDevice" { name: String, burst: usize, batch: Lanes, sent: u64, open: Open<P>, }
+    pub struct ToDevice<P> as "ToDevice" { name: String, burst: usize, batch: SlotList, sent: u64, open: Open<P>, }
     inputs { agnostic "in": "Packets to send, as Ethernet.", }
     params ToDeviceParams {
         /// The device's name.
@@ -94,7 +94,7 @@ impl<P: PacketBuf + 'static> Class for ToDevice<P> {
         if name.is_empty() {
             return Err("the device has no name".to_owned());
         }
-        Ok(Self { name, burst: burst.clamp(1, BURST), batch: Lanes::new(), sent: 0, open: Open::Nothing })
+        Ok(Self { name, burst: burst.clamp(1, BURST), batch: SlotList::new(), sent: 0, open: Open::Nothing })
     }
 }
 
@@ -123,7 +123,7 @@ impl<P: PacketBuf + 'static> Control for ToDevice<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.batch.append(batch);
         self.send(frame, out);
     }
@@ -145,7 +145,7 @@ impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
         }
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.open = match world.outlet(&self.name)? {
             Outlet::Port(port) => Open::Port(port, Burst::new()),
             Outlet::Capture(recording) => Open::Capture(Recorder::new(recording)),
@@ -172,9 +172,9 @@ impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::outside::{Outside, frames};
     use crate::rig::Rig;
-    use scalebricks_graph::{Clock, Outlet, World};
+    use crate::test_environment::{TestEnvironment, frames};
+    use scalebricks_graph::{Clock, Environment, Outlet};
     use scalebricks_io::{Packet, PacketBuf};
     use std::path::Path;
 
@@ -187,7 +187,7 @@ mod tests {
         let mut rig = Rig::new(0, |builder| {
             builder.declare("q", "Queue", &[]).declare("d", "ToDevice", &["eth1"]).chain(&["in", "q", "d"]);
         });
-        let mut outside = Outside::new(Clock::Wall);
+        let mut outside = TestEnvironment::new(Clock::Wall);
         let mut far = outside.sends("eth1", 20);
         rig.open(&mut outside).unwrap();
         rig.send((0..100).map(|n| [n]));
@@ -209,7 +209,7 @@ mod tests {
         let mut rig = Rig::new(0, |builder| {
             builder.declare("d", "ToDevice", &["eth1"]).chain(&["in", "d"]);
         });
-        let mut outside = Outside::new(Clock::Wall);
+        let mut outside = TestEnvironment::new(Clock::Wall);
         let mut far = outside.sends("eth1", 20);
         rig.open(&mut outside).unwrap();
         rig.send((0..100).map(|n| [n]));
@@ -235,8 +235,8 @@ mod tests {
         let mut rig = Rig::new(0, |builder| {
             builder.declare("d", "ToDevice", &["eth1"]).chain(&["in", "d"]);
         });
-        let mut outside = Outside::new(Clock::Captures);
-        let recording = World::write(&mut outside, Path::new(&path)).unwrap();
+        let mut outside = TestEnvironment::new(Clock::Captures);
+        let recording = Environment::write(&mut outside, Path::new(&path)).unwrap();
         outside.outlets.insert("eth1".to_owned(), Outlet::Capture(recording));
         rig.open(&mut outside).unwrap();
         rig.send([[1], [2]]);

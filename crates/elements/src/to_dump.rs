@@ -1,11 +1,11 @@
 //! `ToDump`.
 
-use crate::named::handlers;
 use crate::recorder::Recorder;
+use crate::shared_names::handlers;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, CounterId, Element, Frame, HandlerId, Lanes, Out, Pull, Slot, Spec, State,
-    Upstream, World, element,
+    Binder, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Out, Pull, Slot, SlotList,
+    Spec, State, Upstream, element,
 };
 use scalebricks_io::{BURST, PacketBuf};
 
@@ -15,7 +15,7 @@ element! {
     /// `.pcap` or `.pcapng`, and `.gz` behind that compresses it.
     #[derive(Debug)]
     pub struct ToDump as "ToDump" {
-        file: String, snaplen: usize, passes_on: bool, batch: Lanes, recorder: Option<Recorder>,
+        file: String, snaplen: usize, passes_on: bool, batch: SlotList, recorder: Option<Recorder>,
     }
     inputs { agnostic "in": "Packets to write.", }
     outputs { agnostic "out" [Optional]: "The same.", }
@@ -57,7 +57,7 @@ impl Class for ToDump {
         if encap != "ETHER" {
             return Err(format!("ENCAP {encap}: only ETHER is supported"));
         }
-        let batch = Lanes::new();
+        let batch = SlotList::new();
         Ok(Self { file, snaplen, passes_on: false, batch, recorder: None })
     }
 }
@@ -93,7 +93,7 @@ impl Control for ToDump {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for ToDump {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.record(batch.as_slice(), frame, out);
         if self.passes_on {
             out.all(0, batch);
@@ -117,7 +117,7 @@ impl<P: PacketBuf + 'static> Element<P> for ToDump {
         Some(self)
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.recorder = Some(Recorder::new(world.write(self.file.as_ref())?));
         Ok(())
     }
@@ -132,7 +132,7 @@ impl<P: PacketBuf + 'static> Pull<P> for ToDump {
         &mut self,
         _: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         upstream: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
@@ -145,8 +145,8 @@ impl<P: PacketBuf + 'static> Pull<P> for ToDump {
 
 #[cfg(test)]
 mod tests {
-    use crate::outside::{Outside, frames};
     use crate::rig::Rig;
+    use crate::test_environment::{TestEnvironment, frames};
     use scalebricks_graph::Clock;
     use std::path::Path;
 
@@ -156,7 +156,7 @@ mod tests {
         row: &[&str],
         ends: usize,
         folder: &Path,
-    ) -> (Vec<Vec<u8>>, crate::outside::Frames) {
+    ) -> (Vec<Vec<u8>>, crate::test_environment::Frames) {
         let path = folder.join("out.pcapng");
         let args: Vec<&str> = [path.to_str().unwrap()].iter().chain(args).copied().collect();
         let mut rig = Rig::new(ends, |builder| {
@@ -166,7 +166,7 @@ mod tests {
             }
             builder.chain(row);
         });
-        let mut outside = Outside::new(Clock::Captures);
+        let mut outside = TestEnvironment::new(Clock::Captures);
         rig.open(&mut outside).unwrap();
         rig.send((0..40).map(|n| [n, n]));
         (0..3).for_each(|_| {

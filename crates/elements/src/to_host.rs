@@ -1,6 +1,6 @@
 //! `ToHost`.
 
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -34,7 +34,7 @@ impl Control for ToHost {
 }
 
 impl<P: PacketBuf> Element<P> for ToHost {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         out.count(Self::ENDED, batch.len() as u64);
         batch.drain().for_each(|slot| drop(frame.take(slot)));
     }

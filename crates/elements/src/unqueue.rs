@@ -2,14 +2,14 @@
 
 use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, State, Upstream};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, State, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
 
 gated! {
     /// Pulls packets and pushes them on, up to a burst a turn. While an element behind it asks for nothing new, it pulls
     /// nothing.
     #[derive(Debug)]
-    pub struct Unqueue as "Unqueue" { batch: Lanes, burst: usize, }
+    pub struct Unqueue as "Unqueue" { batch: SlotList, burst: usize, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }
     params UnqueueParams {
@@ -29,7 +29,7 @@ impl Class for Unqueue {
 
     fn make(params: UnqueueParams) -> Result<Self, String> {
         let UnqueueParams { limit, burst, active } = params;
-        Ok(Self { gate: Gate::new(active, limit), batch: Lanes::new(), burst })
+        Ok(Self { gate: Gate::new(active, limit), batch: SlotList::new(), burst })
     }
 }
 

@@ -15,8 +15,8 @@
 
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{
-    Builder, Class, Control, Element, Frame, Lanes, Ledger, Meta, Out, PerPacket, Registry, Spec, Tally,
-    Upstream, Verdict, Worker, element,
+    Builder, Class, Control, Element, Frame, Ledger, Meta, Out, PacketContext, PerPacket, Registry, SlotList,
+    Spec, Upstream, Verdict, Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::{Duration, Instant};
@@ -70,20 +70,20 @@ impl Element<Packet> for Source {
 }
 
 impl Element<Packet> for Sink {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
         let Ok(mut packets) = self.packets.lock() else { return };
         packets.extend(batch.drain().map(|slot| frame.take(slot)));
     }
 }
 
 impl Element<Packet> for Whole {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
         out.all(0, batch);
     }
 }
 
 impl<P: PacketBuf> PerPacket<P> for Touch {
-    fn each(&mut self, _: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, _: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         meta.mark = meta.mark.wrapping_add(1);
         if meta.mark == u32::MAX { Verdict::Out(1) } else { Verdict::ON }
     }
@@ -131,7 +131,7 @@ fn worker(
         ["first"].into_iter().chain(names.iter().map(String::as_str)).chain(["last"]).collect();
     builder.chain(&all);
     let mut registry = Registry::new();
-    registry.add::<Whole>().add_small::<Touch>().fuse::<Eight>();
+    registry.add::<Whole>().add_per_packet::<Touch>().fuse::<Eight>();
     Ok(Worker::new(builder.build(&registry, &mut Ledger::new())?, Box::new(pool), ()))
 }
 

@@ -5,7 +5,7 @@
 //! port meets a `push` port.
 
 use crate::frame::Frame;
-use crate::out::{Out, Why};
+use crate::out::{DropOrigin, Out};
 use crate::slot::Slot;
 use crate::spec::{CounterId, DropId, RUN_DROPS, run};
 use scalebricks_io::{BURST, Burst, PacketBuf};
@@ -174,7 +174,7 @@ impl Out<'_> {
     #[cold]
     pub fn drop_packet_of<P: PacketBuf>(&self, part: u8, packet: P, reason: DropId, frame: &mut Frame<P>) {
         let reason = (RUN_DROPS.len() + usize::from(reason.0)) as u8;
-        frame.dropped.push((packet, Why { node: self.node, part, reason }));
+        frame.dropped.push((packet, DropOrigin { node: self.node, part, reason }));
     }
 
     /// Adds to a counter of one of several [parts](crate::Element::parts) that the element has.
@@ -191,7 +191,7 @@ impl Out<'_> {
             Ok(slot) => return Some(slot),
             Err(packet) => packet,
         };
-        let why = Why { node: self.node, part: self.part, reason: run::NO_SLOT as u8 };
+        let why = DropOrigin { node: self.node, part: self.part, reason: run::NO_SLOT as u8 };
         frame.dropped.push((refused, why));
         None
     }

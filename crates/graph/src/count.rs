@@ -61,9 +61,9 @@ impl Cells {
     }
 
     /// What is counted now.
-    pub(crate) fn counted(&self, element: &Arc<str>, spec: &'static Spec) -> Counted {
+    pub(crate) fn counted(&self, element: &Arc<str>, spec: &'static Spec) -> CounterSnapshot {
         let values = self.values.iter().map(|cell| cell.load(Ordering::Relaxed)).collect();
-        Counted { element: Arc::clone(element), spec, values }
+        CounterSnapshot { element: Arc::clone(element), spec, values }
     }
 }
 
@@ -84,7 +84,7 @@ impl Reading {
 
 /// What one element has counted, at one moment or summed over workers.
 #[derive(Debug, Clone)]
-pub struct Counted {
+pub struct CounterSnapshot {
     /// The element's name.
     pub element: Arc<str>,
     /// Its class.
@@ -92,7 +92,7 @@ pub struct Counted {
     values: Vec<u64>,
 }
 
-impl Counted {
+impl CounterSnapshot {
     /// All counters, those of the runner first.
     pub fn counters(&self) -> impl Iterator<Item = (&'static CounterSpec, u64)> + '_ {
         let specs = RUN_COUNTERS.iter().chain(self.spec.counters);
@@ -147,12 +147,12 @@ impl Ledger {
     }
 
     /// What all elements have counted, by name and class. Values of different cells may be some packets apart.
-    pub fn snapshot(&self) -> Vec<Counted> {
+    pub fn snapshot(&self) -> Vec<CounterSnapshot> {
         self.elements.iter().map(|((element, _), (spec, cells))| cells.counted(element, spec)).collect()
     }
 
     /// What the element of this name and class has counted.
-    pub fn counted(&self, element: &str, class: &'static str) -> Option<Counted> {
+    pub fn counted(&self, element: &str, class: &'static str) -> Option<CounterSnapshot> {
         let key = (Arc::from(element), class);
         let (spec, cells) = self.elements.get(&key)?;
         Some(cells.counted(&key.0, spec))
@@ -186,8 +186,8 @@ impl Ledger {
 }
 
 /// The sum over workers, by name and class.
-pub fn sum<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Vec<Counted> {
-    let mut all: BTreeMap<NameAndClass, Counted> = BTreeMap::new();
+pub fn sum<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Vec<CounterSnapshot> {
+    let mut all: BTreeMap<NameAndClass, CounterSnapshot> = BTreeMap::new();
     for counted in ledgers.into_iter().flat_map(Ledger::snapshot) {
         let key = (Arc::clone(&counted.element), counted.spec.class);
         match all.get_mut(&key) {

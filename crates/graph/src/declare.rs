@@ -4,8 +4,8 @@
 /// reasons, counters and handlers become constants of the struct. All sections but the struct may be left out; their
 /// order is fixed.
 ///
-/// Name and text of a drop reason, a counter or a handler that several elements have stand once, in a [`Named`](crate::spec::Named): each
-/// element gives its path in place of the two. A path to anything else will do that has a `const fn named(self) -> Named`.
+/// Name and text of a drop reason, a counter or a handler that several elements have stand once, in a [`NameAndDoc`](crate::spec::Named): each
+/// element gives its path in place of the two. A path to anything else will do that has a `const fn named(self) -> NameAndDoc`.
 ///
 /// ```
 /// use scalebricks_graph::spec::Named;
@@ -140,16 +140,16 @@ macro_rules! element {
             }
         )?
     };
-    (@named $name:literal, $doc:literal) => { $crate::spec::Named { name: $name, doc: $doc } };
+    (@named $name:literal, $doc:literal) => { $crate::spec::NameAndDoc { name: $name, doc: $doc } };
     (@named $of:path) => { $of.named() };
     (@by_value burst) => { true };
     (@by_value $flow:ident) => { false };
-    (@flow burst) => { $crate::spec::Flow::Push };
-    (@flow push) => { $crate::spec::Flow::Push };
-    (@flow pull) => { $crate::spec::Flow::Pull };
-    (@flow agnostic) => { $crate::spec::Flow::Agnostic };
-    (@many) => { $crate::spec::Many::One };
-    (@many $many:ident) => { $crate::spec::Many::$many };
+    (@flow burst) => { $crate::spec::PortKind::Push };
+    (@flow push) => { $crate::spec::PortKind::Push };
+    (@flow pull) => { $crate::spec::PortKind::Pull };
+    (@flow agnostic) => { $crate::spec::PortKind::Agnostic };
+    (@many) => { $crate::spec::PortArity::One };
+    (@many $many:ident) => { $crate::spec::PortArity::$many };
     (@default) => { None };
     (@default $default:expr) => { Some(stringify!($default)) };
     (@on) => { None };

@@ -2,14 +2,14 @@
 
 use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle};
+use crate::environment::{Environment, Supply};
 use crate::frame::Frame;
 use crate::graph::Graph;
 use crate::meta::Meta;
 use crate::out::Out;
-use crate::slot::Lanes;
+use crate::slot::SlotList;
 use crate::spec::{HandlerId, Spec};
 use crate::upstream::Upstream;
-use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::any::{Any, TypeId};
 use std::time::Duration;
@@ -142,7 +142,7 @@ pub trait Element<P: PacketBuf>: Control {
     /// taken out and kept. Slots keep their order from input to each output.
     ///
     /// An element whose inputs pass no slots does without it.
-    fn push(&mut self, _input: usize, _batch: &mut Lanes, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
+    fn push(&mut self, _input: usize, _batch: &mut SlotList, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
     /// The same for a `burst` input: takes all packets out of `bursts`, and sends each on, drops it or keeps it.
     fn burst(&mut self, _input: usize, _bursts: &mut Bursts<P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
@@ -178,7 +178,7 @@ pub trait Element<P: PacketBuf>: Control {
     ///
     /// # Errors
     /// Why it cannot, for the user.
-    fn open(&mut self, _world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, _world: &mut dyn Environment<P>) -> Result<(), String> {
         Ok(())
     }
 
@@ -220,7 +220,7 @@ pub trait Pull<P: PacketBuf> {
         &mut self,
         output: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         upstream: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,

@@ -3,9 +3,9 @@
 use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle, Values};
 use crate::meta::Meta;
-use crate::out::Why;
+use crate::out::DropOrigin;
 use crate::ports::Ports;
-use crate::slot::{Lanes, SLOTS, Slot};
+use crate::slot::{SLOTS, Slot, SlotList};
 use crate::tap::{Taps, Watch};
 use scalebricks_io::{Burst, PacketBuf, PacketSource};
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ pub struct Frame<P> {
     /// Packets by value between elements.
     pub(crate) by_value: usize,
     /// Packets in no slot that are to be dropped.
-    pub(crate) dropped: Vec<(P, Why)>,
+    pub(crate) dropped: Vec<(P, DropOrigin)>,
 }
 
 impl<P> fmt::Debug for Frame<P> {
@@ -119,7 +119,7 @@ impl<P: PacketBuf> Frame<P> {
     /// Gives each packet of a burst a slot, with the [`Meta`] that `meta` makes, and adds the slots to `into`, in order. Those that no
     /// slot is free for stay in the burst. Cost: less than half of as many calls of [`put`](Self::put).
     #[inline]
-    pub fn put_burst(&mut self, burst: &mut Burst<P>, into: &mut Lanes, mut meta: impl FnMut(&P) -> Meta) {
+    pub fn put_burst(&mut self, burst: &mut Burst<P>, into: &mut SlotList, mut meta: impl FnMut(&P) -> Meta) {
         let count = burst.len().min(self.free_len);
         let numbers = &self.free[self.free_len - count..self.free_len];
         for (packet, &number) in burst.drain(..count).zip(numbers) {
@@ -141,7 +141,7 @@ impl<P: PacketBuf> Frame<P> {
     #[inline]
     pub fn take_all(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         burst: &mut Burst<P>,
         mut flush: impl FnMut(&mut Self, &mut Burst<P>),
     ) {
@@ -203,7 +203,7 @@ impl<P: PacketBuf> Frame<P> {
 
     /// Moves up to `want` packets from the front of a queue into slots, and their slots to `into`, in order. Ends early if no
     /// slot is free.
-    pub fn put_waiting(&mut self, waiting: &mut VecDeque<(P, Meta)>, want: usize, into: &mut Lanes) {
+    pub fn put_waiting(&mut self, waiting: &mut VecDeque<(P, Meta)>, want: usize, into: &mut SlotList) {
         for _ in 0..want {
             let Some((packet, meta)) = waiting.pop_front() else { break };
             match self.put(packet) {

@@ -39,7 +39,7 @@ fn a_copy_has_all_of_the_original_and_is_apart_from_it() {
 #[test]
 fn bursts_go_in_and_come_out_in_order() {
     let (mut frame, mut pool) = frame(300);
-    let (mut lanes, mut out) = (Lanes::new(), Vec::new());
+    let (mut lanes, mut out) = (SlotList::new(), Vec::new());
     let meta = Meta { paint: 5, ..Meta::default() };
     for round in 0..8u8 {
         let mut burst: Burst<_> = (0..32u8).map(|n| pool.packet(&[round * 32 + n]).unwrap()).collect();

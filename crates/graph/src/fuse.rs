@@ -1,14 +1,14 @@
 //! Several small elements in one loop.
 
 use crate::element::{Control, Element};
+use crate::environment::Environment;
 use crate::frame::{Frame, Parts};
 use crate::graph::Part;
 use crate::meta::Meta;
 use crate::out::{Out, Turn};
-use crate::slot::Lanes;
-use crate::small::{Each, PerPacket, Verdict};
+use crate::per_packet::{PerPacket, PerPacketElement, Verdict};
+use crate::slot::SlotList;
 use crate::spec::{Spec, run};
-use crate::world::World;
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::fmt;
@@ -44,7 +44,7 @@ pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
     /// # Errors
     /// Why the first that fails cannot.
     #[doc(hidden)]
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String>;
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String>;
 
     /// An element of the chain.
     #[doc(hidden)]
@@ -53,12 +53,12 @@ pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
 
 fn is_each<P: PacketBuf, A: PerPacket<P>>(element: &dyn Element<P>) -> bool {
     let any: &dyn Any = element;
-    any.is::<Each<A>>()
+    any.is::<PerPacketElement<A>>()
 }
 
 fn into_each<P: PacketBuf, A: PerPacket<P>>(element: Box<dyn Element<P>>) -> A {
     let any: Box<dyn Any> = element;
-    match any.downcast::<Each<A>>() {
+    match any.downcast::<PerPacketElement<A>>() {
         Ok(each) => each.0,
         Err(_) => unreachable!("its type was looked at before"),
     }
@@ -98,7 +98,7 @@ macro_rules! chains {
                 ($len - 1, Verdict::ON)
             }
 
-            fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+            fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
                 $(self.$at.open(world)?;)+
                 Ok(())
             }
@@ -180,12 +180,12 @@ impl<C: Send + 'static> Control for Fuse<C> {
 }
 
 impl<P: PacketBuf + 'static, C: Chain<P>> Element<P> for Fuse<C> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Some(parts) = self.parts.as_deref() else { return };
         let turn = out.turn();
         let mut reached = [0; FUSED];
         let Parts { mut packets, meta, .. } = frame.parts();
-        batch.sift(|slot| {
+        batch.filter_map(|slot| {
             let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
             let (part, verdict) = self.chain.each(packet, meta, parts, turn, &mut reached);
             if verdict == Verdict::ON {
@@ -211,7 +211,7 @@ impl<P: PacketBuf + 'static, C: Chain<P>> Element<P> for Fuse<C> {
         out.all(0, batch);
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.chain.open(world)
     }
 

@@ -4,9 +4,9 @@ use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Cells;
 use crate::element::{Control, Element, HandlerError};
-use crate::slot::Lanes;
+use crate::environment::{Environment, Supply};
+use crate::slot::SlotList;
 use crate::spec::{Access, Spec};
-use crate::world::{Supply, World};
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
 use std::fmt;
@@ -58,7 +58,7 @@ pub(crate) struct PullEdge {
 pub(crate) struct Node<P> {
     pub(crate) element: Box<dyn Element<P>>,
     pub(crate) parts: Box<[Part]>,
-    pub(crate) outs: Box<[Lanes]>,
+    pub(crate) outs: Box<[SlotList]>,
     /// By output, if any is a `burst` port: what the element sent by value.
     pub(crate) sent: Box<[Bursts<P>]>,
     /// Outputs that are `burst` ports.
@@ -147,7 +147,7 @@ pub struct Connection {
 pub struct Graph<P> {
     pub(crate) nodes: Vec<Node<P>>,
     /// What has reached each input.
-    pub(crate) pending: Vec<Lanes>,
+    pub(crate) pending: Vec<SlotList>,
     /// What has reached each `burst` input.
     pub(crate) carried: Vec<Bursts<P>>,
     /// By the same number: the element that sent there last, and its port. It gets its bursts back, so that it fills memory which is in
@@ -206,7 +206,7 @@ impl<P: PacketBuf + 'static> Graph<P> {
     ///
     /// # Errors
     /// Elements that could not, by name, and why. What others have opened stays open.
-    pub fn open(&mut self, world: &mut dyn World<P>) -> Result<(), Vec<(Arc<str>, String)>> {
+    pub fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), Vec<(Arc<str>, String)>> {
         self.open_each(|_, element| element.open(world))
     }
 

@@ -1,7 +1,7 @@
 //! What control does to a worker between its turns, on the worker's own thread.
 
 use crate::graph::Graph;
-use crate::out::Why;
+use crate::out::DropOrigin;
 use crate::passing::{LAST_BIT, drop_packet};
 use crate::spec::{DropId, RUN_DROPS};
 use crate::trace::Trace;
@@ -75,7 +75,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// Drops a packet that was taken out of the graph, for a reason that the class of this element declares: counts it there.
     pub fn drop_packet(&mut self, element: &str, reason: DropId, packet: &P) {
         let Some(&(node, part)) = self.graph.names.get(element) else { return };
-        let why = Why { node, part, reason: (RUN_DROPS.len() + usize::from(reason.0)) as u8 };
+        let why = DropOrigin { node, part, reason: (RUN_DROPS.len() + usize::from(reason.0)) as u8 };
         drop_packet(&self.graph, &mut self.trace, &self.frame.watch, packet, why);
     }
 }

@@ -6,12 +6,12 @@
 //! | [`spec`], [`args`] | what an element class is, declared once by [`element!`]; its parameters |
 //! | [`mod@element`], [`out`], [`upstream`] | what an element does, and what it may do while it runs |
 //! | [`bursts`], [`ports`] | packets by value between two elements; a worker's ports |
-//! | [`small`], [`fuse`] | elements that look at one packet at a time, and several of them as one |
+//! | [`per_packet`], [`fuse`] | elements that look at one packet at a time, and several of them as one |
 //! | [`registry`], [`builder`] | classes by name; from declarations to a checked graph |
 //! | [`graph`], [`worker`] | the graph, and the turn that runs it |
-//! | [`world`] | devices and capture files, which elements open before a graph runs |
-//! | [`mailbox`], [`mark`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
-//! | [`count`], [`describe`] | counters by element; documentation of classes |
+//! | [`environment`] | devices and capture files, which elements open before a graph runs |
+//! | [`mailbox`], [`quiescence`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
+//! | [`count`], [`class_docs`] | counters by element; documentation of classes |
 //!
 //! An element that looks at one packet at a time, in a graph that runs:
 //!
@@ -115,53 +115,53 @@
 pub mod args;
 pub mod builder;
 pub mod bursts;
+pub mod class_docs;
 pub mod column;
 pub mod count;
 mod declare;
-pub mod describe;
 pub mod element;
+pub mod environment;
 pub mod frame;
 pub mod fuse;
 pub mod graph;
 mod idle;
 mod inject;
 pub mod mailbox;
-pub mod mark;
 pub mod meta;
 pub mod out;
 mod passing;
+pub mod per_packet;
 pub mod ports;
+pub mod quiescence;
 pub mod registry;
 mod replace;
 pub mod slot;
-pub mod small;
 pub mod spec;
 pub mod tap;
 pub mod trace;
 pub mod upstream;
 mod wheel;
 pub mod worker;
-pub mod world;
 
 pub use builder::{BuildError, BuildErrors, Builder};
 pub use bursts::{Bursts, Chunk};
 pub use column::{Column, Handle, Values};
-pub use count::{Counted, Ledger, Reading};
+pub use count::{CounterSnapshot, Ledger, Reading};
 pub use element::{Binder, Control, Element, Pull, State};
+pub use environment::{Clock, Environment, Inlet, Outlet, Recording, Supply};
 pub use frame::{Frame, INTAKE};
 pub use fuse::Fuse;
 pub use graph::Graph;
 pub use mailbox::Remote;
-pub use mark::{Mark, Quiescence, Since};
 pub use meta::{Meta, PortId};
 pub use out::{Out, Turn};
+pub use per_packet::{PacketContext, PerPacket, PerPacketElement, Verdict};
 pub use ports::Ports;
+pub use quiescence::{GracePeriod, Mark, Quiescence};
 pub use registry::{Class, Registry};
-pub use slot::{Lanes, SLOTS, Slot};
-pub use small::{Each, PerPacket, Tally, Verdict};
+pub use slot::{SLOTS, Slot, SlotList};
 pub use spec::{CounterId, DropId, HandlerId, Spec};
 pub use trace::Trace;
 pub use upstream::Upstream;
 pub use wheel::TimerId;
 pub use worker::{HOP_LIMIT, Worker};
-pub use world::{Clock, Inlet, Outlet, Recording, Supply, World};

@@ -1,7 +1,7 @@
 //! Where an element sends packets, and what else it may do while it runs.
 
 use crate::graph::Part;
-use crate::slot::{Lanes, SLOTS, Slot};
+use crate::slot::{SLOTS, Slot, SlotList};
 use crate::spec::{CounterId, DropId, RUN_DROPS, run};
 use crate::wheel::{TimerId, Wheel};
 use scalebricks_io::BURST;
@@ -21,7 +21,7 @@ pub struct Turn {
 
 /// Why a packet is dropped: element, part of a fusion, and place among all drop reasons there.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Why {
+pub(crate) struct DropOrigin {
     pub(crate) node: u16,
     pub(crate) part: u8,
     pub(crate) reason: u8,
@@ -29,11 +29,11 @@ pub(crate) struct Why {
 
 /// What elements share while a turn lasts.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct TurnState {
     pub(crate) turn: Turn,
     /// Packets to drop, in order, and why.
-    pub(crate) dropped: Lanes,
-    pub(crate) why: Box<[Why; SLOTS]>,
+    pub(crate) dropped: SlotList,
+    pub(crate) why: Box<[DropOrigin; SLOTS]>,
     /// A bit for each element that raises back-pressure.
     pub(crate) raised: Vec<u64>,
     /// Packets that each of them keeps.
@@ -53,12 +53,12 @@ pub(crate) struct Desk {
     pub(crate) moved: usize,
 }
 
-impl Desk {
+impl TurnState {
     pub(crate) fn new(timers: usize) -> Self {
         Self {
             turn: Turn::default(),
-            dropped: Lanes::new(),
-            why: Box::new([Why::default(); SLOTS]),
+            dropped: SlotList::new(),
+            why: Box::new([DropOrigin::default(); SLOTS]),
             raised: Vec::new(),
             kept: Vec::new(),
             wheel: Wheel::new(timers),
@@ -83,7 +83,7 @@ impl Desk {
     }
 
     #[inline]
-    pub(crate) fn drop(&mut self, slot: Slot, why: Why) {
+    pub(crate) fn drop(&mut self, slot: Slot, why: DropOrigin) {
         self.why[self.dropped.len() % SLOTS] = why;
         self.dropped.push(slot);
     }
@@ -92,9 +92,9 @@ impl Desk {
 /// An element's outputs, counters and timers, and its view of the turn.
 #[derive(Debug)]
 pub struct Out<'a> {
-    pub(crate) lists: &'a mut [Lanes],
+    pub(crate) lists: &'a mut [SlotList],
     pub(crate) parts: &'a [Part],
-    pub(crate) desk: &'a mut Desk,
+    pub(crate) desk: &'a mut TurnState,
     /// Elements whose back-pressure it sees, a bit each.
     pub(crate) watches: &'a [u64],
     /// Its bit among the elements that raise back-pressure.
@@ -121,13 +121,13 @@ impl Out<'_> {
 
     /// The list of an output, to add slots to; `None` for an output that the element does not have.
     #[inline(always)]
-    pub fn list(&mut self, output: usize) -> Option<&mut Lanes> {
+    pub fn list(&mut self, output: usize) -> Option<&mut SlotList> {
         self.lists.get_mut(output)
     }
 
     /// Sends all packets of a list. Cost: a swap if the output has none yet.
     #[inline(always)]
-    pub fn all(&mut self, output: usize, batch: &mut Lanes) {
+    pub fn all(&mut self, output: usize, batch: &mut SlotList) {
         match self.lists.get_mut(output) {
             Some(list) => list.append(batch),
             None => batch.drain().for_each(|slot| self.drop_run(slot, run::UNCONNECTED)),
@@ -141,13 +141,13 @@ impl Out<'_> {
     }
 
     /// Drops all packets of a list.
-    pub fn drop_all(&mut self, batch: &mut Lanes, reason: DropId) {
+    pub fn drop_all(&mut self, batch: &mut SlotList, reason: DropId) {
         batch.drain().for_each(|slot| self.drop(slot, reason));
     }
 
     #[inline]
     fn drop_run(&mut self, slot: Slot, reason: usize) {
-        self.desk.drop(slot, Why { node: self.node, part: self.part, reason: reason as u8 });
+        self.desk.drop(slot, DropOrigin { node: self.node, part: self.part, reason: reason as u8 });
     }
 
     /// Counts packets that the element drops outside the frame: those that it kept.

@@ -2,8 +2,8 @@
 
 use crate::frame::Frame;
 use crate::graph::{Edge, Graph};
-use crate::out::{Desk, Why};
-use crate::slot::Lanes;
+use crate::out::{DropOrigin, TurnState};
+use crate::slot::SlotList;
 use crate::spec::{RUN_DROPS, run};
 use crate::tap::Watch;
 use crate::trace::Trace;
@@ -39,7 +39,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 continue;
             }
             let Some(edge) = port.edge else {
-                let why = Why { node: at as u16, part: port.part, reason: run::UNCONNECTED as u8 };
+                let why = DropOrigin { node: at as u16, part: port.part, reason: run::UNCONNECTED as u8 };
                 list.drain().for_each(|slot| self.desk.drop(slot, why));
                 continue;
             };
@@ -107,7 +107,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 continue;
             }
             let (port, count) = (&node.ports[at_port], bursts.len());
-            let why = |reason| Why { node: at as u16, part: port.part, reason: reason as u8 };
+            let why = |reason| DropOrigin { node: at as u16, part: port.part, reason: reason as u8 };
             let Some(edge) = port.edge else {
                 let dropped = &mut self.frame.dropped;
                 let why = why(run::UNCONNECTED);
@@ -170,7 +170,7 @@ pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
     trace: &mut T,
     watch: &Watch,
     packet: &P,
-    why: Why,
+    why: DropOrigin,
 ) {
     let Some(part) = graph.nodes[usize::from(why.node)].parts.get(usize::from(why.part)) else { return };
     part.cells.drop_at(why.reason);
@@ -182,20 +182,20 @@ pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
 /// Counts a hop for each packet from `start` on, and drops those that have too many, or all if the turn has.
 #[cold]
 pub(crate) fn go_back<P: PacketBuf>(
-    list: &mut Lanes,
+    list: &mut SlotList,
     start: usize,
     frame: &mut Frame<P>,
-    desk: &mut Desk,
+    desk: &mut TurnState,
     (node, part): (u16, u8),
 ) {
-    list.sift_from(start, |slot| {
+    list.filter_map_from(start, |slot| {
         let meta = frame.meta_mut(&slot);
         meta.hops += 1;
         if meta.hops < HOP_LIMIT && desk.backs_left > 0 {
             desk.backs_left -= 1;
             return Some(slot);
         }
-        desk.drop(slot, Why { node, part, reason: run::LOOP as u8 });
+        desk.drop(slot, DropOrigin { node, part, reason: run::LOOP as u8 });
         None
     });
 }

@@ -4,7 +4,7 @@ use crate::args::{ArgError, Args, Params};
 use crate::element::Element;
 use crate::fuse::{Chain, Fuse};
 use crate::graph::Part;
-use crate::small::{Each, PerPacket};
+use crate::per_packet::{PerPacket, PerPacketElement};
 use crate::spec::Spec;
 use scalebricks_io::PacketBuf;
 use std::collections::BTreeMap;
@@ -100,8 +100,9 @@ impl<P: PacketBuf + 'static> Registry<P> {
     }
 
     /// Adds a class of small elements. One of the same name is replaced.
-    pub fn add_small<C: Class + PerPacket<P>>(&mut self) -> &mut Self {
-        self.classes.insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(Each(make::<C>(texts)?)))));
+    pub fn add_per_packet<C: Class + PerPacket<P>>(&mut self) -> &mut Self {
+        self.classes
+            .insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(PerPacketElement(make::<C>(texts)?)))));
         self
     }
 

@@ -22,18 +22,18 @@ impl Slot {
 /// A list of slots, in the order in which their packets came: a batch. It holds a pointer and a length, so swapping two
 /// lists moves no slot.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct SlotList {
     len: u16,
     slots: Box<[Slot; SLOTS]>,
 }
 
-impl Default for Lanes {
+impl Default for SlotList {
     fn default() -> Self {
         Self { len: 0, slots: Box::new([const { Slot(0) }; SLOTS]) }
     }
 }
 
-impl Lanes {
+impl SlotList {
     /// An empty list. Cost: an allocation of 256 bytes.
     pub fn new() -> Self {
         Self::default()
@@ -117,13 +117,13 @@ impl Lanes {
     ///
     /// This is the fast form of an element most of whose packets go one way: what stays is passed on whole.
     #[inline(always)]
-    pub fn sift(&mut self, keep: impl FnMut(Slot) -> Option<Slot>) {
-        self.sift_from(0, keep);
+    pub fn filter_map(&mut self, keep: impl FnMut(Slot) -> Option<Slot>) {
+        self.filter_map_from(0, keep);
     }
 
     /// As [`sift`](Self::sift), but leaves the first `start` slots alone.
     #[inline(always)]
-    pub fn sift_from(&mut self, start: usize, mut keep: impl FnMut(Slot) -> Option<Slot>) {
+    pub fn filter_map_from(&mut self, start: usize, mut keep: impl FnMut(Slot) -> Option<Slot>) {
         let (start, slots) = (start.min(self.len()), &mut *self.slots);
         let mut kept = start;
         for at in start..usize::from(self.len) {
@@ -136,7 +136,7 @@ impl Lanes {
     }
 }
 
-impl<'a> IntoIterator for &'a Lanes {
+impl<'a> IntoIterator for &'a SlotList {
     type Item = &'a Slot;
     type IntoIter = std::slice::Iter<'a, Slot>;
 
@@ -145,11 +145,11 @@ impl<'a> IntoIterator for &'a Lanes {
     }
 }
 
-/// What [`Lanes::drain`] returns.
+/// What [`SlotList::drain`] returns.
 #[derive(Debug)]
 pub struct Drain<'a> {
     at: usize,
-    list: &'a mut Lanes,
+    list: &'a mut SlotList,
 }
 
 impl Iterator for Drain<'_> {
@@ -191,13 +191,13 @@ impl Drop for Drain<'_> {
 mod tests {
     use super::*;
 
-    fn list(slots: impl IntoIterator<Item = u8>) -> Lanes {
-        let mut list = Lanes::new();
+    fn list(slots: impl IntoIterator<Item = u8>) -> SlotList {
+        let mut list = SlotList::new();
         slots.into_iter().for_each(|slot| list.push(Slot(slot)));
         list
     }
 
-    fn numbers(list: &Lanes) -> Vec<usize> {
+    fn numbers(list: &SlotList) -> Vec<usize> {
         list.iter().map(Slot::index).collect()
     }
 
@@ -224,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn sifting_keeps_the_order_of_both_parts() {
+    fn filter_map_keeps_the_order_of_both_parts() {
         let mut a = list(0..=255);
         let mut out = Vec::new();
-        a.sift(|slot| {
+        a.filter_map(|slot| {
             let goes = slot.index() % 3 == 0;
             if goes {
                 out.push(slot.index());

@@ -5,7 +5,7 @@ use crate::column::ColumnSpec;
 
 /// Which side moves a packet over a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Flow {
+pub enum PortKind {
     /// The element that has the packet hands it on.
     Push,
     /// The element that wants a packet asks for it.
@@ -16,7 +16,7 @@ pub enum Flow {
 
 /// How many ports one [`PortSpec`] stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Many {
+pub enum PortArity {
     /// One, which must be connected.
     One,
     /// One, which need not be connected. Packets sent to it then are dropped as `unconnected`.
@@ -33,11 +33,11 @@ pub struct PortSpec {
     /// Its name.
     pub name: &'static str,
     /// Push, pull or either.
-    pub flow: Flow,
+    pub flow: PortKind,
     /// Whether packets go over it by value, in [`Bursts`](crate::Bursts): a `burst` port. All others pass slots.
     pub by_value: bool,
     /// How many there are.
-    pub many: Many,
+    pub many: PortArity,
     /// What goes over it.
     pub doc: &'static str,
 }
@@ -57,14 +57,14 @@ pub struct ParamSpec {
 
 /// Name and text of a drop reason, a counter or a handler, declared once for several elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named {
+pub struct NameAndDoc {
     /// The name.
     pub name: &'static str,
     /// What it means, counts, tells or sets.
     pub doc: &'static str,
 }
 
-impl Named {
+impl NameAndDoc {
     /// Itself, as [`element!`](crate::element!) asks for it.
     #[must_use]
     pub const fn named(self) -> Self {
@@ -319,9 +319,9 @@ impl Spec {
 
     /// The port that a number stands for.
     pub fn port(ports: &'static [PortSpec], number: usize) -> Option<&'static PortSpec> {
-        ports
-            .get(number)
-            .or_else(|| ports.last().filter(|last| matches!(last.many, Many::OneOrMore | Many::ZeroOrMore)))
+        ports.get(number).or_else(|| {
+            ports.last().filter(|last| matches!(last.many, PortArity::OneOrMore | PortArity::ZeroOrMore))
+        })
     }
 
     /// The handler of a name.

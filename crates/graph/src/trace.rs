@@ -2,14 +2,14 @@
 
 use crate::frame::Frame;
 use crate::graph::EdgeInfo;
-use crate::slot::Lanes;
+use crate::slot::SlotList;
 use crate::spec::DropSpec;
 use scalebricks_io::PacketBuf;
 
 /// Sees what a worker does with packets. Called on the packet thread.
 pub trait Trace<P: PacketBuf> {
     /// Packets pass an edge, in this order.
-    fn passed(&mut self, _edge: &EdgeInfo, _list: &Lanes, _frame: &Frame<P>) {}
+    fn passed(&mut self, _edge: &EdgeInfo, _list: &SlotList, _frame: &Frame<P>) {}
 
     /// Packets pass an edge by value, in this order.
     fn carried(&mut self, _edge: &EdgeInfo, _packets: &[P]) {}

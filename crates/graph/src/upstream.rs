@@ -4,7 +4,7 @@ use crate::frame::Frame;
 use crate::graph::{Node, PullEdge};
 use crate::out::Out;
 use crate::passing::go_back;
-use crate::slot::Lanes;
+use crate::slot::SlotList;
 use crate::spec::run;
 use scalebricks_io::PacketBuf;
 use std::fmt;
@@ -34,7 +34,7 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
         &mut self,
         input: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) -> usize {

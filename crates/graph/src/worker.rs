@@ -4,11 +4,11 @@ use crate::bursts::Bursts;
 use crate::frame::Frame;
 use crate::graph::{Graph, Node};
 use crate::mailbox::{COMMANDS_A_TURN, Command, Remote};
-use crate::mark::{Mark, Quiescence};
-use crate::out::{Desk, Out, Why};
+use crate::out::{DropOrigin, Out, TurnState};
 use crate::passing::LAST_BIT;
 use crate::ports::Ports;
-use crate::slot::{Lanes, SLOTS};
+use crate::quiescence::{Mark, Quiescence};
+use crate::slot::{SLOTS, SlotList};
 use crate::spec::run;
 use crate::tap::Taps;
 use crate::trace::Trace;
@@ -33,7 +33,7 @@ pub const TIMERS: usize = 1 << 20;
 pub struct Worker<P: PacketBuf, T = ()> {
     pub(crate) graph: Box<Graph<P>>,
     pub(crate) frame: Frame<P>,
-    pub(crate) desk: Desk,
+    pub(crate) desk: TurnState,
     pub(crate) trace: T,
     /// Elements with something to do, a bit each.
     pub(crate) ready: Vec<u64>,
@@ -49,7 +49,7 @@ pub struct Worker<P: PacketBuf, T = ()> {
     all_begins: usize,
     all_busy: usize,
     /// Empty between runs of elements.
-    batch: Lanes,
+    batch: SlotList,
     /// The same, of packets by value.
     bursts: Bursts<P>,
     remote: Remote<P>,
@@ -86,7 +86,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let mut worker = Self {
             graph: Box::new(graph),
             frame: Frame::new(buffers),
-            desk: Desk::new(TIMERS),
+            desk: TurnState::new(TIMERS),
             trace,
             ready: Vec::new(),
             waiting: Vec::new(),
@@ -95,7 +95,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             busy: Vec::new(),
             all_begins: 0,
             all_busy: 0,
-            batch: Lanes::new(),
+            batch: SlotList::new(),
             bursts: Bursts::default(),
             remote: Remote::new(),
             mark: Mark::new(),
@@ -294,7 +294,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                     &mut out!(node, &mut self.desk, at),
                 );
                 for slot in self.batch.drain() {
-                    self.desk.drop(slot, Why { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
+                    self.desk
+                        .drop(slot, DropOrigin { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
                 }
             }
         }
@@ -368,7 +369,7 @@ fn run_bursts<P: PacketBuf + 'static>(
     input: usize,
     bursts: &mut Bursts<P>,
     frame: &mut Frame<P>,
-    desk: &mut Desk,
+    desk: &mut TurnState,
 ) {
     let len = bursts.len();
     frame.by_value -= len;
@@ -379,7 +380,7 @@ fn run_bursts<P: PacketBuf + 'static>(
     }
     node.element.burst(input, bursts, frame, &mut out!(node, desk, at));
     if !bursts.is_empty() {
-        let why = Why { node: at as u16, part: 0, reason: run::UNWORKED as u8 };
+        let why = DropOrigin { node: at as u16, part: 0, reason: run::UNWORKED as u8 };
         bursts.each(|chunk| frame.dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
     }
 }

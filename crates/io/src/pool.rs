@@ -28,7 +28,7 @@ pub enum PoolError {
 /// One allocation: the bookkeeping and the bytes, the bytes on a cache line of their own.
 #[repr(align(64))]
 struct Buffer<D: ?Sized> {
-    home: Arc<Shelf>,
+    home: Arc<FreeBuffers>,
     start: u32,
     end: u32,
     tag: Tag,
@@ -41,7 +41,7 @@ struct Bytes<D: ?Sized>(D);
 type BoxedBuffer = Box<Buffer<[u8]>>;
 
 /// The buffers at rest.
-struct Shelf {
+struct FreeBuffers {
     at_rest: ArrayQueue<BoxedBuffer>,
     /// Buffers made so far, at rest or out.
     made: AtomicUsize,
@@ -56,8 +56,8 @@ pub struct Pool {
 }
 
 struct Owner {
-    shelf: Arc<Shelf>,
-    make: fn(Arc<Shelf>) -> BoxedBuffer,
+    shelf: Arc<FreeBuffers>,
+    make: fn(Arc<FreeBuffers>) -> BoxedBuffer,
     packet_bytes: usize,
 }
 
@@ -81,13 +81,13 @@ impl Drop for Owner {
     }
 }
 
-impl Shelf {
+impl FreeBuffers {
     fn drain(&self) {
         while self.at_rest.pop().is_some() {}
     }
 }
 
-fn make<const N: usize>(home: Arc<Shelf>) -> BoxedBuffer {
+fn make<const N: usize>(home: Arc<FreeBuffers>) -> BoxedBuffer {
     Box::new(Buffer { home, start: 0, end: 0, tag: Tag::default(), bytes: Bytes([0; N]) })
 }
 
@@ -108,7 +108,8 @@ impl Pool {
             _ => return Err(PoolError::PacketTooLarge(packet_bytes)),
         };
         let at_rest = ArrayQueue::new(buffers);
-        let shelf = Arc::new(Shelf { at_rest, made: AtomicUsize::new(0), closed: AtomicBool::new(false) });
+        let shelf =
+            Arc::new(FreeBuffers { at_rest, made: AtomicUsize::new(0), closed: AtomicBool::new(false) });
         Ok(Self { owner: Arc::new(Owner { shelf, make, packet_bytes }) })
     }
 

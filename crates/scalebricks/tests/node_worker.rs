@@ -8,10 +8,10 @@ mod worker;
 use etherparse::PacketBuilder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use scalebricks_apps::directory::Refused;
+use scalebricks_apps::directory::RequestError;
 use scalebricks_apps::gateway::NodeStats;
 use scalebricks_daemon::node::errors;
-use scalebricks_elements::gateway::local::{Claims, StandIn};
+use scalebricks_elements::gateway::local::{AdoptedAddress, Claims};
 use scalebricks_elements::gateway::{DropReason, Lease, OutputPort};
 use scalebricks_io::{Packet, PacketBuf};
 use scalebricks_types::FlowKey;
@@ -77,7 +77,7 @@ fn elements_are_read_while_the_worker_runs() {
     assert_eq!(read("to_base_station", "sent"), "5");
     let answer = rig.graphs.read("steer", "class", "", Some(0)).unwrap();
     assert_eq!((answer.text.as_str(), answer.worker), ("Steer", None));
-    assert_eq!(rig.graphs.write("steer", "packets", "0"), Err(Refused::ReadOnly("packets".to_owned())));
+    assert_eq!(rig.graphs.write("steer", "packets", "0"), Err(RequestError::ReadOnly("packets".to_owned())));
     let graphs = Arc::clone(&rig.graphs);
     let stats = rig.stop();
     let received = graphs.read("from_internet", "received", "", None).unwrap().text;
@@ -357,7 +357,7 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
     rig.send(IN, &to_link(OTHER, false));
     rig.send(IN, &to_link(NODE_IN, false));
     rig.counted(|stats| for_itself(stats) == 1);
-    let other = StandIn { port: IN, address: OTHER.into(), is_due_to_another: false };
+    let other = AdoptedAddress { port: IN, address: OTHER.into(), is_due_to_another: false };
     rig.slow_path.claim(&Claims { own: Some(0), others: vec![other] }, Duration::ZERO);
     // It says so by itself: an ARP request for its own address.
     let announced = |frame: &[u8]| {

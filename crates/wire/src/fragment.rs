@@ -25,7 +25,7 @@ pub struct Piece {
 
 /// How a packet is cut. Iterates over its pieces in order.
 #[derive(Debug, Clone)]
-pub struct Plan<'a> {
+pub struct FragmentPlan<'a> {
     packet: Ipv4<'a>,
     mtu: usize,
     later_header_len: usize,
@@ -33,7 +33,7 @@ pub struct Plan<'a> {
     done: bool,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> FragmentPlan<'a> {
     /// Plans to cut `packet`, an IPv4 packet and perhaps a fragment itself, to pieces of at most `mtu` octets from
     /// the IP header on. A packet that fits is one piece.
     ///
@@ -83,7 +83,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl Iterator for Plan<'_> {
+impl Iterator for FragmentPlan<'_> {
     type Item = Piece;
 
     fn next(&mut self) -> Option<Piece> {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use proptest::prelude::*;
-use scalebricks_wire::fragment::{MIN_MTU, Plan};
+use scalebricks_wire::fragment::{FragmentPlan, MIN_MTU};
 use scalebricks_wire::ipv4::{Ipv4, Ipv4Header};
 use scalebricks_wire::{WriteError, checksum, ipv4_header_checksum_ok};
 
@@ -30,7 +30,7 @@ fn packet(options: &[u8], payload: &[u8], units: u16, more: bool, df: bool) -> V
 }
 
 fn cut(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
-    let plan = Plan::new(packet, mtu).unwrap();
+    let plan = FragmentPlan::new(packet, mtu).unwrap();
     let payload = Ipv4::parse(packet).unwrap().payload();
     plan.clone()
         .map(|piece| {
@@ -79,7 +79,7 @@ proptest! {
     #[test]
     fn any_options_are_cut_or_refused(options in prop::collection::vec(any::<[u8; 4]>(), 0..10)) {
         let original = packet(&options.concat(), &[7; 300], 0, false, false);
-        if let Ok(plan) = Plan::new(&original, 128) {
+        if let Ok(plan) = FragmentPlan::new(&original, 128) {
             let lens: usize = plan.clone().map(|piece| piece.len).sum();
             prop_assert_eq!(lens, 300);
             cut(&original, 128);
@@ -91,6 +91,6 @@ proptest! {
 fn what_fits_is_one_piece_and_df_is_obeyed() {
     let fits = packet(&[], &[1; 100], 0, false, true);
     assert_eq!(cut(&fits, 120), vec![fits.clone()]);
-    assert_eq!(Plan::new(&fits, 119).err(), Some(WriteError::DontFragment));
-    assert_eq!(Plan::new(&fits, 67).err(), Some(WriteError::MtuTooSmall));
+    assert_eq!(FragmentPlan::new(&fits, 119).err(), Some(WriteError::DontFragment));
+    assert_eq!(FragmentPlan::new(&fits, 67).err(), Some(WriteError::MtuTooSmall));
 }

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use scalebricks_types::Teid;
 use scalebricks_wire::arp::Arp;
-use scalebricks_wire::fragment::Plan;
+use scalebricks_wire::fragment::FragmentPlan;
 use scalebricks_wire::gtpu::element::{Elements, ErrorIndication};
 use scalebricks_wire::gtpu::{Gtpu, message};
 use scalebricks_wire::icmp::{Icmp, Version};
@@ -28,7 +28,7 @@ fn everything(bytes: &[u8]) {
     let _ = fragmentation_needed(bytes, [192, 0, 2, 1].into(), 1400, &mut out);
     let _ = packet_too_big(bytes, 1.into(), 1400, &mut out);
     let _ = destination_unreachable(bytes, [192, 0, 2, 1].into(), 0, &mut out);
-    if let Ok(plan) = Plan::new(bytes, 68) {
+    if let Ok(plan) = FragmentPlan::new(bytes, 68) {
         for piece in plan.clone() {
             plan.write_header(piece, &mut out).unwrap();
         }

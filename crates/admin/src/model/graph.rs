@@ -1,8 +1,8 @@
 //! A graph of elements, and what is done with it.
 
-use scalebricks_apps::directory::{Known, Link};
-use scalebricks_graph::Counted;
-use scalebricks_graph::spec::Flow;
+use scalebricks_apps::directory::{ElementInfo, PortConnection};
+use scalebricks_graph::CounterSnapshot;
+use scalebricks_graph::spec::PortKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -146,8 +146,8 @@ pub struct FaultView {
     pub problem: String,
 }
 
-impl From<&Counted> for ElementCounts {
-    fn from(counted: &Counted) -> Self {
+impl From<&CounterSnapshot> for ElementCounts {
+    fn from(counted: &CounterSnapshot) -> Self {
         Self {
             name: counted.element.to_string(),
             class: counted.spec.class.to_owned(),
@@ -157,12 +157,12 @@ impl From<&Counted> for ElementCounts {
     }
 }
 
-impl From<&Link> for LinkView {
-    fn from(link: &Link) -> Self {
+impl From<&PortConnection> for LinkView {
+    fn from(link: &PortConnection) -> Self {
         let flow = match link.flow {
-            Flow::Push => "push",
-            Flow::Pull => "pull",
-            Flow::Agnostic => "agnostic",
+            PortKind::Push => "push",
+            PortKind::Pull => "pull",
+            PortKind::Agnostic => "agnostic",
         };
         Self {
             port: link.port,
@@ -175,7 +175,7 @@ impl From<&Link> for LinkView {
 
 impl ElementView {
     /// An element, and what it has counted; without handlers.
-    pub fn new(known: &Known, counts: Option<ElementCounts>) -> Self {
+    pub fn new(known: &ElementInfo, counts: Option<ElementCounts>) -> Self {
         let ElementCounts { counters, dropped, .. } = counts.unwrap_or_default();
         Self {
             name: known.name.clone(),
@@ -190,7 +190,7 @@ impl ElementView {
     }
 
     /// The same with its handlers, by name.
-    pub fn with_handlers(mut self, known: &Known) -> Self {
+    pub fn with_handlers(mut self, known: &ElementInfo) -> Self {
         let mut all: BTreeMap<&str, HandlerView> = BTreeMap::new();
         for (name, doc, is_write) in known
             .reads()

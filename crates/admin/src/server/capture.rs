@@ -3,7 +3,7 @@
 use crate::inspect::CaptureStream;
 use crate::model::{CaptureRequest, MAX_SNAP_BYTES, PortRole};
 use hyper::body::{Body, Bytes, Frame};
-use scalebricks_graph::tap::{Captured, Direction, Seen};
+use scalebricks_graph::tap::{CapturePoint, CapturedPacket, Direction};
 use scalebricks_io::CaptureError;
 use scalebricks_io::capture::{PcapNgStream, StreamDirection, StreamFrame};
 use std::pin::Pin;
@@ -85,15 +85,17 @@ impl CaptureBody {
 }
 
 /// Writes a frame; `lost` were lost before it.
-fn write(pcapng: &mut PcapNgStream, frame: &Captured, lost: u64) -> Result<(), CaptureError> {
+fn write(pcapng: &mut PcapNgStream, frame: &CapturedPacket, lost: u64) -> Result<(), CaptureError> {
     let (interface, direction, place) = match &frame.seen {
         // Ports have the numbers of their roles.
-        Seen::Port(port, Direction::Received) => (2 * *port as u32, StreamDirection::Inbound, None),
-        Seen::Port(port, Direction::Sent) => (2 * *port as u32 + 1, StreamDirection::Outbound, None),
-        Seen::Edge { from, output } => {
+        CapturePoint::Port(port, Direction::Received) => (2 * *port as u32, StreamDirection::Inbound, None),
+        CapturePoint::Port(port, Direction::Sent) => (2 * *port as u32 + 1, StreamDirection::Outbound, None),
+        CapturePoint::Edge { from, output } => {
             (EDGES, StreamDirection::Unknown, Some(format!("edge: {from}.{output}")))
         }
-        Seen::Dropped(reason) => (DROPS, StreamDirection::Unknown, Some(format!("dropped: {reason}"))),
+        CapturePoint::Dropped(reason) => {
+            (DROPS, StreamDirection::Unknown, Some(format!("dropped: {reason}")))
+        }
     };
     let lost = (lost > 0).then(|| format!("{lost} frames lost before this one: the reader is too slow"));
     let comment = [place, lost].into_iter().flatten().collect::<Vec<_>>().join("; ");

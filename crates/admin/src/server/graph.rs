@@ -17,7 +17,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use hyper::body::Bytes;
 use scalebricks_apps::click::live::ReplaceError;
-use scalebricks_apps::directory::Refused;
+use scalebricks_apps::directory::RequestError;
 use scalebricks_click::{Diagnostic, Errors};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -75,17 +75,18 @@ async fn call<T: Send + 'static>(
     done.map_err(|error| Rejected::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 
-impl From<Refused> for Rejected {
-    fn from(refused: Refused) -> Self {
+impl From<RequestError> for Rejected {
+    fn from(refused: RequestError) -> Self {
         let code = match refused {
-            Refused::NoElement(_) | Refused::NoHandler { .. } | Refused::NoWorker { .. } => {
+            RequestError::NoElement(_) | RequestError::NoHandler { .. } | RequestError::NoWorker { .. } => {
                 StatusCode::NOT_FOUND
             }
-            Refused::WriteOnly(_) | Refused::ReadOnly(_) => StatusCode::CONFLICT,
-            Refused::Value(_) => StatusCode::BAD_REQUEST,
-            Refused::NotRunning | Refused::Busy(_) | Refused::NoAnswer(_) | Refused::InPart { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            RequestError::WriteOnly(_) | RequestError::ReadOnly(_) => StatusCode::CONFLICT,
+            RequestError::Value(_) => StatusCode::BAD_REQUEST,
+            RequestError::NotRunning
+            | RequestError::Busy(_)
+            | RequestError::NoAnswer(_)
+            | RequestError::InPart { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(code, refused.to_string())
     }

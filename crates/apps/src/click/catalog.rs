@@ -1,10 +1,10 @@
 //! The classes of a registry, as Click's checker wants them.
 
-use super::beside;
+use super::config_only;
 use scalebricks_click::ClassSpec;
 use scalebricks_graph::Registry;
 use scalebricks_graph::Spec;
-use scalebricks_graph::spec::{Flow, Many, PortSpec};
+use scalebricks_graph::spec::{PortArity, PortKind, PortSpec};
 use scalebricks_io::PacketBuf;
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ struct Codes {
 
 /// How many ports a side may have: `2`, `1-2`, `1-`.
 fn count(ports: &[PortSpec]) -> String {
-    let is_wanted = |port: &PortSpec| matches!(port.many, Many::One | Many::OneOrMore);
+    let is_wanted = |port: &PortSpec| matches!(port.many, PortArity::One | PortArity::OneOrMore);
     let least = ports.iter().rposition(is_wanted).map_or(0, |last| last + 1);
     match ports.last().map(|last| last.many) {
-        Some(Many::OneOrMore | Many::ZeroOrMore) => format!("{least}-"),
+        Some(PortArity::OneOrMore | PortArity::ZeroOrMore) => format!("{least}-"),
         _ if least == ports.len() => least.to_string(),
         _ => format!("{least}-{}", ports.len()),
     }
@@ -35,9 +35,9 @@ fn count(ports: &[PortSpec]) -> String {
 /// A letter for each port of a side.
 fn letters(ports: &[PortSpec]) -> String {
     let letter = |port: &PortSpec| match port.flow {
-        Flow::Push => 'h',
-        Flow::Pull => 'l',
-        Flow::Agnostic => 'a',
+        PortKind::Push => 'h',
+        PortKind::Pull => 'l',
+        PortKind::Agnostic => 'a',
     };
     if ports.is_empty() { "a".to_owned() } else { ports.iter().map(letter).collect() }
 }
@@ -55,7 +55,7 @@ impl Codes {
 impl Catalog {
     /// The classes of a registry, and those [beside] a graph.
     pub fn new<P: PacketBuf + 'static>(registry: &Registry<P>) -> Self {
-        let specs = registry.specs().chain(beside::specs());
+        let specs = registry.specs().chain(config_only::specs());
         Self { classes: specs.map(|spec| (spec.class, Codes::of(spec))).collect() }
     }
 }

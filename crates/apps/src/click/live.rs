@@ -5,12 +5,12 @@
 //! configuration is found before that, so the one that runs goes on.
 
 use super::Router;
-use super::control_socket::{ControlError, ControlServer, Place, Prepared};
-use super::outside::{Outside, OutsideError};
-use super::wants::{Wants, wants};
-use crate::directory::{Directory, Static};
+use super::control_socket::{ControlError, ControlServer, ListenAddress, Prepared};
+use super::devices::{Devices, DevicesError};
+use super::open_requests::{OpenRequests, wants};
+use crate::directory::{Directory, GraphInfo};
 use scalebricks_click::Errors;
-use scalebricks_graph::{Graph, Ledger, Registry, Remote, Worker, World};
+use scalebricks_graph::{Environment, Graph, Ledger, Registry, Remote, Worker};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub enum ReplaceError {
 
 /// A configuration that has taken the place of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replaced {
+pub struct Replacement {
     /// Its elements.
     pub elements: usize,
     /// Its connections.
@@ -62,21 +62,21 @@ pub struct Replaced {
 
 /// What goes with a graph once it runs.
 #[derive(Debug)]
-struct Next {
-    known: Arc<Static>,
-    wants: Wants,
+struct PendingState {
+    known: Arc<GraphInfo>,
+    wants: OpenRequests,
     sockets: Prepared,
 }
 
 /// What replaces configurations, one at a time.
 #[derive(Debug)]
-struct Swap<P> {
-    outside: Outside<P>,
+struct Replacer<P> {
+    outside: Devices<P>,
     /// What the elements of the graph that runs have opened.
-    wants: Wants,
+    wants: OpenRequests,
     sockets: ControlServer,
     /// A graph that the worker had not swapped in when its answer was waited for.
-    pending: Option<(Receiver<Box<Graph<P>>>, Next)>,
+    pending: Option<(Receiver<Box<Graph<P>>>, PendingState)>,
     /// Names and classes of all elements that have run.
     ran: HashSet<(String, &'static str)>,
     /// What went wrong outside graphs that were replaced.
@@ -85,13 +85,13 @@ struct Swap<P> {
 
 /// A run as control sees it: its configuration, its handlers, its counters.
 #[derive(Debug)]
-pub struct Live<P> {
+pub struct LiveRouter<P> {
     registry: Registry<P>,
     variables: Vec<(String, String)>,
     directory: Arc<Directory>,
     remote: Remote<P>,
     ledger: Arc<Mutex<Ledger>>,
-    swap: Mutex<Swap<P>>,
+    swap: Mutex<Replacer<P>>,
     replacements: AtomicU64,
     has_ended: AtomicBool,
 }
@@ -101,11 +101,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Names and classes of the elements of a graph.
-fn named(known: &Static) -> impl Iterator<Item = (String, &'static str)> {
+fn named(known: &GraphInfo) -> impl Iterator<Item = (String, &'static str)> {
     known.elements.iter().filter_map(|element| Some((element.name.clone(), element.spec?.class)))
 }
 
-impl<P: PacketBuf + 'static> Live<P> {
+impl<P: PacketBuf + 'static> LiveRouter<P> {
     /// A run of a configuration that was read with these variables, and its worker, which makes new packets in `buffers`.
     /// All elements are open, and control sockets are listened to.
     ///
@@ -115,7 +115,7 @@ impl<P: PacketBuf + 'static> Live<P> {
         router: &Router,
         variables: Vec<(String, String)>,
         registry: Registry<P>,
-        mut outside: Outside<P>,
+        mut outside: Devices<P>,
         buffers: Box<dyn PacketSource<P> + Send>,
     ) -> Result<(Self, Worker<P>), ReplaceError> {
         let mut ledger = Ledger::new();
@@ -129,7 +129,7 @@ impl<P: PacketBuf + 'static> Live<P> {
         directory.follow(Arc::new(router.describe(worker.graph())));
         let ran = named(&directory.known()).collect();
         let sockets = ControlServer::start(router, &directory)?;
-        let swap = Swap { outside, wants, sockets, pending: None, ran, faults: Vec::new() };
+        let swap = Replacer { outside, wants, sockets, pending: None, ran, faults: Vec::new() };
         let live = Self {
             registry,
             variables,
@@ -159,7 +159,7 @@ impl<P: PacketBuf + 'static> Live<P> {
     }
 
     /// Where control sockets are listened to.
-    pub fn control_sockets(&self) -> Vec<Place> {
+    pub fn control_sockets(&self) -> Vec<ListenAddress> {
         lock(&self.swap).sockets.places().cloned().collect()
     }
 
@@ -172,7 +172,7 @@ impl<P: PacketBuf + 'static> Live<P> {
     ///
     /// # Errors
     /// [`ReplaceError`]. The configuration that runs goes on.
-    pub fn replace(&self, file: &str, text: &[u8]) -> Result<Replaced, ReplaceError> {
+    pub fn replace(&self, file: &str, text: &[u8]) -> Result<Replacement, ReplaceError> {
         let mut swap = lock(&self.swap);
         self.take_pending(&mut swap)?;
         let router = Router::read(file, text, &self.variables, &self.registry)?;
@@ -193,11 +193,15 @@ impl<P: PacketBuf + 'static> Live<P> {
         self.take_pending(&mut swap)?;
         let known = self.directory.known();
         let connections = known.elements.iter().map(|element| element.outputs.len()).sum();
-        Ok(Replaced { elements: known.elements.len(), connections, replacements: self.replacements() })
+        Ok(Replacement { elements: known.elements.len(), connections, replacements: self.replacements() })
     }
 
     /// A graph that is ready to run, and what goes with it.
-    fn prepare(&self, router: &Router, swap: &mut Swap<P>) -> Result<(Graph<P>, Next), ReplaceError> {
+    fn prepare(
+        &self,
+        router: &Router,
+        swap: &mut Replacer<P>,
+    ) -> Result<(Graph<P>, PendingState), ReplaceError> {
         let mut graph = router.graph(&self.registry, &mut lock(&self.ledger))?;
         let wants = wants(&mut graph, swap.outside.clock());
         let before = &swap.wants;
@@ -207,17 +211,17 @@ impl<P: PacketBuf + 'static> Live<P> {
         router.open_but(&mut graph, &mut swap.outside, keeps)?;
         let sockets = swap.sockets.prepare(router, &self.directory)?;
         let known = Arc::new(router.describe(&graph));
-        Ok((graph, Next { known, wants, sockets }))
+        Ok((graph, PendingState { known, wants, sockets }))
     }
 
     /// A configuration is not going to run.
-    fn give_up(&self, swap: &mut Swap<P>) {
+    fn give_up(&self, swap: &mut Replacer<P>) {
         swap.outside.give_up();
         lock(&self.ledger).retain(|name, class| swap.ran.contains(&(name.to_owned(), class)));
     }
 
     /// Waits for the worker to swap in what it was given, if it has not yet.
-    fn take_pending(&self, swap: &mut Swap<P>) -> Result<(), ReplaceError> {
+    fn take_pending(&self, swap: &mut Replacer<P>) -> Result<(), ReplaceError> {
         let until = Instant::now() + SWAP;
         let Some((answer, next)) = swap.pending.take() else { return Ok(()) };
         loop {
@@ -241,7 +245,7 @@ impl<P: PacketBuf + 'static> Live<P> {
     }
 
     /// The worker runs another graph; this is the old one.
-    fn adopt(&self, swap: &mut Swap<P>, old: &Graph<P>, next: Next) {
+    fn adopt(&self, swap: &mut Replacer<P>, old: &Graph<P>, next: PendingState) {
         swap.faults.extend(old.faults().map(|(element, fault)| format!("{element}: {fault}")));
         swap.outside.settle();
         swap.wants = next.wants;
@@ -275,11 +279,11 @@ impl<P: PacketBuf + 'static> Live<P> {
     /// Closes control sockets, completes all captures and gives them their names; returns those.
     ///
     /// # Errors
-    /// [`OutsideError`]. Captures that are not renamed yet are removed.
-    pub fn finish(&self) -> Result<Vec<PathBuf>, OutsideError> {
+    /// [`DevicesError`]. Captures that are not renamed yet are removed.
+    pub fn finish(&self) -> Result<Vec<PathBuf>, DevicesError> {
         let mut swap = lock(&self.swap);
         swap.sockets = ControlServer::default();
-        let outside = Outside::new(swap.outside.clock());
+        let outside = Devices::new(swap.outside.clock());
         std::mem::replace(&mut swap.outside, outside).finish()
     }
 }

@@ -7,8 +7,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`catalog`] | the classes of a registry in Click's notation |
-//! | [`beside`] | classes that configurations have and graphs do not |
-//! | [`outside`] | devices and captures that elements open, by what a user binds to their names |
+//! | [`config_only`] | classes that configurations have and graphs do not |
+//! | [`devices`] | devices and captures that elements open, by what a user binds to their names |
 //! | [`run`] | a worker by the wall clock, or by the clock of captures |
 //! | [`live`] | a configuration that runs, and is replaced by others while packets flow |
 //! | [`control_socket`] | Click's protocol to read and write handlers |
@@ -31,23 +31,23 @@
 //! # Ok::<(), scalebricks_click::Errors>(())
 //! ```
 
-pub mod beside;
 pub mod catalog;
+pub mod config_only;
 pub mod control_socket;
-mod faults;
+pub mod devices;
+mod diagnostics;
 pub mod live;
 mod names;
-pub mod outside;
+mod open_requests;
 pub mod run;
-mod shared;
-mod wants;
+mod shared_port;
 
-use crate::directory::Static;
+use crate::directory::GraphInfo;
 use catalog::Catalog;
 use scalebricks_click::values::AddressInfo;
 use scalebricks_click::{Configuration, Declaration, Diagnostic, Errors, Limits, Options, Problem};
 use scalebricks_graph::builder::{ELEMENTS, PORTS};
-use scalebricks_graph::{Builder, Graph, Ledger, Registry, World};
+use scalebricks_graph::{Builder, Environment, Graph, Ledger, Registry};
 use scalebricks_io::PacketBuf;
 
 /// A configuration that was read and checked.
@@ -113,7 +113,7 @@ impl Router {
         for ((element, arguments), _) in elements.filter(|(_, is_told)| !**is_told) {
             let made = registry.make(&element.class, arguments).and_then(Result::err);
             if let Some(error) = made.or_else(|| control_socket::wrong_arguments(element, arguments)) {
-                wrong.push(faults::argument(element, arguments, &error));
+                wrong.push(diagnostics::argument(element, arguments, &error));
             }
         }
         wrong
@@ -126,7 +126,7 @@ impl Router {
 
     /// Elements of classes that are not part of a graph.
     pub fn beside(&self) -> impl Iterator<Item = &Declaration> {
-        self.configuration.elements.iter().filter(|element| beside::spec(&element.class).is_some())
+        self.configuration.elements.iter().filter(|element| config_only::spec(&element.class).is_some())
     }
 
     /// The arguments of each control socket.
@@ -138,7 +138,7 @@ impl Router {
 
     /// What the configuration asks for and does not get, in sentences with places.
     pub fn notes(&self) -> Vec<String> {
-        let ignored = self.beside().filter(|element| beside::is_ignored(&element.class));
+        let ignored = self.beside().filter(|element| config_only::is_ignored(&element.class));
         let note = |element: &Declaration| {
             let place = self.configuration.source().place(element.span.start);
             let (file, line, column) = (place.file, place.line, place.column);
@@ -160,7 +160,7 @@ impl Router {
         let mut builder = Builder::new();
         let elements = &self.configuration.elements;
         for (element, arguments) in elements.iter().zip(&self.arguments) {
-            if beside::spec(&element.class).is_none() {
+            if config_only::spec(&element.class).is_none() {
                 let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
                 builder.declare(&element.name, &element.class, &arguments);
             }
@@ -170,11 +170,11 @@ impl Router {
             let name = |element: usize| elements.get(element).map_or("", |element| &element.name);
             builder.connect(name(from.element), from.port as usize, name(to.element), to.port as usize);
         }
-        builder.build(registry, ledger).map_err(|errors| faults::errors(self, &errors.0))
+        builder.build(registry, ledger).map_err(|errors| diagnostics::errors(self, &errors.0))
     }
 
     /// What is known of a graph that was made of this configuration.
-    pub fn describe<P: PacketBuf + 'static>(&self, graph: &Graph<P>) -> Static {
+    pub fn describe<P: PacketBuf + 'static>(&self, graph: &Graph<P>) -> GraphInfo {
         let configuration = &self.configuration;
         let declared = configuration.elements.iter().map(|element| {
             let arguments: Vec<&str> = element.args.iter().map(|argument| argument.text.as_str()).collect();
@@ -187,7 +187,7 @@ impl Router {
             ("packages", String::new()),
             ("requirements", required.collect()),
         ];
-        Static::of(graph).declared(declared, global)
+        GraphInfo::of(graph).declared(declared, global)
     }
 
     /// Lets the elements of a graph that was made of this configuration open what they work with.
@@ -197,7 +197,7 @@ impl Router {
     pub fn open<P: PacketBuf + 'static>(
         &self,
         graph: &mut Graph<P>,
-        world: &mut dyn World<P>,
+        world: &mut dyn Environment<P>,
     ) -> Result<(), Errors> {
         self.open_but(graph, world, |_| false)
     }
@@ -206,7 +206,7 @@ impl Router {
     pub(crate) fn open_but<P: PacketBuf + 'static>(
         &self,
         graph: &mut Graph<P>,
-        world: &mut dyn World<P>,
+        world: &mut dyn Environment<P>,
         keeps: impl Fn(&str) -> bool,
     ) -> Result<(), Errors> {
         let opened = graph.open_each(|name, element| if keeps(name) { Ok(()) } else { element.open(world) });

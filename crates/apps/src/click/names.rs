@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// What a word stands for where it is a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum AddressKind {
     Ip,
     Ip6,
     /// A prefix, or else an address.
@@ -22,23 +22,23 @@ enum Wanted {
 }
 
 /// How a name says which of its addresses is meant.
-const SUFFIXES: [(&str, Wanted); 7] = [
-    (":ip", Wanted::Ip),
-    (":ip4", Wanted::Ip),
-    (":ip6", Wanted::Ip6),
-    (":ipnet", Wanted::Prefix),
-    (":ipprefix", Wanted::Prefix),
-    (":eth", Wanted::Mac),
-    (":ether", Wanted::Mac),
+const SUFFIXES: [(&str, AddressKind); 7] = [
+    (":ip", AddressKind::Ip),
+    (":ip4", AddressKind::Ip),
+    (":ip6", AddressKind::Ip6),
+    (":ipnet", AddressKind::Prefix),
+    (":ipprefix", AddressKind::Prefix),
+    (":eth", AddressKind::Mac),
+    (":ether", AddressKind::Mac),
 ];
 
 /// What the words of an argument are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ArgumentKind {
     /// Text, in which only a name with a suffix stands for an address.
     Text,
     /// One or more of these.
-    Each(Wanted),
+    Each(AddressKind),
     /// Addresses and prefixes, and a MAC address as the last word.
     Hosts,
     /// A network, perhaps a gateway, an output.
@@ -48,49 +48,49 @@ enum Kind {
 }
 
 /// What the words of a parameter are: its type says so.
-fn kind(param: &ParamSpec) -> Kind {
+fn kind(param: &ParamSpec) -> ArgumentKind {
     let has = |word: &str| param.kind.contains(word);
     match () {
-        () if has("prefixes and a MAC") => Kind::Hosts,
-        () if has("[GATEWAY]") => Kind::Route,
-        () if has("filter") => Kind::Filter,
-        () if has("MAC address") => Kind::Each(Wanted::Mac),
-        () if has("IPv6 address") => Kind::Each(Wanted::Ip6),
-        () if has("IP address") && has("prefix") => Kind::Each(Wanted::Prefix),
-        () if has("IP address") => Kind::Each(Wanted::Ip),
-        () => Kind::Text,
+        () if has("prefixes and a MAC") => ArgumentKind::Hosts,
+        () if has("[GATEWAY]") => ArgumentKind::Route,
+        () if has("filter") => ArgumentKind::Filter,
+        () if has("MAC address") => ArgumentKind::Each(AddressKind::Mac),
+        () if has("IPv6 address") => ArgumentKind::Each(AddressKind::Ip6),
+        () if has("IP address") && has("prefix") => ArgumentKind::Each(AddressKind::Prefix),
+        () if has("IP address") => ArgumentKind::Each(AddressKind::Ip),
+        () => ArgumentKind::Text,
     }
 }
 
-impl Kind {
+impl ArgumentKind {
     /// What word `at` of `all` is, given the one before; `None` if a name does not stand there.
-    fn wanted(self, at: usize, all: usize, before: &str) -> Option<Wanted> {
+    fn wanted(self, at: usize, all: usize, before: &str) -> Option<AddressKind> {
         match (self, before) {
             (Self::Each(wanted), _) => Some(wanted),
-            (Self::Hosts, _) if all == 1 => Some(Wanted::HostAndMac),
-            (Self::Hosts, _) => Some(if at + 1 == all { Wanted::Mac } else { Wanted::Host }),
-            (Self::Route, _) if at == 0 => Some(Wanted::Prefix),
-            (Self::Route, _) if all == 3 && at == 1 => Some(Wanted::Ip),
-            (Self::Filter, "host") => Some(Wanted::Ip),
-            (Self::Filter, "net") => Some(Wanted::Prefix),
+            (Self::Hosts, _) if all == 1 => Some(AddressKind::HostAndMac),
+            (Self::Hosts, _) => Some(if at + 1 == all { AddressKind::Mac } else { AddressKind::Host }),
+            (Self::Route, _) if at == 0 => Some(AddressKind::Prefix),
+            (Self::Route, _) if all == 3 && at == 1 => Some(AddressKind::Ip),
+            (Self::Filter, "host") => Some(AddressKind::Ip),
+            (Self::Filter, "net") => Some(AddressKind::Prefix),
             _ => None,
         }
     }
 }
 
 /// The address that a word stands for, or is.
-fn address(name: &str, wanted: Wanted, names: &Names<'_>) -> Option<String> {
+fn address(name: &str, wanted: AddressKind, names: &Names<'_>) -> Option<String> {
     let read = |wanted| address(name, wanted, names);
     match wanted {
-        Wanted::Ip => Ipv4Addr::read(name, names).ok().map(|ip| ip.to_string()),
-        Wanted::Ip6 => Ipv6Addr::read(name, names).ok().map(|ip| ip.to_string()),
-        Wanted::Mac => Mac::read(name, names).ok().map(|mac| mac.to_string()),
-        Wanted::Prefix => {
+        AddressKind::Ip => Ipv4Addr::read(name, names).ok().map(|ip| ip.to_string()),
+        AddressKind::Ip6 => Ipv6Addr::read(name, names).ok().map(|ip| ip.to_string()),
+        AddressKind::Mac => Mac::read(name, names).ok().map(|mac| mac.to_string()),
+        AddressKind::Prefix => {
             let prefix = Prefix::read(name, names).ok().map(|prefix| prefix.to_string());
-            prefix.or_else(|| read(Wanted::Ip))
+            prefix.or_else(|| read(AddressKind::Ip))
         }
-        Wanted::Host => read(Wanted::Ip).or_else(|| read(Wanted::Prefix)),
-        Wanted::HostAndMac => Some(format!("{} {}", read(Wanted::Host)?, read(Wanted::Mac)?)),
+        AddressKind::Host => read(AddressKind::Ip).or_else(|| read(AddressKind::Prefix)),
+        AddressKind::HostAndMac => Some(format!("{} {}", read(AddressKind::Host)?, read(AddressKind::Mac)?)),
     }
 }
 
@@ -107,7 +107,7 @@ enum Word {
     Unknown,
 }
 
-fn word(text: &str, kind: Kind, wanted: Option<Wanted>, names: &Names<'_>) -> Word {
+fn word(text: &str, kind: ArgumentKind, wanted: Option<AddressKind>, names: &Names<'_>) -> Word {
     let suffix = SUFFIXES.iter().find_map(|(suffix, wanted)| Some((text.strip_suffix(suffix)?, *wanted)));
     let (name, wanted) = match (suffix.filter(|(name, _)| is_name(name)), wanted) {
         (Some(named), _) => named,
@@ -119,7 +119,7 @@ fn word(text: &str, kind: Kind, wanted: Option<Wanted>, names: &Names<'_>) -> Wo
     }
     match address(name, wanted, names) {
         Some(address) => Word::Address(address),
-        None if kind != Kind::Text && is_name(name) => Word::Unknown,
+        None if kind != ArgumentKind::Text && is_name(name) => Word::Unknown,
         None => Word::Same,
     }
 }
@@ -143,9 +143,9 @@ pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &Address
         let keyword = params.iter().find(|param| param.name.to_ascii_uppercase() == first);
         let param = keyword.or_else(|| params.get(by_place.min(params.len().saturating_sub(1))));
         by_place += usize::from(keyword.is_none());
-        let kind = param.map_or(Kind::Text, kind);
+        let kind = param.map_or(ArgumentKind::Text, kind);
         // Without a definition there is nothing to look for in what may be long.
-        if kind == Kind::Text && *info == AddressInfo::default() {
+        if kind == ArgumentKind::Text && *info == AddressInfo::default() {
             resolved.arguments.push(text.to_owned());
             continue;
         }
@@ -162,7 +162,8 @@ pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &Address
 fn mac_of_the_same_name(element: &Declaration, params: &[ParamSpec], names: &Names<'_>) -> Option<String> {
     let [ip, eth, ..] = params else { return None };
     let is_needed =
-        matches!((kind(ip), kind(eth)), (Kind::Each(_), Kind::Each(Wanted::Mac))) && eth.default.is_none();
+        matches!((kind(ip), kind(eth)), (ArgumentKind::Each(_), ArgumentKind::Each(AddressKind::Mac)))
+            && eth.default.is_none();
     let is_keyword = |text: &&str| {
         let first = text.split_whitespace().next().unwrap_or_default();
         params.iter().any(|param| param.name.to_ascii_uppercase() == first)
@@ -173,7 +174,7 @@ fn mac_of_the_same_name(element: &Declaration, params: &[ParamSpec], names: &Nam
     let mut plain = element.args.iter().map(|argument| argument.text.trim()).filter(|text| !is_keyword(text));
     let name = plain.next().filter(|name| is_needed && is_name(name) && plain.next().is_none())?;
     let keyword = eth.name.to_ascii_uppercase();
-    let mac = if given(&keyword) { None } else { address(name, Wanted::Mac, names) };
+    let mac = if given(&keyword) { None } else { address(name, AddressKind::Mac, names) };
     mac.map(|mac| format!("{keyword} {mac}"))
 }
 
@@ -186,7 +187,12 @@ fn no_address(element: &Declaration, argument: &Argument, range: Range<usize>) -
 }
 
 /// The text with addresses in the place of names, but for the first `skip` words, and where unknown names are.
-fn substituted(text: &str, kind: Kind, skip: usize, names: &Names<'_>) -> (String, Vec<Range<usize>>) {
+fn substituted(
+    text: &str,
+    kind: ArgumentKind,
+    skip: usize,
+    names: &Names<'_>,
+) -> (String, Vec<Range<usize>>) {
     let mut written = String::with_capacity(text.len());
     let (mut done, mut unknown) = (0, Vec::new());
     let words = words(text);
@@ -217,7 +223,7 @@ mod tests {
     const CONFIG: &str =
         "AddressInfo(me 18.26.4.24/24 0:0:c0:ae:67:ef, net 10.0.0.0/8, six 2001:db8::1, far 18.26.7.1);";
 
-    fn resolved(text: &str, kind: Kind) -> String {
+    fn resolved(text: &str, kind: ArgumentKind) -> String {
         let info = AddressInfo::of(&parse("t", CONFIG.as_bytes(), &Options::default()).unwrap()).unwrap();
         let (mut text, unknown) = {
             let (written, unknown) = substituted(text, kind, 0, &info.names("x"));
@@ -232,31 +238,35 @@ mod tests {
 
     #[test]
     fn names_become_addresses_where_such_are_wanted_or_meant() {
-        const EACH: fn(Wanted) -> Kind = Kind::Each;
+        const EACH: fn(AddressKind) -> ArgumentKind = ArgumentKind::Each;
         for (text, kind, expected) in [
-            ("me:ip me:eth", Kind::Text, "18.26.4.24 00:00:c0:ae:67:ef"),
-            ("src host  me:ip and net me:ipnet", Kind::Text, "src host  18.26.4.24 and net 18.26.4.24/24"),
-            ("six:ip6", Kind::Text, "2001:db8::1"),
-            ("me", Kind::Text, "me"),
-            ("you:ip \"me:ip\" http://me:ip", Kind::Text, "you:ip \"me:ip\" http://me:ip"),
-            ("me", EACH(Wanted::Mac), "00:00:c0:ae:67:ef"),
-            ("aa:bb:cc:dd:ee:ff", EACH(Wanted::Mac), "aa:bb:cc:dd:ee:ff"),
-            ("me 1.2.3.4", EACH(Wanted::Ip), "18.26.4.24 1.2.3.4"),
-            ("me far net", EACH(Wanted::Prefix), "18.26.4.24/24 18.26.7.1 10.0.0.0/8"),
-            ("me you net 7", EACH(Wanted::Ip), "18.26.4.24 you net 7 ?you ?net"),
-            ("me", Kind::Hosts, "18.26.4.24 00:00:c0:ae:67:ef"),
-            ("me net far me", Kind::Hosts, "18.26.4.24 10.0.0.0/8 18.26.7.1 00:00:c0:ae:67:ef"),
-            ("far", Kind::Hosts, "far ?far"),
-            ("me 0", Kind::Route, "18.26.4.24/24 0"),
-            ("net far 1", Kind::Route, "10.0.0.0/8 18.26.7.1 1"),
-            ("net you 1", Kind::Route, "10.0.0.0/8 you 1 ?you"),
+            ("me:ip me:eth", ArgumentKind::Text, "18.26.4.24 00:00:c0:ae:67:ef"),
+            (
+                "src host  me:ip and net me:ipnet",
+                ArgumentKind::Text,
+                "src host  18.26.4.24 and net 18.26.4.24/24",
+            ),
+            ("six:ip6", ArgumentKind::Text, "2001:db8::1"),
+            ("me", ArgumentKind::Text, "me"),
+            ("you:ip \"me:ip\" http://me:ip", ArgumentKind::Text, "you:ip \"me:ip\" http://me:ip"),
+            ("me", EACH(AddressKind::Mac), "00:00:c0:ae:67:ef"),
+            ("aa:bb:cc:dd:ee:ff", EACH(AddressKind::Mac), "aa:bb:cc:dd:ee:ff"),
+            ("me 1.2.3.4", EACH(AddressKind::Ip), "18.26.4.24 1.2.3.4"),
+            ("me far net", EACH(AddressKind::Prefix), "18.26.4.24/24 18.26.7.1 10.0.0.0/8"),
+            ("me you net 7", EACH(AddressKind::Ip), "18.26.4.24 you net 7 ?you ?net"),
+            ("me", ArgumentKind::Hosts, "18.26.4.24 00:00:c0:ae:67:ef"),
+            ("me net far me", ArgumentKind::Hosts, "18.26.4.24 10.0.0.0/8 18.26.7.1 00:00:c0:ae:67:ef"),
+            ("far", ArgumentKind::Hosts, "far ?far"),
+            ("me 0", ArgumentKind::Route, "18.26.4.24/24 0"),
+            ("net far 1", ArgumentKind::Route, "10.0.0.0/8 18.26.7.1 1"),
+            ("net you 1", ArgumentKind::Route, "10.0.0.0/8 you 1 ?you"),
             (
                 "allow src host me and dst net net or tcp",
-                Kind::Filter,
+                ArgumentKind::Filter,
                 "allow src host 18.26.4.24 and dst net 10.0.0.0/8 or tcp",
             ),
-            ("src host you or dst you:ip", Kind::Filter, "src host you or dst you:ip ?you ?you:ip"),
-            ("", EACH(Wanted::Ip), ""),
+            ("src host you or dst you:ip", ArgumentKind::Filter, "src host you or dst you:ip ?you ?you:ip"),
+            ("", EACH(AddressKind::Ip), ""),
         ] {
             assert_eq!(resolved(text, kind), expected);
         }
@@ -265,19 +275,28 @@ mod tests {
     #[test]
     fn the_type_of_a_parameter_tells_what_is_wanted() {
         let kind = |kind| super::kind(&ParamSpec { name: "x", kind, default: None, doc: &[] });
-        assert_eq!(kind("text"), Kind::Text);
-        assert_eq!(kind("an IP protocol"), Kind::Text);
-        assert_eq!(kind("an IP address"), Kind::Each(Wanted::Ip));
-        assert_eq!(kind("a MAC address"), Kind::Each(Wanted::Mac));
-        assert_eq!(kind("an IP address, perhaps with a prefix length"), Kind::Each(Wanted::Prefix));
+        assert_eq!(kind("text"), ArgumentKind::Text);
+        assert_eq!(kind("an IP protocol"), ArgumentKind::Text);
+        assert_eq!(kind("an IP address"), ArgumentKind::Each(AddressKind::Ip));
+        assert_eq!(kind("a MAC address"), ArgumentKind::Each(AddressKind::Mac));
+        assert_eq!(
+            kind("an IP address, perhaps with a prefix length"),
+            ArgumentKind::Each(AddressKind::Prefix)
+        );
         let of = |class: &str| {
             let registry = scalebricks_elements::registry::<scalebricks_io::Packet>();
             super::kind(&registry.spec(class).unwrap().params[0])
         };
         let classes =
             ["ARPResponder", "StaticIPLookup", "IPFilter", "IPClassifier", "Classifier", "ARPQuerier"];
-        let expected =
-            [Kind::Hosts, Kind::Route, Kind::Filter, Kind::Filter, Kind::Text, Kind::Each(Wanted::Prefix)];
+        let expected = [
+            ArgumentKind::Hosts,
+            ArgumentKind::Route,
+            ArgumentKind::Filter,
+            ArgumentKind::Filter,
+            ArgumentKind::Text,
+            ArgumentKind::Each(AddressKind::Prefix),
+        ];
         assert_eq!(classes.map(of), expected);
     }
 }

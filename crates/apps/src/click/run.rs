@@ -140,7 +140,7 @@ fn by_captures<P: PacketBuf + 'static, T: Trace<P>>(
 mod tests {
     use super::*;
     use crate::click::Router;
-    use crate::click::outside::{Outside, Receives, Sends};
+    use crate::click::devices::{Devices, ReceiveBinding, SendBinding};
     use scalebricks_graph::Ledger;
     use scalebricks_io::{CaptureReader, CaptureWriter, Packet, Pool};
     use std::path::Path;
@@ -162,7 +162,7 @@ mod tests {
     /// Runs a configuration; the files it wrote, and why it ended.
     fn ran(
         text: &str,
-        mut outside: Outside<Packet>,
+        mut outside: Devices<Packet>,
         clock: Clock,
         duration: Option<Duration>,
     ) -> (usize, End) {
@@ -184,8 +184,8 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         let stamps_in = [YEAR_NS, YEAR_NS + 1, YEAR_NS + 1, YEAR_NS + 999_999_937, 2 * YEAR_NS];
         capture(&path("a.pcap"), &stamps_in);
-        let mut outside = Outside::new(Clock::Captures);
-        outside.receive(Some("eth0"), Receives::Capture(path("a.pcap"))).send_any(path("b.pcap"));
+        let mut outside = Devices::new(Clock::Captures);
+        outside.receive(Some("eth0"), ReceiveBinding::Capture(path("a.pcap"))).send_any(path("b.pcap"));
         let text = "FromDevice(eth0) -> Queue(10) -> ToDevice(eth1)";
         assert_eq!(ran(text, outside, Clock::Captures, None), (1, End::Done));
         assert_eq!(stamps(&path("b.pcap")), stamps_in);
@@ -201,12 +201,12 @@ mod tests {
             "t :: ToDump({0}/c.pcap); FromDump({0}/a.pcap) -> t; FromDump({0}/b.pcap, STOP false) -> t",
             folder.path().display()
         );
-        assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (1, End::Done));
+        assert_eq!(ran(&text, Devices::new(Clock::Captures), Clock::Captures, None), (1, End::Done));
         assert_eq!(stamps(&path("c.pcap")), [10, 20, 30, 30, 50, 60]);
         let short = Some(Duration::from_nanos(25));
-        assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, short), (1, End::Elapsed));
+        assert_eq!(ran(&text, Devices::new(Clock::Captures), Clock::Captures, short), (1, End::Elapsed));
         assert_eq!(stamps(&path("c.pcap")), [10, 20, 30, 30]);
-        assert_eq!(ran(&text, Outside::new(Clock::Wall), Clock::Wall, None), (1, End::Done));
+        assert_eq!(ran(&text, Devices::new(Clock::Wall), Clock::Wall, None), (1, End::Done));
         assert_eq!(stamps(&path("c.pcap")).len(), 6);
     }
 
@@ -216,8 +216,8 @@ mod tests {
         let path = folder.path().join("a.pcap");
         capture(&path, &[]);
         for clock in [Clock::Captures, Clock::Wall] {
-            let mut outside = Outside::new(clock);
-            outside.receive(None, Receives::Capture(path.clone())).send("e", Sends::Nothing);
+            let mut outside = Devices::new(clock);
+            outside.receive(None, ReceiveBinding::Capture(path.clone())).send("e", SendBinding::Nothing);
             assert_eq!(ran("FromDevice(e) -> ToDevice(e)", outside, clock, None), (0, End::Done));
         }
     }
@@ -230,7 +230,7 @@ mod tests {
         capture(&path, &[5; 900]);
         let queue = "Queue(600, BLOCKING true) -> Unqueue(ACTIVE false) -> Discard";
         let text = format!("FromDump({}) -> {queue}", path.display());
-        assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (0, End::Stuck));
+        assert_eq!(ran(&text, Devices::new(Clock::Captures), Clock::Captures, None), (0, End::Stuck));
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
              Script(wait 500ms, write s.switch 1, wait 2s, print \"seen: $(c.count)\", wait 2s, stop, OUTFILE {})",
             path("a.pcap"), path("b.pcap"), path("c.pcap"), path("told")
         );
-        assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (2, End::Done));
+        assert_eq!(ran(&text, Devices::new(Clock::Captures), Clock::Captures, None), (2, End::Done));
         assert_eq!(stamps(path("b.pcap").as_ref()), [YEAR_NS]);
         assert_eq!(stamps(path("c.pcap").as_ref()), [YEAR_NS + 1_000_000_000, YEAR_NS + 3_000_000_000]);
         assert_eq!(std::fs::read_to_string(path("told")).unwrap(), "seen: 2\n");
@@ -258,6 +258,6 @@ mod tests {
         let path = folder.path().join("a.pcap");
         capture(&path, &[5]);
         let text = format!("FromDump({}) -> Queue -> Unqueue(ACTIVE false) -> Discard", path.display());
-        assert_eq!(ran(&text, Outside::new(Clock::Captures), Clock::Captures, None), (0, End::Done));
+        assert_eq!(ran(&text, Devices::new(Clock::Captures), Clock::Captures, None), (0, End::Done));
     }
 }

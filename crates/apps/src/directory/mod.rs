@@ -10,14 +10,14 @@
 //!
 //! Workers answer between two turns, and never wait.
 
-mod known;
+mod graph_info;
 
-pub use known::{Known, Link, Static};
+pub use graph_info::{ElementInfo, GraphInfo, PortConnection};
 
 use scalebricks_graph::count::sum;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::mailbox::MailboxFull;
-use scalebricks_graph::{Counted, Ledger, Remote, Trace, Worker};
+use scalebricks_graph::{CounterSnapshot, Ledger, Remote, Trace, Worker};
 use scalebricks_io::PacketBuf;
 use std::fmt;
 use std::sync::mpsc::Receiver;
@@ -29,7 +29,7 @@ pub const ANSWER: Duration = Duration::from_secs(1);
 
 /// Why a handler was not called, or did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RequestError {
     /// There is no such element.
     #[error("no element {0:?}")]
     NoElement(String),
@@ -77,7 +77,7 @@ pub enum Refused {
     },
 }
 
-impl From<HandlerError> for Refused {
+impl From<HandlerError> for RequestError {
     fn from(error: HandlerError) -> Self {
         match error {
             HandlerError::NoElement(element) => Self::NoElement(element),
@@ -89,7 +89,7 @@ impl From<HandlerError> for Refused {
 
 /// What a read handler answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct RequestAnswer {
     /// Its answer.
     pub text: String,
     /// The worker that it is true of, if there are others of which it may not be.
@@ -116,22 +116,22 @@ impl<P: PacketBuf + 'static> Mailbox for Remote<P> {
 
 /// A worker as the directory knows it.
 #[derive(Clone)]
-struct Member {
+struct WorkerEntry {
     number: usize,
     mailbox: Arc<dyn Mailbox>,
     ledger: Arc<Mutex<Ledger>>,
 }
 
-impl Member {
+impl WorkerEntry {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner) // whole between two statements
     }
 
     /// Waits for what it was asked.
-    fn answer<T>(&self, asked: Asked<T>, until: Instant) -> Result<T, Refused> {
-        let answer = asked.map_err(|full| Refused::Busy(full.to_string()))?;
+    fn answer<T>(&self, asked: Asked<T>, until: Instant) -> Result<T, RequestError> {
+        let answer = asked.map_err(|full| RequestError::Busy(full.to_string()))?;
         let answer = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
-        Ok(answer.map_err(|_| Refused::NoAnswer(self.number))??)
+        Ok(answer.map_err(|_| RequestError::NoAnswer(self.number))??)
     }
 }
 
@@ -139,8 +139,8 @@ impl Member {
 /// replaced.
 #[derive(Default)]
 pub struct Directory {
-    known: RwLock<Arc<Static>>,
-    workers: RwLock<Vec<Member>>,
+    known: RwLock<Arc<GraphInfo>>,
+    workers: RwLock<Vec<WorkerEntry>>,
 }
 
 impl fmt::Debug for Directory {
@@ -159,19 +159,19 @@ impl Directory {
     ) {
         let mut workers = self.workers.write().unwrap_or_else(PoisonError::into_inner); // all or nothing
         if workers.is_empty() {
-            self.follow(Arc::new(Static::of(worker.graph())));
+            self.follow(Arc::new(GraphInfo::of(worker.graph())));
         }
         let (number, mailbox) = (workers.len(), Arc::new(worker.remote()));
-        workers.push(Member { number, mailbox, ledger });
+        workers.push(WorkerEntry { number, mailbox, ledger });
     }
 
     /// What is known without asking a worker.
-    pub fn known(&self) -> Arc<Static> {
+    pub fn known(&self) -> Arc<GraphInfo> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner)) // it is replaced whole
     }
 
     /// The workers run other graphs, or more is known of those that they run.
-    pub fn follow(&self, known: Arc<Static>) {
+    pub fn follow(&self, known: Arc<GraphInfo>) {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
@@ -180,87 +180,87 @@ impl Directory {
         self.members().len()
     }
 
-    fn members(&self) -> Vec<Member> {
+    fn members(&self) -> Vec<WorkerEntry> {
         self.workers.read().unwrap_or_else(PoisonError::into_inner).clone() // as above
     }
 
     /// One worker, or all; there is one at least.
-    fn chosen(&self, worker: Option<usize>) -> Result<Vec<Member>, Refused> {
+    fn chosen(&self, worker: Option<usize>) -> Result<Vec<WorkerEntry>, RequestError> {
         let mut members = self.members();
         let workers = members.len();
         match worker {
-            _ if workers == 0 => Err(Refused::NotRunning),
+            _ if workers == 0 => Err(RequestError::NotRunning),
             None => Ok(members),
             Some(worker) if worker < workers => Ok(vec![members.swap_remove(worker)]),
-            Some(worker) => Err(Refused::NoWorker { worker, workers }),
+            Some(worker) => Err(RequestError::NoWorker { worker, workers }),
         }
     }
 
     /// What elements have counted, on one worker or on all together: those that run, and those of graphs that were replaced.
     ///
     /// # Errors
-    /// [`Refused::NotRunning`], [`Refused::NoWorker`].
-    pub fn counted(&self, worker: Option<usize>) -> Result<Vec<Counted>, Refused> {
+    /// [`RequestError::NotRunning`], [`RequestError::NoWorker`].
+    pub fn counted(&self, worker: Option<usize>) -> Result<Vec<CounterSnapshot>, RequestError> {
         let members = self.chosen(worker)?;
-        let ledgers: Vec<_> = members.iter().map(Member::ledger).collect();
+        let ledgers: Vec<_> = members.iter().map(WorkerEntry::ledger).collect();
         Ok(sum(ledgers.iter().map(|ledger| &**ledger)))
     }
 
     /// Asks a read handler of an element; `worker` is as in the [table](self).
     ///
     /// # Errors
-    /// [`Refused`].
+    /// [`RequestError`].
     pub fn read(
         &self,
         element: &str,
         handler: &str,
         parameter: &str,
         worker: Option<usize>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<RequestAnswer, RequestError> {
         let members = self.chosen(worker)?;
         let known = self.known();
         let element = known.element(element)?;
         if let Some(text) = element.told(handler) {
-            return Ok(Answer { text, worker: None });
+            return Ok(RequestAnswer { text, worker: None });
         }
         if let (false, _) = element.access(handler)? {
-            return Err(Refused::WriteOnly(handler.to_owned()));
+            return Err(RequestError::WriteOnly(handler.to_owned()));
         }
-        let is_one_of_several = |member: &Member| (self.workers() > 1).then_some(member.number);
+        let is_one_of_several = |member: &WorkerEntry| (self.workers() > 1).then_some(member.number);
         if let Some(class) = element.class_that_counts(handler) {
-            let value = |member: &Member| member.ledger().counted(&element.name, class)?.get(handler);
+            let value = |member: &WorkerEntry| member.ledger().counted(&element.name, class)?.get(handler);
             let sum = members.iter().filter_map(value).fold(0, u64::wrapping_add);
             let worker = worker.and_then(|_| members.first().and_then(is_one_of_several));
-            return Ok(Answer { text: sum.to_string(), worker });
+            return Ok(RequestAnswer { text: sum.to_string(), worker });
         }
-        let member = members.first().ok_or(Refused::NotRunning)?;
+        let member = members.first().ok_or(RequestError::NotRunning)?;
         let handler = format!("{handler} {}", parameter.trim());
         let asked = member.mailbox.read(&element.name, handler.trim_end());
         let text = member.answer(asked, Instant::now() + ANSWER)?;
-        Ok(Answer { text, worker: is_one_of_several(member) })
+        Ok(RequestAnswer { text, worker: is_one_of_several(member) })
     }
 
     /// Gives a write handler of an element a value, on all workers.
     ///
     /// # Errors
-    /// [`Refused`]; [`Refused::InPart`] if some workers took it.
-    pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), Refused> {
+    /// [`RequestError`]; [`RequestError::InPart`] if some workers took it.
+    pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), RequestError> {
         let members = self.chosen(None)?;
         let known = self.known();
         let element = known.element(element)?;
         if let (_, false) = element.access(handler)? {
-            return Err(Refused::ReadOnly(handler.to_owned()));
+            return Err(RequestError::ReadOnly(handler.to_owned()));
         }
         // All are asked before one is waited for.
         let asked: Vec<_> =
             members.iter().map(|member| member.mailbox.write(&element.name, handler, value)).collect();
         let until = Instant::now() + ANSWER;
         let answers = members.iter().zip(asked).map(|(member, asked)| member.answer(asked, until));
-        let answers: Vec<Result<(), Refused>> = answers.collect();
+        let answers: Vec<Result<(), RequestError>> = answers.collect();
         let is_taken = answers.iter().any(Result::is_ok);
         match answers.into_iter().enumerate().find_map(|(worker, answer)| Some((worker, answer.err()?))) {
             None => Ok(()),
-            Some((worker, why)) if is_taken => Err(Refused::InPart { worker, why: Box::new(why) }),
+            Some((worker, why)) if is_taken => Err(RequestError::InPart { worker, why: Box::new(why) }),
             Some((_, why)) => Err(why),
         }
     }

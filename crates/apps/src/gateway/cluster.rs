@@ -86,7 +86,7 @@ pub struct OutsideLinks {
 
 /// Nodes on a fabric, with any tables.
 #[derive(Debug)]
-pub struct Wired {
+pub struct WiredNodes {
     /// The nodes, in order.
     pub nodes: Vec<Node<Packet>>,
     /// The far ends of their outside links.
@@ -98,11 +98,11 @@ pub struct Wired {
 /// A cluster of gateway nodes in memory.
 #[derive(Debug)]
 pub struct Cluster {
-    wired: Wired,
+    wired: WiredNodes,
     tables: Vec<FlowTables>,
 }
 
-impl Wired {
+impl WiredNodes {
     /// Nodes with the tables that each is given.
     pub fn new(config: &ClusterConfig, mut tables: impl FnMut(NodeId) -> NodeTables) -> Self {
         let size = config.size;
@@ -152,7 +152,7 @@ impl Cluster {
         let (architecture, gpt, seed) = (config.architecture, config.gpt, config.seed);
         let layout = Layout { size, architecture, gpt, seed };
         let tables = bulk::fill(&layout, size.nodes(), 1, &flows.iter().copied())?;
-        Ok(Self { wired: Wired::new(config, |id| tables[id.index()].node_tables(0)), tables })
+        Ok(Self { wired: WiredNodes::new(config, |id| tables[id.index()].node_tables(0)), tables })
     }
 
     /// The nodes, in order.

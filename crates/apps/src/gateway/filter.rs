@@ -20,7 +20,7 @@ pub struct Filter {
 
 /// What a filter looks at.
 #[derive(Debug, Default)]
-struct Seen {
+struct ParsedFrame {
     arp: Option<Arp>,
     outer: Option<IpSummary>,
     teid: Option<Teid>,
@@ -33,14 +33,14 @@ impl scalebricks_graph::tap::Filter for Filter {
         if *self == Self::default() {
             return true;
         }
-        let seen = Seen::of(frame);
+        let seen = ParsedFrame::of(frame);
         self.host.is_none_or(|host| seen.is_of_host(host))
             && self.teid.is_none_or(|teid| seen.teid == Some(teid))
             && self.udp_port.is_none_or(|port| seen.packets().any(|ip| is_of_udp_port(ip, port)))
     }
 }
 
-impl Seen {
+impl ParsedFrame {
     /// What can be read; the rest stays empty.
     fn of(frame: &[u8]) -> Self {
         let mut seen = Self::default();

@@ -24,7 +24,7 @@ const PORT_FRAMES: usize = 512;
 
 /// Where a packet would go, and what was found on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Traced {
+pub struct TraceReport {
     /// The key it is steered by; none if it has none, or needs none.
     pub key: Option<(FlowKey, KeyHash)>,
     /// What the node's GPT says of the key: the node it resolves to.
@@ -60,11 +60,11 @@ pub fn trace(
     mut tables: NodeTables,
     port: PortRole,
     frame: &[u8],
-) -> Result<Traced, TraceError> {
+) -> Result<TraceReport, TraceError> {
     let mut pool = Pool::new(2 * PORT_FRAMES, MAX_PACKET_BYTES)?;
     let packet = pool.packet(frame).ok_or(TraceError::TooLong(frame.len()))?;
     let mut traced =
-        Traced { key: None, gpt: None, lookup: None, flow: None, sent: Vec::new(), dropped: None };
+        TraceReport { key: None, gpt: None, lookup: None, flow: None, sent: Vec::new(), dropped: None };
     traced.key = key_of(&config, port, frame);
     if let Some(key) = traced.key {
         ask(&config, &mut tables, key, &mut traced);
@@ -110,7 +110,12 @@ fn scratch(config: NodeConfig, tables: NodeTables, pool: Pool) -> (Node<Packet>,
 }
 
 /// What the node's tables say of a key.
-fn ask(config: &NodeConfig, tables: &mut NodeTables, (key, hash): (FlowKey, KeyHash), traced: &mut Traced) {
+fn ask(
+    config: &NodeConfig,
+    tables: &mut NodeTables,
+    (key, hash): (FlowKey, KeyHash),
+    traced: &mut TraceReport,
+) {
     let (key, hash) = ([key], [hash]);
     let keys = KeyBatch::new(&key, &hash);
     let node = |table: &mut dyn GptReader| {

@@ -2,7 +2,7 @@
 
 use crate::gateway::architecture::Architecture;
 use scalebricks_elements::gateway::{
-    Directory, FabricOut, FabricSort, FromPort, Handle, NodeConfig, OutputPort, Phase, PortRole, Probes,
+    FabricOut, FabricSort, FromPort, Handle, LocationTable, NodeConfig, OutputPort, Phase, PortRole, Probes,
     SlowPath, Steer, SteerAndHandle, ToPort, Valiant,
 };
 
@@ -67,10 +67,10 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, f
     let NodeTables { architecture, gpt, lookup, fib, counters } = tables;
     let (directory, phase) = match architecture {
         Architecture::FullDuplication | Architecture::Vlb => {
-            (Directory::Fib(Arc::clone(&fib)), Phase::Handling)
+            (LocationTable::Fib(Arc::clone(&fib)), Phase::Handling)
         }
-        Architecture::HashPartition => (Directory::Gpt(gpt), Phase::Lookup),
-        Architecture::ScaleBricks => (Directory::Gpt(gpt), Phase::Handling),
+        Architecture::HashPartition => (LocationTable::Gpt(gpt), Phase::Lookup),
+        Architecture::ScaleBricks => (LocationTable::Gpt(gpt), Phase::Handling),
     };
     let steer = Steer::new(config, directory, phase);
     let handle = Handle::new(config, fib, counters);
@@ -110,7 +110,7 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, f
             builder.connect(STEER, 0, VALIANT, 0).connect(VALIANT, 0, TO_FABRIC, 0);
         }
         Architecture::HashPartition => {
-            let directory = lookup.map_or_else(|| Directory::Gpt(Box::new(Nowhere)), Directory::Gpt);
+            let directory = lookup.map_or_else(|| LocationTable::Gpt(Box::new(EmptyGpt)), LocationTable::Gpt);
             builder.add(LOOKUP, Steer::<P>::new(config, directory, Phase::Handling));
             builder.connect(STEER, 0, TO_FABRIC, 0).connect(STEER, 1, LOOKUP, 3);
             builder.connect(FABRIC_SORT, 1, LOOKUP, 2).connect(LOOKUP, 0, TO_FABRIC, 0);
@@ -133,9 +133,9 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, f
 }
 
 /// A table that holds no flow.
-struct Nowhere;
+struct EmptyGpt;
 
-impl scalebricks_tables::GptReader for Nowhere {
+impl scalebricks_tables::GptReader for EmptyGpt {
     fn lookup_batch(
         &mut self,
         keys: scalebricks_tables::KeyBatch<'_>,

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What is turned: a node, or in tests something simpler.
-trait Turns: Send {
+trait Runnable: Send {
     /// One turn; 0 if it found nothing, and nothing waits.
     fn turn(&mut self, now: Duration) -> usize;
 
@@ -34,7 +34,7 @@ trait Turns: Send {
     fn taken(&self) -> u64;
 }
 
-impl<P: PacketBuf + 'static> Turns for Node<P> {
+impl<P: PacketBuf + 'static> Runnable for Node<P> {
     fn turn(&mut self, now: Duration) -> usize {
         Self::turn(self, now) + usize::from(self.has_waiting())
     }
@@ -85,7 +85,7 @@ pub fn run_until_idle<P: PacketBuf + 'static>(nodes: &mut [Node<P>], threads: us
     run(nodes, threads)
 }
 
-fn run<T: Turns>(nodes: &mut [T], threads: usize) -> Duration {
+fn run<T: Runnable>(nodes: &mut [T], threads: usize) -> Duration {
     let share = nodes.len().div_ceil(threads.max(1)).max(1);
     let workers = nodes.len().div_ceil(share);
     if workers <= 1 {
@@ -112,12 +112,12 @@ fn run<T: Turns>(nodes: &mut [T], threads: usize) -> Duration {
     })
 }
 
-fn turn_all<T: Turns>(nodes: &mut [T], now: Duration) -> usize {
+fn turn_all<T: Runnable>(nodes: &mut [T], now: Duration) -> usize {
     nodes.iter_mut().map(|node| node.turn(now)).sum()
 }
 
 /// One worker's run; returns when it last found something to do.
-fn work<T: Turns>(
+fn work<T: Runnable>(
     nodes: &mut [T],
     own: usize,
     progress: &[CachePadded<Progress>],
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    impl Turns for Relay {
+    impl Runnable for Relay {
         fn turn(&mut self, _: Duration) -> usize {
             let mut moved = 0;
             if let Some(frame) = self.links[self.own].pop() {

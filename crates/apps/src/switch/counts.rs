@@ -4,7 +4,7 @@ use super::text::PortNames;
 use super::wiring::port_of;
 use scalebricks_elements::flat;
 use scalebricks_graph::spec::{CounterSpec, DropSpec, RUN_COUNTERS, RUN_DROPS};
-use scalebricks_graph::{Counted, Spec};
+use scalebricks_graph::{CounterSnapshot, Spec};
 use scalebricks_io::Packet;
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl PortCounts {
         self.drops.values().sum()
     }
 
-    fn add(&mut self, counted: &Counted) {
+    fn add(&mut self, counted: &CounterSnapshot) {
         for (spec, count) in counted.counters().skip(RUN_COUNTERS.len()) {
             *self.counters.entry(spec.name).or_default() += count;
         }
@@ -70,7 +70,7 @@ impl PortCounts {
 }
 
 /// What each port has counted, of what the elements of its workers have.
-pub fn by_port(counted: &[Counted], ports: &PortNames) -> Vec<PortCounts> {
+pub fn by_port(counted: &[CounterSnapshot], ports: &PortNames) -> Vec<PortCounts> {
     let of = |port: &String| {
         let mut counts = PortCounts::default();
         let elements = counted.iter().filter(|counted| port_of(&counted.element) == Some(port));

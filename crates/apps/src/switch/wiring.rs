@@ -2,7 +2,8 @@
 
 use super::text::PortNames;
 use scalebricks_elements::flat::{
-    FibReader, FlatFlood, FlatInput, FlatLookup, FlatOutput, MAX_PORTS, PortNo, Rules, Share, StormGuard,
+    FibReader, FlatFlood, FlatInput, FlatLookup, FlatOutput, FloodShare, LookupRules, MAX_PORTS, PortNo,
+    StormGuard,
 };
 use scalebricks_graph::Builder;
 use scalebricks_io::{PacketBuf, RxPort, TxPort};
@@ -32,21 +33,21 @@ impl<P> std::fmt::Debug for SwitchPort<P> {
 #[derive(Debug, Clone)]
 pub struct SwitchPolicy {
     /// How frames are looked at.
-    pub rules: Rules,
+    pub rules: LookupRules,
     /// How much may be flooded, shared by all workers; `None`: everything.
     pub storm: Option<Arc<StormGuard>>,
 }
 
 /// An element's part in the way of a port's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ElementRole {
     In,
     Lookup,
     Flood,
     Out,
 }
 
-impl Part {
+impl ElementRole {
     /// The name of the element of this port.
     fn of(self, port: &str) -> String {
         let part = match self {
@@ -77,13 +78,13 @@ impl Groups {
     }
 
     /// By port that a frame came by: what this one gets of it if it is flooded.
-    fn shares(&self, to: usize) -> Box<[Share]> {
+    fn shares(&self, to: usize) -> Box<[FloodShare]> {
         let share = |from| {
             let may_send = self.may_send(from);
             match (may_send[to], may_send[to + 1..].contains(&true)) {
-                (false, _) => Share::Nothing,
-                (true, true) => Share::Copy,
-                (true, false) => Share::Itself,
+                (false, _) => FloodShare::Nothing,
+                (true, true) => FloodShare::Copy,
+                (true, false) => FloodShare::Itself,
             }
         };
         (0..self.0.len()).map(share).collect()
@@ -104,19 +105,20 @@ pub fn wiring<P: PacketBuf + 'static>(
     for ((at, name), SwitchPort { rx, tx, .. }) in names.iter().enumerate().zip(ports) {
         let Some(number) = PortNo::new(at) else { break };
         let [input, lookup, flood, output] =
-            [Part::In, Part::Lookup, Part::Flood, Part::Out].map(|part| part.of(name));
+            [ElementRole::In, ElementRole::Lookup, ElementRole::Flood, ElementRole::Out]
+                .map(|part| part.of(name));
         let may_send = groups.may_send(at);
         let has_others = may_send.contains(&true);
         builder.add(&input, FlatInput::new(rx, number));
         builder.add(&lookup, FlatLookup::new(policy.rules, number, may_send.clone(), reader()));
         builder.add(&flood, FlatFlood::new(number, has_others, policy.storm.clone()));
         builder.add(&output, FlatOutput::new(tx, groups.shares(at)));
-        builder.chain(&[&input, &lookup, &flood]).connect(&flood, 0, &Part::Out.of(&names[0]), 0);
+        builder.chain(&[&input, &lookup, &flood]).connect(&flood, 0, &ElementRole::Out.of(&names[0]), 0);
         for ((to, other), _) in names.iter().enumerate().zip(&may_send).filter(|(_, may_send)| **may_send) {
-            builder.connect(&lookup, 1 + to, &Part::Out.of(other), 1);
+            builder.connect(&lookup, 1 + to, &ElementRole::Out.of(other), 1);
         }
         if let Some(next) = names.get(at + 1) {
-            builder.connect(&output, 0, &Part::Out.of(next), 0);
+            builder.connect(&output, 0, &ElementRole::Out.of(next), 0);
         }
     }
     builder

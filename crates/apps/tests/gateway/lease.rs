@@ -6,7 +6,7 @@ use crate::common::{bench, downstream, g_pdu, to_gateway, upstream_inner};
 use crate::lab::{INTERNET, Lab, OWN, ROUTERS, arp_request, config, read_arp};
 use etherparse::PacketBuilder;
 use scalebricks_apps::gateway::Architecture;
-use scalebricks_elements::gateway::local::Taken;
+use scalebricks_elements::gateway::local::Consumed;
 use scalebricks_elements::gateway::{DropReason, Lease, OutputPort, Policy};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,14 +93,14 @@ fn without_a_lease_a_node_neither_answers_for_its_addresses_nor_announces_them()
     assert!(!sent.is_empty(), "it asks for its neighbours");
     assert!(!sent.iter().any(|(_, frame)| speaks_for(frame)), "as the owner of its address");
     let asked = arp_request(ROUTERS[0], OWN);
-    assert_eq!(lab.receive(INTERNET, &asked), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &asked), Consumed::Yes);
     assert!(!lab.sent().iter().any(|(_, frame)| speaks_for(frame)));
     // It gets a lease: what it has not announced yet it announces then.
     lease.set(lab.now + Duration::from_secs(60), lab.now + Duration::from_secs(60));
     let sent = lab.pass(Duration::from_millis(200));
     let announces = |frame: &[u8]| read_arp(frame).is_some_and(|arp| arp.sender_ipv4 == arp.target_ipv4);
     assert!(sent.iter().any(|(_, frame)| speaks_for(frame) && announces(frame)));
-    assert_eq!(lab.receive(INTERNET, &asked), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &asked), Consumed::Yes);
     assert!(lab.sent().iter().any(|(_, frame)| speaks_for(frame)));
 }
 
@@ -126,9 +126,9 @@ fn without_a_lease_a_node_sends_neither_echo_replies_nor_frames_that_it_held() {
         .icmpv4_echo_request(7, 8)
         .write(&mut echo, b"x")
         .unwrap();
-    assert_eq!(lab.receive(INTERNET, &echo), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &echo), Consumed::Yes);
     assert_eq!((lab.local.stats().echo_replies_out, lab.local.stats().dropped_no_lease), (0, 2));
     lease.set(lab.now, lab.now + Duration::from_secs(1));
-    assert_eq!(lab.receive(INTERNET, &echo), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &echo), Consumed::Yes);
     assert_eq!(lab.local.stats().echo_replies_out, 1);
 }

@@ -4,7 +4,7 @@
 
 use crate::lab::*;
 use etherparse::{ArpOperation, PacketBuilder};
-use scalebricks_elements::gateway::local::{LocalLimits, Rate, Taken};
+use scalebricks_elements::gateway::local::{Consumed, LocalLimits, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -68,11 +68,11 @@ fn arp_is_answered_for_own_addresses_of_the_link_only() {
     // Not ours at all.
     let mut elsewhere = arp_request(stranger, OWN);
     elsewhere[..6].copy_from_slice(&[2, 0, 0, 0, 9, 9]);
-    assert_eq!(lab.receive(INTERNET, &elsewhere), Taken::No);
+    assert_eq!(lab.receive(INTERNET, &elsewhere), Consumed::No);
     let tagged =
         [&elsewhere[..0], &[0xff; 6], &mac_of(stranger), &[0x81, 0, 0, 5], &arp_request(stranger, OWN)[12..]]
             .concat();
-    assert_eq!(lab.receive(INTERNET, &tagged), Taken::No, "of another network");
+    assert_eq!(lab.receive(INTERNET, &tagged), Consumed::No, "of another network");
     let priority = [&tagged[..14], &[0xe0, 0], &tagged[16..]].concat();
     lab.one_answer(INTERNET, &priority);
 }
@@ -169,7 +169,7 @@ fn echoes_to_others_and_doubtful_ones_are_not_answered() {
         (RAN, RAN_MAC, OWN),
         (RAN, INTERNET_MAC, OWN_RAN),
     ] {
-        assert_eq!(lab.receive(port, &ping(mac, HOST, dst, b"x")), Taken::No);
+        assert_eq!(lab.receive(port, &ping(mac, HOST, dst, b"x")), Consumed::No);
     }
     lab.one_answer(INTERNET, &ping(INTERNET_MAC, HOST, GATEWAY, b"x"));
     lab.one_answer(INTERNET, &ping6(INTERNET_MAC, HOST6, GATEWAY6, b"x"));
@@ -226,9 +226,9 @@ fn a_path_is_answered_where_and_whence_it_is_asked() {
     let request = [0x32, 1, 0, 4, 0, 0, 0, 0, 0x12, 0x34, 0, 0];
     assert_eq!(
         lab.receive(RAN, &udp(STATIONS[0], 1, Ipv4Addr::new(10, 254, 0, 11), 2152, &request)),
-        Taken::No
+        Consumed::No
     );
-    assert_eq!(lab.receive(RAN, &udp(STATIONS[0], 1, GATEWAY, 2153, &request)), Taken::No);
+    assert_eq!(lab.receive(RAN, &udp(STATIONS[0], 1, GATEWAY, 2153, &request)), Consumed::No);
     lab.no_answer(RAN, &udp(STATIONS[0], 0, GATEWAY, 2152, &request));
     lab.no_answer(RAN, &udp(STATIONS[0], 1, GATEWAY, 2152, &request[..9]));
     let mut wrong = udp(STATIONS[0], 1, GATEWAY, 2152, &request);
@@ -246,7 +246,7 @@ fn a_path_is_answered_where_and_whence_it_is_asked() {
     // Nobody reaches the tunnel's end from the Internet.
     let mut outside = udp(HOST, 1, GATEWAY, 2152, &request);
     outside[..6].copy_from_slice(&INTERNET_MAC);
-    assert_eq!(lab.receive(INTERNET, &outside), Taken::No);
+    assert_eq!(lab.receive(INTERNET, &outside), Consumed::No);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn other_messages_of_the_path_are_counted() {
         stats.dropped_malformed, // the error whose length says more
     ];
     assert_eq!(counts, [1; 6]);
-    assert_eq!(lab.receive(RAN, &from(&[0x30, 255, 0, 1, 0, 0, 0, 1, 0x45])), Taken::No, "a G-PDU");
+    assert_eq!(lab.receive(RAN, &from(&[0x30, 255, 0, 1, 0, 0, 0, 1, 0x45])), Consumed::No, "a G-PDU");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn who_uses_extension_headers_we_must_know_and_do_not_is_told_which_we_do() {
     assert_eq!(got[34..38], [0x08, 0x68, 0x08, 0x68], "GTP-U's port both ways");
     // One that may be skipped.
     let message = [0x36, 255, 0, 9, 0, 0, 0, 1, 0, 9, 0, 0x40, 1, 0, 0, 0, 0x45];
-    assert_eq!(lab.receive(RAN, &udp(STATIONS[1], 40_000, GATEWAY, 2152, &message)), Taken::No);
+    assert_eq!(lab.receive(RAN, &udp(STATIONS[1], 40_000, GATEWAY, 2152, &message)), Consumed::No);
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn what_the_outbox_does_not_take_is_counted() {
     let mut lab = Lab::resolved();
     lab.out = scalebricks_elements::gateway::local::Outbox::new(2);
     for _ in 0..5 {
-        assert_eq!(lab.receive(INTERNET, &arp_request(ROUTERS[0], OWN)), Taken::Yes);
+        assert_eq!(lab.receive(INTERNET, &arp_request(ROUTERS[0], OWN)), Consumed::Yes);
     }
     assert_eq!((lab.sent().len(), lab.local.stats().dropped_outbox_full), (2, 3));
     assert_eq!(lab.local.stats().arp_replies_out, 2);

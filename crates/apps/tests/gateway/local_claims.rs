@@ -7,7 +7,7 @@ use crate::lab::*;
 use etherparse::ArpOperation;
 use proptest::prelude::*;
 use scalebricks_elements::gateway::OutputPort;
-use scalebricks_elements::gateway::local::{Claims, StandIn};
+use scalebricks_elements::gateway::local::{AdoptedAddress, Claims};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -17,8 +17,8 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 11);
 const OTHER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x11);
 const OTHER_RAN: Ipv4Addr = Ipv4Addr::new(10, 254, 0, 11);
 
-fn stand_in(port: OutputPort, address: impl Into<IpAddr>, is_due_to_another: bool) -> StandIn {
-    StandIn { port, address: address.into(), is_due_to_another }
+fn stand_in(port: OutputPort, address: impl Into<IpAddr>, is_due_to_another: bool) -> AdoptedAddress {
+    AdoptedAddress { port, address: address.into(), is_due_to_another }
 }
 
 fn claims(is_due_to_another: bool) -> Claims {

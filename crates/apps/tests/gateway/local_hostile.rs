@@ -5,7 +5,7 @@ use crate::lab::*;
 use etherparse::ArpOperation;
 use proptest::prelude::*;
 use scalebricks_elements::gateway::local::{
-    FrameKind, Held, LocalConfig, LocalLimits, NeighbourState, Outbox, Rate,
+    FrameKind, HoldOutcome, LocalConfig, LocalLimits, NeighbourState, Outbox, Rate,
 };
 use scalebricks_elements::gateway::{NextHop, OutputPort};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -184,7 +184,7 @@ fn take(lab: &mut Lab, step: Step, asked: &Sent, books: &mut Books) {
             let frame = [&[0; 12][..], &HELD, &vec![7; len]].concat();
             let next_hop = if is_v6 { IpAddr::V6(v6(address)) } else { IpAddr::V4(v4(address)) };
             books.given += 1;
-            books.gone += usize::from(lab.hold(port_of(is_ran), next_hop, &frame) != Held::Taken);
+            books.gone += usize::from(lab.hold(port_of(is_ran), next_hop, &frame) != HoldOutcome::Accepted);
         }
         Step::UnknownTunnel(frame) => lab.local.unknown_tunnel(&frame, lab.now, &mut lab.out),
         Step::UnknownUser(frame) => lab.local.unknown_user(&frame, lab.now, &mut lab.out),

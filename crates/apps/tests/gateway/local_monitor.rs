@@ -4,7 +4,7 @@
 
 use crate::lab::*;
 use proptest::prelude::*;
-use scalebricks_elements::gateway::local::{Claims, LocalConfig, NeighbourState, Silence};
+use scalebricks_elements::gateway::local::{Claims, LinkSilence, LocalConfig, NeighbourState};
 use scalebricks_elements::gateway::{BaseStationId, NextHop};
 use scalebricks_wire::MacAddr;
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ fn a_link_whose_next_hops_all_died_is_silent_within_1_300_ms() {
     assert_eq!((lab.local.silence(INTERNET), lab.local.silence(RAN)), (None, None));
     let died = lab.now;
     pass_with(&mut lab, FOUND_OUT, |address| !is_router(address));
-    let Silence { since, asked } = lab.local.silence(INTERNET).unwrap().clone();
+    let LinkSilence { since, asked } = lab.local.silence(INTERNET).unwrap().clone();
     assert!(died <= since + MS * 310, "{died:?}, {since:?}");
     let routers: BTreeSet<IpAddr> = asked.into_iter().collect();
     assert_eq!(routers.len(), 3);

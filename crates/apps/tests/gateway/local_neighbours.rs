@@ -2,7 +2,7 @@
 
 use crate::lab::*;
 use etherparse::ArpOperation;
-use scalebricks_elements::gateway::local::{FrameKind, Held, NeighbourState, Taken};
+use scalebricks_elements::gateway::local::{Consumed, FrameKind, HoldOutcome, NeighbourState};
 use scalebricks_elements::gateway::{BaseStationId, DropReason, NextHop};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -124,7 +124,7 @@ fn a_missing_peer_costs_little_and_is_found_when_it_comes_back() {
     lab.pass(SECOND * 340);
     assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Missing);
     // Another announces itself: believed, and probed at its own address.
-    assert_eq!(lab.receive(RAN, &arp_request(RAN_ROUTER, RAN_ROUTER)), Taken::Yes);
+    assert_eq!(lab.receive(RAN, &arp_request(RAN_ROUTER, RAN_ROUTER)), Consumed::Yes);
     assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Stale);
     lab.pass(SECOND / 50);
     assert_eq!(lab.local.adjacencies().ran(STATIONS[1].into(), 0), via(RAN_ROUTER));
@@ -143,7 +143,7 @@ fn what_waits_is_sent_when_the_answer_comes() {
     let near6: Ipv6Addr = "2001:db8:1::77".parse().unwrap();
     for (next_hop, ethertype) in [(IpAddr::from(near), [8, 0]), (near6.into(), [0x86, 0xdd])] {
         let frame = |n: u8| [&[0; 6][..], &INTERNET_MAC, &ethertype, &[n; 50]].concat();
-        assert!((0..20).all(|n| lab.hold(INTERNET, next_hop, &frame(n)) == Held::Taken));
+        assert!((0..20).all(|n| lab.hold(INTERNET, next_hop, &frame(n)) == HoldOutcome::Accepted));
         let question = lab.sent();
         assert_eq!(asked_for(&question), [next_hop], "asked once");
         lab.answer_all(&question);
@@ -151,7 +151,7 @@ fn what_waits_is_sent_when_the_answer_comes() {
         let want: Sent =
             (4..20).map(|n| (INTERNET, [&mac_of(next_hop)[..], &frame(n)[6..]].concat())).collect();
         assert_eq!(sent, want, "the newest 16, in order");
-        assert_eq!(lab.hold(INTERNET, next_hop, &frame(99)), Held::Taken);
+        assert_eq!(lab.hold(INTERNET, next_hop, &frame(99)), HoldOutcome::Accepted);
         assert_eq!(lab.sent()[0].1[..6], mac_of(next_hop), "known by now");
         lab.pass(SECOND / 50);
         assert_eq!(lab.local.adjacencies().internet(next_hop, 3), via(next_hop));
@@ -173,7 +173,7 @@ fn answers_of_the_node_take_no_place_of_packets_that_wait() {
     let hold = |lab: &mut Lab, frames: std::ops::Range<u8>, kind| {
         let now = lab.now;
         let held = frames.map(|n| lab.local.hold(INTERNET, near.into(), &frame(n), kind, now, &mut lab.out));
-        held.filter(|held| *held == Held::Taken).count()
+        held.filter(|held| *held == HoldOutcome::Accepted).count()
     };
     assert_eq!(hold(&mut lab, 0..10, FrameKind::Packet), 10);
     assert_eq!(hold(&mut lab, 100..120, FrameKind::Other), 20, "the newest six answers wait");
@@ -191,20 +191,20 @@ fn answers_of_the_node_take_no_place_of_packets_that_wait() {
 fn what_waits_for_nobody_is_dropped_by_name() {
     let mut lab = Lab::resolved();
     let near = Ipv4Addr::new(198, 51, 100, 78);
-    assert_eq!(lab.hold(INTERNET, near, &[7; 60]), Held::Taken);
+    assert_eq!(lab.hold(INTERNET, near, &[7; 60]), HoldOutcome::Accepted);
     let sent = lab.pass(SECOND * 5);
     assert_eq!(asked_for(&sent).iter().filter(|to| **to == IpAddr::from(near)).count(), 3);
     assert_eq!(lab.neighbour(near), None, "nobody wants to know it any longer");
     assert_eq!(lab.local.stats().dropped_held_unanswered, 1);
     let lost: Vec<_> = lab.out.drain_lost().collect();
     assert_eq!(lost, [(vec![7; 60], DropReason::Unresolved)]);
-    let nowhere = Held::Dropped(DropReason::NoRoute);
+    let nowhere = HoldOutcome::Dropped(DropReason::NoRoute);
     assert_eq!(lab.hold(INTERNET, Ipv4Addr::new(8, 8, 8, 8), &[0; 60]), nowhere);
     assert_eq!(lab.hold(INTERNET, OWN, &[0; 60]), nowhere);
     assert_eq!(lab.hold(INTERNET, Ipv4Addr::new(198, 51, 100, 255), &[0; 60]), nowhere);
     assert_eq!(lab.hold(RAN, near, &[0; 60]), nowhere);
     assert_eq!(lab.local.stats().dropped_no_route, 4);
-    assert_eq!(lab.hold(INTERNET, near, &[0; 13]), Held::Dropped(DropReason::Truncated));
+    assert_eq!(lab.hold(INTERNET, near, &[0; 13]), HoldOutcome::Dropped(DropReason::Truncated));
     assert_eq!(lab.local.stats().dropped_malformed, 1);
     assert_eq!(lab.sent(), []);
 }
@@ -216,7 +216,7 @@ fn a_missing_base_station_with_traffic_is_asked_once_a_second() {
     let before = lab.local.stats();
     let mut questions = 0;
     for _ in 0..1_000 {
-        assert_eq!(lab.hold(RAN, STATIONS[0], &[0; 60]), Held::Dropped(DropReason::Unresolved));
+        assert_eq!(lab.hold(RAN, STATIONS[0], &[0; 60]), HoldOutcome::Dropped(DropReason::Unresolved));
         questions += lab.pass(SECOND / 100).len();
     }
     let stats = lab.local.stats();
@@ -231,11 +231,11 @@ fn nobody_is_learnt_who_was_not_asked_for() {
     let stranger = Ipv4Addr::new(198, 51, 100, 99);
     let stranger6: Ipv6Addr = "2001:db8:1::99".parse().unwrap();
     let reply = arp(ArpOperation::REPLY, mac_of(stranger), stranger, INTERNET_MAC, OWN, INTERNET_MAC);
-    assert_eq!(lab.receive(INTERNET, &reply), Taken::Yes);
-    assert_eq!(lab.receive(INTERNET, &arp_request(stranger, stranger)), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &reply), Consumed::Yes);
+    assert_eq!(lab.receive(INTERNET, &arp_request(stranger, stranger)), Consumed::Yes);
     let unasked =
         advertisement(mac_of(stranger6), stranger6, INTERNET_MAC, OWN6, 0x60, Some(mac_of(stranger6)));
-    assert_eq!(lab.receive(INTERNET, &unasked), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &unasked), Consumed::Yes);
     lab.one_answer(INTERNET, &solicitation(stranger6, OWN6, Some(mac_of(stranger6))));
     lab.one_answer(INTERNET, &arp_request(stranger, OWN));
     assert_eq!(lab.local.neighbours().count(), before);
@@ -247,7 +247,7 @@ fn a_router_that_moves_is_followed_and_asked_whether_it_did() {
     let mut lab = Lab::resolved();
     let other = [0x0a, 0xbb, 0, 0, 0, 1];
     let moved = arp(ArpOperation::REQUEST, other, ROUTERS[0], [0; 6], ROUTERS[0], [0xff; 6]);
-    assert_eq!(lab.receive(INTERNET, &moved), Taken::Yes);
+    assert_eq!(lab.receive(INTERNET, &moved), Consumed::Yes);
     lab.pass(SECOND / 50);
     let all = lab.local.adjacencies();
     assert!((0..64).any(|hash| all.internet([8, 8, 8, 8].into(), hash) == NextHop::Via(MacAddr(other))));
@@ -270,7 +270,7 @@ fn a_flood_of_lies_costs_a_question_a_second() {
         let [_, _, a, b] = n.to_be_bytes();
         let mac = [0x0a, 0xbb, 0, 0, a, b];
         let lie = arp(ArpOperation::REQUEST, mac, ROUTERS[0], [0; 6], ROUTERS[0], [0xff; 6]);
-        assert_eq!(lab.receive(INTERNET, &lie), Taken::Yes);
+        assert_eq!(lab.receive(INTERNET, &lie), Consumed::Yes);
         let sent = lab.pass(SECOND / 100);
         asked += asked_for(&sent).iter().filter(|address| **address == IpAddr::from(ROUTERS[0])).count();
     }

@@ -6,7 +6,7 @@ use crate::common::{SERVER, SERVER6, bench, downstream, g_pdu, to_gateway, ue, u
 use etherparse::PacketBuilder;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::punt::PUNTS;
-use scalebricks_elements::gateway::{DropReason, OutputPort, Policy, Punt, Why};
+use scalebricks_elements::gateway::{DropReason, OutputPort, Policy, Punt, PuntReason};
 use scalebricks_io::{Packet, PacketBuf};
 use scalebricks_types::{FlowKey, KeyProfile, Teid};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -62,7 +62,7 @@ fn what_belongs_to_no_flow_is_handed_over_at_its_ingress_node_as_it_came() {
         let mut punts = punted(&mut bench, output, &frame);
         assert_eq!(punts.len(), 1);
         let (node, punt) = punts.remove(0);
-        assert_eq!((node, punt.link, punt.why), (0, link, Why::NoFlow(reason)));
+        assert_eq!((node, punt.link, punt.why), (0, link, PuntReason::NoFlow(reason)));
         assert_eq!(&punt.packet.data()[6..], &frame[6..], "all but the address it was given here");
         bench.cluster.nodes_mut()[0].drop_punt(punt);
         assert_eq!(bench.cluster.nodes_mut()[0].take_drops()[0].reason, reason);
@@ -76,7 +76,7 @@ fn an_unknown_flow_is_handed_over_where_the_gpt_sends_it() {
     let mut bench = scalebricks();
     let punts = punted(&mut bench, UP, &unknown);
     let [(node, punt)] = &punts[..] else { panic!("{punts:?}") };
-    assert_eq!((punt.link, punt.why), (DOWN, Why::UnknownFlow(FlowKey::teid(Teid::new(77)))));
+    assert_eq!((punt.link, punt.why), (DOWN, PuntReason::UnknownFlow(FlowKey::teid(Teid::new(77)))));
     assert_eq!(&punt.packet.data()[14..], &unknown[14..], "its headers are still there");
     let stats = bench.cluster.nodes()[*node].stats();
     assert_eq!((stats.forwarded_again, stats.fabric_in), (0, u64::from(*node != 0)));
@@ -110,7 +110,7 @@ fn a_node_whose_exact_table_lacks_a_flow_says_so_itself() {
         let [(_, punt)] = &punts[..] else { panic!("{architecture}: {punts:?}") };
         assert_eq!(
             (punt.link, punt.why),
-            (DOWN, Why::UnknownFlow(FlowKey::teid(Teid::new(77)))),
+            (DOWN, PuntReason::UnknownFlow(FlowKey::teid(Teid::new(77)))),
             "{architecture}"
         );
     }

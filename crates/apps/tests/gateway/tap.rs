@@ -10,8 +10,8 @@ use scalebricks_elements::gateway::{
     Adjacencies, DropReason, Identifications, NodeConfig, OutsideMacs, Policy, PortRole,
 };
 use scalebricks_graph::tap::{
-    Capture, Direction, DropSelection, Filter as _, MAX_CAPTURES, QUEUE_FRAMES, Seen, Selection, Taps,
-    TooManyCaptures,
+    Capture, CapturePoint, Direction, DropSelection, Filter as _, MAX_CAPTURES, QUEUE_FRAMES, Selection,
+    Taps, TooManyCaptures,
 };
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::compact::Structure;
@@ -52,11 +52,11 @@ fn all() -> Selection {
     Selection { ports, drops: DropSelection::All, ..Selection::default() }
 }
 
-fn at(role: PortRole, direction: Direction) -> Seen {
-    Seen::Port(role as usize, direction)
+fn at(role: PortRole, direction: Direction) -> CapturePoint {
+    CapturePoint::Port(role as usize, direction)
 }
 
-fn drain(capture: &mut Capture) -> Vec<(Seen, Vec<u8>)> {
+fn drain(capture: &mut Capture) -> Vec<(CapturePoint, Vec<u8>)> {
     std::iter::from_fn(|| capture.take()).map(|frame| (frame.seen, frame.data.to_vec())).collect()
 }
 
@@ -137,7 +137,7 @@ fn a_drop_is_seen_whole_with_its_reason() {
     let taps = taps();
     let mut one = one(&taps, 64);
     let mut all = taps.start(Selection { drops: DropSelection::All, ..Selection::default() }).unwrap();
-    let malformed = Seen::Dropped(DropReason::MalformedInner.name());
+    let malformed = CapturePoint::Dropped(DropReason::MalformedInner.name());
     let of = DropSelection::Of(vec![DropReason::MalformedInner.name()]);
     let mut some = taps.start(Selection { drops: of, ..Selection::default() }).unwrap();
     one.downstream(downstream(5_000, b"nobody's"));
@@ -149,7 +149,7 @@ fn a_drop_is_seen_whole_with_its_reason() {
     let seen = drain(&mut all);
     assert_eq!(seen.len(), 2);
     assert!(seen.contains(&(malformed.clone(), bad_inner.clone())));
-    assert!(seen.iter().any(|(seen, _)| *seen == Seen::Dropped(DropReason::UnknownFlow.name())));
+    assert!(seen.iter().any(|(seen, _)| *seen == CapturePoint::Dropped(DropReason::UnknownFlow.name())));
     assert_eq!(drain(&mut some), [(malformed, bad_inner)]);
 }
 
@@ -162,9 +162,9 @@ fn what_a_port_refused_was_not_sent() {
         one.downstream(downstream(n, b""));
     }
     one.node.turn(Duration::ZERO);
-    let places: Vec<Seen> = drain(&mut capture).into_iter().map(|(seen, _)| seen).collect();
+    let places: Vec<CapturePoint> = drain(&mut capture).into_iter().map(|(seen, _)| seen).collect();
     let sent = || at(PortRole::BaseStation, Direction::Sent);
-    let full = || Seen::Dropped(DropReason::PortFull.name());
+    let full = || CapturePoint::Dropped(DropReason::PortFull.name());
     assert_eq!(places, [sent(), sent(), sent(), full(), full()]);
 }
 
@@ -190,7 +190,7 @@ fn packets_are_seen_between_elements() {
     one.upstream(upstream(0, b"not here"));
     one.node.turn(Duration::ZERO);
     let seen = drain(&mut capture);
-    let [(Seen::Edge { from, output: 0 }, data)] = &seen[..] else { panic!("{seen:?}") };
+    let [(CapturePoint::Edge { from, output: 0 }, data)] = &seen[..] else { panic!("{seen:?}") };
     assert_eq!((&**from, &data[42..]), ("from_internet", &b"hello"[..]));
 }
 

@@ -5,7 +5,7 @@
 use crate::common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
 use proptest::prelude::*;
 use scalebricks_apps::gateway::Architecture;
-use scalebricks_apps::gateway::trace::{TraceError, Traced, trace};
+use scalebricks_apps::gateway::trace::{TraceError, TraceReport, trace};
 use scalebricks_elements::gateway::{DropReason, FabricMac, FlowCount, OutputPort, Phase, Policy, PortRole};
 use scalebricks_types::NodeId;
 use scalebricks_wire::ethernet;
@@ -18,7 +18,7 @@ fn upstream(n: u32, payload: &[u8]) -> Vec<u8> {
     to_gateway(Policy::default().gateway_address, 2152, &message)
 }
 
-fn traced(bench: &Bench, node: usize, role: PortRole, frame: &[u8]) -> Traced {
+fn traced(bench: &Bench, node: usize, role: PortRole, frame: &[u8]) -> TraceReport {
     let id = NodeId::new(node as u8);
     let config = bench.cluster.nodes()[node].config().clone();
     trace(config, bench.cluster.tables()[id.index()].node_tables(0), role, frame).unwrap()
@@ -37,7 +37,7 @@ fn addressed(bench: &Bench, node: usize, output: OutputPort, frame: &[u8]) -> (P
 }
 
 /// Follows traces from node to node until the packet leaves or is dropped.
-fn follow(bench: &Bench, node: usize, role: PortRole, frame: &[u8]) -> (usize, Traced, u8) {
+fn follow(bench: &Bench, node: usize, role: PortRole, frame: &[u8]) -> (usize, TraceReport, u8) {
     let (mut node, mut answer, mut hops) = (node, traced(bench, node, role, frame), 0);
     while let [(PortRole::Fabric, frame)] = &answer.sent[..] {
         let mac = FabricMac::decode(ethernet::destination(frame).unwrap()).unwrap();

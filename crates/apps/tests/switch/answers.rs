@@ -2,7 +2,7 @@
 
 use super::frames::{Protocol, Spec, v4};
 use super::rig::{Rig, SEED, Setting, port};
-use scalebricks_elements::flat::{Action, FlatName, NameKind, NameOp, Unknown};
+use scalebricks_elements::flat::{Action, FlatName, NameKind, NameOp, UnknownNamePolicy};
 use scalebricks_types::KeyHasher;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ fn alien(n: u32) -> FlatName {
 
 #[test]
 fn a_load_balancer_answers_any_name_with_an_action_in_use() {
-    let mut setting = Setting::new(NameKind::Ipv4, Unknown::Answer);
+    let mut setting = Setting::new(NameKind::Ipv4, UnknownNamePolicy::Answer);
     setting.groups = vec![None; 40];
     let mut rig = Rig::new(&setting);
     let servers: Vec<(FlatName, Action)> =
@@ -23,7 +23,7 @@ fn a_load_balancer_answers_any_name_with_an_action_in_use() {
     let gone: Vec<NameOp> = servers[..13].iter().map(|(name, _)| NameOp::Remove(name.clone())).collect();
     rig.table.apply(&gone).unwrap();
     let hasher = KeyHasher::new(SEED);
-    let mut reader = rig.table.fib().reader(Unknown::Answer);
+    let mut reader = rig.table.fib().reader(UnknownNamePolicy::Answer);
     let mut seen: BTreeMap<_, u32> = BTreeMap::new();
     for n in 0..20_000 {
         let hash = alien(n).hash(&hasher);
@@ -42,7 +42,7 @@ fn a_load_balancer_answers_any_name_with_an_action_in_use() {
 
 #[test]
 fn without_any_action_there_is_no_answer() {
-    let mut rig = Rig::new(&Setting::new(NameKind::Ipv4, Unknown::Answer));
+    let mut rig = Rig::new(&Setting::new(NameKind::Ipv4, UnknownNamePolicy::Answer));
     let frame = Spec {
         mac: 1,
         vlan: None,
@@ -68,14 +68,14 @@ fn checksums_and_filters_tell_aliens_as_well_as_they_promise() {
             check_bits,
             filter_rate,
             expected: 20_000,
-            ..Setting::new(NameKind::Ipv4, Unknown::Drop)
+            ..Setting::new(NameKind::Ipv4, UnknownNamePolicy::Drop)
         };
         let mut table = setting.table();
         let names: Vec<(FlatName, Action)> = (0..20_000_u32)
             .map(|n| (alien(0x10_0000 + n), Action::Forward(port((n % 4) as usize))))
             .collect();
         table.change_to(&names).unwrap();
-        let mut reader = table.fib().reader(Unknown::Drop);
+        let mut reader = table.fib().reader(UnknownNamePolicy::Drop);
         for (name, action) in &names {
             assert_eq!(reader.lookup(name.hash(&hasher)).action, Some(*action));
         }

@@ -5,7 +5,7 @@ use super::kinds::{actions, name};
 use super::reference::Names;
 use super::rig::{Rig, Setting};
 use proptest::prelude::*;
-use scalebricks_elements::flat::{MAX_PORTS, NameKind, Unknown};
+use scalebricks_elements::flat::{MAX_PORTS, NameKind, UnknownNamePolicy};
 use std::time::Duration;
 
 proptest! {
@@ -20,7 +20,7 @@ proptest! {
         turns in proptest::collection::vec(proptest::collection::vec((0..4_usize, specs()), 0..120), 1..10),
     ) {
         for kind in [NameKind::Mac, NameKind::Tuple { with_port: true }] {
-            let unknown = if kind == NameKind::Mac { Unknown::Flood } else { Unknown::Answer };
+            let unknown = if kind == NameKind::Mac { UnknownNamePolicy::Flood } else { UnknownNamePolicy::Answer };
             let setting = Setting { groups: groups.clone(), storm, ..Setting::new(kind, unknown) };
             let mut rig = Rig::with_room(&setting, room, buffers);
             let names: Names =
@@ -62,7 +62,8 @@ const BROADCAST: Spec = Spec {
 
 #[test]
 fn a_burst_is_flooded_to_as_many_ports_as_there_may_be() {
-    let setting = Setting { groups: vec![None; MAX_PORTS], ..Setting::new(NameKind::Mac, Unknown::Flood) };
+    let setting =
+        Setting { groups: vec![None; MAX_PORTS], ..Setting::new(NameKind::Mac, UnknownNamePolicy::Flood) };
     let mut rig = Rig::with_room(&setting, 40, 20_000);
     let frame = BROADCAST.frame();
     let from = MAX_PORTS / 2;
@@ -83,7 +84,7 @@ fn a_burst_is_flooded_to_as_many_ports_as_there_may_be() {
 #[test]
 fn busy_ports_share_a_turn() {
     let mut rig = Rig::with_room(
-        &Setting { groups: vec![None; 16], ..Setting::new(NameKind::Mac, Unknown::Drop) },
+        &Setting { groups: vec![None; 16], ..Setting::new(NameKind::Mac, UnknownNamePolicy::Drop) },
         400,
         8_000,
     );

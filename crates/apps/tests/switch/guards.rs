@@ -2,7 +2,7 @@
 
 use super::frames::{Protocol, Spec, mac, v4};
 use super::rig::{Rig, Setting, port};
-use scalebricks_elements::flat::{Action, FlatName, NameKind, Unknown};
+use scalebricks_elements::flat::{Action, FlatName, NameKind, UnknownNamePolicy};
 use scalebricks_wire::MacAddr;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn lengths(left: &[Vec<Vec<u8>>]) -> Vec<usize> {
 fn nothing_leaves_where_it_came_in_nor_by_its_group() {
     let setting = Setting {
         groups: vec![None, Some(1), Some(1), Some(2), None],
-        ..Setting::new(NameKind::Mac, Unknown::Flood)
+        ..Setting::new(NameKind::Mac, UnknownNamePolicy::Flood)
     };
     let mut rig = Rig::new(&setting);
     rig.names(&[(macs(1), Action::Forward(port(1)))]);
@@ -50,7 +50,8 @@ fn nothing_leaves_where_it_came_in_nor_by_its_group() {
 
 #[test]
 fn a_switch_of_one_group_floods_nowhere() {
-    let setting = Setting { groups: vec![Some(3); 3], ..Setting::new(NameKind::Mac, Unknown::Flood) };
+    let setting =
+        Setting { groups: vec![Some(3); 3], ..Setting::new(NameKind::Mac, UnknownNamePolicy::Flood) };
     let mut rig = Rig::new(&setting);
     assert_eq!(lengths(&rig.one(0, &Spec { mac: 0, ..SPEC }.frame())), [0; 3]);
     assert_eq!(rig.count(0, "split_horizon"), 1);
@@ -58,7 +59,7 @@ fn a_switch_of_one_group_floods_nowhere() {
 
 #[test]
 fn the_storm_guard_lets_a_burst_and_a_rate_through_port_by_port() {
-    let setting = Setting { storm: Some((100, 5)), ..Setting::new(NameKind::Mac, Unknown::Flood) };
+    let setting = Setting { storm: Some((100, 5)), ..Setting::new(NameKind::Mac, UnknownNamePolicy::Flood) };
     let mut rig = Rig::new(&setting);
     rig.names(&[(macs(1), Action::Forward(port(1)))]);
     let (all, known) = (Spec { mac: 0, ..SPEC }.frame(), SPEC.frame());
@@ -80,7 +81,7 @@ fn the_storm_guard_lets_a_burst_and_a_rate_through_port_by_port() {
 
 #[test]
 fn what_bridges_keep_to_themselves_is_not_relayed() {
-    let mut rig = Rig::new(&Setting::new(NameKind::Mac, Unknown::Flood));
+    let mut rig = Rig::new(&Setting::new(NameKind::Mac, UnknownNamePolicy::Flood));
     let mut frame = SPEC.frame();
     for last in 0..=0x10 {
         frame[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, last]);
@@ -92,7 +93,7 @@ fn what_bridges_keep_to_themselves_is_not_relayed() {
 
 #[test]
 fn only_routing_touches_the_time_to_live() {
-    let mut rig = Rig::new(&Setting::new(NameKind::Ipv4, Unknown::Drop));
+    let mut rig = Rig::new(&Setting::new(NameKind::Ipv4, UnknownNamePolicy::Drop));
     let route = Action::Route { port: port(2), next_hop: MacAddr(mac(7)), source: MacAddr(mac(8)) };
     rig.names(&[(FlatName::Ipv4(v4(2)), route), (FlatName::Ipv4(v4(3)), Action::Forward(port(1)))]);
     for ttl in [0, 1] {
@@ -118,7 +119,7 @@ fn only_routing_touches_the_time_to_live() {
 
 #[test]
 fn what_is_no_ip_packet_is_not_routed() {
-    let mut rig = Rig::new(&Setting::new(NameKind::Mac, Unknown::Drop));
+    let mut rig = Rig::new(&Setting::new(NameKind::Mac, UnknownNamePolicy::Drop));
     let route = Action::Route { port: port(2), next_hop: MacAddr(mac(7)), source: MacAddr(mac(8)) };
     rig.names(&[(macs(1), route)]);
     let mut frame = SPEC.frame();
@@ -131,7 +132,7 @@ fn what_is_no_ip_packet_is_not_routed() {
 
 #[test]
 fn full_ports_and_empty_pools_are_counted() {
-    let setting = Setting::new(NameKind::Mac, Unknown::Flood);
+    let setting = Setting::new(NameKind::Mac, UnknownNamePolicy::Flood);
     let mut rig = Rig::with_room(&setting, 4, 64);
     rig.names(&[(macs(1), Action::Forward(port(1)))]);
     let (known, all) = (SPEC.frame(), Spec { mac: 0, ..SPEC }.frame());

@@ -4,7 +4,7 @@ use super::frames::{Protocol, Spec, specs};
 use super::kinds::{actions, kinds, name};
 use super::rig::{Rig, Setting};
 use proptest::prelude::*;
-use scalebricks_elements::flat::Unknown;
+use scalebricks_elements::flat::UnknownNamePolicy;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
@@ -15,7 +15,7 @@ proptest! {
         frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 1..30),
     ) {
         for kind in kinds() {
-            for unknown in [Unknown::Drop, Unknown::Flood, Unknown::Answer] {
+            for unknown in [UnknownNamePolicy::Drop, UnknownNamePolicy::Flood, UnknownNamePolicy::Answer] {
                 let mut rig = Rig::new(&Setting::new(kind, unknown));
                 for (n, m, action) in &names {
                     if let Some(name) = name(kind, *n, *m) {
@@ -44,7 +44,7 @@ proptest! {
             frame[at] ^= bits;
         }
         for kind in kinds() {
-            let mut rig = Rig::new(&Setting::new(kind, Unknown::Answer));
+            let mut rig = Rig::new(&Setting::new(kind, UnknownNamePolicy::Answer));
             if let Some(name) = name(kind, spec.dst, spec.src) {
                 rig.names(&[(name, action)]);
             }
@@ -73,7 +73,7 @@ fn what_is_too_short_for_its_name_is_told() {
     };
     let frame = spec.frame();
     for kind in kinds() {
-        let mut rig = Rig::new(&Setting::new(kind, Unknown::Drop));
+        let mut rig = Rig::new(&Setting::new(kind, UnknownNamePolicy::Drop));
         rig.one(0, &[]);
         rig.one(0, &frame[..5]);
         assert_eq!(rig.count(0, "truncated"), 2, "{kind:?}");

@@ -5,7 +5,7 @@ use super::reference::{Names, Reference};
 use super::rig::{Rig, Setting, port};
 use proptest::prelude::*;
 use scalebricks_elements::flat::{
-    Action, Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, Unknown,
+    Action, Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, UnknownNamePolicy,
 };
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::MacAddr;
@@ -77,7 +77,7 @@ proptest! {
         frames in proptest::collection::vec((0..4_usize, specs()), 1..80),
     ) {
         for kind in kinds() {
-            let unknown = if floods && kind == NameKind::Mac { Unknown::Flood } else { Unknown::Drop };
+            let unknown = if floods && kind == NameKind::Mac { UnknownNamePolicy::Flood } else { UnknownNamePolicy::Drop };
             let setting = Setting { groups: groups.clone(), ..Setting::new(kind, unknown) };
             let mut rig = Rig::new(&setting);
             let names: Names =
@@ -101,7 +101,7 @@ proptest! {
         from in 0..4_usize,
     ) {
         for kind in kinds() {
-            let setting = Setting::new(kind, Unknown::Drop);
+            let setting = Setting::new(kind, UnknownNamePolicy::Drop);
             let names: Names =
                 names.iter().filter_map(|&(n, m, action)| Some((name(kind, n, m)?, action))).collect();
             let list: Vec<_> = names.into_iter().collect();

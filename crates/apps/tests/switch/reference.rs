@@ -3,7 +3,7 @@
 use super::rig::{Left, port};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use scalebricks_elements::flat::{
-    Action, Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, Unknown,
+    Action, Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, UnknownNamePolicy,
 };
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::MacAddr;
@@ -15,7 +15,7 @@ pub type Names = BTreeMap<FlatName, Action>;
 /// What the forwarder has to go by.
 pub struct Reference<'a> {
     pub kind: NameKind,
-    pub unknown: Unknown,
+    pub unknown: UnknownNamePolicy,
     pub groups: &'a [Option<u16>],
     pub names: &'a Names,
 }
@@ -36,7 +36,7 @@ impl Reference<'_> {
             Is::ForAll => self.flood(from, frame, &mut left),
             Is::Named(name) => match self.names.get(&name) {
                 Some(action) => self.act(*action, from, frame, &mut left),
-                None if self.unknown == Unknown::Flood => self.flood(from, frame, &mut left),
+                None if self.unknown == UnknownNamePolicy::Flood => self.flood(from, frame, &mut left),
                 None => {}
             },
         }

@@ -3,8 +3,8 @@
 use scalebricks_apps::switch::text::PortNames;
 use scalebricks_apps::switch::{PortCounts, PortGroup, SwitchPolicy, SwitchPort, counts, wiring};
 use scalebricks_elements::flat::{
-    Action, Changes, CheckBits, FlatName, NameConfig, NameKind, NameTable, PortNo, Rules, StormGuard,
-    StormRate, Unknown,
+    Action, Changes, CheckBits, FlatName, LookupRules, NameConfig, NameKind, NameTable, PortNo, StormGuard,
+    StormRate, UnknownNamePolicy,
 };
 use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{BURST, MemoryPort, Packet, PacketBuf, Pool, Tag, memory_port_pair};
@@ -22,7 +22,7 @@ pub fn port(number: usize) -> PortNo {
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub kind: NameKind,
-    pub unknown: Unknown,
+    pub unknown: UnknownNamePolicy,
     pub groups: Vec<Option<u16>>,
     pub storm: Option<(u32, u32)>,
     pub expected: u64,
@@ -32,8 +32,9 @@ pub struct Setting {
 
 impl Setting {
     /// Four ports, aliens told by checksums and filter so well that none is missed in a test.
-    pub fn new(kind: NameKind, unknown: Unknown) -> Self {
-        let (check_bits, filter_rate) = if unknown == Unknown::Answer { (0, None) } else { (8, Some(1e-9)) };
+    pub fn new(kind: NameKind, unknown: UnknownNamePolicy) -> Self {
+        let (check_bits, filter_rate) =
+            if unknown == UnknownNamePolicy::Answer { (0, None) } else { (8, Some(1e-9)) };
         Self { kind, unknown, groups: vec![None; 4], storm: None, expected: 16, check_bits, filter_rate }
     }
 
@@ -45,7 +46,7 @@ impl Setting {
             expected: self.expected,
             check_bits: CheckBits::new(self.check_bits).unwrap(),
             filter_rate: self.filter_rate,
-            spreads_aliens: self.unknown == Unknown::Answer,
+            spreads_aliens: self.unknown == UnknownNamePolicy::Answer,
         })
         .unwrap()
     }
@@ -80,7 +81,8 @@ impl Rig {
             ports.push(SwitchPort { rx: Box::new(rx), tx: Box::new(tx), group: group.map(PortGroup) });
             far.push([far_rx, far_tx]);
         }
-        let rules = Rules { kind: setting.kind, hasher: KeyHasher::new(SEED), verify_ipv4_checksum: true };
+        let rules =
+            LookupRules { kind: setting.kind, hasher: KeyHasher::new(SEED), verify_ipv4_checksum: true };
         let guard = |(rate, burst)| {
             Arc::new(StormGuard::new(StormRate::new(rate, burst).unwrap(), setting.groups.len()))
         };

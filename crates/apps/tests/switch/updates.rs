@@ -5,7 +5,7 @@ use super::reference::Names;
 use super::rig::{SEED, Setting, port};
 use proptest::prelude::*;
 use scalebricks_elements::flat::{
-    Action, CheckBits, FlatName, NameConfig, NameError, NameKind, NameOp, NameTable, Unknown,
+    Action, CheckBits, FlatName, NameConfig, NameError, NameKind, NameOp, NameTable, UnknownNamePolicy,
 };
 use scalebricks_types::KeyHasher;
 use scalebricks_wire::MacAddr;
@@ -44,9 +44,9 @@ proptest! {
         batches in proptest::collection::vec(proptest::collection::vec(deeds(), 1..12), 1..24),
     ) {
         for kind in kinds() {
-            let setting = Setting::new(kind, Unknown::Drop);
+            let setting = Setting::new(kind, UnknownNamePolicy::Drop);
             let (mut table, mut map) = (setting.table(), Names::new());
-            let mut reader = table.fib().reader(Unknown::Drop);
+            let mut reader = table.fib().reader(UnknownNamePolicy::Drop);
             for batch in &batches {
                 let ops: Vec<NameOp> = batch.iter().filter_map(|deed| Some(match *deed {
                     Do::Add(n, m, action) => NameOp::Add(name(kind, n, m)?, action),
@@ -92,7 +92,7 @@ fn hop(n: u32) -> Action {
 fn readers_beside_a_writer_never_see_a_third_action() {
     const KEPT: u32 = 500;
     let hasher = KeyHasher::new(SEED);
-    for unknown in [Unknown::Drop, Unknown::Answer] {
+    for unknown in [UnknownNamePolicy::Drop, UnknownNamePolicy::Answer] {
         let mut table = Setting { expected: 500, ..Setting::new(NameKind::Ipv4, unknown) }.table();
         let kept: Vec<(FlatName, Action)> = (0..KEPT).map(|n| (address(n), hop(n % 9))).collect();
         table.change_to(&kept).unwrap();
@@ -144,7 +144,7 @@ fn a_table_grows_far_beyond_what_it_was_made_for() {
         spreads_aliens: false,
     };
     let mut table = NameTable::new(config).unwrap();
-    let mut reader = table.fib().reader(Unknown::Drop);
+    let mut reader = table.fib().reader(UnknownNamePolicy::Drop);
     for batch in 0..60_u32 {
         let ops: Vec<NameOp> =
             (0..1_000).map(|n| batch * 1_000 + n).map(|n| NameOp::Add(address(n), hop(n / 3))).collect();

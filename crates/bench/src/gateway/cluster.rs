@@ -11,7 +11,7 @@ use super::tables::{ExactTable, Placement, TableFactory, Tables};
 use crate::error::BenchError;
 use crate::timing::Clock;
 use scalebricks_apps::gateway::ClusterConfig;
-use scalebricks_apps::gateway::cluster::Wired;
+use scalebricks_apps::gateway::cluster::WiredNodes;
 use scalebricks_elements::gateway::Policy;
 use scalebricks_io::{PacketBuf, Pool, Tag};
 use scalebricks_report::stats::percentile;
@@ -60,7 +60,7 @@ impl Trial {
 pub struct TestCluster {
     name: String,
     tables: Tables,
-    wired: Wired,
+    wired: WiredNodes,
     pool: Pool,
     frames: Vec<Vec<u8>>,
 }
@@ -99,7 +99,7 @@ impl TestCluster {
             fabric_capacity: LINK,
             buffers: pool.clone(),
         };
-        let wired = Wired::new(&config, |node: NodeId| made[node.index()].for_worker(0));
+        let wired = WiredNodes::new(&config, |node: NodeId| made[node.index()].for_worker(0));
         let frames =
             (0..FRAMES).map(|n| super::traffic::downstream_frame(crate::keys::mix(n) % count)).collect();
         Ok(Self { name, tables, wired, pool, frames })

@@ -45,7 +45,7 @@ struct Edge {
 
 /// Nodes of the graph along which processing spreads: ports, and a hub for each pair of parts of a flow code, so that
 /// an element of many ports has no edge for each pair of them.
-struct Spread {
+struct Propagation {
     first: Vec<[usize; 2]>,
     states: Vec<Processing>,
     edges: Vec<Vec<Edge>>,
@@ -56,7 +56,7 @@ struct Spread {
 /// Spreads push and pull over connections and through agnostic elements, as Click does. Takes O(ports + connections).
 /// Each connection's ports exist.
 pub(super) fn resolve(elements: &[Ports], wires: &[Wire]) -> Resolved {
-    let mut spread = Spread::new(elements);
+    let mut spread = Propagation::new(elements);
     for (wire, &(from, to)) in wires.iter().enumerate() {
         let from = spread.first[from.0][Side::Output as usize] + from.1 as usize;
         let to = spread.first[to.0][Side::Input as usize] + to.1 as usize;
@@ -72,7 +72,7 @@ pub(super) fn resolve(elements: &[Ports], wires: &[Wire]) -> Resolved {
     Resolved { ports, conflicts }
 }
 
-impl Spread {
+impl Propagation {
     fn new(elements: &[Ports]) -> Self {
         let mut spread =
             Self { first: Vec::new(), states: Vec::new(), edges: Vec::new(), owners: Vec::new() };

@@ -1,8 +1,8 @@
 //! Arguments to a compound's parameters.
 
+use crate::config_strings;
 use crate::parser::owner;
 use crate::program::{Compound, Formal, REST};
-use crate::words;
 
 /// The parameters' values, or `None` if the arguments do not fit. Keywords may stand anywhere; the last of one counts.
 pub(crate) fn assign(formals: &[Formal], args: &[&str]) -> Option<Vec<String>> {
@@ -24,7 +24,7 @@ pub(crate) fn assign(formals: &[Formal], args: &[&str]) -> Option<Vec<String>> {
         }
     }
     match formals.last().and_then(|formal| formal.keyword.as_deref()) {
-        Some(REST) => values[formals.len() - 1] = Some(words::join(rest)),
+        Some(REST) => values[formals.len() - 1] = Some(config_strings::join(rest)),
         _ if !rest.is_empty() => return None,
         _ => {}
     }
@@ -33,7 +33,7 @@ pub(crate) fn assign(formals: &[Formal], args: &[&str]) -> Option<Vec<String>> {
 
 /// The keyword that an argument starts with, and its value.
 fn keyword<'a>(formals: &[Formal], arg: &'a str) -> Option<(usize, &'a str)> {
-    let (word, value) = words::shift_word(arg);
+    let (word, value) = config_strings::shift_word(arg);
     let at = formals.iter().position(|formal| formal.keyword.as_deref() == Some(word) && word != REST)?;
     Some((at, value))
 }

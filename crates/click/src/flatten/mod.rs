@@ -3,16 +3,16 @@
 mod assign;
 mod tunnels;
 
+use crate::config_strings;
 use crate::configuration::{Argument, Configuration, Connection, Declaration, Port};
 use crate::lexer::Lexer;
 use crate::limits::{Budget, Limits};
 use crate::parser::owner;
 use crate::problem::{Diagnostic, Problem, Problems};
-use crate::program::{Class, ClassId, Compound, Element, Link, Program, Role};
+use crate::program::{Class, ClassId, Compound, Element, Program, ProgramConnection, Role};
 use crate::source::Span;
 use crate::text::Text;
 use crate::variables::Env;
-use crate::words;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ struct Expander<'p> {
     problems: &'p mut Problems,
     nodes: Vec<Node>,
     names: HashMap<String, usize>,
-    links: Vec<Link>,
+    links: Vec<ProgramConnection>,
 }
 
 /// Makes a program flat. What it returns is complete only if `problems` is empty; `parameters` are values of
@@ -78,10 +78,10 @@ pub(crate) fn flatten(
 }
 
 /// What stops an expansion, and where.
-type Stop = (Span, Problem);
+type Failure = (Span, Problem);
 
 impl<'p> Expander<'p> {
-    fn node(&mut self, name: String, span: Span) -> Result<usize, Stop> {
+    fn node(&mut self, name: String, span: Span) -> Result<usize, Failure> {
         let charged = self.budget.element().and_then(|()| self.budget.bytes(name.len()));
         charged.map_err(|problem| (span, problem))?;
         let index = self.nodes.len();
@@ -104,7 +104,7 @@ impl<'p> Expander<'p> {
         ends: Option<[usize; 2]>,
         env: &Env<'_>,
         depth: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Failure> {
         let limit = self.budget.limits().depth;
         if depth > limit {
             return Err((compound.span, Problem::TooLarge { what: "compounds inside each other", limit }));
@@ -123,7 +123,7 @@ impl<'p> Expander<'p> {
         for link in &compound.links {
             self.budget.steps(1).map_err(|problem| (link.span, problem))?;
             let end = |(element, port): (usize, u32)| (nodes[element], port);
-            self.links.push(Link { from: end(link.from), to: end(link.to), span: link.span });
+            self.links.push(ProgramConnection { from: end(link.from), to: end(link.to), span: link.span });
         }
         let limit = self.budget.limits().connections;
         if self.links.len() > limit.saturating_mul(4) {
@@ -145,7 +145,7 @@ impl<'p> Expander<'p> {
         node: usize,
         env: &Env<'_>,
         depth: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Failure> {
         let placed = |problem| (element.span, problem);
         let config = env.expand(&element.config, &mut self.budget).map_err(placed)?;
         let args = self.arguments(&config, element.span)?;
@@ -169,10 +169,10 @@ impl<'p> Expander<'p> {
     }
 
     /// The arguments in a configuration string, each fit to be written again.
-    fn arguments(&mut self, config: &Text, span: Span) -> Result<Vec<Argument>, Stop> {
+    fn arguments(&mut self, config: &Text, span: Span) -> Result<Vec<Argument>, Failure> {
         let text = config.as_str();
         let mut args = Vec::new();
-        for cut in words::arguments(text) {
+        for cut in config_strings::arguments(text) {
             self.budget.bytes(cut.text.len() + 16).map_err(|problem| (span, problem))?;
             let (place, exact) = config.place(cut.range.clone());
             let place = if cut.range.is_empty() && place.is_empty() { span } else { place };
@@ -188,13 +188,13 @@ impl<'p> Expander<'p> {
     /// A substitution may leave half a quote or a parenthesis too many: then what is printed would not be read as it
     /// was.
     fn unwritable(&mut self, args: &[Argument]) -> Option<Problem> {
-        let joined = words::join(args.iter().map(|argument| argument.text.as_str()));
+        let joined = config_strings::join(args.iter().map(|argument| argument.text.as_str()));
         let closed = format!("{joined})");
         let mut ignored = Problems::new(1);
         let mut lexer = Lexer::new(&closed);
         let again = lexer.config(&mut ignored).filter(|_| lexer.directives.is_empty() && ignored.is_empty());
         let same = again.is_some_and(|again| again.as_str() == joined)
-            && words::arguments(&joined)
+            && config_strings::arguments(&joined)
                 .iter()
                 .map(|cut| &cut.text)
                 .eq(args.iter().map(|argument| &argument.text));
@@ -210,7 +210,7 @@ impl<'p> Expander<'p> {
         element: &Element,
         first: ClassId,
         args: &[&str],
-    ) -> Result<Option<(ClassId, Vec<String>)>, Stop> {
+    ) -> Result<Option<(ClassId, Vec<String>)>, Failure> {
         let used = [0, 1].map(|side| element.used[side].last().map_or(0, |port| port + 1));
         let mut closest = None;
         let mut candidates = 0_usize;
@@ -265,7 +265,7 @@ impl<'p> Expander<'p> {
         node: usize,
         env: &Env<'_>,
         depth: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Failure> {
         let placed = |problem| (element.span, problem);
         let mut inner = Env::new(env.outside(compound.depth), compound.depth);
         for (formal, value) in compound.formals.iter().zip(values) {
@@ -303,7 +303,7 @@ impl<'p> Expander<'p> {
     }
 
     /// The connections between elements, each once, and elements numbered without tunnels.
-    fn connections(&mut self) -> Result<Vec<Connection>, Stop> {
+    fn connections(&mut self) -> Result<Vec<Connection>, Failure> {
         let mut numbers = Vec::with_capacity(self.nodes.len());
         let mut next = 0;
         for node in &self.nodes {

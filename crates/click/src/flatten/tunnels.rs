@@ -1,18 +1,18 @@
 //! Connections through tunnels become connections between elements.
 
-use super::Stop;
+use super::Failure;
 use crate::limits::Budget;
-use crate::program::Link;
+use crate::program::ProgramConnection;
 use std::collections::HashSet;
 
 /// The connections between nodes that are no ends of tunnels, each once. `through[n]` is where what reaches node `n`
 /// goes on, at the output of the same number. Circles of tunnels lead nowhere. A step of the budget is spent for each
 /// port of a tunnel that is passed.
 pub(super) fn remove(
-    links: &mut [Link],
+    links: &mut [ProgramConnection],
     through: &[Option<usize>],
     budget: &mut Budget,
-) -> Result<Vec<Link>, Stop> {
+) -> Result<Vec<ProgramConnection>, Failure> {
     links.sort_by_key(|link| (link.from, link.to, link.span));
     let is_end = ends(through);
     let links = &*links;
@@ -40,7 +40,7 @@ pub(super) fn remove(
                 None if is_end[to.0] => {}
                 None => {
                     budget.connection().map_err(|problem| (link.span, problem))?;
-                    direct.push(Link { to, ..*link });
+                    direct.push(ProgramConnection { to, ..*link });
                 }
             }
         }
@@ -110,7 +110,7 @@ mod tests {
                 .map(|((a, p), (b, q))| ((inside(a), p), (inside(b), q)))
                 .filter(|((a, _), (b, _))| (*a < 5 || (a - 5) % 3 != 2) && (*b < 5 || (b - 5) % 3 != 1))
                 .collect();
-            let mut links: Vec<Link> = edges.iter().map(|&(from, to)| Link { from, to, span: Span::default() }).collect();
+            let mut links: Vec<ProgramConnection> = edges.iter().map(|&(from, to)| ProgramConnection { from, to, span: Span::default() }).collect();
             let fast = remove(&mut links, &through, &mut Budget::new(Limits::default())).unwrap();
             let mut fast: Vec<Edge> = fast.into_iter().map(|link| (link.from, link.to)).collect();
             fast.sort_unstable();

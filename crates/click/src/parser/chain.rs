@@ -1,7 +1,7 @@
 //! Chains of elements: `a, b[1] -> c => [0] d :: E`.
 
 use super::Parser;
-use super::element::{Ports, Position, Written};
+use super::element::{ElementText, Ports, Position};
 use crate::lexer::{Kind, Token};
 use crate::problem::Problem;
 use crate::source::Span;
@@ -41,7 +41,7 @@ impl Parser<'_> {
     }
 
     /// A list of elements with commas between them.
-    fn list(&mut self, first_set: bool, nested: bool) -> Vec<Written> {
+    fn list(&mut self, first_set: bool, nested: bool) -> Vec<ElementText> {
         let mut all = Vec::new();
         loop {
             let position = Position { first_set, first_in_set: all.is_empty(), nested };
@@ -59,7 +59,7 @@ impl Parser<'_> {
     }
 
     /// Makes elements of what is written; `next` is the token behind the list.
-    fn ends(&mut self, mut written: Vec<Written>, first_set: bool, next: Token) -> Vec<End> {
+    fn ends(&mut self, mut written: Vec<ElementText>, first_set: bool, next: Token) -> Vec<End> {
         let implicit = written.iter().any(|written| written.implicit);
         if implicit && !first_set && is_arrow(next) {
             let problem = Problem::StrayPorts("implicit ports used in the middle of a chain");
@@ -206,7 +206,7 @@ impl Parser<'_> {
 }
 
 /// `a, b, c :: Class(config)`: the class of the last is that of all, if the others are names only.
-fn spread_class(written: &mut [Written]) {
+fn spread_class(written: &mut [ElementText]) {
     let Some((last, others)) = written.split_last_mut() else { return };
     if !others.iter().all(|other| other.bare) || last.declared.is_none() {
         return;

@@ -1,11 +1,11 @@
 //! `elementclass`, `{ … }`, parameters, overloads and `define`.
 
-use super::{Ended, Parser, Scope, Within};
+use super::{Ended, ListContext, Parser, Scope};
+use crate::config_strings;
 use crate::lexer::Kind;
 use crate::problem::Problem;
 use crate::program::{Class, ClassId, Formal, REST, Role};
 use crate::source::Span;
-use crate::words;
 use std::rc::Rc;
 
 /// Parameters of a compound.
@@ -102,7 +102,7 @@ impl Parser<'_> {
         self.scopes.push(scope);
         let mark = self.shadowed.len();
         self.parameters();
-        let ended = self.statements(Within::Compound);
+        let ended = self.statements(ListContext::Compound);
         self.forget_classes(mark);
         let compound = self.finish_scope();
         self.classes.push(Class::Compound(Box::new(compound)));
@@ -168,8 +168,8 @@ impl Parser<'_> {
     /// After `define`.
     pub(super) fn define(&mut self) {
         let Some(config) = self.parenthesized() else { return };
-        for argument in words::arguments(config.as_str()) {
-            let (variable, value) = words::shift_word(&argument.text);
+        for argument in config_strings::arguments(config.as_str()) {
+            let (variable, value) = config_strings::shift_word(&argument.text);
             let span = config.place(argument.range.clone()).0;
             let name = variable.strip_prefix('$').unwrap_or_default();
             if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {

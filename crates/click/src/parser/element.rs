@@ -24,7 +24,7 @@ impl Ports {
 
 /// An element of a chain as it is written, before it is known whether it is declared here.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct ElementText {
     pub(super) name: String,
     /// The class that the name is of, or that stands in the name's place.
     pub(super) class: Option<ClassId>,
@@ -52,10 +52,10 @@ pub(super) struct Position {
 
 impl Parser<'_> {
     /// An element, or `None` where none stands: the token there is put back unless it was reported.
-    pub(super) fn element(&mut self, position: Position) -> Option<Written> {
+    pub(super) fn element(&mut self, position: Position) -> Option<ElementText> {
         let inputs = self.ports();
         let token = self.lex();
-        let mut written = Written {
+        let mut written = ElementText {
             name: String::new(),
             class: None,
             declared: None,
@@ -90,7 +90,12 @@ impl Parser<'_> {
     }
 
     /// `input` or `output` left out: `[1] -> …`, `… -> [0]`.
-    fn implicit(&mut self, token: Token, position: Position, mut written: Written) -> Option<Written> {
+    fn implicit(
+        &mut self,
+        token: Token,
+        position: Position,
+        mut written: ElementText,
+    ) -> Option<ElementText> {
         let has_ports = !written.ports[0].is_empty();
         let Position { first_set, first_in_set, nested } = position;
         let arrow = matches!(token.kind, Kind::Arrow | Kind::DoubleArrow);
@@ -134,7 +139,7 @@ impl Parser<'_> {
     }
 
     /// `:: Class`.
-    fn class_of(&mut self, written: &mut Written) {
+    fn class_of(&mut self, written: &mut ElementText) {
         let token = self.lex();
         if token.kind != Kind::DoubleColon {
             return self.unlex(token);
@@ -158,7 +163,7 @@ impl Parser<'_> {
     }
 
     /// `(config) [ports]`.
-    fn config_of(&mut self, written: &mut Written) {
+    fn config_of(&mut self, written: &mut ElementText) {
         let token = self.lex();
         if token.is(b'(') {
             if written.class.is_none()
@@ -234,7 +239,7 @@ impl Parser<'_> {
     }
 
     /// Makes what is written an element of the scope, or finds the one it refers to.
-    pub(super) fn resolve(&mut self, written: &Written) -> usize {
+    pub(super) fn resolve(&mut self, written: &ElementText) -> usize {
         let known = self.scope().names.get(&written.name).copied();
         if let (None, Some(known)) = (written.class, known) {
             if written.declared.is_some() {

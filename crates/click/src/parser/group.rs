@@ -1,6 +1,6 @@
 //! Groups: `( input -> X -> output )`, statements that stand for one element and open no scope.
 
-use super::{ANONYMOUS, Parser, Within};
+use super::{ANONYMOUS, ListContext, Parser};
 use crate::lexer::Token;
 use crate::program::Role;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ impl Parser<'_> {
         scope.names.insert("input".into(), inner[0]);
         scope.names.insert("output".into(), inner[1]);
 
-        self.statements(Within::Group);
+        self.statements(ListContext::Group);
         self.depth -= 1;
 
         for (side, outer) in ["input", "output"].into_iter().zip(outer) {

@@ -14,7 +14,7 @@ use crate::configuration::Requirement;
 use crate::lexer::{Kind, Lexer, Token};
 use crate::limits::Limits;
 use crate::problem::{Diagnostic, Problem, Problems};
-use crate::program::{Class, ClassId, Compound, Element, Link, Program, Role};
+use crate::program::{Class, ClassId, Compound, Element, Program, ProgramConnection, Role};
 use crate::source::{LineDirective, Span};
 use crate::text::Text;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -89,7 +89,7 @@ pub(crate) fn parse(text: &str, limits: Limits) -> (Program, Vec<LineDirective>,
         parser.stopped = true;
     }
     parser.scopes.push(Scope::new(String::new(), Span::default(), 0));
-    parser.statements(Within::File);
+    parser.statements(ListContext::File);
     let root = parser.finish_scope();
     let program = Program { classes: parser.classes, root, requirements: parser.requirements };
     (program, parser.lexer.directives, parser.problems)
@@ -97,7 +97,7 @@ pub(crate) fn parse(text: &str, limits: Limits) -> (Program, Vec<LineDirective>,
 
 /// What a list of statements stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Within {
+enum ListContext {
     File,
     Compound,
     Group,
@@ -274,30 +274,30 @@ impl Parser<'_> {
         self.classes.len() - 1
     }
 
-    fn statements(&mut self, within: Within) -> Ended {
+    fn statements(&mut self, within: ListContext) -> Ended {
         loop {
             let token = self.lex();
             match token.kind {
                 Kind::Ident if self.is_refused(token) => {}
                 Kind::Ident | Kind::Arrow | Kind::DoubleArrow | Kind::Char(b'[' | b'{' | b'(') => {
                     self.unlex(token);
-                    self.chain(within != Within::File);
+                    self.chain(within != ListContext::File);
                 }
                 Kind::ElementClass => self.element_class(),
                 Kind::Require => self.require(),
                 Kind::Define => self.define(),
                 Kind::Char(b';') => {}
-                Kind::Char(b'}') if within == Within::Compound => return Ended::Closed,
-                Kind::DoubleBar if within == Within::Compound => return Ended::Overload,
-                Kind::Char(b')') if within == Within::Group => return Ended::Closed,
-                Kind::Char(b'}') | Kind::DoubleBar if within == Within::Group => {
+                Kind::Char(b'}') if within == ListContext::Compound => return Ended::Closed,
+                Kind::DoubleBar if within == ListContext::Compound => return Ended::Overload,
+                Kind::Char(b')') if within == ListContext::Group => return Ended::Closed,
+                Kind::Char(b'}') | Kind::DoubleBar if within == ListContext::Group => {
                     self.expected("`)`", token);
                     self.unlex(token);
                     return Ended::Closed;
                 }
                 Kind::End => {
-                    if !self.stopped && within != Within::File {
-                        self.expected(if within == Within::Group { "`)`" } else { "`}`" }, token);
+                    if !self.stopped && within != ListContext::File {
+                        self.expected(if within == ListContext::Group { "`)`" } else { "`}`" }, token);
                     }
                     return Ended::Closed;
                 }
@@ -342,7 +342,7 @@ impl Parser<'_> {
         let elements = &mut scope.compound.elements;
         elements[from.0].used[1].insert(from.1);
         elements[to.0].used[0].insert(to.1);
-        scope.compound.links.push(Link { from, to, span });
+        scope.compound.links.push(ProgramConnection { from, to, span });
     }
 
     /// Counts elements that are about to be added; false if they are too many.

@@ -1,19 +1,21 @@
 //! `require(…)`: packages are noted, libraries refused.
 
 use super::Parser;
+use crate::config_strings::{self, words};
 use crate::configuration::Requirement;
 use crate::problem::Problem;
 use crate::source::Span;
-use crate::words::{self, words};
 
 impl Parser<'_> {
     /// After `require`.
     pub(super) fn require(&mut self) {
         let Some(config) = self.parenthesized() else { return };
-        for argument in words::arguments(config.as_str()) {
+        for argument in config_strings::arguments(config.as_str()) {
             let span = config.place(argument.range.clone()).0;
-            let all: Vec<Vec<u8>> =
-                words(&argument.text).into_iter().map(|word| words::unquote(&argument.text[word])).collect();
+            let all: Vec<Vec<u8>> = words(&argument.text)
+                .into_iter()
+                .map(|word| config_strings::unquote(&argument.text[word]))
+                .collect();
             let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
             match all.as_slice() {
                 [] => {}

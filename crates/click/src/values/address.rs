@@ -1,7 +1,7 @@
 //! IP addresses, prefixes and MAC addresses.
 
 use super::{Names, Value, ValueError};
-use crate::words;
+use crate::config_strings;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -111,7 +111,7 @@ pub(super) fn mac(text: &str) -> Result<Mac, ValueError> {
     let mut count = 0;
     let mut at = 0;
     for part in text.split(separator) {
-        let digits = part.bytes().take_while(|&byte| words::hex(byte).is_some()).count();
+        let digits = part.bytes().take_while(|&byte| config_strings::hex(byte).is_some()).count();
         if !(1..=2).contains(&digits) || digits < part.len() {
             return Err(wrong(at + digits.min(2)));
         }

@@ -1,13 +1,13 @@
 //! Arguments as values: Click's types, with errors that say which character is wrong.
 
 mod address;
-mod info;
+mod address_info;
 mod numbers;
 mod rates;
 mod strings;
 
 pub use address::{Mac, Prefix};
-pub use info::{AddressInfo, Names};
+pub use address_info::{AddressInfo, Names};
 pub use numbers::Size;
 pub use rates::{Bandwidth, TcpPort, UdpPort};
 pub use strings::{Bytes, FileName, Integers, Word};

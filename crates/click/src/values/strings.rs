@@ -1,7 +1,7 @@
 //! Strings, words, file names and lists.
 
 use super::{Names, Value, ValueError};
-use crate::words::{unquote, words};
+use crate::config_strings::{unquote, words};
 use std::path::PathBuf;
 
 /// What a text stands for, quotes off: any bytes.

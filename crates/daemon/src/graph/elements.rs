@@ -2,12 +2,12 @@
 
 use super::args::ElementsArgs;
 use super::{GraphError, registry};
-use scalebricks_apps::click::beside;
+use scalebricks_apps::click::config_only;
 use scalebricks_console::{Console, output, status};
-use scalebricks_elements::of_programs;
+use scalebricks_elements::program_only;
 use scalebricks_graph::Spec;
-use scalebricks_graph::describe::Section;
-use scalebricks_graph::spec::{Access, Flow, Many, PortSpec};
+use scalebricks_graph::class_docs::Section;
+use scalebricks_graph::spec::{Access, PortArity, PortKind, PortSpec};
 use scalebricks_io::Packet;
 use serde_json::{Value, json};
 
@@ -17,26 +17,26 @@ use serde_json::{Value, json};
 /// [`GraphError::NoElement`].
 pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError> {
     let registry = registry::<Packet>();
-    let mut classes: Vec<&'static Spec> = registry.specs().chain(beside::specs()).collect();
+    let mut classes: Vec<&'static Spec> = registry.specs().chain(config_only::specs()).collect();
     classes.sort_by_key(|spec| spec.class);
-    let mut of_programs = of_programs::<Packet>();
+    let mut program_only = program_only::<Packet>();
     if let Some(name) = &args.name {
-        if !classes.iter().chain(&of_programs).any(|spec| spec.class == name) {
-            let all = classes.iter().chain(&of_programs).map(|spec| spec.class);
+        if !classes.iter().chain(&program_only).any(|spec| spec.class == name) {
+            let all = classes.iter().chain(&program_only).map(|spec| spec.class);
             return Err(GraphError::NoElement { name: name.clone(), hint: hint(name, all) });
         }
         classes.retain(|spec| spec.class == name);
-        of_programs.retain(|spec| spec.class == name);
+        program_only.retain(|spec| spec.class == name);
     }
     let text = if args.json {
         let views = classes.iter().map(|spec| view(spec, true));
-        output::json(&views.chain(of_programs.iter().map(|spec| view(spec, false))).collect::<Vec<_>>())?
+        output::json(&views.chain(program_only.iter().map(|spec| view(spec, false))).collect::<Vec<_>>())?
     } else if args.name.is_some() {
-        let sections = of_programs.iter().map(|spec| format!("{}\n{OF_PROGRAMS}\n", Section(spec)));
+        let sections = program_only.iter().map(|spec| format!("{}\n{OF_PROGRAMS}\n", Section(spec)));
         classes.iter().map(|spec| Section(spec).to_string()).chain(sections).collect()
     } else {
         let list = |specs: &[&Spec]| specs.iter().map(|spec| line(spec)).collect::<String>();
-        format!("{}\n{OF_PROGRAMS}\n\n{}", list(&classes), list(&of_programs))
+        format!("{}\n{OF_PROGRAMS}\n\n{}", list(&classes), list(&program_only))
     };
     console.result(text.trim_end())?;
     Ok(status::SUCCESS)
@@ -62,15 +62,15 @@ fn view(spec: &Spec, is_for_configurations: bool) -> Value {
     let doc = |lines: &[&str]| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     let port = |port: &PortSpec| {
         let flow = match port.flow {
-            Flow::Push => "push",
-            Flow::Pull => "pull",
-            Flow::Agnostic => "agnostic",
+            PortKind::Push => "push",
+            PortKind::Pull => "pull",
+            PortKind::Agnostic => "agnostic",
         };
         let many = match port.many {
-            Many::One => "one",
-            Many::Optional => "optional",
-            Many::OneOrMore => "one or more",
-            Many::ZeroOrMore => "zero or more",
+            PortArity::One => "one",
+            PortArity::Optional => "optional",
+            PortArity::OneOrMore => "one or more",
+            PortArity::ZeroOrMore => "zero or more",
         };
         json!({ "name": port.name, "flow": flow, "many": many, "doc": port.doc })
     };

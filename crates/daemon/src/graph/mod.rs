@@ -26,8 +26,8 @@ use scalebricks_admin::client::ClientError;
 use scalebricks_admin::commands::CommandError;
 use scalebricks_admin::server::ServerError;
 use scalebricks_apps::click::Router;
+use scalebricks_apps::click::devices::DevicesError;
 use scalebricks_apps::click::live::ReplaceError;
-use scalebricks_apps::click::outside::OutsideError;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_graph::{Ledger, Registry};
@@ -57,7 +57,7 @@ pub enum GraphError {
     Pool(#[from] PoolError),
     /// A capture that could not be completed.
     #[error(transparent)]
-    Outside(#[from] OutsideError),
+    Devices(#[from] DevicesError),
     /// The run could not begin.
     #[error(transparent)]
     Start(#[from] ReplaceError),

@@ -4,14 +4,14 @@ use super::GraphError;
 use super::args::RunArgs;
 use crate::node::config::Dpdk;
 use crate::runtime::devices::{self, Devices, Wanted};
-use scalebricks_apps::click::outside::{Receives, Sends};
+use scalebricks_apps::click::devices::{ReceiveBinding, SendBinding};
 use scalebricks_dpdk::{Mbuf, Pool};
 use std::sync::Arc;
 
 /// Everything that was opened.
 pub(super) struct Ports {
     /// Both sides of each device.
-    pub(super) by_name: Vec<(String, Receives<Mbuf>, Sends<Mbuf>)>,
+    pub(super) by_name: Vec<(String, ReceiveBinding<Mbuf>, SendBinding<Mbuf>)>,
     /// Where packets lie.
     pub(super) pool: Pool,
 }
@@ -38,7 +38,7 @@ pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
     let halves = workers.into_iter().flatten();
     let named = args.port.iter().zip(halves).map(|((name, _), half)| {
         let (receives, sends) = half.split();
-        (name.clone(), Receives::Port(Box::new(receives) as _), Sends::Port(Box::new(sends) as _))
+        (name.clone(), ReceiveBinding::Port(Box::new(receives) as _), SendBinding::Port(Box::new(sends) as _))
     });
     Ok(Ports { by_name: named.collect(), pool })
 }

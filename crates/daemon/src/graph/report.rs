@@ -2,10 +2,10 @@
 
 use super::args::RunArgs;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use scalebricks_apps::click::live::Live;
+use scalebricks_apps::click::live::LiveRouter;
 use scalebricks_apps::click::run::End;
 use scalebricks_console::quantity::count;
-use scalebricks_graph::{Clock, Counted, Graph};
+use scalebricks_graph::{Clock, CounterSnapshot, Graph};
 use scalebricks_io::PacketBuf;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -40,8 +40,8 @@ struct ElementReport {
     dropped: BTreeMap<&'static str, u64>,
 }
 
-impl From<&Counted> for ElementReport {
-    fn from(counted: &Counted) -> Self {
+impl From<&CounterSnapshot> for ElementReport {
+    fn from(counted: &CounterSnapshot) -> Self {
         Self {
             name: counted.element.to_string(),
             class: counted.spec.class,
@@ -59,7 +59,7 @@ impl Report {
     pub(super) fn new<P: PacketBuf + 'static>(
         args: &RunArgs,
         (clock, end, took): (Clock, End, Duration),
-        live: &Live<P>,
+        live: &LiveRouter<P>,
         graph: &mut Graph<P>,
     ) -> Self {
         let known = live.directory().known();

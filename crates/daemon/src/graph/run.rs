@@ -6,9 +6,9 @@ use super::serve::Served;
 use super::{GraphError, read, registry};
 use scalebricks_admin::graph::{Configuration, Replace, ServedGraph};
 use scalebricks_admin::server::{AdminServer, Limits, Listen};
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_apps::click::limits;
-use scalebricks_apps::click::live::Live;
-use scalebricks_apps::click::outside::{Outside, Receives, Sends};
+use scalebricks_apps::click::live::LiveRouter;
 use scalebricks_apps::click::run::{End, run as drive};
 use scalebricks_console::{Console, Interrupt, output, status};
 use scalebricks_graph::{Clock, Ledger, Registry};
@@ -48,9 +48,9 @@ fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Res
     router.graph(&registry, &mut Ledger::new())?;
     let ports = super::ports::open(args)?;
     let (pool, ports) = (ports.pool, ports.by_name);
-    run_with(args, console, interrupt, registry, Box::new(pool), |outside| {
+    run_with(args, console, interrupt, registry, Box::new(pool), |devices| {
         for (name, receives, sends) in ports {
-            outside.receive(Some(&name), receives).send(&name, sends);
+            devices.receive(Some(&name), receives).send(&name, sends);
         }
         Ok(())
     })
@@ -61,7 +61,7 @@ fn clock(args: &RunArgs, reads_captures: bool) -> Clock {
     if args.wall_clock || !args.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
 }
 
-fn bind<P: PacketBuf + 'static>(args: &RunArgs, outside: &mut Outside<P>) -> Result<(), GraphError> {
+fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Result<(), GraphError> {
     let mut seen = Vec::new();
     for capture in &args.pcap {
         let key = (capture.is_output, &capture.device);
@@ -72,14 +72,14 @@ fn bind<P: PacketBuf + 'static>(args: &RunArgs, outside: &mut Outside<P>) -> Res
         seen.push(key);
         match (capture.is_output, &capture.device, &capture.file) {
             (false, device, file) => {
-                let from = file.clone().map_or(Receives::Nothing, Receives::Capture);
-                outside.receive(device.as_deref(), from);
+                let from = file.clone().map_or(ReceiveBinding::Nothing, ReceiveBinding::Capture);
+                devices.receive(device.as_deref(), from);
             }
             (true, Some(device), file) => {
-                outside.send(device, file.clone().map_or(Sends::Nothing, Sends::Capture));
+                devices.send(device, file.clone().map_or(SendBinding::Nothing, SendBinding::Capture));
             }
             (true, None, Some(file)) => {
-                outside.send_any(file.clone());
+                devices.send_any(file.clone());
             }
             (true, None, None) => {
                 return Err(GraphError::Usage("--pcap out=- does not say which device".to_owned()));
@@ -95,18 +95,18 @@ fn run_with<P: PacketBuf + 'static>(
     interrupt: &Interrupt,
     registry: Registry<P>,
     buffers: Box<dyn PacketSource<P> + Send>,
-    ports: impl FnOnce(&mut Outside<P>) -> Result<(), GraphError>,
+    ports: impl FnOnce(&mut Devices<P>) -> Result<(), GraphError>,
 ) -> Result<u8, GraphError> {
     let router = read(&args.file, &registry)?;
     router.notes().iter().for_each(|note| console.note(note));
     let reads_captures = args.pcap.iter().any(|capture| !capture.is_output && capture.file.is_some())
         || router.configuration().elements.iter().any(|element| element.class == "FromDump");
     let clock = clock(args, reads_captures);
-    let mut outside = Outside::new(clock);
-    bind(args, &mut outside)?;
-    ports(&mut outside)?;
+    let mut devices = Devices::new(clock);
+    bind(args, &mut devices)?;
+    ports(&mut devices)?;
     let variables = args.file.variables.clone();
-    let (live, mut worker) = Live::start(&router, variables, registry, outside, buffers)?;
+    let (live, mut worker) = LiveRouter::start(&router, variables, registry, devices, buffers)?;
     if let [unused, ..] = &live.unused()[..] {
         return Err(GraphError::Usage(unused.clone()));
     }

@@ -3,19 +3,19 @@
 use super::args::FileArgs;
 use scalebricks_admin::graph::{Configuration, ReloadError, Replace};
 use scalebricks_admin::model::ReplacedView;
-use scalebricks_apps::click::live::{Live, Replaced};
+use scalebricks_apps::click::live::{LiveRouter, Replacement};
 use scalebricks_io::PacketBuf;
 use std::path::PathBuf;
 
 /// A run, and the file it was started with.
 #[derive(Debug)]
 pub(super) struct Served<P> {
-    pub(super) live: Live<P>,
+    pub(super) live: LiveRouter<P>,
     file: PathBuf,
 }
 
 impl<P: PacketBuf + 'static> Served<P> {
-    pub(super) fn new(live: Live<P>, args: &FileArgs) -> Self {
+    pub(super) fn new(live: LiveRouter<P>, args: &FileArgs) -> Self {
         Self { live, file: args.file.clone() }
     }
 }
@@ -30,7 +30,7 @@ impl<P: PacketBuf + 'static> Replace for Served<P> {
                 (self.file.display().to_string(), text)
             }
         };
-        let Replaced { elements, connections, replacements } = self.live.replace(&name, &text)?;
+        let Replacement { elements, connections, replacements } = self.live.replace(&name, &text)?;
         Ok(ReplacedView { elements, connections, replacements })
     }
 

@@ -29,7 +29,7 @@ use scalebricks_apps::gateway::{FlowList, Node, NodePorts};
 use scalebricks_cluster::leasing::Leasing;
 use scalebricks_console::{Console, status};
 use scalebricks_dpdk::{Eal, Mbuf, Pool};
-use scalebricks_elements::gateway::local::Local;
+use scalebricks_elements::gateway::local::LocalStack;
 use scalebricks_elements::gateway::{Identifications, Lease, NodeConfig, OutsideMacs, Policy};
 use scalebricks_graph::tap::Taps;
 use scalebricks_wire::MacAddr;
@@ -81,7 +81,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let macs = macs(&configuration, &links);
     let local = local_config(&configuration, macs);
     local.check().map_err(|error| NodeError::Local(error.to_string()))?;
-    let local = Local::new(local, started.elapsed());
+    let local = LocalStack::new(local, started.elapsed());
     let owners = tables.owners();
     let slow_path = Arc::new(SlowPath::with_errors(local, Errors::new(lease, owners)));
     let sizes = tables.sizes();

@@ -4,9 +4,9 @@ use super::errors::Errors;
 use arc_swap::{ArcSwap, Guard};
 use scalebricks_apps::gateway::Node;
 use scalebricks_elements::gateway::local::{
-    Claims, FrameKind, Held, Local, Neighbour, Outbox, Silence, Taken,
+    Claims, Consumed, FrameKind, HoldOutcome, LinkSilence, LocalStack, Neighbour, Outbox,
 };
-use scalebricks_elements::gateway::{Adjacencies, DropReason, Lease, OutputPort, Punt, Why};
+use scalebricks_elements::gateway::{Adjacencies, DropReason, Lease, OutputPort, Punt, PuntReason};
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const ANSWERS: usize = 512;
 /// The node as a station on its links, for all workers.
 #[derive(Debug)]
 pub struct SlowPath {
-    local: Mutex<Local>,
+    local: Mutex<LocalStack>,
     errors: Arc<Errors>,
     adjacencies: ArcSwap<Adjacencies>,
     /// When timers are due, in nanoseconds.
@@ -27,17 +27,17 @@ pub struct SlowPath {
     no_buffer: AtomicU64,
     link_down: AtomicU64,
     /// By [`OutputPort`].
-    silences: ArcSwap<[Option<Silence>; 2]>,
+    silences: ArcSwap<[Option<LinkSilence>; 2]>,
 }
 
 impl SlowPath {
     /// Around a machine, of a node whose tables come from a file.
-    pub fn new(local: Local) -> Self {
+    pub fn new(local: LocalStack) -> Self {
         Self::with_errors(local, Errors::new(Arc::new(Lease::unlimited()), None))
     }
 
     /// Around a machine, of a node that tells of errors as these decide, and claims addresses by their lease.
-    pub fn with_errors(mut local: Local, errors: Arc<Errors>) -> Self {
+    pub fn with_errors(mut local: LocalStack, errors: Arc<Errors>) -> Self {
         local.set_lease(Arc::clone(errors.lease()));
         Self {
             errors,
@@ -50,7 +50,7 @@ impl SlowPath {
         }
     }
 
-    fn local(&self) -> MutexGuard<'_, Local> {
+    fn local(&self) -> MutexGuard<'_, LocalStack> {
         // A panic elsewhere leaves the machine between two frames at worst.
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,18 +97,18 @@ impl SlowPath {
         }
         for punt in punts.drain(..) {
             match punt.why {
-                Why::NoFlow(_) => {
-                    if local.receive(punt.link, punt.packet.data(), now, &mut out) == Taken::No {
+                PuntReason::NoFlow(_) => {
+                    if local.receive(punt.link, punt.packet.data(), now, &mut out) == Consumed::No {
                         node.drop_punt(punt);
                     }
                 }
-                Why::Unresolved { next_hop, kind } => {
+                PuntReason::Unresolved { next_hop, kind } => {
                     let held = local.hold(punt.link, next_hop, punt.packet.data(), kind, now, &mut out);
-                    if let (Held::Dropped(reason), FrameKind::Packet) = (held, kind) {
+                    if let (HoldOutcome::Dropped(reason), FrameKind::Packet) = (held, kind) {
                         node.drop_frame(punt.packet.data(), reason);
                     }
                 }
-                Why::UnknownFlow(key) => {
+                PuntReason::UnknownFlow(key) => {
                     let frame = punt.packet.data();
                     if self.errors.is_due(&key, punt.link, frame, now) {
                         tell_error(&mut local, punt.link, frame, now, &mut out);
@@ -145,16 +145,16 @@ impl SlowPath {
     }
 
     /// Publishes which links are silent, if that has changed.
-    fn set_silences(&self, local: &Local) {
+    fn set_silences(&self, local: &LocalStack) {
         let now = OutputPort::ALL.map(|port| local.silence(port));
         let is_same = self.silences.load().iter().map(Option::as_ref).eq(now);
         if !is_same {
-            self.silences.store(Arc::new(now.map(Option::<&Silence>::cloned)));
+            self.silences.store(Arc::new(now.map(Option::<&LinkSilence>::cloned)));
         }
     }
 
     /// Whether the next hops of a link are silent. Never waits for a worker.
-    pub fn silence(&self, port: OutputPort) -> Option<Silence> {
+    pub fn silence(&self, port: OutputPort) -> Option<LinkSilence> {
         self.silences.load()[port as usize].clone()
     }
 
@@ -172,7 +172,7 @@ impl SlowPath {
     }
 
     /// To be called while the machine is held.
-    fn set_deadline(&self, local: &Local) {
+    fn set_deadline(&self, local: &LocalStack) {
         let deadline_ns = u64::try_from(local.next_deadline().as_nanos()).unwrap_or(u64::MAX);
         self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
@@ -194,7 +194,7 @@ impl SlowPath {
 }
 
 /// Tells the sender of a packet that its flow does not exist.
-fn tell_error(local: &mut Local, link: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) {
+fn tell_error(local: &mut LocalStack, link: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) {
     match link {
         OutputPort::BaseStation => local.unknown_tunnel(frame, now, out),
         OutputPort::Internet => local.unknown_user(frame, now, out),

@@ -12,7 +12,7 @@ use super::source::Source;
 use scalebricks_cluster::ControlPlane;
 use scalebricks_control::membership::View;
 use scalebricks_elements::gateway::OutputPort;
-use scalebricks_elements::gateway::local::{Claims, StandIn};
+use scalebricks_elements::gateway::local::{AdoptedAddress, Claims};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::io;
@@ -77,7 +77,7 @@ impl Takeover {
         let others = self.held.iter().flat_map(|(node, since)| {
             let addresses = self.addresses.get(node).into_iter().flatten();
             let is_due_to_another = since.is_some();
-            addresses.map(move |&(port, address)| StandIn { port, address, is_due_to_another })
+            addresses.map(move |&(port, address)| AdoptedAddress { port, address, is_due_to_another })
         });
         Claims { own: Some(me.life), others: others.collect() }
     }

@@ -4,7 +4,7 @@ use super::SwitchError;
 use super::config::{ControlFile, SwitchFile};
 use scalebricks_apps::switch::SwitchPolicy;
 use scalebricks_apps::switch::file::{NameList, parse_names};
-use scalebricks_elements::flat::{NameConfig, NameTable, Rules, StormGuard, Unknown};
+use scalebricks_elements::flat::{LookupRules, NameConfig, NameTable, StormGuard, UnknownNamePolicy};
 use scalebricks_types::KeyHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,14 +84,14 @@ impl Configuration {
             expected: names.expected,
             check_bits: names.check_bits,
             filter_rate: names.filter_rate,
-            spreads_aliens: names.unknown == Unknown::Answer,
+            spreads_aliens: names.unknown == UnknownNamePolicy::Answer,
         };
         Ok(NameTable::new(config)?)
     }
 
     /// What the switch decides about frames, apart from where names go. Workers share the storm guard in it.
     pub fn policy(&self) -> SwitchPolicy {
-        let rules = Rules {
+        let rules = LookupRules {
             kind: self.file.names.kind,
             hasher: self.hasher(),
             verify_ipv4_checksum: self.file.verify_ipv4_checksum,

@@ -1,17 +1,17 @@
 //! `ARPQuerier`.
 
 use super::ether_encap::encapsulate;
-use crate::named::drops;
+use crate::shared_names::drops;
 
 use crate::arp_messages::{answer, group, question};
+use crate::arp_table::{ArpConfig, ArpTable, Evicted, Resolution, RetryAction};
 use crate::columns::DstIp;
-use crate::neighbours::{Config, Due, Lost, Neighbours, Way};
 use crate::values::{Interface, Ip, Mac, broadcast, value};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Lanes, Meta, Out, Slot, Spec, State,
-    element,
+    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Meta, Out, Slot, SlotList, Spec,
+    State, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
@@ -27,8 +27,8 @@ element! {
     /// and to the network's broadcast address go to all hosts, those to groups as RFC 1112 §6.4 says.
     #[derive(Debug)]
     pub struct ARPQuerier<P> as "ARPQuerier" {
-        own: Own, broadcast: Option<Ipv4Addr>, config: Config, neighbours: Neighbours<P>, dst: Handle<DstIp>,
-        lost: Lost<P>, dropped: u64, bucket: Bucket,
+        own: OwnAddress, broadcast: Option<Ipv4Addr>, config: ArpConfig, neighbours: ArpTable<P>, dst: Handle<DstIp>,
+        lost: Evicted<P>, dropped: u64, bucket: Bucket,
         // Output of questions.
         to: usize,
     }
@@ -95,7 +95,7 @@ element! {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Own {
+struct OwnAddress {
     ip: Ipv4Addr,
     mac: MacAddr,
 }
@@ -113,9 +113,9 @@ impl<P: PacketBuf> Class for ARPQuerier<P> {
             return Err("it needs a host, a question and time between two of them".to_owned());
         }
         Ok(Self {
-            own: Own { ip: params.ip.address, mac: params.eth.0 },
+            own: OwnAddress { ip: params.ip.address, mac: params.eth.0 },
             broadcast: params.broadcast.map(|ip| ip.0).or_else(|| prefix.and_then(broadcast)),
-            config: Config {
+            config: ArpConfig {
                 entries: params.entry_capacity,
                 waiting: params.capacity,
                 waiting_each: params.entry_packet_capacity,
@@ -124,9 +124,9 @@ impl<P: PacketBuf> Class for ARPQuerier<P> {
                 retry: params.retry,
                 tries: params.tries,
             },
-            neighbours: Neighbours::default(),
+            neighbours: ArpTable::default(),
             dst: Handle::default(),
-            lost: Lost::default(),
+            lost: Evicted::default(),
             bucket: Bucket::new(params.query_rate.into(), u64::from(params.query_rate) / 10),
             dropped: 0,
             to: 0,
@@ -274,15 +274,15 @@ impl<P: PacketBuf> ARPQuerier<P> {
             return None;
         }
         match self.neighbours.way(ip, out.now(), &self.config, &mut self.lost) {
-            Way::Known { mac, asks } => {
+            Resolution::Known { mac, asks } => {
                 if asks {
                     self.ask(ip, Some(&slot), frame, out);
                 }
                 self.send(slot, mac, frame, out);
                 return (!asks).then_some(mac);
             }
-            Way::Full => self.drop(slot, Self::TABLE_FULL, out),
-            Way::Wait { is_new } => {
+            Resolution::Full => self.drop(slot, Self::TABLE_FULL, out),
+            Resolution::Wait { is_new } => {
                 if is_new {
                     self.ask(ip, Some(&slot), frame, out);
                 }
@@ -306,7 +306,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
     }
 
     /// Sends packets on. Those of a batch often go to one neighbour, which is looked up once.
-    fn all(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn all(&mut self, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let mut known = None;
         for slot in batch.drain() {
             let DstIp(ip) = frame.column(self.dst)[&slot];
@@ -351,7 +351,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for ARPQuerier<P> {
-    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if input == 0 {
             self.all(batch, frame, out);
         } else {
@@ -366,12 +366,12 @@ impl<P: PacketBuf + 'static> Element<P> for ARPQuerier<P> {
             self.neighbours.is_release_set = false;
         } else {
             match self.neighbours.due(token, out.now(), &self.config) {
-                (ip, Due::Ask) => {
+                (ip, RetryAction::Ask) => {
                     self.ask(ip, None, frame, out);
                     self.repeat(ip, frame, out);
                 }
-                (ip, Due::GiveUp) => self.give_up(ip, frame, out),
-                (_, Due::Nothing) => {}
+                (ip, RetryAction::GiveUp) => self.give_up(ip, frame, out),
+                (_, RetryAction::Nothing) => {}
             }
         }
         self.release(frame, out);

@@ -1,12 +1,14 @@
 //! `ARPResponder`.
 
-use crate::named::counters;
-use crate::side::Side;
+use crate::shared_names::counters;
+use crate::side_output::SideOutput;
 use crate::values::{Mac, value};
 use scalebricks_click::values::Prefix;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{
+    Binder, Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element,
+};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::arp::{Arp, MESSAGE_LEN, Operation};
 use scalebricks_wire::ethernet::{ETHERTYPE_ARP, HEADER_LEN, header};
@@ -18,7 +20,7 @@ element! {
     /// place the router gets packets. Of several networks with an address the one with the longest prefix counts. Requests for
     /// other addresses, and what is no request, go to output 1.
     #[derive(Debug)]
-    pub struct ARPResponder as "ARPResponder" { entries: Vec<(Prefix, MacAddr)>, side: Side, }
+    pub struct ARPResponder as "ARPResponder" { entries: Vec<(Prefix, MacAddr)>, side: SideOutput, }
     inputs { agnostic "in": "ARP requests, with their Ethernet headers.", }
     outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that get no reply; they are dropped otherwise.", }
     params ARPResponderParams {
@@ -82,7 +84,7 @@ impl Class for ARPResponder {
     type Params = ARPResponderParams;
 
     fn make(params: ARPResponderParams) -> Result<Self, String> {
-        let mut responder = Self { entries: Vec::new(), side: Side::default() };
+        let mut responder = Self { entries: Vec::new(), side: SideOutput::default() };
         // Of two for one network the first counts.
         params.entries.into_iter().rev().for_each(|entry| responder.add(entry));
         Ok(responder)
@@ -95,7 +97,7 @@ impl Control for ARPResponder {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 
@@ -124,7 +126,7 @@ fn request(frame: &[u8]) -> Option<Arp> {
 }
 
 impl<P: PacketBuf> PerPacket<P> for ARPResponder {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         let frame = packet.data_mut();
         let Some(request) = request(frame) else { return self.side.verdict(Self::NO_REQUEST) };
         let entry = self.entries.iter().find(|(prefix, _)| prefix.contains(request.target_ip));

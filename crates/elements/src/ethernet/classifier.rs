@@ -1,9 +1,9 @@
 //! `Classifier`.
 
-use crate::named::drops;
+use crate::shared_names::drops;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 /// Bytes that a test looks at, at once.
@@ -192,7 +192,7 @@ impl Control for Classifier {
 }
 
 impl<P: PacketBuf> Element<P> for Classifier {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             let data = frame.packet(&slot).data();
             match self.patterns.iter().position(|pattern| pattern.matches(data)) {

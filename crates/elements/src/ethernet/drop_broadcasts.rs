@@ -1,9 +1,9 @@
 //! `DropBroadcasts`.
 
-use crate::facts::LinkType;
-use crate::named::drops;
+use crate::annotations::PacketType;
+use crate::shared_names::drops;
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -33,8 +33,8 @@ impl Control for DropBroadcasts {
 }
 
 impl<P: PacketBuf> PerPacket<P> for DropBroadcasts {
-    fn each(&mut self, _: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
-        if LinkType::noted(meta).is_shared() {
+    fn each(&mut self, _: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
+        if PacketType::noted(meta).is_shared() {
             tally.count(Self::DROPS, 1);
             return Verdict::Drop(Self::BROADCAST);
         }

@@ -1,10 +1,10 @@
 //! `EtherEncap`.
 
-use crate::named::{drops, handlers};
+use crate::shared_names::{drops, handlers};
 use crate::values::Mac;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet::{HEADER_LEN, header};
 
@@ -84,7 +84,7 @@ impl Control for EtherEncap {
 }
 
 impl<P: PacketBuf> PerPacket<P> for EtherEncap {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         let header = header(self.dst.0, self.src.0, self.ethertype);
         if encapsulate(packet, meta, &header) { Verdict::ON } else { Verdict::Drop(Self::NO_ROOM) }
     }

@@ -1,11 +1,11 @@
 //! `HostEtherFilter`.
 
-use crate::facts::LinkType;
-use crate::named::drops;
-use crate::side::Side;
+use crate::annotations::PacketType;
+use crate::shared_names::drops;
+use crate::side_output::SideOutput;
 use crate::values::Mac;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::{MacAddr, ethernet};
 
@@ -14,7 +14,7 @@ element! {
     /// packet to whom it was sent.
     #[derive(Debug)]
     pub struct HostEtherFilter as "HostEtherFilter" {
-        own: MacAddr, drops_own: bool, drops_other: bool, offset: usize, side: Side,
+        own: MacAddr, drops_own: bool, drops_other: bool, offset: usize, side: SideOutput,
     }
     inputs { agnostic "in": "Ethernet frames.", }
     outputs { agnostic "out": "Frames for this host.", push "other" [Optional]: "Frames that are dropped otherwise.", }
@@ -43,7 +43,13 @@ impl Class for HostEtherFilter {
 
     fn make(params: HostEtherFilterParams) -> Result<Self, String> {
         let HostEtherFilterParams { ether, drop_own, drop_other, offset } = params;
-        Ok(Self { own: ether.0, drops_own: drop_own, drops_other: drop_other, offset, side: Side::default() })
+        Ok(Self {
+            own: ether.0,
+            drops_own: drop_own,
+            drops_other: drop_other,
+            offset,
+            side: SideOutput::default(),
+        })
     }
 }
 
@@ -53,22 +59,22 @@ impl Control for HostEtherFilter {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 }
 
 impl<P: PacketBuf> PerPacket<P> for HostEtherFilter {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         let frame = packet.data().get(self.offset..).and_then(ethernet::addresses);
         let reason = match frame {
             None => Self::SHORT,
             Some((dst, src)) => {
-                let link = LinkType::of(dst, Some(self.own));
+                let link = PacketType::of(dst, Some(self.own));
                 link.note(meta);
                 match link {
                     _ if self.drops_own && src == self.own => Self::OWN,
-                    LinkType::OtherHost if self.drops_other => Self::OTHER,
+                    PacketType::OtherHost if self.drops_other => Self::OTHER,
                     _ => return Verdict::ON,
                 }
             }

@@ -1,7 +1,7 @@
 //! `Strip`.
 
-use crate::named::drops;
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use crate::shared_names::drops;
+use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -45,7 +45,7 @@ impl Control for Strip {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Strip {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         if Self::apply(self.length, packet, meta) { Verdict::ON } else { Verdict::Drop(Self::SHORT) }
     }
 }

@@ -1,7 +1,7 @@
 //! `Unstrip`.
 
-use crate::named::drops;
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use crate::shared_names::drops;
+use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -35,7 +35,7 @@ impl Control for Unstrip {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Unstrip {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         if packet.prepend(usize::from(self.length)).is_err() {
             return Verdict::Drop(Self::NO_ROOM);
         }

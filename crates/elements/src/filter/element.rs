@@ -1,9 +1,9 @@
 //! What the elements that filter share.
 
 use super::program::{Packet, Program};
-use crate::split::{Way, split};
+use crate::split::{Destination, split};
 use scalebricks_graph::args::{ListItem, Param};
-use scalebricks_graph::{Frame, Lanes, Meta, Out, SLOTS};
+use scalebricks_graph::{Frame, Meta, Out, SLOTS, SlotList};
 use scalebricks_io::PacketBuf;
 
 /// A filter as it is written, perhaps with an action before it.
@@ -34,12 +34,12 @@ fn seen<'a>(data: &'a [u8], meta: &Meta) -> Packet<'a> {
 #[inline(always)]
 pub(crate) fn classify<P: PacketBuf>(
     program: &Program,
-    batch: &mut Lanes,
+    batch: &mut SlotList,
     frame: &mut Frame<P>,
     out: &mut Out<'_>,
-    way: impl Fn(Option<usize>) -> Way,
+    way: impl Fn(Option<usize>) -> Destination,
 ) {
-    let mut ways = [Way::Out(0); SLOTS];
+    let mut ways = [Destination::Out(0); SLOTS];
     for (place, slot) in ways.iter_mut().zip(batch.iter()) {
         *place = way(program.first(seen(frame.packet(slot).data(), frame.meta(slot))));
     }

@@ -20,7 +20,7 @@ pub(super) enum Target {
 
 /// Where to go if something is true, and if it is not.
 #[derive(Debug, Clone, Copy)]
-struct Ways {
+struct Branches {
     yes: Target,
     no: Target,
 }
@@ -37,33 +37,34 @@ pub(super) fn emit(filters: &[Expression], most: usize) -> Result<(Vec<Step>, Ta
     let mut start = Target::None;
     for (number, filter) in filters.iter().enumerate().rev() {
         let yes = Target::Filter(u32::try_from(number).map_err(|_| TooLong)?);
-        start = emitter.expression(filter, Ways { yes, no: start })?;
+        start = emitter.expression(filter, Branches { yes, no: start })?;
     }
     Ok((emitter.steps, start))
 }
 
 impl Emitter {
-    fn expression(&mut self, expression: &Expression, ways: Ways) -> Result<Target, TooLong> {
-        let Ways { yes, no } = ways;
+    fn expression(&mut self, expression: &Expression, ways: Branches) -> Result<Target, TooLong> {
+        let Branches { yes, no } = ways;
         match expression {
             Expression::Constant(value) => Ok(if *value { yes } else { no }),
             Expression::Test(primitive) => self.primitive(*primitive, ways),
-            Expression::Not(one) => self.expression(one, Ways { yes: no, no: yes }),
+            Expression::Not(one) => self.expression(one, Branches { yes: no, no: yes }),
             Expression::All(all) => {
-                all.iter().rev().try_fold(yes, |next, one| self.expression(one, Ways { yes: next, no }))
+                all.iter().rev().try_fold(yes, |next, one| self.expression(one, Branches { yes: next, no }))
             }
             Expression::Any(any) => {
-                any.iter().rev().try_fold(no, |next, one| self.expression(one, Ways { yes, no: next }))
+                any.iter().rev().try_fold(no, |next, one| self.expression(one, Branches { yes, no: next }))
             }
             Expression::If(three) => {
                 let [condition, then, otherwise] = &**three;
-                let ways = Ways { yes: self.expression(then, ways)?, no: self.expression(otherwise, ways)? };
+                let ways =
+                    Branches { yes: self.expression(then, ways)?, no: self.expression(otherwise, ways)? };
                 self.expression(condition, ways)
             }
         }
     }
 
-    fn test(&mut self, test: Test, Ways { yes, no }: Ways) -> Result<Target, TooLong> {
+    fn test(&mut self, test: Test, Branches { yes, no }: Branches) -> Result<Target, TooLong> {
         if yes == no {
             return Ok(yes);
         }
@@ -80,7 +81,7 @@ impl Emitter {
         Ok(Target::Step(place))
     }
 
-    fn primitive(&mut self, primitive: Primitive, ways: Ways) -> Result<Target, TooLong> {
+    fn primitive(&mut self, primitive: Primitive, ways: Branches) -> Result<Target, TooLong> {
         match primitive {
             Primitive::Address { side, mask, bits, is_unequal } => {
                 let comparison = Comparison { mask, relation: Relation::Equal, value: bits };
@@ -95,13 +96,13 @@ impl Emitter {
                 let at = |offset| behind(offset, 2, 0, Comparison { relation, ..comparison });
                 let inner = if is_unequal { swapped(ways) } else { ways };
                 let yes = self.sides(side, [at(0), at(2)], inner)?;
-                self.in_first(of, Ways { yes, ..ways })
+                self.in_first(of, Branches { yes, ..ways })
             }
             Primitive::Flags(flags) => {
                 let mask = u32::from(flags);
                 let test = behind(13, 1, 0, Comparison { mask, relation: Relation::Equal, value: mask });
                 let yes = self.test(test, ways)?;
-                self.in_first(Transport::Number(6), Ways { yes, ..ways })
+                self.in_first(Transport::Number(6), Branches { yes, ..ways })
             }
             Primitive::Fragment => {
                 let comparison = Comparison { mask: 0x3FFF, relation: Relation::Unequal, value: 0 };
@@ -111,50 +112,55 @@ impl Emitter {
                 None => self.test(ip(offset, len, shift, comparison), ways),
                 Some(of) => {
                     let yes = self.test(behind(offset, len, shift, comparison), ways)?;
-                    self.in_first(of, Ways { yes, ..ways })
+                    self.in_first(of, Branches { yes, ..ways })
                 }
             },
         }
     }
 
     /// One or both of two comparisons.
-    fn sides(&mut self, side: Side, [source, destination]: [Test; 2], ways: Ways) -> Result<Target, TooLong> {
+    fn sides(
+        &mut self,
+        side: Side,
+        [source, destination]: [Test; 2],
+        ways: Branches,
+    ) -> Result<Target, TooLong> {
         match side {
             Side::Source => self.test(source, ways),
             Side::Destination => self.test(destination, ways),
             Side::Both => {
                 let yes = self.test(destination, ways)?;
-                self.test(source, Ways { yes, ..ways })
+                self.test(source, Branches { yes, ..ways })
             }
             Side::Either => {
                 let no = self.test(destination, ways)?;
-                self.test(source, Ways { no, ..ways })
+                self.test(source, Branches { no, ..ways })
             }
         }
     }
 
     /// A first fragment of a protocol.
-    fn in_first(&mut self, of: Transport, ways: Ways) -> Result<Target, TooLong> {
+    fn in_first(&mut self, of: Transport, ways: Branches) -> Result<Target, TooLong> {
         let yes = self.transport(of, ways)?;
         let comparison = Comparison { mask: 0x1FFF, relation: Relation::Equal, value: 0 };
-        self.test(ip(6, 2, 0, comparison), Ways { yes, ..ways })
+        self.test(ip(6, 2, 0, comparison), Branches { yes, ..ways })
     }
 
-    fn transport(&mut self, of: Transport, ways: Ways) -> Result<Target, TooLong> {
+    fn transport(&mut self, of: Transport, ways: Branches) -> Result<Target, TooLong> {
         let is = |number| ip(9, 1, 0, Comparison { mask: 0xFF, relation: Relation::Equal, value: number });
         match of {
             Transport::Any => Ok(ways.yes),
             Transport::Number(number) => self.test(is(number.into()), ways),
             Transport::TcpOrUdp => {
                 let no = self.test(is(17), ways)?;
-                self.test(is(6), Ways { no, ..ways })
+                self.test(is(6), Branches { no, ..ways })
             }
         }
     }
 }
 
-const fn swapped(Ways { yes, no }: Ways) -> Ways {
-    Ways { yes: no, no: yes }
+const fn swapped(Branches { yes, no }: Branches) -> Branches {
+    Branches { yes: no, no: yes }
 }
 
 const fn test(is_behind: bool, offset: u16, len: u8, shift: u8, comparison: Comparison) -> Test {

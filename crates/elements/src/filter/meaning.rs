@@ -6,12 +6,12 @@ use super::primitive::{Data, ECN, Field, Kind, Qualifiers, TCP};
 
 /// What a value is compared by.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How {
+pub(super) struct ValueTest {
     pub(super) mask: Option<u32>,
     pub(super) relation: Relation,
 }
 
-impl How {
+impl ValueTest {
     /// The comparison of a number that is `most` at most.
     fn with(self, what: &'static str, value: u32, most: u32) -> Result<Comparison, Problem> {
         let mask = self.mask.unwrap_or(most);
@@ -48,7 +48,12 @@ impl How {
 }
 
 /// The expression of a complete primitive.
-pub(super) fn expression(all: &Qualifiers, kind: Kind, data: Data, how: How) -> Result<Expression, Problem> {
+pub(super) fn expression(
+    all: &Qualifiers,
+    kind: Kind,
+    data: Data,
+    how: ValueTest,
+) -> Result<Expression, Problem> {
     let side = all.side.unwrap_or(Side::Either);
     let field = |Field { of, offset, len, shift, .. }, comparison| Primitive::Field {
         of,
@@ -134,7 +139,7 @@ fn number_of(data: Data) -> u32 {
 }
 
 /// `ip proto 17`, `tcp`, `ip proto != icmp`.
-fn protocol(transport: Option<Transport>, data: Data, how: How) -> Result<Expression, Problem> {
+fn protocol(transport: Option<Transport>, data: Data, how: ValueTest) -> Result<Expression, Problem> {
     const WHAT: &str = "`ip proto`";
     let of_data = match data {
         Data::None => None,

@@ -1,7 +1,7 @@
 //! One primitive: qualifiers, perhaps a mask and a relation, and a value.
 
 use super::ast::{Expression, Relation, Side, Transport};
-use super::meaning::{How, expression};
+use super::meaning::{ValueTest, expression};
 use super::parser::{Parsed, Parser, unexpected};
 use super::{FilterError, Problem, names};
 use scalebricks_click::values::{Names, Prefix, Value};
@@ -259,7 +259,7 @@ impl Parser<'_> {
                 _ => self.error(Problem::Value("a value")),
             });
         }
-        let how = How { mask, relation: sign.map_or(Relation::Equal, |(_, relation)| *relation) };
+        let how = ValueTest { mask, relation: sign.map_or(Relation::Equal, |(_, relation)| *relation) };
         let read = self.complete(&mut all, data).and_then(|kind| expression(&all, kind, data, how));
         let expression = read.map_err(|problem| FilterError { at, problem })?;
         self.before = all;

@@ -75,17 +75,18 @@ pub(super) struct ActionId(pub(super) u16);
 /// An action that was given a number. A number means one action for good: first it is in use, some day it is not any more, and it
 /// is never given again in the same generation of the table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Numbered {
+pub(super) struct NumberedAction {
     pub(super) action: Action,
     pub(super) is_live: bool,
 }
 
-const _: () = assert!(size_of::<Numbered>() <= 20, "what `FibReader::lookup_batch` says a lookup costs");
+const _: () =
+    assert!(size_of::<NumberedAction>() <= 20, "what `FibReader::lookup_batch` says a lookup costs");
 
 /// All actions at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Actions {
-    pub(super) numbered: Box<[Numbered]>,
+    pub(super) numbered: Box<[NumberedAction]>,
     /// Those in use.
     pub(super) live: Box<[ActionId]>,
 }
@@ -107,7 +108,7 @@ impl Actions {
     #[inline]
     pub(super) fn meaning(&self, value: u16, newest: &ArcSwap<Self>) -> Meaning {
         match self.numbered.get(usize::from(value)) {
-            Some(Numbered { action, is_live: true }) => Meaning::Is(*action),
+            Some(NumberedAction { action, is_live: true }) => Meaning::Is(*action),
             Some(_) => Meaning::Nothing,
             None => match newest.load().numbered.get(usize::from(value)) {
                 Some(numbered) => Meaning::Is(numbered.action),

@@ -21,7 +21,7 @@ pub const PART: usize = 64;
 
 /// What becomes of frames whose name is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Unknown {
+pub enum UnknownNamePolicy {
     /// They are dropped.
     Drop,
     /// They are flooded, as MAC bridges do.
@@ -57,7 +57,7 @@ impl FlatFib {
     }
 
     /// A reader for one worker.
-    pub fn reader(&self, unknown: Unknown) -> FibReader {
+    pub fn reader(&self, unknown: UnknownNamePolicy) -> FibReader {
         let generation = self.generation.load_full();
         FibReader {
             generations: Cache::new(Arc::clone(&self.generation)),
@@ -86,25 +86,25 @@ pub struct FibReader {
     /// The one that `othello` reads.
     generation: Arc<Generation>,
     othello: OthelloReader,
-    unknown: Unknown,
+    unknown: UnknownNamePolicy,
 }
 
 /// What the table says of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct FibAnswer {
     /// What is to be done; `None` if the name is not known, or seems not to be, or there is nothing to do.
     pub action: Option<Action>,
     /// Whether the name was found to be none of the table's. Not every name that is none is found out.
     pub is_alien: bool,
 }
 
-impl Answer {
+impl FibAnswer {
     const ALIEN: Self = Self { action: None, is_alien: true };
 }
 
 impl FibReader {
     /// What becomes of names that are not known.
-    pub const fn unknown(&self) -> Unknown {
+    pub const fn unknown(&self) -> UnknownNamePolicy {
         self.unknown
     }
 
@@ -115,7 +115,7 @@ impl FibReader {
     ///
     /// # Panics
     /// If `answers` is shorter.
-    pub fn lookup_batch(&mut self, hashes: &[KeyHash], answers: &mut [Answer]) {
+    pub fn lookup_batch(&mut self, hashes: &[KeyHash], answers: &mut [FibAnswer]) {
         let answers = &mut answers[..hashes.len()];
         let newest = self.generations.load();
         if !Arc::ptr_eq(newest, &self.generation) {
@@ -125,7 +125,7 @@ impl FibReader {
         // Before the lookup: see `Actions::meaning`.
         let actions = self.generation.actions.0.load();
         for (hashes, answers) in hashes.chunks(PART).zip(answers.chunks_mut(PART)) {
-            if self.unknown == Unknown::Answer {
+            if self.unknown == UnknownNamePolicy::Answer {
                 self.any_batch(&actions, hashes, answers);
             } else {
                 self.known_batch(&actions, hashes, answers);
@@ -134,22 +134,22 @@ impl FibReader {
     }
 
     /// Some action for every name of a part.
-    fn any_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [Answer]) {
+    fn any_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [FibAnswer]) {
         let mut values = [0; PART];
         self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
         for ((answer, &hash), &value) in answers.iter_mut().zip(hashes).zip(&values) {
             let value = self.generation.spread.mask(hash, value);
             *answer = match actions.meaning(value, &self.generation.actions.0) {
-                Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
+                Meaning::Is(action) => FibAnswer { action: Some(action), is_alien: false },
                 Meaning::Nothing => {
-                    Answer { action: actions.any(self.generation.spread.bits(hash)), is_alien: true }
+                    FibAnswer { action: actions.any(self.generation.spread.bits(hash)), is_alien: true }
                 }
             };
         }
     }
 
     /// The actions of those names of a part that seem to be the table's.
-    fn known_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [Answer]) {
+    fn known_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [FibAnswer]) {
         let mut found = [None; PART];
         if self.generation.is_checked {
             self.othello.check_batch(hashes, &mut found[..hashes.len()]);
@@ -171,21 +171,21 @@ impl FibReader {
                 actions.meaning(value, &self.generation.actions.0)
             });
             *answer = match meaning {
-                Meaning::Is(action) => Answer { action: Some(action), is_alien: false },
-                Meaning::Nothing => Answer::ALIEN,
+                Meaning::Is(action) => FibAnswer { action: Some(action), is_alien: false },
+                Meaning::Nothing => FibAnswer::ALIEN,
             };
         }
     }
 
     /// The answer for one name.
-    pub fn lookup(&mut self, hash: KeyHash) -> Answer {
-        let mut answer = [Answer::ALIEN];
+    pub fn lookup(&mut self, hash: KeyHash) -> FibAnswer {
+        let mut answer = [FibAnswer::ALIEN];
         self.lookup_batch(&[hash], &mut answer);
         answer[0]
     }
 }
 
-impl Default for Answer {
+impl Default for FibAnswer {
     fn default() -> Self {
         Self::ALIEN
     }

@@ -2,8 +2,8 @@
 
 use super::action::PortNo;
 use super::storm::StormGuard;
-use crate::named::drops;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Out, Spec, element};
+use crate::shared_names::drops;
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
@@ -36,13 +36,13 @@ impl Control for FlatFlood {
 }
 
 impl<P: PacketBuf> Element<P> for FlatFlood {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {
         if !self.has_others {
             return out.drop_all(batch, Self::SPLIT_HORIZON);
         }
         if let Some(guard) = &self.storm {
             let now = out.now();
-            batch.sift(|slot| {
+            batch.filter_map(|slot| {
                 if guard.take(self.port, now) {
                     return Some(slot);
                 }

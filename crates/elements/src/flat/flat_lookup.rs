@@ -1,20 +1,20 @@
 //! `FlatLookup`.
 
 use super::action::{Action, PortNo};
-use super::fib::{Answer, FibReader, Unknown};
-use super::key::{Seen, parse};
+use super::fib::{FibAnswer, FibReader, UnknownNamePolicy};
+use super::key::{FrameClass, parse};
 use super::name::NameKind;
 use super::route::route;
 use crate::gateway::DropReason;
-use crate::named::drops;
+use crate::shared_names::drops;
 use arrayvec::ArrayVec;
-use scalebricks_graph::{Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element};
+use scalebricks_graph::{Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{KeyHash, KeyHasher};
 
 /// How frames are looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct LookupRules {
     /// What of a frame is its name.
     pub kind: NameKind,
     /// The keyed hash of names: that of the name table.
@@ -29,11 +29,11 @@ element! {
     /// where names are bytes of the frame. An app makes it; no configuration can name it.
     #[derive(Debug)]
     pub struct FlatLookup as "FlatLookup" {
-        rules: Rules,
+        rules: LookupRules,
         port: PortNo,
         may_send: Box<[bool]>,
         fib: FibReader,
-        work: Box<Work>,
+        work: Box<LookupState>,
     }
     inputs { push "in": "Frames of one port.", }
     outputs {
@@ -60,25 +60,28 @@ element! {
 
 /// What is known of the frames of a batch; none between batches.
 #[derive(Debug)]
-struct Work {
+struct LookupState {
     /// By frame.
-    seen: ArrayVec<Seen, SLOTS>,
+    seen: ArrayVec<FrameClass, SLOTS>,
     /// By name.
     hashes: ArrayVec<KeyHash, SLOTS>,
-    answers: [Answer; SLOTS],
+    answers: [FibAnswer; SLOTS],
 }
 
 /// Where a frame goes.
-enum Way {
+enum ForwardTo {
     Port(PortNo),
     Flood,
 }
 
 impl FlatLookup {
     /// One for the frames of a port, which may leave by those ports of the switch whose place in `may_send` says so.
-    pub fn new(rules: Rules, port: PortNo, may_send: Box<[bool]>, fib: FibReader) -> Self {
-        let work =
-            Work { seen: ArrayVec::new(), hashes: ArrayVec::new(), answers: [Answer::default(); SLOTS] };
+    pub fn new(rules: LookupRules, port: PortNo, may_send: Box<[bool]>, fib: FibReader) -> Self {
+        let work = LookupState {
+            seen: ArrayVec::new(),
+            hashes: ArrayVec::new(),
+            answers: [FibAnswer::default(); SLOTS],
+        };
         Self { rules, port, may_send, fib, work: Box::new(work) }
     }
 
@@ -93,24 +96,29 @@ impl FlatLookup {
     }
 
     #[inline]
-    fn act<P: PacketBuf>(&self, action: Action, slot: &Slot, frame: &mut Frame<P>) -> Result<Way, DropId> {
+    fn act<P: PacketBuf>(
+        &self,
+        action: Action,
+        slot: &Slot,
+        frame: &mut Frame<P>,
+    ) -> Result<ForwardTo, DropId> {
         match action {
-            Action::Forward(to) => self.leave_by(to).map(Way::Port),
+            Action::Forward(to) => self.leave_by(to).map(ForwardTo::Port),
             Action::Route { port: to, next_hop, source } => {
                 // Before it is changed: a packet that goes nowhere is dropped for that.
                 let to = self.leave_by(to)?;
                 let bytes = frame.packet_mut(slot).data_mut();
                 route(bytes, next_hop, source, self.rules.verify_ipv4_checksum)?;
-                Ok(Way::Port(to))
+                Ok(ForwardTo::Port(to))
             }
             Action::Drop => Err(Self::BY_ACTION),
-            Action::Flood => Ok(Way::Flood),
+            Action::Flood => Ok(ForwardTo::Flood),
         }
     }
 
     /// Finds out what each frame is, and what is to be done with those that have a name.
-    fn look_up<P: PacketBuf>(&mut self, batch: &Lanes, frame: &Frame<P>) {
-        let Self { rules: Rules { kind, hasher, .. }, port, fib, work, .. } = self;
+    fn look_up<P: PacketBuf>(&mut self, batch: &SlotList, frame: &Frame<P>) {
+        let Self { rules: LookupRules { kind, hasher, .. }, port, fib, work, .. } = self;
         work.seen.clear();
         work.hashes.clear();
         for slot in batch {
@@ -128,28 +136,28 @@ impl Control for FlatLookup {
 }
 
 impl<P: PacketBuf> Element<P> for FlatLookup {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.look_up(batch, frame);
-        let floods = self.fib.unknown() == Unknown::Flood;
+        let floods = self.fib.unknown() == UnknownNamePolicy::Flood;
         let (mut names, mut unknown) = (0, 0);
         for (at, slot) in batch.drain().enumerate() {
             let way = match self.work.seen[at] {
-                Seen::Name => {
-                    let Answer { action, is_alien } = self.work.answers[names];
+                FrameClass::Name => {
+                    let FibAnswer { action, is_alien } = self.work.answers[names];
                     names += 1;
                     unknown += u64::from(is_alien);
                     match action {
                         Some(action) => self.act(action, &slot, frame),
-                        None if floods => Ok(Way::Flood),
+                        None if floods => Ok(ForwardTo::Flood),
                         None => Err(Self::UNKNOWN_NAME),
                     }
                 }
-                Seen::Group => Ok(Way::Flood),
-                Seen::Dropped(reason) => Err(reason),
+                FrameClass::Group => Ok(ForwardTo::Flood),
+                FrameClass::Dropped(reason) => Err(reason),
             };
             match way {
-                Ok(Way::Port(port)) => out.push(1 + port.index(), slot),
-                Ok(Way::Flood) => out.push(0, slot),
+                Ok(ForwardTo::Port(port)) => out.push(1 + port.index(), slot),
+                Ok(ForwardTo::Flood) => out.push(0, slot),
                 Err(reason) => out.drop(slot, reason),
             }
         }

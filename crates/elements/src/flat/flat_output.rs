@@ -1,12 +1,12 @@
 //! `FlatOutput`.
 
 use crate::gateway::DropReason;
-use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, PortId, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, SlotList, Spec, element};
 use scalebricks_io::{Burst, PacketBuf, TxPort};
 
 /// What a port gets of the frames that are flooded from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
+pub enum FloodShare {
     /// Nothing: it is that port, or one of its group.
     Nothing,
     /// A copy.
@@ -23,7 +23,7 @@ element! {
     pub struct FlatOutput<P> as "FlatOutput" {
         port: Box<dyn TxPort<P>>,
         burst: Burst<P>,
-        shares: Box<[Share]>,
+        shares: Box<[FloodShare]>,
         kept: Vec<(u32, P)>,
     }
     inputs {
@@ -44,7 +44,7 @@ element! {
 
 impl<P> FlatOutput<P> {
     /// One that sends by this port, and has these shares of what is flooded, by the number of the port that it came by.
-    pub fn new(port: Box<dyn TxPort<P>>, shares: Box<[Share]>) -> Self {
+    pub fn new(port: Box<dyn TxPort<P>>, shares: Box<[FloodShare]>) -> Self {
         Self { port, burst: Burst::new(), shares, kept: Vec::new() }
     }
 }
@@ -73,16 +73,16 @@ impl<P: PacketBuf> FlatOutput<P> {
     }
 
     /// Keeps what this port gets of flooded frames, and leaves those in the batch that further ports get.
-    fn share(&mut self, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        batch.sift(|slot| {
+    fn share(&mut self, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        batch.filter_map(|slot| {
             let Meta { port: PortId(from), mark, .. } = *frame.meta(&slot);
-            match self.shares.get(usize::from(from)).copied().unwrap_or(Share::Nothing) {
-                Share::Nothing => {}
-                Share::Copy => match frame.duplicate(&slot) {
+            match self.shares.get(usize::from(from)).copied().unwrap_or(FloodShare::Nothing) {
+                FloodShare::Nothing => {}
+                FloodShare::Copy => match frame.duplicate(&slot) {
                     Some(copy) => self.kept.push((mark, copy)),
                     None => out.count_drops(Self::NO_BUFFER, 1),
                 },
-                Share::Itself => {
+                FloodShare::Itself => {
                     self.kept.push((mark, frame.take(slot)));
                     return None;
                 }
@@ -114,7 +114,7 @@ impl<P: PacketBuf + 'static> Control for FlatOutput<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for FlatOutput<P> {
-    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         // The runner hands over what is flooded first.
         if input == 0 {
             self.share(batch, frame, out);

@@ -10,12 +10,12 @@ use scalebricks_wire::ipv6::Ipv6;
 use scalebricks_wire::packet::{IpSummary, parse_quoted};
 use scalebricks_wire::{MacAddr, ParseError, protocol};
 
-const TRUNCATED: Seen = Seen::Dropped(FlatLookup::TRUNCATED);
-const MALFORMED: Seen = Seen::Dropped(FlatLookup::MALFORMED);
+const TRUNCATED: FrameClass = FrameClass::Dropped(FlatLookup::TRUNCATED);
+const MALFORMED: FrameClass = FrameClass::Dropped(FlatLookup::MALFORMED);
 
 /// What a frame is to a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum FrameClass {
     /// It has a name.
     Name,
     /// It is for a group of stations: all ports get it.
@@ -28,33 +28,43 @@ pub(super) enum Seen {
 ///
 /// Group addresses are flooded whatever names are, but where names are bytes of the frame: there, nothing else is looked at.
 #[inline]
-pub(super) fn parse(kind: NameKind, in_port: PortNo, frame: &[u8], use_name: impl FnOnce(&[u8])) -> Seen {
+pub(super) fn parse(
+    kind: NameKind,
+    in_port: PortNo,
+    frame: &[u8],
+    use_name: impl FnOnce(&[u8]),
+) -> FrameClass {
     let found = match kind {
         NameKind::Bytes(at) => bytes_at(at, frame).map(use_name),
         NameKind::Mac => destination(frame).map(|mac| use_name(&mac.octets())),
         NameKind::Ipv4 | NameKind::Ipv6 | NameKind::Tuple { .. } => of_ip(kind, in_port, frame, use_name),
     };
     match found {
-        Ok(()) => Seen::Name,
+        Ok(()) => FrameClass::Name,
         Err(instead) => instead,
     }
 }
 
 /// The destination MAC address, or what is done with a frame to such an address.
 #[inline(always)]
-fn destination(frame: &[u8]) -> Result<MacAddr, Seen> {
+fn destination(frame: &[u8]) -> Result<MacAddr, FrameClass> {
     let header = frame.first_chunk::<HEADER_LEN>().ok_or(TRUNCATED)?;
     let &[a, b, c, d, e, f, ..] = header;
     let mac = MacAddr([a, b, c, d, e, f]);
     // IEEE 802.1Q §8.6.3: a bridge relays no frame to 01-80-C2-00-00-00 to -0F.
     match mac.octets() {
-        [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] => Err(Seen::Dropped(FlatLookup::LINK_LOCAL)),
-        _ if mac.is_multicast() => Err(Seen::Group),
+        [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] => Err(FrameClass::Dropped(FlatLookup::LINK_LOCAL)),
+        _ if mac.is_multicast() => Err(FrameClass::Group),
         _ => Ok(mac),
     }
 }
 
-fn of_ip(kind: NameKind, in_port: PortNo, frame: &[u8], use_name: impl FnOnce(&[u8])) -> Result<(), Seen> {
+fn of_ip(
+    kind: NameKind,
+    in_port: PortNo,
+    frame: &[u8],
+    use_name: impl FnOnce(&[u8]),
+) -> Result<(), FrameClass> {
     destination(frame)?;
     let header = parse_frame(frame).map_err(refused)?;
     let packet = frame.get(header.l3_offset..).ok_or(TRUNCATED)?;
@@ -76,14 +86,14 @@ fn of_ip(kind: NameKind, in_port: PortNo, frame: &[u8], use_name: impl FnOnce(&[
             let tuple = tuple(&summary, with_port.then_some(in_port))?;
             with_tuple_bytes(&tuple, use_name);
         }
-        _ => return Err(Seen::Dropped(FlatLookup::NO_NAME)),
+        _ => return Err(FrameClass::Dropped(FlatLookup::NO_NAME)),
     }
     Ok(())
 }
 
-fn tuple(summary: &IpSummary, in_port: Option<PortNo>) -> Result<FlatTuple, Seen> {
+fn tuple(summary: &IpSummary, in_port: Option<PortNo>) -> Result<FlatTuple, FrameClass> {
     if summary.is_later_fragment() {
-        return Err(Seen::Dropped(FlatLookup::LATER_FRAGMENT));
+        return Err(FrameClass::Dropped(FlatLookup::LATER_FRAGMENT));
     }
     if protocol::has_ports(summary.protocol) && summary.ports.is_none() {
         return Err(TRUNCATED);
@@ -91,7 +101,7 @@ fn tuple(summary: &IpSummary, in_port: Option<PortNo>) -> Result<FlatTuple, Seen
     FlatTuple::new(in_port, summary.five_tuple()).ok_or(MALFORMED)
 }
 
-fn bytes_at(at: BytesAt, frame: &[u8]) -> Result<&[u8], Seen> {
+fn bytes_at(at: BytesAt, frame: &[u8]) -> Result<&[u8], FrameClass> {
     let base = match at.base() {
         Base::Frame => 0,
         Base::Payload => parse_frame(frame).map_err(refused)?.l3_offset,
@@ -104,12 +114,12 @@ fn bytes_at(at: BytesAt, frame: &[u8]) -> Result<&[u8], Seen> {
         (Length::Prefix8 | Length::Prefix16, _) => return Err(TRUNCATED),
     };
     if length == 0 || length > super::name::MAX_NAME_BYTES {
-        return Err(Seen::Dropped(FlatLookup::BAD_NAME));
+        return Err(FrameClass::Dropped(FlatLookup::BAD_NAME));
     }
     rest.get(..length).ok_or(TRUNCATED)
 }
 
-const fn refused(error: ParseError) -> Seen {
+const fn refused(error: ParseError) -> FrameClass {
     match error {
         ParseError::Truncated => TRUNCATED,
         _ => MALFORMED,

@@ -27,11 +27,11 @@ mod route;
 pub mod storm;
 
 pub use action::{Action, MAX_ACTIONS, MAX_PORTS, PortNo};
-pub use fib::{Answer, FibReader, FlatFib, Unknown};
+pub use fib::{FibAnswer, FibReader, FlatFib, UnknownNamePolicy};
 pub use flat_flood::FlatFlood;
 pub use flat_input::FlatInput;
-pub use flat_lookup::{FlatLookup, Rules};
-pub use flat_output::{FlatOutput, Share};
+pub use flat_lookup::{FlatLookup, LookupRules};
+pub use flat_output::{FlatOutput, FloodShare};
 pub use name::{Base, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind};
 pub use names::{Changes, CheckBits, NameConfig, NameError, NameOp, NameStats, NameTable};
 pub use storm::{StormGuard, StormRate};

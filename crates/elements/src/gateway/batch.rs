@@ -31,18 +31,18 @@ const _: () = assert!(LANES.is_power_of_two());
 /// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
 /// batch is taken out, worked off and given back: two pointers move, no packet does.
 #[derive(Debug)]
-pub(super) struct Stage<P> {
+pub(super) struct WaitingBatch<P> {
     waiting: Box<Batch<P>>,
     spare: Option<Box<Batch<P>>>,
 }
 
-impl<P> Default for Stage<P> {
+impl<P> Default for WaitingBatch<P> {
     fn default() -> Self {
         Self { waiting: Box::default(), spare: None }
     }
 }
 
-impl<P> std::ops::Deref for Stage<P> {
+impl<P> std::ops::Deref for WaitingBatch<P> {
     type Target = Batch<P>;
 
     fn deref(&self) -> &Batch<P> {
@@ -50,13 +50,13 @@ impl<P> std::ops::Deref for Stage<P> {
     }
 }
 
-impl<P> std::ops::DerefMut for Stage<P> {
+impl<P> std::ops::DerefMut for WaitingBatch<P> {
     fn deref_mut(&mut self) -> &mut Batch<P> {
         &mut self.waiting
     }
 }
 
-impl<P> Stage<P> {
+impl<P> WaitingBatch<P> {
     /// Takes the batch out; an empty one takes its place.
     pub(super) fn take(&mut self) -> Box<Batch<P>> {
         let empty = self.spare.take().unwrap_or_default();
@@ -71,7 +71,7 @@ impl<P> Stage<P> {
     }
 
     /// Gives a worked-off batch back. If nothing waits by now, it takes its place again, so that the same memory is in use, which is in
-    /// the cache; else it is kept for the next [`Stage::take`].
+    /// the cache; else it is kept for the next [`WaitingBatch::take`].
     pub(super) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
         batch.packets.clear();
         batch.hashed = 0;
@@ -85,7 +85,7 @@ impl<P> Stage<P> {
 /// One packet with all that is known of it. Only the packet is moved: what is known stays where it was written, for
 /// a copy through the stack would wait for all stores before it, those to cold packet headers included.
 #[derive(Debug)]
-pub(super) struct Work<'a, P> {
+pub(super) struct BatchEntry<'a, P> {
     pub(super) packet: P,
     pub(super) parsed: &'a Parsed,
     pub(super) key: &'a FlowKey,
@@ -115,7 +115,7 @@ impl<P> Batch<P> {
 
     /// Adds a packet to a batch that is not full. Behind packets without a hash its own is computed again with theirs.
     #[inline(always)]
-    pub(super) fn push(&mut self, work: Work<'_, P>) {
+    pub(super) fn push(&mut self, work: BatchEntry<'_, P>) {
         let at = self.packets.len() & MASK;
         self.hashed += usize::from(self.hashed == at);
         self.hashes[at] = work.hash;
@@ -151,13 +151,13 @@ impl<P> Batch<P> {
 
     /// Works off all packets, in order; what is known of them is forgotten when the batch is given back.
     ///
-    /// A plain loop over one drain: an iterator of whole [`Work`]s builds each in memory first.
+    /// A plain loop over one drain: an iterator of whole [`BatchEntry`]s builds each in memory first.
     #[inline(always)]
-    pub(super) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(Work<'_, P>, A)) {
+    pub(super) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(BatchEntry<'_, P>, A)) {
         for (at, packet) in self.packets.drain(..).enumerate() {
             let at = at & MASK;
             each(
-                Work { packet, parsed: &self.parsed[at], key: &self.keys[at], hash: self.hashes[at] },
+                BatchEntry { packet, parsed: &self.parsed[at], key: &self.keys[at], hash: self.hashes[at] },
                 answers[at],
             );
         }

@@ -2,7 +2,7 @@
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::packet::classify::Parsed;
-use crate::gateway::punt::Why;
+use crate::gateway::punt::PuntReason;
 use crate::gateway::reason::DropReason;
 use scalebricks_graph::Column;
 use scalebricks_tables::FibValue;
@@ -15,36 +15,36 @@ impl Column for Parsed {
 
 /// A packet's key with its hash.
 #[derive(Debug, Clone, Copy)]
-pub struct Keyed {
+pub struct HashedKey {
     pub(crate) key: FlowKey,
     pub(crate) hash: KeyHash,
 }
 
-impl Column for Keyed {
+impl Column for HashedKey {
     const NAME: &'static str = "keyed";
     const POISON: Self = Self { key: FlowKey::teid(Teid::new(u32::MAX)), hash: KeyHash::new(u64::MAX) };
 }
 
 /// What a FIB holds for a packet's key, with the key's hash.
 #[derive(Debug, Clone, Copy)]
-pub struct Found {
+pub struct FibHit {
     pub(crate) value: FibValue,
     pub(crate) hash: KeyHash,
 }
 
-impl Column for Found {
+impl Column for FibHit {
     const NAME: &'static str = "found";
     const POISON: Self = Self { value: [u64::MAX; 2], hash: KeyHash::new(u64::MAX) };
 }
 
 /// Why a packet is for the slow path, and the outside link that it came from or will leave by.
 #[derive(Debug, Clone, Copy)]
-pub struct Punted {
-    pub(crate) why: Why,
+pub struct PuntInfo {
+    pub(crate) why: PuntReason,
     pub(crate) link: OutputPort,
 }
 
-impl Column for Punted {
+impl Column for PuntInfo {
     const NAME: &'static str = "punted";
-    const POISON: Self = Self { why: Why::NoFlow(DropReason::GraphError), link: OutputPort::Internet };
+    const POISON: Self = Self { why: PuntReason::NoFlow(DropReason::GraphError), link: OutputPort::Internet };
 }

@@ -1,6 +1,6 @@
 //! What the elements of a node are told when they are made.
 
-use super::outside::own::OwnAddresses;
+use super::outside::local_addrs::LocalAddresses;
 use super::{Adjacencies, Identifications, Policy};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
@@ -41,8 +41,8 @@ pub struct NodeConfig {
 
 impl NodeConfig {
     /// What is for the node itself on the Internet link, to begin with.
-    pub(crate) fn own(&self) -> OwnAddresses {
+    pub(crate) fn own(&self) -> LocalAddresses {
         let own = self.adjacencies.own().cloned();
-        own.unwrap_or_else(|| OwnAddresses::new(Arc::clone(&self.addresses)))
+        own.unwrap_or_else(|| LocalAddresses::new(Arc::clone(&self.addresses)))
     }
 }

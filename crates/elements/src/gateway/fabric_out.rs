@@ -1,7 +1,7 @@
 //! `FabricOut`.
 
 use super::permit::Permit;
-use super::ways::Ways;
+use super::route_cache::RouteCache;
 use crate::gateway::fabric::mac::FabricMac;
 use crate::gateway::outside::down_links::DownLinks;
 use crate::gateway::reason::DropReason;
@@ -21,7 +21,7 @@ element! {
     /// Sends frames over the fabric. What it refuses waits, oldest first, and nothing new is taken from outside meanwhile.
     #[derive(Debug)]
     pub struct FabricOut<P> as "FabricOut" {
-        waiting: VecDeque<P>, pub(super) permit: Permit, pub(super) ways: Ways, pub(super) down: Arc<DownLinks>,
+        waiting: VecDeque<P>, pub(super) permit: Permit, pub(super) ways: RouteCache, pub(super) down: Arc<DownLinks>,
     }
     inputs {
         burst "in": "Frames with their addresses. Where the direct way is broken they go over a third node.",
@@ -48,7 +48,7 @@ const PROBES: usize = 2;
 
 impl<P> Default for FabricOut<P> {
     fn default() -> Self {
-        let (permit, ways) = (Permit::default(), Ways::default());
+        let (permit, ways) = (Permit::default(), RouteCache::default());
         Self { waiting: VecDeque::new(), permit, ways, down: Arc::default() }
     }
 }

@@ -1,6 +1,6 @@
 //! `FabricSort`.
 
-use super::drops::Drops;
+use super::drop_ids::DropIds;
 use super::permit::Permit;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
 use crate::gateway::reason::DropReason;
@@ -13,7 +13,7 @@ use std::time::Duration;
 element! {
     /// Tells by their addresses what is to be done with frames from the fabric that are not simply for a flow of this node.
     #[derive(Debug)]
-    pub struct FabricSort as "FabricSort" { id: NodeId, own: [MacAddr; 2], pub(super) permit: Permit, drops: Drops, }
+    pub struct FabricSort as "FabricSort" { id: NodeId, own: [MacAddr; 2], pub(super) permit: Permit, drops: DropIds, }
     inputs { burst "in": "Frames from the fabric.", }
     outputs {
         burst "handle": "Frames of flows that are handled here, as another node says, and that went round or were forwarded once more.",
@@ -38,7 +38,7 @@ impl FabricSort {
     /// The one of a node.
     pub fn new(id: NodeId) -> Self {
         let own = OutputPort::ALL.map(|port| FabricMac::handling(id, port).encode());
-        Self { id, own, permit: Permit::default(), drops: Drops::of(Self::SPEC) }
+        Self { id, own, permit: Permit::default(), drops: DropIds::of(Self::SPEC) }
     }
 
     /// The output that a frame goes to.

@@ -1,11 +1,11 @@
 //! `Handle`.
 
-use super::batch::{LANES, Stage, Work};
-use super::columns::{Found, Keyed, Punted};
-use super::drops::Drops;
-use super::here::Here;
+use super::batch::{BatchEntry, LANES, WaitingBatch};
+use super::columns::{FibHit, HashedKey, PuntInfo};
+use super::drop_ids::DropIds;
+use super::handling_stage::HandlingStage;
 use super::permit::Permit;
-use super::steer::Missed;
+use super::steer::MissedPacket;
 use crate::gateway::config::NodeConfig;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::gateway::flow::{FlowCounters, FlowState};
@@ -13,11 +13,11 @@ use crate::gateway::local::FrameKind;
 use crate::gateway::outside::adjacency::NextHop;
 use crate::gateway::packet::classify::{Classifier, Parsed};
 use crate::gateway::packet::oversize::cut;
-use crate::gateway::packet::tunnels::{Fate, Tunnels, prefetch_headers, prefetch_tunnel};
-use crate::gateway::punt::Why;
+use crate::gateway::packet::tunnels::{TunnelOutcome, Tunnels, prefetch_headers, prefetch_tunnel};
+use crate::gateway::punt::PuntReason;
 use crate::gateway::reason::DropReason;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Bursts, Chunk, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Bursts, Chunk, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::{Fib, FibValue};
 use scalebricks_types::{FlowKey, Teid};
@@ -31,8 +31,8 @@ element! {
     #[derive(Debug)]
     pub struct Handle<P> as "Handle" {
         fib: Arc<dyn Fib>, pub(super) classifier: Classifier, pub(super) tunnels: Tunnels, own: [u64; 2],
-        pub(super) permit: Permit, waiting: Stage<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<Missed<P>>, drops: Drops, pub(super) place: Place,
-        parsed: Column<Parsed>, keyed: Column<Keyed>, found: Column<Found>, punted: Column<Punted>,
+        pub(super) permit: Permit, waiting: WaitingBatch<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<MissedPacket<P>>, drops: DropIds, pub(super) place: FusedPosition,
+        parsed: Column<Parsed>, keyed: Column<HashedKey>, found: Column<FibHit>, punted: Column<PuntInfo>,
     }
     inputs {
         burst "fabric" [Optional]: "Frames from the fabric. Those that are not simply for a flow of this node leave by `other`.",
@@ -47,8 +47,8 @@ element! {
         burst "other" [Optional]: "Frames from the fabric with another address than the node's own two.",
         push "slow" [Optional]: "Packets whose next hop's address is not known: for the slow path.",
     }
-    reads { Parsed on "keyed", Keyed on "keyed", Parsed on "found", Found on "found", }
-    writes { Parsed on "missed", Keyed on "missed", Punted on "missed", Punted on "slow", }
+    reads { Parsed on "keyed", HashedKey on "keyed", Parsed on "found", FibHit on "found", }
+    writes { Parsed on "missed", HashedKey on "missed", PuntInfo on "missed", PuntInfo on "slow", }
     drops {
         TRUNCATED = DropReason::Truncated,
         NON_IP = DropReason::NonIp,
@@ -94,7 +94,7 @@ const NO_KEY: FlowKey = FlowKey::teid(Teid::new(0));
 
 /// Where the element stands, if it is a part of another: its number, and the number of its first output.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct FusedPosition {
     pub(super) part: u8,
     pub(super) first_output: usize,
 }
@@ -108,11 +108,11 @@ impl<P: PacketBuf> Handle<P> {
             tunnels: Tunnels::new(config, counters),
             own: OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode().bits()),
             permit: Permit::default(),
-            waiting: Stage::default(),
+            waiting: WaitingBatch::default(),
             lines: [Bursts::default(), Bursts::default()],
             missed: Vec::new(),
-            drops: Drops::of(Self::SPEC),
-            place: Place::default(),
+            drops: DropIds::of(Self::SPEC),
+            place: FusedPosition::default(),
             parsed: Column::default(),
             keyed: Column::default(),
             found: Column::default(),
@@ -211,22 +211,22 @@ impl<P: PacketBuf> Handle<P> {
     }
 
     #[cold]
-    fn miss(&mut self, work: Work<'_, P>) {
-        let Work { packet, parsed, key, hash } = work;
-        self.missed.push(Missed { packet, parsed: *parsed, key: *key, hash });
+    fn miss(&mut self, work: BatchEntry<'_, P>) {
+        let BatchEntry { packet, parsed, key, hash } = work;
+        self.missed.push(MissedPacket { packet, parsed: *parsed, key: *key, hash });
     }
 
     /// Acts on a packet whose flow's entry was found.
     #[inline(always)]
-    fn act(&mut self, work: Work<'_, P>, flow: &FlowState, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let Work { mut packet, parsed, hash, .. } = work;
+    fn act(&mut self, work: BatchEntry<'_, P>, flow: &FlowState, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let BatchEntry { mut packet, parsed, hash, .. } = work;
         match parsed.output {
-            OutputPort::BaseStation => match self.tunnels.enter(&mut packet, parsed, hash, flow) {
-                Fate::Leaves => self.lines[OutputPort::BaseStation as usize].push(packet),
+            OutputPort::BaseStation => match self.tunnels.encapsulate(&mut packet, parsed, hash, flow) {
+                TunnelOutcome::Leaves => self.lines[OutputPort::BaseStation as usize].push(packet),
                 fate => self.end_otherwise(packet, parsed, fate, frame, out),
             },
-            OutputPort::Internet => match self.tunnels.leave(&mut packet, parsed, hash, flow) {
-                Fate::Leaves => self.lines[OutputPort::Internet as usize].push(packet),
+            OutputPort::Internet => match self.tunnels.decapsulate(&mut packet, parsed, hash, flow) {
+                TunnelOutcome::Leaves => self.lines[OutputPort::Internet as usize].push(packet),
                 fate => self.end_otherwise(packet, parsed, fate, frame, out),
             },
         }
@@ -238,19 +238,19 @@ impl<P: PacketBuf> Handle<P> {
         &mut self,
         packet: P,
         parsed: &Parsed,
-        fate: Fate,
+        fate: TunnelOutcome,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
         match fate {
-            Fate::Leaves => self.lines[parsed.output as usize].push(packet),
-            Fate::InPieces(next_hop) => self.send_fragmented(packet, next_hop, frame, out),
-            Fate::Unresolved(next_hop) => {
-                let why = Why::Unresolved { next_hop, kind: FrameKind::Packet };
+            TunnelOutcome::Leaves => self.lines[parsed.output as usize].push(packet),
+            TunnelOutcome::InPieces(next_hop) => self.send_fragmented(packet, next_hop, frame, out),
+            TunnelOutcome::Unresolved(next_hop) => {
+                let why = PuntReason::Unresolved { next_hop, kind: FrameKind::Packet };
                 self.punt(packet, parsed.output, why, frame, out);
             }
-            Fate::TooBig(mtu) => self.refuse_too_big(packet, parsed, mtu, frame, out),
-            Fate::Dropped(reason) => self.drop_packet(packet, reason, frame, out),
+            TunnelOutcome::TooBig(mtu) => self.refuse_too_big(packet, parsed, mtu, frame, out),
+            TunnelOutcome::Dropped(reason) => self.drop_packet(packet, reason, frame, out),
         }
     }
 
@@ -300,7 +300,7 @@ impl<P: PacketBuf> Handle<P> {
             (NextHop::Via(_), FrameKind::Packet) => bursts.push(packet),
             (NextHop::Via(_), FrameKind::Other) => bursts.push_marked(packet),
             (NextHop::Ask(next_hop), kind) => {
-                self.punt(packet, port, Why::Unresolved { next_hop, kind }, frame, out);
+                self.punt(packet, port, PuntReason::Unresolved { next_hop, kind }, frame, out);
             }
             (NextHop::NoRoute, _) => self.drop_packet(packet, DropReason::NoRoute, frame, out),
         }
@@ -310,27 +310,27 @@ impl<P: PacketBuf> Handle<P> {
         out.drop_packet_of(self.place.part, packet, self.drops.id(reason), frame);
     }
 
-    fn punt(&self, packet: P, link: OutputPort, why: Why, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn punt(&self, packet: P, link: OutputPort, why: PuntReason, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Some(slot) = out.put(packet, frame) else { return };
-        frame.column_mut(self.punted)[&slot] = Punted { why, link };
+        frame.column_mut(self.punted)[&slot] = PuntInfo { why, link };
         out.push(self.place.first_output + SLOW, slot);
     }
 
     /// Sends what the FIB does not hold by the output for it.
     #[cold]
     pub(super) fn send_missed(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        for Missed { packet, parsed, key, hash } in self.missed.drain(..) {
+        for MissedPacket { packet, parsed, key, hash } in self.missed.drain(..) {
             let Some(slot) = out.put(packet, frame) else { continue };
             frame.column_mut(self.parsed)[&slot] = parsed;
-            frame.column_mut(self.keyed)[&slot] = Keyed { key, hash };
-            let punted = Punted { why: Why::UnknownFlow(key), link: parsed.output.opposite() };
+            frame.column_mut(self.keyed)[&slot] = HashedKey { key, hash };
+            let punted = PuntInfo { why: PuntReason::UnknownFlow(key), link: parsed.output.opposite() };
             frame.column_mut(self.punted)[&slot] = punted;
             out.push(self.place.first_output + MISSED, slot);
         }
     }
 }
 
-impl<P: PacketBuf> Here<P> for Handle<P> {
+impl<P: PacketBuf> HandlingStage<P> for Handle<P> {
     #[inline(always)]
     fn expect(&self, packet: &P, parsed: &Parsed, flow: &FlowState) {
         self.tunnels.prefetch_counters(flow);
@@ -338,7 +338,7 @@ impl<P: PacketBuf> Here<P> for Handle<P> {
     }
 
     #[inline(always)]
-    fn here(&mut self, work: Work<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn here(&mut self, work: BatchEntry<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         prefetch_tunnel(&work.packet, work.parsed);
         self.waiting.push(work);
         if self.waiting.is_full() {
@@ -347,7 +347,7 @@ impl<P: PacketBuf> Here<P> for Handle<P> {
     }
 
     #[inline(always)]
-    fn found(&mut self, work: Work<'_, P>, value: FibValue, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn found(&mut self, work: BatchEntry<'_, P>, value: FibValue, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.act(work, &FlowState::decode(value), frame, out);
     }
 }
@@ -367,7 +367,7 @@ impl<P: PacketBuf + 'static> Control for Handle<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Handle<P> {
-    fn push(&mut self, from: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, from: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if from != input::KEYED {
             for slot in batch.iter() {
                 prefetch_tunnel(frame.packet(slot), &frame.column(self.parsed)[slot]);
@@ -377,12 +377,12 @@ impl<P: PacketBuf + 'static> Element<P> for Handle<P> {
         for slot in batch.drain() {
             let parsed = frame.column(self.parsed)[&slot];
             if from == input::KEYED {
-                let Keyed { key, hash } = frame.column(self.keyed)[&slot];
+                let HashedKey { key, hash } = frame.column(self.keyed)[&slot];
                 let packet = frame.take(slot);
-                self.here(Work { packet, parsed: &parsed, key: &key, hash }, frame, out);
+                self.here(BatchEntry { packet, parsed: &parsed, key: &key, hash }, frame, out);
             } else {
-                let Found { value, hash } = frame.column(self.found)[&slot];
-                let work = Work { packet: frame.take(slot), parsed: &parsed, key: &NO_KEY, hash };
+                let FibHit { value, hash } = frame.column(self.found)[&slot];
+                let work = BatchEntry { packet: frame.take(slot), parsed: &parsed, key: &NO_KEY, hash };
                 self.found(work, value, frame, out);
             }
         }

@@ -15,7 +15,7 @@ pub const PUNTS: usize = 128;
 
 /// Why the fast path did not deal with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum PuntReason {
     /// It came from outside and belongs to no flow.
     NoFlow(DropReason),
     /// It is finished but for the MAC address of its next hop.
@@ -29,7 +29,7 @@ pub enum Why {
     UnknownFlow(FlowKey),
 }
 
-impl Why {
+impl PuntReason {
     /// The reason to drop it, should nobody want it.
     pub const fn reason(self) -> DropReason {
         match self {
@@ -48,7 +48,7 @@ pub struct Punt<P> {
     /// The outside link it came from, or will leave by. Of an unknown flow: the one it came from to its ingress node.
     pub link: OutputPort,
     /// Why.
-    pub why: Why,
+    pub why: PuntReason,
 }
 
 /// Whether a packet refused for this reason may be for the node itself.

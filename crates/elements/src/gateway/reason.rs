@@ -1,6 +1,6 @@
 //! Why a packet was dropped. Declared once: elements take name and meaning from here, and every reason is a counter with this name.
 
-use scalebricks_graph::spec::Named;
+use scalebricks_graph::spec::NameAndDoc;
 
 /// Declares reasons, their names and meanings, and their counters.
 macro_rules! reasons {
@@ -31,8 +31,8 @@ macro_rules! reasons {
 
             /// Name and meaning, for an element that drops for this reason.
             #[must_use]
-            pub const fn named(self) -> Named {
-                Named { name: self.name(), doc: self.meaning() }
+            pub const fn named(self) -> NameAndDoc {
+                NameAndDoc { name: self.name(), doc: self.meaning() }
             }
 
             /// The counter's name.

@@ -1,7 +1,7 @@
 //! What a node's elements are told while it runs.
 
 use super::permit::Permit;
-use super::ways::Ways;
+use super::route_cache::RouteCache;
 use super::{FabricOut, FabricSort, Handle, Probes, Steer, ToPort, Valiant};
 use crate::gateway::fabric::health::FabricHealth;
 use crate::gateway::fabric::lease::Lease;
@@ -37,7 +37,7 @@ pub fn set_down_links<P: PacketBuf + 'static>(graph: &mut Graph<P>, down: &Arc<D
 
 /// Takes part in probing, and goes round what is broken.
 pub fn set_fabric_health<P: PacketBuf + 'static>(graph: &mut Graph<P>, health: &Arc<FabricHealth>) {
-    let ways = || Ways::of(Arc::clone(health));
+    let ways = || RouteCache::of(Arc::clone(health));
     graph.each_mut(|probes: &mut Probes| probes.set_health(Arc::clone(health)));
     graph.each_mut(|valiant: &mut Valiant| valiant.ways = ways());
     graph.each_mut(|fabric: &mut FabricOut<P>| fabric.ways = ways());

@@ -1,19 +1,21 @@
 //! `SlowPath`.
 
-use super::columns::Punted;
-use super::drops::Drops;
+use super::columns::PuntInfo;
+use super::drop_ids::DropIds;
 use crate::gateway::punt::{PUNTS, Punt};
 use crate::gateway::reason::DropReason;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Control, DropId, Element, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_graph::{
+    Binder, Control, DropId, Element, Frame, Handle, Meta, Out, SlotList, Spec, element,
+};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Keeps packets for the node's slow path until the turn ends. Without a slow path it drops them.
     #[derive(Debug)]
-    pub struct SlowPath<P> as "SlowPath" { punts: Option<Vec<Punt<P>>>, drops: Drops, punted: Handle<Punted>, }
+    pub struct SlowPath<P> as "SlowPath" { punts: Option<Vec<Punt<P>>>, drops: DropIds, punted: Handle<PuntInfo>, }
     inputs { push "in": "Packets for the node itself, of unknown flows, or whose next hop's address is not known.", }
-    reads { Punted, }
+    reads { PuntInfo, }
     drops {
         NON_IP = DropReason::NonIp,
         FOR_THIS_NODE = DropReason::ForThisNode,
@@ -35,7 +37,7 @@ element! {
 
 impl<P> Default for SlowPath<P> {
     fn default() -> Self {
-        Self { punts: None, drops: Drops::of(Self::SPEC), punted: Handle::default() }
+        Self { punts: None, drops: DropIds::of(Self::SPEC), punted: Handle::default() }
     }
 }
 
@@ -70,9 +72,9 @@ impl<P: PacketBuf + 'static> Control for SlowPath<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for SlowPath<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.drain() {
-            let Punted { why, link } = frame.column(self.punted)[&slot];
+            let PuntInfo { why, link } = frame.column(self.punted)[&slot];
             match &mut self.punts {
                 Some(punts) if punts.len() < PUNTS => {
                     punts.push(Punt { packet: frame.take(slot), link, why });

@@ -1,19 +1,19 @@
 //! `Steer`.
 
-use super::batch::{LANES, Stage, Work};
-use super::columns::{Found, Keyed, Punted};
-use super::drops::Drops;
-use super::here::{Here, ToSlots};
+use super::batch::{BatchEntry, LANES, WaitingBatch};
+use super::columns::{FibHit, HashedKey, PuntInfo};
+use super::drop_ids::DropIds;
+use super::handling_stage::{HandlingStage, ToSlots};
 use super::permit::Permit;
 use crate::gateway::config::NodeConfig;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
 use crate::gateway::flow::FlowState;
 use crate::gateway::packet::classify::{Classifier, Parsed};
-use crate::gateway::punt::{Why, may_be_local};
+use crate::gateway::punt::{PuntReason, may_be_local};
 use crate::gateway::reason::DropReason;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Bursts, Chunk, Control, Element, Frame, Handle, Lanes, Out, Slot, Spec, element,
+    Binder, Bursts, Chunk, Control, Element, Frame, Handle, Out, Slot, SlotList, Spec, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::{Fib, GptReader, KeyBatch};
@@ -22,14 +22,14 @@ use scalebricks_wire::{MacAddr, ethernet};
 use std::sync::Arc;
 
 /// The table that says where a packet's flow is.
-pub enum Directory {
+pub enum LocationTable {
     /// It names a node.
     Gpt(Box<dyn GptReader>),
     /// It is the FIB of all flows: it names the node, and has what handling needs.
     Fib(Arc<dyn Fib>),
 }
 
-impl std::fmt::Debug for Directory {
+impl std::fmt::Debug for LocationTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if matches!(self, Self::Gpt(_)) { "Gpt" } else { "Fib" })
     }
@@ -39,9 +39,9 @@ element! {
     /// Finds the key of each packet, asks a table where its flow is, and writes the addresses of frames for other nodes.
     #[derive(Debug)]
     pub struct Steer<P> as "Steer" {
-        directory: Directory, pub(super) classifier: Classifier, id: NodeId, size: ClusterSize, phase: Phase,
-        outside: [MacAddr; 2], own: [MacAddr; 2], pub(super) permit: Permit, waiting: Stage<P>, away: Bursts<P>, drops: Drops,
-        parsed: Handle<Parsed>, keyed: Handle<Keyed>, found: Handle<Found>, punted: Handle<Punted>,
+        directory: LocationTable, pub(super) classifier: Classifier, id: NodeId, size: ClusterSize, phase: Phase,
+        outside: [MacAddr; 2], own: [MacAddr; 2], pub(super) permit: Permit, waiting: WaitingBatch<P>, away: Bursts<P>, drops: DropIds,
+        parsed: Handle<Parsed>, keyed: Handle<HashedKey>, found: Handle<FibHit>, punted: Handle<PuntInfo>,
     }
     inputs {
         burst "internet" [Optional]: "Frames from the Internet.",
@@ -56,8 +56,8 @@ element! {
         push "found" [Optional]: "Packets whose flow is here, with what the FIB holds for it.",
         push "slow" [Optional]: "Packets of no flow, or of an unknown one: for the slow path.",
     }
-    reads { Parsed on "keyed", Keyed on "keyed", Parsed on "missed", Keyed on "missed", }
-    writes { Parsed on "here", Parsed on "found", Keyed on "here", Found on "found", Punted on "slow", }
+    reads { Parsed on "keyed", HashedKey on "keyed", Parsed on "missed", HashedKey on "missed", }
+    writes { Parsed on "here", Parsed on "found", HashedKey on "here", FibHit on "found", PuntInfo on "slow", }
     drops {
         NON_IP = DropReason::NonIp,
         FOR_THIS_NODE = DropReason::ForThisNode,
@@ -101,7 +101,7 @@ pub(super) mod output {
 
 /// A packet whose flow is not here, with all that is known of it.
 #[derive(Debug)]
-pub(super) struct Missed<P> {
+pub(super) struct MissedPacket<P> {
     pub(super) packet: P,
     pub(super) parsed: Parsed,
     pub(super) key: FlowKey,
@@ -110,7 +110,7 @@ pub(super) struct Missed<P> {
 
 impl<P: PacketBuf> Steer<P> {
     /// One that sends what belongs to another node there in this phase.
-    pub fn new(config: &NodeConfig, directory: Directory, phase: Phase) -> Self {
+    pub fn new(config: &NodeConfig, directory: LocationTable, phase: Phase) -> Self {
         Self {
             directory,
             classifier: Classifier::of(config),
@@ -121,9 +121,9 @@ impl<P: PacketBuf> Steer<P> {
             outside: [config.macs.base_station, config.macs.internet],
             own: OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode()),
             permit: Permit::default(),
-            waiting: Stage::default(),
+            waiting: WaitingBatch::default(),
             away: Bursts::default(),
-            drops: Drops::of(Self::SPEC),
+            drops: DropIds::of(Self::SPEC),
             parsed: Handle::default(),
             keyed: Handle::default(),
             found: Handle::default(),
@@ -137,7 +137,7 @@ impl<P: PacketBuf> Steer<P> {
         &mut self,
         from: usize,
         bursts: &mut Bursts<P>,
-        here: &mut impl Here<P>,
+        here: &mut impl HandlingStage<P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
@@ -166,7 +166,7 @@ impl<P: PacketBuf> Steer<P> {
         &mut self,
         output: OutputPort,
         chunk: &mut Chunk<P>,
-        here: &mut impl Here<P>,
+        here: &mut impl HandlingStage<P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
@@ -197,7 +197,9 @@ impl<P: PacketBuf> Steer<P> {
         });
         match classified {
             Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
-            Err((reason, true)) => self.punt(packet, output.opposite(), Why::NoFlow(reason), frame, out),
+            Err((reason, true)) => {
+                self.punt(packet, output.opposite(), PuntReason::NoFlow(reason), frame, out)
+            }
             Err((reason, false)) => out.drop_packet(packet, self.drops.id(reason), frame),
         }
     }
@@ -206,7 +208,7 @@ impl<P: PacketBuf> Steer<P> {
     fn take_judged(
         &mut self,
         chunk: &mut Chunk<P>,
-        here: &mut impl Here<P>,
+        here: &mut impl HandlingStage<P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
@@ -223,7 +225,13 @@ impl<P: PacketBuf> Steer<P> {
 
     /// Asks the table where the waiting packets belong, and sends each on its way.
     #[inline]
-    fn ask(&mut self, is_new: bool, here: &mut impl Here<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn ask(
+        &mut self,
+        is_new: bool,
+        here: &mut impl HandlingStage<P>,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) {
         if self.waiting.is_empty() {
             return;
         }
@@ -234,7 +242,7 @@ impl<P: PacketBuf> Steer<P> {
         }
         self.waiting.hash(self.classifier.hasher());
         match &mut self.directory {
-            Directory::Gpt(gpt) => {
+            LocationTable::Gpt(gpt) => {
                 let mut hints = [NodeHint::NONE; LANES];
                 gpt.lookup_batch(self.waiting.keys(), &mut hints);
                 let mut batch = self.waiting.take();
@@ -245,7 +253,7 @@ impl<P: PacketBuf> Steer<P> {
                 });
                 self.waiting.give_back(batch);
             }
-            Directory::Fib(fib) => {
+            LocationTable::Fib(fib) => {
                 let mut values = [None; LANES];
                 fib.lookup_batch(self.waiting.keys(), &mut values);
                 for ((packet, parsed), flow) in self.waiting.packets().zip(values.iter().copied()) {
@@ -270,7 +278,7 @@ impl<P: PacketBuf> Steer<P> {
 
     /// Sends a frame to the node where its flow is.
     #[inline(always)]
-    fn send(&mut self, node: NodeId, work: Work<'_, P>, frame: &mut Frame<P>, out: &Out<'_>) {
+    fn send(&mut self, node: NodeId, work: BatchEntry<'_, P>, frame: &mut Frame<P>, out: &Out<'_>) {
         let mac = FabricMac { phase: self.phase, ..FabricMac::handling(node, work.parsed.output) };
         self.send_to(mac, work.packet, frame, out);
     }
@@ -287,10 +295,10 @@ impl<P: PacketBuf> Steer<P> {
     /// A key that leads nowhere. An exact table knows that there is no such flow, so it is for this node to say so; a number that names
     /// no node is another drop.
     #[cold]
-    fn refuse(&self, work: Work<'_, P>, hint: NodeHint, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn refuse(&self, work: BatchEntry<'_, P>, hint: NodeHint, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if hint == NodeHint::NONE {
             let link = work.parsed.output.opposite();
-            self.punt(work.packet, link, Why::UnknownFlow(*work.key), frame, out);
+            self.punt(work.packet, link, PuntReason::UnknownFlow(*work.key), frame, out);
         } else {
             out.drop_packet(work.packet, Self::NO_NODE, frame);
         }
@@ -299,10 +307,10 @@ impl<P: PacketBuf> Steer<P> {
     /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the packet goes there,
     /// once.
     #[cold]
-    pub(super) fn send_again(&mut self, missed: Missed<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let Missed { packet, parsed, key, hash } = missed;
+    pub(super) fn send_again(&mut self, missed: MissedPacket<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let MissedPacket { packet, parsed, key, hash } = missed;
         let mut hint = [NodeHint::NONE];
-        if let (Directory::Gpt(gpt), false) = (&mut self.directory, parsed.again) {
+        if let (LocationTable::Gpt(gpt), false) = (&mut self.directory, parsed.again) {
             gpt.lookup_batch(KeyBatch::new(&[key], &[hash]), &mut hint);
         }
         match self.size.resolve(hint[0]) {
@@ -311,13 +319,13 @@ impl<P: PacketBuf> Steer<P> {
                 let mac = FabricMac { again: true, ..FabricMac::handling(node, parsed.output) };
                 self.send_to(mac, packet, frame, out);
             }
-            _ => self.punt(packet, parsed.output.opposite(), Why::UnknownFlow(key), frame, out),
+            _ => self.punt(packet, parsed.output.opposite(), PuntReason::UnknownFlow(key), frame, out),
         }
     }
 
-    fn punt(&self, packet: P, link: OutputPort, why: Why, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn punt(&self, packet: P, link: OutputPort, why: PuntReason, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Some(slot) = out.put(packet, frame) else { return };
-        frame.column_mut(self.punted)[&slot] = Punted { why, link };
+        frame.column_mut(self.punted)[&slot] = PuntInfo { why, link };
         out.push(output::SLOW, slot);
     }
 
@@ -327,10 +335,10 @@ impl<P: PacketBuf> Steer<P> {
     }
 
     /// A packet in a slot whose key is known.
-    fn missed(&self, slot: Slot, frame: &mut Frame<P>) -> Missed<P> {
+    fn missed(&self, slot: Slot, frame: &mut Frame<P>) -> MissedPacket<P> {
         let parsed = frame.column(self.parsed)[&slot];
-        let Keyed { key, hash } = frame.column(self.keyed)[&slot];
-        Missed { packet: frame.take(slot), parsed, key, hash }
+        let HashedKey { key, hash } = frame.column(self.keyed)[&slot];
+        MissedPacket { packet: frame.take(slot), parsed, key, hash }
     }
 }
 
@@ -361,7 +369,7 @@ impl<P: PacketBuf + 'static> Control for Steer<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Steer<P> {
-    fn push(&mut self, from: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, from: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let mut here = self.to_slots();
         for slot in batch.drain() {
             let missed = self.missed(slot, frame);
@@ -369,8 +377,8 @@ impl<P: PacketBuf + 'static> Element<P> for Steer<P> {
                 self.send_again(missed, frame, out);
                 continue;
             }
-            let Missed { packet, parsed, key, hash } = missed;
-            self.waiting.push(Work { packet, parsed: &parsed, key: &key, hash });
+            let MissedPacket { packet, parsed, key, hash } = missed;
+            self.waiting.push(BatchEntry { packet, parsed: &parsed, key: &key, hash });
             if self.waiting.is_full() {
                 self.ask(false, &mut here, frame, out);
             }

@@ -1,8 +1,8 @@
 //! `Valiant`.
 
-use super::ways::Ways;
+use super::route_cache::RouteCache;
 use crate::gateway::config::NodeConfig;
-use crate::gateway::fabric::detour::Detours;
+use crate::gateway::fabric::intermediate::IntermediatePicker;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::gateway::packet::fragment_cache::DatagramId;
 use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
@@ -14,7 +14,7 @@ element! {
     /// VLB: sends each frame to its handling node over an intermediate node drawn at random, all fragments of one datagram over the
     /// same.
     #[derive(Debug)]
-    pub struct Valiant as "Valiant" { detours: Detours, pub(super) ways: Ways, datagrams: RandomState, }
+    pub struct Valiant as "Valiant" { detours: IntermediatePicker, pub(super) ways: RouteCache, datagrams: RandomState, }
     inputs { burst "in": "Frames addressed to their handling nodes.", }
     outputs { burst "out": "The same, addressed to intermediate nodes.", }
 }
@@ -22,8 +22,8 @@ element! {
 impl Valiant {
     /// The one of a node.
     pub fn new(config: &NodeConfig) -> Self {
-        let detours = Detours::new(config.id, config.size);
-        Self { detours, ways: Ways::default(), datagrams: RandomState::new() }
+        let detours = IntermediatePicker::new(config.id, config.size);
+        Self { detours, ways: RouteCache::default(), datagrams: RandomState::new() }
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::columns::IpHeader;
 use crate::header;
-use crate::named::drops;
-use crate::side::Side;
+use crate::shared_names::drops;
+use crate::side_output::SideOutput;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 /// Where the word of time to live and protocol is.
@@ -16,7 +16,7 @@ element! {
     /// Counts the time to live of packets down, and their checksum with it (RFC 1624). A packet whose time is over goes to
     /// output 1, unchanged.
     #[derive(Debug)]
-    pub struct DecIPTTL as "DecIPTTL" { side: Side, }
+    pub struct DecIPTTL as "DecIPTTL" { side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {
         agnostic "out": "Packets with time left.",
@@ -48,7 +48,7 @@ impl Class for DecIPTTL {
     type Params = NoParams;
 
     fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { side: Side::default() })
+        Ok(Self { side: SideOutput::default() })
     }
 }
 
@@ -58,13 +58,13 @@ impl Control for DecIPTTL {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 }
 
 impl<P: PacketBuf> PerPacket<P> for DecIPTTL {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         match Self::apply(packet, meta) {
             Some(true) => Verdict::ON,
             Some(false) => {

@@ -1,10 +1,10 @@
 //! `FixIPSrc`.
 
 use crate::columns::IpHeader;
-use crate::named::drops;
+use crate::shared_names::drops;
 use crate::values::Ip;
-use crate::{facts, header};
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use crate::{annotations, header};
+use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -29,10 +29,10 @@ impl FixIPSrc {
     /// Does it to one packet: whether it asked for it; `None` if it has no header.
     #[inline]
     pub(crate) fn apply<P: PacketBuf>(address: Ipv4Addr, packet: &mut P, meta: &mut Meta) -> Option<bool> {
-        if !facts::is_source_to_fix(meta) {
+        if !annotations::is_source_to_fix(meta) {
             return Some(false);
         }
-        facts::fix_source(meta, false);
+        annotations::fix_source(meta, false);
         let header = header::fixed_mut(packet.data_mut(), meta)?;
         let [a, b, c, d] = address.octets();
         header::set_word(header, 12, |_| u16::from_be_bytes([a, b]));
@@ -57,7 +57,7 @@ impl Control for FixIPSrc {
 }
 
 impl<P: PacketBuf> PerPacket<P> for FixIPSrc {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         match Self::apply(self.address, packet, meta) {
             Some(is_fixed) => tally.count(Self::FIXED, u64::from(is_fixed)),
             None => return Verdict::Drop(Self::NO_HEADER),
@@ -68,7 +68,7 @@ impl<P: PacketBuf> PerPacket<P> for FixIPSrc {
 
 #[cfg(test)]
 mod tests {
-    use crate::facts;
+    use crate::annotations;
     use crate::rig::{Rig, ipv4, ipv4_of};
     use scalebricks_graph::Meta;
 
@@ -79,7 +79,7 @@ mod tests {
             builder.declare("b", "FixIPSrc", &["192.0.2.78"]).chain(&["in", "m", "a", "b", "out0"]);
         });
         let mut asks = Meta::default();
-        facts::fix_source(&mut asks, true);
+        annotations::fix_source(&mut asks, true);
         rig.send_noted([(ipv4(9, b"a"), asks), (ipv4(9, b"b"), Meta::default())]);
         rig.turn();
         let fixed = ipv4_of(|header| (header.ttl, header.src) = (9, [192, 0, 2, 77].into()), b"a");

@@ -1,10 +1,10 @@
 //! `GetIPAddress`.
 
 use crate::columns::DstIp;
-use crate::named::drops;
+use crate::shared_names::drops;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, Frame, Handle, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Frame, Handle, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -51,16 +51,16 @@ impl Control for GetIPAddress {
 }
 
 impl GetIPAddress {
-    fn sift<P: PacketBuf>(
+    fn process<P: PacketBuf>(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         start: usize,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
         let Parts { packets, columns, .. } = frame.parts();
         let dst = columns.get_mut(self.dst);
-        batch.sift_from(start, |slot| {
+        batch.filter_map_from(start, |slot| {
             let Some(address) = address(packets[&slot].data(), self.offset) else {
                 out.drop(slot, Self::SHORT);
                 return None;
@@ -71,7 +71,7 @@ impl GetIPAddress {
     }
 }
 
-crate::sift::sifting!(GetIPAddress);
+crate::agnostic::agnostic!(GetIPAddress);
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,14 @@
 //! `ICMPError`.
 
+use crate::annotations::{self, PacketType};
 use crate::columns::{DstIp, IpHeader};
-use crate::facts::{self, LinkType};
 use crate::header;
-use crate::named::drops;
+use crate::shared_names::drops;
 use crate::values::{Ip, Ips};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
 use scalebricks_wire::icmp::{HEADER_LEN, v4};
@@ -154,7 +154,7 @@ impl ICMPError {
                 [0, 0, high, low]
             }
             v4::REDIRECT => next.octets(),
-            v4::PARAMETER_PROBLEM if self.code == 0 => [facts::problem(meta), 0, 0, 0],
+            v4::PARAMETER_PROBLEM if self.code == 0 => [annotations::problem(meta), 0, 0, 0],
             _ => [0; 4],
         }
     }
@@ -167,7 +167,7 @@ impl ICMPError {
             Some(Self::LATER_FRAGMENT)
         } else if summary.is_icmp_error() || summary.protocol == protocol::ICMPV4 && summary.icmp.is_none() {
             Some(Self::ABOUT_ERROR)
-        } else if LinkType::noted(meta).is_shared() || !is_allowed(&summary, false) {
+        } else if PacketType::noted(meta).is_shared() || !is_allowed(&summary, false) {
             Some(Self::NOT_UNICAST)
         } else if is_bad(summary.src) || is_bad(summary.dst) {
             Some(Self::BAD_ADDRESS)
@@ -200,20 +200,20 @@ impl ICMPError {
             header::set_word(header, 6, |_| 0);
         }
         (meta.flags, meta.paint) = (0, 0);
-        facts::fix_source(meta, self.fixes);
+        annotations::fix_source(meta, self.fixes);
         Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
     }
 
-    fn sift<P: PacketBuf>(
+    fn process<P: PacketBuf>(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         start: usize,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
-        batch.sift_from(start, |slot| {
+        batch.filter_map_from(start, |slot| {
             let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
             let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
                 Some(reason) => Err(reason),
@@ -233,7 +233,7 @@ impl ICMPError {
     }
 }
 
-crate::sift::sifting!(ICMPError);
+crate::agnostic::agnostic!(ICMPError);
 
 #[cfg(test)]
 mod tests {
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!((&error[20..22], scalebricks_wire::checksum::checksum(&error[20..])), (&[11, 0][..], 0));
         assert!(scalebricks_wire::ipv4_header_checksum_ok(&error));
         assert_eq!(error[28..], packet[..548]);
-        assert_eq!((meta.l3, meta.l4, meta.length, facts::is_source_to_fix(&meta)), (0, 20, 576, true));
+        assert_eq!((meta.l3, meta.l4, meta.length, annotations::is_source_to_fix(&meta)), (0, 20, 576, true));
         let (short, _) =
             errors(&["1.2.3.4", "3", "host", "MTU 56"], vec![(packet, Meta::default())]).remove(0);
         assert_eq!((short.len(), &short[20..22]), (56, &[3, 1][..]));
@@ -281,7 +281,7 @@ mod tests {
     fn the_second_word_is_the_types_own() {
         let word = |args: &[&str]| {
             let mut meta = Meta::default();
-            facts::note_problem(&mut meta, 22);
+            annotations::note_problem(&mut meta, 22);
             errors(args, vec![(ipv4(9, b"abc"), meta)])[0].0[24..28].to_vec()
         };
         assert_eq!(word(&["1.2.3.4", "unreachable", "needfrag", "PMTU 1400"]), [0, 0, 5, 120]);
@@ -299,7 +299,7 @@ mod tests {
         };
         let good = [10, 0, 0, 1];
         let mut broadcast = Meta::default();
-        LinkType::Broadcast.note(&mut broadcast);
+        PacketType::Broadcast.note(&mut broadcast);
         let mut rig = rig(&["1.2.3.4", "unreachable", "net", "10.0.0.255 10.9.9.9"]);
         let silent = [
             icmp(3),

@@ -1,14 +1,14 @@
 //! `ICMPPingResponder`.
 
+use crate::annotations::PacketType;
 use crate::columns::{DstIp, IpHeader};
-use crate::facts::LinkType;
 use crate::header;
-use crate::named::{counters, drops};
-use crate::side::Side;
+use crate::shared_names::{counters, drops};
+use crate::side_output::SideOutput;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::icmp_echo;
 use scalebricks_wire::icmp_error::is_allowed;
@@ -21,7 +21,7 @@ element! {
     /// whose ICMP checksum is wrong, and one from or to many hosts, gets no reply; Click replies to both. Options do not come
     /// back.
     #[derive(Debug)]
-    pub struct ICMPPingResponder as "ICMPPingResponder" { reply: Vec<u8>, dst: Handle<DstIp>, side: Side, }
+    pub struct ICMPPingResponder as "ICMPPingResponder" { reply: Vec<u8>, dst: Handle<DstIp>, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that are no requests; they are dropped otherwise.", }
     reads { IpHeader, }
@@ -40,7 +40,7 @@ impl Class for ICMPPingResponder {
     type Params = NoParams;
 
     fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { reply: Vec::new(), dst: Handle::default(), side: Side::default() })
+        Ok(Self { reply: Vec::new(), dst: Handle::default(), side: SideOutput::default() })
     }
 }
 
@@ -51,7 +51,7 @@ impl Control for ICMPPingResponder {
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.dst = binder.column()?;
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 }
@@ -67,7 +67,7 @@ impl ICMPPingResponder {
         if !icmp_echo::checksum_ok(&request) {
             return Err(Self::CHECKSUM);
         }
-        if LinkType::noted(meta).is_shared() || !is_allowed(&request.summary, false) {
+        if PacketType::noted(meta).is_shared() || !is_allowed(&request.summary, false) {
             return Err(Self::NOT_UNICAST);
         }
         let len = icmp_echo::reply_len(&request);
@@ -80,16 +80,16 @@ impl ICMPPingResponder {
         Ok(asker)
     }
 
-    fn sift<P: PacketBuf>(
+    fn process<P: PacketBuf>(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         start: usize,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
-        batch.sift_from(start, |slot| {
+        batch.filter_map_from(start, |slot| {
             match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
                 Ok(asker) => {
                     dst[&slot] = DstIp(asker);
@@ -104,7 +104,7 @@ impl ICMPPingResponder {
     }
 }
 
-crate::sift::sifting!(ICMPPingResponder);
+crate::agnostic::agnostic!(ICMPPingResponder);
 
 #[cfg(test)]
 mod tests {

@@ -2,13 +2,13 @@
 
 use crate::columns::{DstIp, IpHeader};
 use crate::header;
-use crate::named::{drops, handlers};
+use crate::shared_names::{drops, handlers};
 use crate::values::Ip;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::frame::Parts;
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Frame, Handle, HandlerId, Lanes, Meta, Out, Spec, element,
+    Binder, Class, Control, DropId, Frame, Handle, HandlerId, Meta, Out, SlotList, Spec, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
@@ -152,16 +152,16 @@ impl IPEncap {
         Ok(self.fields.dst)
     }
 
-    fn sift<P: PacketBuf>(
+    fn process<P: PacketBuf>(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         start: usize,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
-        batch.sift_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
+        batch.filter_map_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
             Ok(address) => {
                 dst[&slot] = DstIp(address);
                 Some(slot)
@@ -174,7 +174,7 @@ impl IPEncap {
     }
 }
 
-crate::sift::sifting!(IPEncap);
+crate::agnostic::agnostic!(IPEncap);
 
 #[cfg(test)]
 mod tests {

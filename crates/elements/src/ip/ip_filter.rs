@@ -2,10 +2,10 @@
 
 use crate::columns::IpHeader;
 use crate::filter::{Expression, FilterText, Program};
-use crate::named::{drops, handlers};
-use crate::split::Way;
+use crate::shared_names::{drops, handlers};
+use crate::split::Destination;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -84,10 +84,10 @@ impl Control for IPFilter {
 }
 
 impl<P: PacketBuf> Element<P> for IPFilter {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         crate::filter::classify(&self.program, batch, frame, out, |first| match first {
-            Some(filter) => self.actions[filter].map_or(Way::Drop(Self::DENIED), Way::Out),
-            None => Way::Drop(Self::NO_MATCH),
+            Some(filter) => self.actions[filter].map_or(Destination::Drop(Self::DENIED), Destination::Out),
+            None => Destination::Drop(Self::NO_MATCH),
         });
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::columns::IpHeader;
 use crate::header;
-use crate::named::drops;
-use crate::side::Side;
+use crate::shared_names::drops;
+use crate::side_output::SideOutput;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Element, Frame, Lanes, Out, SLOTS, Slot, Spec, element,
+    Binder, Class, Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, Spec, element,
 };
 use scalebricks_io::{PacketBuf, Tag};
-use scalebricks_wire::fragment::{MIN_MTU, Piece, Plan};
+use scalebricks_wire::fragment::{FragmentPlan, MIN_MTU, Piece};
 use scalebricks_wire::ipv4::MAX_HEADER_LEN;
 
 element! {
@@ -18,9 +18,9 @@ element! {
     /// it last. Nothing leaves of a packet unless all its fragments do.
     #[derive(Debug)]
     pub struct IPFragmenter<P> as "IPFragmenter" {
-        mtu: usize, honours_df: bool, side: Side,
+        mtu: usize, honours_df: bool, side: SideOutput,
         // Fragments in the making, and those that are sent.
-        later: Vec<(P, Header)>, rest: Lanes,
+        later: Vec<(P, Header)>, rest: SlotList,
     }
     inputs { push "in": "IPv4 packets.", }
     outputs {
@@ -58,7 +58,13 @@ impl<P: PacketBuf> Class for IPFragmenter<P> {
         if mtu < MIN_MTU {
             return Err(format!("an MTU is at least {MIN_MTU}, not {mtu}"));
         }
-        Ok(Self { mtu, honours_df: honor_df, side: Side::default(), later: Vec::new(), rest: Lanes::new() })
+        Ok(Self {
+            mtu,
+            honours_df: honor_df,
+            side: SideOutput::default(),
+            later: Vec::new(),
+            rest: SlotList::new(),
+        })
     }
 }
 
@@ -68,7 +74,7 @@ impl<P: PacketBuf + 'static> Control for IPFragmenter<P> {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 }
@@ -134,8 +140,8 @@ impl<P: PacketBuf> IPFragmenter<P> {
     }
 }
 
-fn plan(data: &[u8], l3: usize, mtu: usize) -> Option<Plan<'_>> {
-    Plan::new(data.get(l3..)?, mtu).ok()
+fn plan(data: &[u8], l3: usize, mtu: usize) -> Option<FragmentPlan<'_>> {
+    FragmentPlan::new(data.get(l3..)?, mtu).ok()
 }
 
 /// A fragment's header.
@@ -153,7 +159,7 @@ impl Default for Header {
 }
 
 impl Header {
-    fn of(plan: &Plan<'_>, piece: Piece) -> Option<Self> {
+    fn of(plan: &FragmentPlan<'_>, piece: Piece) -> Option<Self> {
         let mut header = Self { payload_len: piece.len, ..Self::default() };
         header.len = plan.write_header(piece, &mut header.bytes).ok()?;
         Some(header)
@@ -169,7 +175,7 @@ enum Size {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for IPFragmenter<P> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             let size = match header::packet(frame.packet(&slot).data(), frame.meta(&slot)) {
                 Some(ip) if ip.total_len() <= self.mtu => Size::Fits,

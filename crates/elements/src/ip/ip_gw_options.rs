@@ -1,12 +1,12 @@
 //! `IPGWOptions`.
 
 use crate::columns::IpHeader;
-use crate::named::drops;
-use crate::side::Side;
+use crate::shared_names::drops;
+use crate::side_output::SideOutput;
 use crate::values::{Ip, Ips};
-use crate::{facts, header};
+use crate::{annotations, header};
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::MIN_HEADER_LEN;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ element! {
     /// time, as RFC 791 allows. A packet with a malformed option goes to output 1, and which octet is wrong is noted for
     /// `ICMPError`.
     #[derive(Debug)]
-    pub struct IPGWOptions as "IPGWOptions" { own: Router, side: Side, }
+    pub struct IPGWOptions as "IPGWOptions" { own: RouterAddresses, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {
         agnostic "out": "Packets whose options are processed.",
@@ -44,18 +44,18 @@ element! {
 
 /// What a router puts into options.
 #[derive(Debug)]
-pub(crate) struct Router {
+pub(crate) struct RouterAddresses {
     preferred: Ipv4Addr,
     others: Vec<Ipv4Addr>,
 }
 
 /// The octet of an option, or of a header, that is wrong.
-type Wrong = usize;
+type BadOctet = usize;
 
 const RECORD_ROUTE: u8 = 7;
 const TIMESTAMP: u8 = 68;
 
-impl Router {
+impl RouterAddresses {
     pub(crate) const fn new(preferred: Ipv4Addr, others: Vec<Ipv4Addr>) -> Self {
         Self { preferred, others }
     }
@@ -67,8 +67,8 @@ impl Router {
         packet: &mut P,
         meta: &mut Meta,
         now: Duration,
-    ) -> Result<bool, Fault> {
-        let header = header::whole_mut(packet.data_mut(), meta).ok_or(Fault::NoHeader)?;
+    ) -> Result<bool, OptionsError> {
+        let header = header::whole_mut(packet.data_mut(), meta).ok_or(OptionsError::NoHeader)?;
         if header.len() == MIN_HEADER_LEN {
             return Ok(false);
         }
@@ -80,13 +80,13 @@ impl Router {
                 Ok(is_changed)
             }
             Err(wrong) => {
-                facts::note_problem(meta, wrong as u8); // below 60
-                Err(Fault::Malformed)
+                annotations::note_problem(meta, wrong as u8); // below 60
+                Err(OptionsError::Malformed)
             }
         }
     }
 
-    fn options(&self, header: &mut [u8], now: Duration) -> Result<bool, Wrong> {
+    fn options(&self, header: &mut [u8], now: Duration) -> Result<bool, BadOctet> {
         let (mut at, mut is_changed) = (MIN_HEADER_LEN, false);
         while let Some(&kind) = header.get(at) {
             match kind {
@@ -109,7 +109,7 @@ impl Router {
     }
 
     /// Kind, length, pointer (1 being the kind), addresses.
-    fn record_route(&self, option: &mut [u8]) -> Result<bool, Wrong> {
+    fn record_route(&self, option: &mut [u8]) -> Result<bool, BadOctet> {
         let pointer = usize::from(*option.get(2).ok_or(1usize)?);
         if pointer < 4 {
             return Err(2);
@@ -119,7 +119,7 @@ impl Router {
     }
 
     /// Kind, length, pointer, overflow and flag, entries.
-    fn timestamp(&self, option: &mut [u8], now: Duration) -> Result<bool, Wrong> {
+    fn timestamp(&self, option: &mut [u8], now: Duration) -> Result<bool, BadOctet> {
         const OVERFLOW_AND_FLAG: usize = 3;
         let &[_, _, pointer, overflow_and_flag, ..] = &*option else { return Err(1) };
         let pointer = usize::from(pointer);
@@ -156,7 +156,7 @@ impl Router {
 
 /// Writes an entry where the pointer says, and moves the pointer behind it. `Ok(false)` if the option is full; an error if
 /// there is room, but not enough.
-fn record(option: &mut [u8], pointer: usize, entry: &[u8]) -> Result<bool, Wrong> {
+fn record(option: &mut [u8], pointer: usize, entry: &[u8]) -> Result<bool, BadOctet> {
     let at = pointer - 1;
     if at >= option.len() {
         return Ok(false);
@@ -168,7 +168,7 @@ fn record(option: &mut [u8], pointer: usize, entry: &[u8]) -> Result<bool, Wrong
 
 /// Why options were not processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum OptionsError {
     Malformed,
     NoHeader,
 }
@@ -178,8 +178,8 @@ impl Class for IPGWOptions {
     type Params = IPGWOptionsParams;
 
     fn make(params: IPGWOptionsParams) -> Result<Self, String> {
-        let own = Router::new(params.myaddr.0, params.otheraddrs.unwrap_or_default().0);
-        Ok(Self { own, side: Side::default() })
+        let own = RouterAddresses::new(params.myaddr.0, params.otheraddrs.unwrap_or_default().0);
+        Ok(Self { own, side: SideOutput::default() })
     }
 }
 
@@ -189,20 +189,20 @@ impl Control for IPGWOptions {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 }
 
 impl<P: PacketBuf> PerPacket<P> for IPGWOptions {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         match self.own.apply(packet, meta, tally.turn().now) {
             Ok(is_recorded) => tally.count(Self::RECORDED, u64::from(is_recorded)),
-            Err(Fault::Malformed) => {
+            Err(OptionsError::Malformed) => {
                 tally.count(Self::DROPS, 1);
                 return self.side.verdict(Self::MALFORMED);
             }
-            Err(Fault::NoHeader) => return Verdict::Drop(Self::NO_HEADER),
+            Err(OptionsError::NoHeader) => return Verdict::Drop(Self::NO_HEADER),
         }
         Verdict::ON
     }
@@ -214,12 +214,12 @@ mod tests {
     use crate::rig::{Rig, ipv4, ipv4_with_options};
     use proptest::prelude::*;
 
-    fn router() -> Router {
-        Router::new([10, 0, 0, 9].into(), vec![[10, 0, 1, 9].into()])
+    fn router() -> RouterAddresses {
+        RouterAddresses::new([10, 0, 0, 9].into(), vec![[10, 0, 1, 9].into()])
     }
 
     /// The options after a router at 1 ms.
-    fn after(options: &[u8]) -> Result<Vec<u8>, Wrong> {
+    fn after(options: &[u8]) -> Result<Vec<u8>, BadOctet> {
         let mut header = ipv4_with_options(options, b"");
         let is_changed = router().options(&mut header, Duration::from_millis(1))?;
         assert_eq!(is_changed, header[20..] != *options);
@@ -294,7 +294,7 @@ mod tests {
                 [1, [1, 0][ends - 1], 1]
             );
             if ends == 2 {
-                assert_eq!(facts::problem(&rig.noted(1)[0].1), 22);
+                assert_eq!(annotations::problem(&rig.noted(1)[0].1), 22);
             }
         }
     }

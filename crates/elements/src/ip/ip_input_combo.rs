@@ -3,12 +3,12 @@
 use super::get_ip_address::address;
 use crate::columns::{DstIp, IpHeader};
 use crate::ethernet::Strip;
-use crate::ip_check::{Fault, Rules};
-use crate::named::drops;
+use crate::ip_check::{HeaderFault, HeaderRules};
+use crate::shared_names::drops;
 use crate::values::{Ips, Prefixes};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Lanes, Meta, Out, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -22,7 +22,7 @@ element! {
     /// What an IP router does with each Ethernet frame that comes in, in one element: `Paint`, `Strip(14)`, `CheckIPHeader` and
     /// `GetIPAddress(16)`.
     #[derive(Debug)]
-    pub struct IPInputCombo as "IPInputCombo" { color: u8, rules: Rules, dst: Handle<DstIp>, }
+    pub struct IPInputCombo as "IPInputCombo" { color: u8, rules: HeaderRules, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Ethernet frames with IPv4 packets.", }
     outputs { agnostic "out": "Valid IPv4 packets.", }
     params IPInputComboParams {
@@ -55,7 +55,7 @@ impl Class for IPInputCombo {
     fn make(params: IPInputComboParams) -> Result<Self, String> {
         let IPInputComboParams { color, badsrc, interfaces, gooddst } = params;
         let is_given = badsrc.is_some();
-        let mut rules = Rules::new(true, interfaces, badsrc, gooddst);
+        let mut rules = HeaderRules::new(true, interfaces, badsrc, gooddst);
         if is_given {
             rules.never_sources();
         }
@@ -81,26 +81,26 @@ impl IPInputCombo {
             return Err(Self::SHORT);
         }
         self.rules.apply(packet, meta, 0).map_err(|fault| match fault {
-            Fault::Short => Self::SHORT,
-            Fault::Version => Self::VERSION,
-            Fault::HeaderLength => Self::HEADER_LENGTH,
-            Fault::Length => Self::LENGTH,
-            Fault::Checksum => Self::CHECKSUM,
-            Fault::Source => Self::SOURCE,
+            HeaderFault::Short => Self::SHORT,
+            HeaderFault::Version => Self::VERSION,
+            HeaderFault::HeaderLength => Self::HEADER_LENGTH,
+            HeaderFault::Length => Self::LENGTH,
+            HeaderFault::Checksum => Self::CHECKSUM,
+            HeaderFault::Source => Self::SOURCE,
         })?;
         address(packet.data(), DESTINATION).ok_or(Self::SHORT)
     }
 
-    fn sift<P: PacketBuf>(
+    fn process<P: PacketBuf>(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         start: usize,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
         let Parts { mut packets, meta, columns } = frame.parts();
         let dst = columns.get_mut(self.dst);
-        batch.sift_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
+        batch.filter_map_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
             Ok(address) => {
                 dst[&slot] = DstIp(address);
                 Some(slot)
@@ -114,7 +114,7 @@ impl IPInputCombo {
     }
 }
 
-crate::sift::sifting!(IPInputCombo);
+crate::agnostic::agnostic!(IPInputCombo);
 
 #[cfg(test)]
 mod tests {

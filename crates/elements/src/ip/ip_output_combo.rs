@@ -2,12 +2,12 @@
 
 use super::dec_ip_ttl::DecIPTTL;
 use super::fix_ip_src::FixIPSrc;
-use super::ip_gw_options::{Fault, Router};
+use super::ip_gw_options::{OptionsError, RouterAddresses};
+use crate::annotations::PacketType;
 use crate::columns::IpHeader;
-use crate::facts::LinkType;
-use crate::named::{counters, drops};
+use crate::shared_names::{counters, drops};
 use crate::values::Ip;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,7 @@ element! {
     /// What an IP router does with each packet before it leaves, in one element: `DropBroadcasts`, `PaintTee`, `IPGWOptions`,
     /// `FixIPSrc`, `DecIPTTL` and `CheckLength`. It does not fragment.
     #[derive(Debug)]
-    pub struct IPOutputCombo as "IPOutputCombo" { color: u8, address: Ipv4Addr, router: Router, mtu: usize, }
+    pub struct IPOutputCombo as "IPOutputCombo" { color: u8, address: Ipv4Addr, router: RouterAddresses, mtu: usize, }
     inputs { push "in": "IPv4 packets.", }
     outputs {
         push "out": "Packets that can leave.",
@@ -50,7 +50,7 @@ impl Class for IPOutputCombo {
 
     fn make(params: IPOutputComboParams) -> Result<Self, String> {
         let IPOutputComboParams { color, ipaddr: Ip(address), mtu } = params;
-        Ok(Self { color, address, router: Router::new(address, Vec::new()), mtu })
+        Ok(Self { color, address, router: RouterAddresses::new(address, Vec::new()), mtu })
     }
 }
 
@@ -61,9 +61,9 @@ impl Control for IPOutputCombo {
 }
 
 impl<P: PacketBuf> Element<P> for IPOutputCombo {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.drain() {
-            if LinkType::noted(frame.meta(&slot)).is_shared() {
+            if PacketType::noted(frame.meta(&slot)).is_shared() {
                 out.drop(slot, Self::BROADCAST);
                 continue;
             }
@@ -78,8 +78,8 @@ impl<P: PacketBuf> Element<P> for IPOutputCombo {
             }
             let (packet, meta) = frame.both_mut(&slot);
             let output = match self.router.apply(packet, meta, out.now()) {
-                Err(Fault::Malformed) => Some(2),
-                Err(Fault::NoHeader) => None,
+                Err(OptionsError::Malformed) => Some(2),
+                Err(OptionsError::NoHeader) => None,
                 Ok(_) => FixIPSrc::apply(self.address, packet, meta)
                     .and_then(|_| DecIPTTL::apply(packet, meta))
                     .map(|is_alive| match is_alive {
@@ -98,7 +98,7 @@ impl<P: PacketBuf> Element<P> for IPOutputCombo {
 
 #[cfg(test)]
 mod tests {
-    use crate::facts::{self, LinkType};
+    use crate::annotations::{self, PacketType};
     use crate::rig::{Rig, ipv4, ipv4_with_options};
     use scalebricks_graph::{Builder, Meta};
     use scalebricks_io::Packet;
@@ -137,8 +137,8 @@ mod tests {
             meta
         };
         let (mut broadcast, mut fixes) = (painted(3), painted(2));
-        LinkType::Broadcast.note(&mut broadcast);
-        facts::fix_source(&mut fixes, true);
+        PacketType::Broadcast.note(&mut broadcast);
+        annotations::fix_source(&mut fixes, true);
         let packets = [
             (ipv4(9, b"a"), painted(3)),
             (ipv4(9, b"b"), painted(2)),

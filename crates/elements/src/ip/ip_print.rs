@@ -3,11 +3,11 @@
 use crate::columns::IpHeader;
 use crate::handler::boolean;
 use crate::header;
-use crate::named::{counters, handlers};
 use crate::printer::{Contents, Printer, line};
+use crate::shared_names::{counters, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, HandlerId, Meta, PerPacket, Spec, State, Tally, Verdict, World, element,
+    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
@@ -149,7 +149,7 @@ fn segment(ip: &Ipv4<'_>, tcp: &Tcp<'_>) -> String {
 }
 
 impl<P: PacketBuf> PerPacket<P> for IPPrint {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         let params = &self.params;
         if !params.active {
             return Verdict::ON;
@@ -167,15 +167,15 @@ impl<P: PacketBuf> PerPacket<P> for IPPrint {
         Verdict::ON
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.printer.open(world)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::outside::Outside;
     use crate::rig::{Rig, ipv4_of};
+    use crate::test_environment::TestEnvironment;
     use scalebricks_wire::transport::udp_header;
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             builder.declare("b", "IPPrint", &all).chain(&["in", "m", "a", "b", "out0"]);
         });
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "files are made when the graph is opened");
-        rig.open(&mut Outside::default()).unwrap();
+        rig.open(&mut TestEnvironment::default()).unwrap();
         let of = |protocol: u8, payload: &[u8]| ipv4_of(|header| header.protocol = protocol, payload);
         let udp = [&udp_header(53, 999, 11, 0)[..], b"abc"].concat();
         let tcp = [0, 80, 1, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 0x12, 1, 44, 0, 0, 0, 0, 1, 2];

@@ -2,8 +2,8 @@
 
 use crate::columns::IpHeader;
 use crate::header;
-use crate::named::drops;
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use crate::shared_names::drops;
+use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
 
@@ -38,7 +38,7 @@ impl Control for MarkIPHeader {
 }
 
 impl<P: PacketBuf> PerPacket<P> for MarkIPHeader {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         let offset = usize::from(self.offset);
         match Ipv4::parse_header(packet.data().get(offset..).unwrap_or_default()) {
             Ok(ip) => header::note(meta, offset, ip.header_len(), ip.total_len()),

@@ -2,9 +2,9 @@
 
 use crate::columns::IpHeader;
 use crate::header;
-use crate::named::drops;
+use crate::shared_names::drops;
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -33,7 +33,7 @@ impl Control for SetIPChecksum {
 }
 
 impl<P: PacketBuf> PerPacket<P> for SetIPChecksum {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         match header::whole_mut(packet.data_mut(), meta) {
             Some(header) => header::sum(header),
             None => return Verdict::Drop(Self::NO_HEADER),

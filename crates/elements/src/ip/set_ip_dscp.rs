@@ -2,10 +2,10 @@
 
 use crate::columns::IpHeader;
 use crate::header;
-use crate::named::drops;
+use crate::shared_names::drops;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PerPacket, Spec, Tally, Verdict, element};
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -54,7 +54,7 @@ impl Control for SetIPDSCP {
 }
 
 impl<P: PacketBuf> PerPacket<P> for SetIPDSCP {
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {
         let Some(header) = header::fixed_mut(packet.data_mut(), meta) else {
             return Verdict::Drop(Self::NO_HEADER);
         };

@@ -2,9 +2,9 @@
 
 use super::table::{RouteError, Routes};
 use crate::columns::DstIp;
-use crate::split::{Way, split};
+use crate::split::{Destination, split};
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, DropId, Frame, Handle, Lanes, Out, SLOTS};
+use scalebricks_graph::{Binder, DropId, Frame, Handle, Out, SLOTS, SlotList};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::NextHop;
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ impl Lookup {
     /// Looks the whole batch up.
     pub(crate) fn push<P: PacketBuf>(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
         no_route: DropId,
@@ -46,10 +46,10 @@ impl Lookup {
         }
         let (addresses, hops) = (&addresses[..batch.len()], &mut hops[..batch.len()]);
         self.routes.lookup(addresses, hops);
-        let mut ways = [Way::Drop(no_route); SLOTS];
+        let mut ways = [Destination::Drop(no_route); SLOTS];
         for ((way, hop), slot) in ways.iter_mut().zip(&*hops).zip(batch.iter()) {
             let Some(target) = hop.map(|hop| self.routes.target(hop)) else { continue };
-            *way = Way::Out(target.output);
+            *way = Destination::Out(target.output);
             if let Some(gateway) = target.gateway {
                 dst[slot] = DstIp(gateway);
             }
@@ -115,7 +115,7 @@ macro_rules! lookup_class {
             fn push(
                 &mut self,
                 _: usize,
-                batch: &mut scalebricks_graph::Lanes,
+                batch: &mut scalebricks_graph::SlotList,
                 frame: &mut scalebricks_graph::Frame<P>,
                 out: &mut scalebricks_graph::Out<'_>,
             ) {

@@ -2,7 +2,7 @@
 
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, Lanes, Meta, Out, Pull, Spec, State, Upstream, element,
+    Binder, Class, Control, Element, Frame, Meta, Out, Pull, SlotList, Spec, State, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
 
@@ -24,7 +24,7 @@ element! {
     /// an input may send so many bytes more; what it does not use counts in the next round while it has packets. It keeps a packet of
     /// each input at most.
     #[derive(Debug)]
-    pub struct DRRSched<P> as "DRRSched" { inputs: Vec<Input<P>>, next: usize, quantum: usize, one: Lanes, }
+    pub struct DRRSched<P> as "DRRSched" { inputs: Vec<Input<P>>, next: usize, quantum: usize, one: SlotList, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     outputs { pull "out": "Packets of all inputs.", }
     fresh { "out", }
@@ -42,7 +42,7 @@ impl<P: PacketBuf> Class for DRRSched<P> {
         if params.quantum == 0 {
             return Err("in rounds of no bytes nothing is sent".to_owned());
         }
-        Ok(Self { inputs: Vec::new(), next: 0, quantum: params.quantum, one: Lanes::new() })
+        Ok(Self { inputs: Vec::new(), next: 0, quantum: params.quantum, one: SlotList::new() })
     }
 }
 
@@ -95,7 +95,7 @@ impl<P: PacketBuf + 'static> Pull<P> for DRRSched<P> {
         &mut self,
         _: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         upstream: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,

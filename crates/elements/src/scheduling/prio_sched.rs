@@ -1,7 +1,7 @@
 //! `PrioSched`.
 
 use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Lanes, Out, Pull, Spec, Upstream, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spec, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -38,7 +38,7 @@ impl<P: PacketBuf + 'static> Pull<P> for PrioSched {
         &mut self,
         _: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         upstream: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,

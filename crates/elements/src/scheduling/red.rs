@@ -1,13 +1,13 @@
 //! `RED`.
 
-use crate::side::Side;
+use crate::side_output::SideOutput;
 use crate::values::Probability;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Lanes, Out, Pull, Spec, State, Upstream, element,
+    Binder, Class, Control, Element, Frame, HandlerId, Out, Pull, SlotList, Spec, State, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ element! {
     /// drops nothing. From there to the upper one the probability rises to `MAX_P`, and from there to twice the upper one to 1.
     /// Packets go to output 1 in place of being dropped, if that leads anywhere. Its random numbers are the same in every run.
     #[derive(Debug)]
-    pub struct RED as "RED" { early: Early, side: Side, drops: u64, }
+    pub struct RED as "RED" { early: EarlyDrop, side: SideOutput, drops: u64, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Those that go on.", push "dropped" [Optional]: "The others.", }
     params REDParams {
@@ -51,14 +51,14 @@ element! {
 
 /// When packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Law {
+struct DropCurve {
     min: u32,
     max: u32,
     max_p: f64,
     weight: f64,
 }
 
-impl Law {
+impl DropCurve {
     fn checked(self) -> Result<Self, String> {
         if self.min < self.max {
             Ok(self)
@@ -81,8 +81,8 @@ impl Law {
 }
 
 #[derive(Debug)]
-struct Early {
-    law: Law,
+struct EarlyDrop {
+    law: DropCurve,
     average: f64,
     /// When the queues were found empty last, and nothing has come since.
     empty_at: Option<Duration>,
@@ -93,8 +93,8 @@ struct Early {
     random: SmallRng,
 }
 
-impl Early {
-    fn new(law: Law) -> Self {
+impl EarlyDrop {
+    fn new(law: DropCurve) -> Self {
         let mut random = SmallRng::seed_from_u64(0);
         Self { law, average: 0.0, empty_at: None, since: 0, chance: random.random(), random }
     }
@@ -131,15 +131,15 @@ impl Early {
 impl RED {
     /// Sends the packets of `batch` from `start` on their ways. `length` makes of how many were looked at, and how many of them went on,
     /// the length of the queues as a packet finds them.
-    fn sift(
+    fn process(
         &mut self,
-        batch: &mut Lanes,
+        batch: &mut SlotList,
         start: usize,
         out: &mut Out<'_>,
         length: impl Fn(usize, usize) -> usize,
     ) {
         let (mut seen, mut passed) = (0, 0);
-        batch.sift_from(start, |slot| {
+        batch.filter_map_from(start, |slot| {
             let drops = self.early.drops(length(seen, passed), out.now());
             seen += 1;
             if drops {
@@ -162,8 +162,8 @@ impl Class for RED {
         if stability > 31 {
             return Err(format!("STABILITY is below 32, not {stability}"));
         }
-        let law = Law { min, max, max_p, weight: 0.5f64.powi(stability.into()) }.checked()?;
-        Ok(Self { early: Early::new(law), side: Side::default(), drops: 0 })
+        let law = DropCurve { min, max, max_p, weight: 0.5f64.powi(stability.into()) }.checked()?;
+        Ok(Self { early: EarlyDrop::new(law), side: SideOutput::default(), drops: 0 })
     }
 }
 
@@ -173,7 +173,7 @@ impl Control for RED {
     }
 
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = Side::of(binder);
+        self.side = SideOutput::of(binder);
         Ok(())
     }
 
@@ -211,9 +211,9 @@ impl Control for RED {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for RED {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {
         let kept = out.kept();
-        self.sift(batch, 0, out, |_, passed| kept + passed);
+        self.process(batch, 0, out, |_, passed| kept + passed);
         out.all(0, batch);
     }
 
@@ -227,7 +227,7 @@ impl<P: PacketBuf + 'static> Pull<P> for RED {
         &mut self,
         output: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         upstream: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
@@ -238,7 +238,7 @@ impl<P: PacketBuf + 'static> Pull<P> for RED {
         let start = into.len();
         let came = upstream.pull(0, want, into, frame, out);
         let kept = out.kept();
-        self.sift(into, start, out, |seen, _| kept + came - seen);
+        self.process(into, start, out, |seen, _| kept + came - seen);
     }
 }
 
@@ -256,14 +256,14 @@ mod tests {
         fn the_share_of_drops_at_an_average_is_that_of_the_formula(
             min in 0..50u32, width in 1..50u32, max_p in 0.01..1.0, length in 1..200usize,
         ) {
-            let law = Law { min, max: min + width, max_p, weight: 1.0 };
+            let law = DropCurve { min, max: min + width, max_p, weight: 1.0 };
             let probability = match length as f64 {
                 few if few <= f64::from(min) => 0.0,
                 some if some <= f64::from(min + width) => max_p * (some - f64::from(min)) / f64::from(width),
                 many => (max_p + (1.0 - max_p) * (many / f64::from(min + width) - 1.0)).min(1.0),
             };
             prop_assert!((law.probability(length as f64) - probability).abs() < 1e-9);
-            let mut early = Early::new(law);
+            let mut early = EarlyDrop::new(law);
             let packets = 40_000;
             let drops = (0..packets).filter(|_| early.drops(length, Duration::ZERO)).count();
             // Of whole numbers those up to one over the probability, rounded up, are drawn: the last with less weight.
@@ -281,7 +281,7 @@ mod tests {
         #[test]
         fn the_average_is_a_sum_of_weighted_lengths(lengths in prop::collection::vec(1..100usize, 1..50), stability in 0..10i32) {
             let weight = 0.5f64.powi(stability);
-            let mut early = Early::new(Law { min: 500, max: 600, max_p: 0.5, weight });
+            let mut early = EarlyDrop::new(DropCurve { min: 500, max: 600, max_p: 0.5, weight });
             for &length in &lengths {
                 early.average(length, Duration::ZERO);
             }
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn empty_queues_let_the_average_fall_by_time() {
-        let mut early = Early::new(Law { min: 5, max: 10, max_p: 1.0, weight: 0.5 });
+        let mut early = EarlyDrop::new(DropCurve { min: 5, max: 10, max_p: 1.0, weight: 0.5 });
         let ms = Duration::from_millis;
         early.average(64, ms(0));
         early.average(0, ms(1));

@@ -1,14 +1,14 @@
 //! From a checked plan to a graph that runs.
 
 use super::error::{BuildError, BuildErrors};
-use super::{Link, Shape, order};
+use super::{ElementPorts, IndexedConnection, order};
 use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Ledger;
 use crate::element::{Binder, Element};
 use crate::graph::{Connection, Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
 use crate::registry::Fusion;
-use crate::slot::Lanes;
+use crate::slot::SlotList;
 use crate::spec::{Hook, PortSpec, Spec};
 use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 /// Elements and links without faults.
 pub(super) struct Plan<P> {
-    pub(super) shapes: Vec<Shape>,
+    pub(super) shapes: Vec<ElementPorts>,
     /// `None` for parts of others.
     pub(super) made: Vec<Option<Box<dyn Element<P>>>>,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<IndexedConnection>,
 }
 
 /// How several elements run as one.
-enum Row<'a, P> {
+enum RunUnit<'a, P> {
     /// One alone.
     Alone,
     /// A chain of small ones.
@@ -34,7 +34,7 @@ enum Row<'a, P> {
 
 /// Where an element and its ports are in the graph.
 #[derive(Debug, Clone, Copy)]
-struct Seat {
+struct Placement {
     node: usize,
     /// Its first input among the node's; `None` if only the chain that it is in leads to it.
     first_input: Option<usize>,
@@ -44,7 +44,7 @@ struct Seat {
     first_output: Option<usize>,
 }
 
-impl Seat {
+impl Placement {
     const fn output(self, output: usize) -> Option<usize> {
         match output {
             0 => self.first_output,
@@ -84,8 +84,8 @@ impl<P: PacketBuf + 'static> Plan<P> {
             pressures: pressures.iter().flatten().count(),
         };
         for (at, (row, kind)) in rows.iter().enumerate() {
-            let shapes: Vec<&Shape> = row.iter().map(|&element| &self.shapes[element]).collect();
-            let part = |shape: &&Shape| Part {
+            let shapes: Vec<&ElementPorts> = row.iter().map(|&element| &self.shapes[element]).collect();
+            let part = |shape: &&ElementPorts| Part {
                 name: Arc::clone(&shape.name),
                 spec: shape.spec,
                 cells: ledger.cells(&shape.name, shape.spec),
@@ -97,11 +97,11 @@ impl<P: PacketBuf + 'static> Plan<P> {
             let outputs: Vec<usize> = shapes.iter().map(|shape| shape.outputs).collect();
             let elements: Vec<Box<dyn Element<P>>> = row.iter().filter_map(|&at| made[at].take()).collect();
             let ports = match kind {
-                Row::Joined => own_ports(&outputs),
+                RunUnit::Joined => own_ports(&outputs),
                 _ => chain_ports(&outputs),
             };
             let inputs: Vec<bool> = match kind {
-                Row::Joined => {
+                RunUnit::Joined => {
                     shapes.iter().flat_map(|shape| by_value(shape.spec.inputs, shape.inputs)).collect()
                 }
                 _ => by_value(shapes[0].spec.inputs, shapes[0].inputs).collect(),
@@ -126,7 +126,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             graph.nodes.push(Node {
                 element,
                 parts,
-                outs: ports.iter().map(|_| Lanes::new()).collect(),
+                outs: ports.iter().map(|_| SlotList::new()).collect(),
                 senders: (0u16..).zip(&sends).filter(|(_, by_value)| **by_value).map(|(at, _)| at).collect(),
                 sent: if sends.contains(&true) {
                     sends.iter().map(|_| Bursts::default()).collect()
@@ -141,13 +141,13 @@ impl<P: PacketBuf + 'static> Plan<P> {
                 watches: watches[row[0]].clone(),
                 pressure: pressures[row[0]],
             });
-            graph.pending.extend(inputs.iter().map(|_| Lanes::new()));
+            graph.pending.extend(inputs.iter().map(|_| SlotList::new()));
         }
         connect(&mut graph, &self.links, &self.shapes, &seats);
         Ok(graph)
     }
 
-    fn connection(&self, link: &Link) -> Connection {
+    fn connection(&self, link: &IndexedConnection) -> Connection {
         let name = |at: usize| Arc::clone(&self.shapes[at].name);
         Connection { from: name(link.from), output: link.output, to: name(link.to), input: link.input }
     }
@@ -162,7 +162,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
             self.shapes.iter().map(|shape| vec![false; shape.outputs]).collect();
         self.links.iter().for_each(|link| connected[link.from][link.output] = true);
         for (at, (shape, connected)) in self.shapes.iter().zip(&connected).enumerate() {
-            let Shape { spec, inputs, outputs, part_of, .. } = *shape;
+            let ElementPorts { spec, inputs, outputs, part_of, .. } = *shape;
             let (owner, part) = part_of.unwrap_or((at, 0));
             let Some(element) = &mut self.made[owner] else { continue };
             let binder = Binder { columns: &columns, spec, inputs, outputs, connected };
@@ -178,23 +178,26 @@ impl<P: PacketBuf + 'static> Plan<P> {
     }
 
     /// The links between elements that run apart, the parts of one standing for its first.
-    fn links_between(&self) -> Vec<Link> {
+    fn links_between(&self) -> Vec<IndexedConnection> {
         let whole = |at: usize| self.shapes[at].part_of.map_or(at, |(owner, _)| owner);
-        let links =
-            self.links.iter().map(|link| Link { from: whole(link.from), to: whole(link.to), ..*link });
+        let links = self.links.iter().map(|link| IndexedConnection {
+            from: whole(link.from),
+            to: whole(link.to),
+            ..*link
+        });
         links.filter(|link| link.from != link.to || self.shapes[link.from].part_of.is_none()).collect()
     }
 
     /// Every element in a row of its own, but for those that are fused or joined.
-    fn rows<'a>(&self, fusions: &'a [Fusion<P>]) -> Vec<(Vec<usize>, Row<'a, P>)> {
+    fn rows<'a>(&self, fusions: &'a [Fusion<P>]) -> Vec<(Vec<usize>, RunUnit<'a, P>)> {
         let mut is_taken: Vec<bool> = self.shapes.iter().map(|shape| shape.part_of.is_some()).collect();
-        let mut rows: Vec<(Vec<usize>, Row<'a, P>)> = Vec::new();
+        let mut rows: Vec<(Vec<usize>, RunUnit<'a, P>)> = Vec::new();
         for at in 0..self.shapes.len() {
             let parts = (0..self.shapes.len())
                 .filter(|&part| self.shapes[part].part_of.is_some_and(|(owner, _)| owner == at));
             let row: Vec<usize> = parts.collect();
             if !row.is_empty() {
-                rows.push((row, Row::Joined));
+                rows.push((row, RunUnit::Joined));
             }
         }
         let arriving = self.arriving();
@@ -207,10 +210,10 @@ impl<P: PacketBuf + 'static> Plan<P> {
                 for &at in &row {
                     is_taken[at] = true;
                 }
-                rows.push((row, Row::Fused(fusion)));
+                rows.push((row, RunUnit::Fused(fusion)));
             }
         }
-        rows.extend((0..self.shapes.len()).filter(|&at| !is_taken[at]).map(|at| (vec![at], Row::Alone)));
+        rows.extend((0..self.shapes.len()).filter(|&at| !is_taken[at]).map(|at| (vec![at], RunUnit::Alone)));
         rows
     }
 
@@ -251,7 +254,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
     /// Numbers those that raise back-pressure.
     fn pressures(&self) -> Vec<Option<u16>> {
         let mut count = 0;
-        let mut number = |shape: &Shape| {
+        let mut number = |shape: &ElementPorts| {
             let number = shape.spec.has(Hook::Pressure).then_some(count);
             count += u16::from(number.is_some());
             number
@@ -294,21 +297,22 @@ impl<P: PacketBuf + 'static> Plan<P> {
         (0..self.shapes.len()).map(watched).collect()
     }
 
-    fn seats(&self, rows: &[(Vec<usize>, Row<'_, P>)]) -> Vec<Seat> {
-        let none = Seat { node: 0, first_input: None, sides: 0, first_output: None };
+    fn seats(&self, rows: &[(Vec<usize>, RunUnit<'_, P>)]) -> Vec<Placement> {
+        let none = Placement { node: 0, first_input: None, sides: 0, first_output: None };
         let mut seats = vec![none; self.shapes.len()];
         for (node, (row, kind)) in rows.iter().enumerate() {
-            let (mut inputs, mut sides) = (0, usize::from(!matches!(kind, Row::Joined)));
+            let (mut inputs, mut sides) = (0, usize::from(!matches!(kind, RunUnit::Joined)));
             for (part, &at) in row.iter().enumerate() {
                 let shape = &self.shapes[at];
-                if matches!(kind, Row::Joined) {
+                if matches!(kind, RunUnit::Joined) {
                     let first_output = Some(sides);
-                    seats[at] = Seat { node, first_input: Some(inputs), sides: sides + 1, first_output };
+                    seats[at] = Placement { node, first_input: Some(inputs), sides: sides + 1, first_output };
                     inputs += shape.inputs;
                     sides += shape.outputs;
                 } else {
                     let first_output = (part + 1 == row.len()).then_some(0);
-                    seats[at] = Seat { node, first_input: (part == 0).then_some(0), sides, first_output };
+                    seats[at] =
+                        Placement { node, first_input: (part == 0).then_some(0), sides, first_output };
                     sides += shape.outputs.saturating_sub(1);
                 }
             }
@@ -324,13 +328,13 @@ fn by_value(specs: &'static [PortSpec], ports: usize) -> impl Iterator<Item = bo
 
 fn join<P: PacketBuf>(
     mut elements: Vec<Box<dyn Element<P>>>,
-    kind: &Row<'_, P>,
+    kind: &RunUnit<'_, P>,
     outputs: &[usize],
     parts: &[Part],
 ) -> Box<dyn Element<P>> {
     let joined = match kind {
-        Row::Fused(fusion) => (fusion.join)(elements, outputs, parts).ok(),
-        Row::Alone | Row::Joined => elements.pop(),
+        RunUnit::Fused(fusion) => (fusion.join)(elements, outputs, parts).ok(),
+        RunUnit::Alone | RunUnit::Joined => elements.pop(),
     };
     joined.unwrap_or_else(|| unreachable!("a class has one type of element"))
 }
@@ -351,7 +355,12 @@ fn own_ports(outputs: &[usize]) -> Box<[Port]> {
 }
 
 /// Leads every output to its input.
-fn connect<P>(graph: &mut Graph<P>, links: &[Link], shapes: &[Shape], seats: &[Seat]) {
+fn connect<P>(
+    graph: &mut Graph<P>,
+    links: &[IndexedConnection],
+    shapes: &[ElementPorts],
+    seats: &[Placement],
+) {
     for link in links {
         let (from, to) = (seats[link.from], seats[link.to]);
         let is_back = to.node <= from.node;

@@ -1,7 +1,7 @@
 //! The proof that no column is read before it is written: definite assignment along every path.
 
 use super::error::BuildError;
-use super::{Link, Shape};
+use super::{ElementPorts, IndexedConnection};
 use crate::column::ColumnSpec;
 use crate::spec::{PortSpec, Spec};
 use std::any::TypeId;
@@ -12,7 +12,7 @@ type Set = Vec<bool>;
 struct Ids(Vec<TypeId>);
 
 impl Ids {
-    fn of(shapes: &[Shape]) -> Self {
+    fn of(shapes: &[ElementPorts]) -> Self {
         let mut ids = Vec::new();
         for column in shapes.iter().flat_map(|shape| shape.spec.reads.iter().chain(shape.spec.writes)) {
             let id = (column.id)();
@@ -45,7 +45,7 @@ fn leaving(ids: &Ids, spec: &Spec, output: usize, had: &[bool]) -> Set {
 }
 
 /// What a packet has when it reaches the other end of a link. By value it has no columns.
-fn passing(ids: &Ids, shapes: &[Shape], link: &Link, had: &[bool]) -> Set {
+fn passing(ids: &Ids, shapes: &[ElementPorts], link: &IndexedConnection, had: &[bool]) -> Set {
     let (from, to) = (shapes[link.from].spec, shapes[link.to].spec);
     let by_value = |ports, number| Spec::port(ports, number).is_some_and(|port| port.by_value);
     if by_value(from.outputs, link.output) || by_value(to.inputs, link.input) {
@@ -56,14 +56,14 @@ fn passing(ids: &Ids, shapes: &[Shape], link: &Link, had: &[bool]) -> Set {
 
 /// Checks every element's columns. `arrives` of an element is what all packets have that reach it: it starts with all
 /// columns, and loses those that come missing over some link, until nothing changes.
-pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
+pub(super) fn check(shapes: &[ElementPorts], links: &[IndexedConnection], errors: &mut Vec<BuildError>) {
     let ids = Ids::of(shapes);
     if ids.0.is_empty() {
         return;
     }
     let has_source: Vec<bool> = (0..shapes.len()).map(|at| links.iter().any(|link| link.to == at)).collect();
     let mut arrives: Vec<Set> = has_source.iter().map(|&has| vec![has; ids.0.len()]).collect();
-    let mut by_source: Vec<Vec<&Link>> = vec![Vec::new(); shapes.len()];
+    let mut by_source: Vec<Vec<&IndexedConnection>> = vec![Vec::new(); shapes.len()];
     for link in links {
         by_source[link.from].push(link);
     }
@@ -84,10 +84,10 @@ pub(super) fn check(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildErro
     for (at, shape) in shapes.iter().enumerate() {
         for column in shape.spec.reads {
             let Some(place) = ids.place(column).filter(|&place| !arrives[at][place]) else { continue };
-            let is_meant = |link: &&Link| {
+            let is_meant = |link: &&IndexedConnection| {
                 link.to == at && column.on.is_none_or(|on| name(shape.spec.inputs, link.input) == on)
             };
-            let lacks = |link: &&Link| !passing(&ids, shapes, link, &arrives[link.from])[place];
+            let lacks = |link: &&IndexedConnection| !passing(&ids, shapes, link, &arrives[link.from])[place];
             let from = links.iter().filter(is_meant).find(lacks);
             if column.on.is_some() && from.is_none() {
                 continue;

@@ -29,7 +29,7 @@ pub const PULL_DEPTH: usize = 64;
 
 /// An element as far as its connections go.
 #[derive(Debug)]
-struct Shape {
+struct ElementPorts {
     name: Arc<str>,
     spec: &'static Spec,
     inputs: usize,
@@ -40,7 +40,7 @@ struct Shape {
 
 /// A connection, by places of elements.
 #[derive(Debug, Clone, Copy)]
-struct Link {
+struct IndexedConnection {
     from: usize,
     output: usize,
     to: usize,
@@ -48,7 +48,7 @@ struct Link {
     is_pull: bool,
 }
 
-enum What<P> {
+enum ElementSource<P> {
     Class {
         class: String,
         args: Vec<String>,
@@ -60,7 +60,7 @@ enum What<P> {
 
 /// A graph to be. Names and connections are checked when it is [built](Self::build), all at once.
 pub struct Builder<P> {
-    elements: Vec<(Arc<str>, What<P>)>,
+    elements: Vec<(Arc<str>, ElementSource<P>)>,
     connections: Vec<(String, usize, String, usize)>,
     fuses: bool,
 }
@@ -90,13 +90,13 @@ impl<P: PacketBuf + 'static> Builder<P> {
     /// Declares an element of a class, with its arguments as they stand in a configuration.
     pub fn declare(&mut self, name: &str, class: &str, args: &[&str]) -> &mut Self {
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
-        self.elements.push((name.into(), What::Class { class: class.to_owned(), args }));
+        self.elements.push((name.into(), ElementSource::Class { class: class.to_owned(), args }));
         self
     }
 
     /// Adds an element that was made elsewhere.
     pub fn add(&mut self, name: &str, element: impl Element<P>) -> &mut Self {
-        self.elements.push((name.into(), What::Made(Box::new(element))));
+        self.elements.push((name.into(), ElementSource::Made(Box::new(element))));
         self
     }
 
@@ -105,8 +105,8 @@ impl<P: PacketBuf + 'static> Builder<P> {
     /// first part first, then those of the next, and the outputs in the same way. Packets that pass between its parts it moves
     /// itself; such connections are declared for the checks.
     pub fn add_joined(&mut self, names: &[&str], element: impl Element<P>) -> &mut Self {
-        let mut whats = vec![What::Made(Box::new(element))];
-        whats.extend((1..names.len()).map(What::Part));
+        let mut whats = vec![ElementSource::Made(Box::new(element))];
+        whats.extend((1..names.len()).map(ElementSource::Part));
         self.elements.extend(names.iter().map(|&name| name.into()).zip(whats));
         self
     }
@@ -149,7 +149,7 @@ impl<P: PacketBuf + 'static> Builder<P> {
         for (name, what) in elements {
             let at = made.len();
             let (spec, part_of, element) = match what {
-                What::Part(part) => {
+                ElementSource::Part(part) => {
                     let whole = made[at - part].as_mut().and_then(|whole| whole.part(part));
                     let whole =
                         whole.unwrap_or_else(|| unreachable!("an element has as many parts as names"));
@@ -162,7 +162,7 @@ impl<P: PacketBuf + 'static> Builder<P> {
                     (first.unwrap_or_else(|| element.spec()), part_of, Some(element))
                 }
             };
-            shapes.push(Shape { name, spec, inputs: 0, outputs: 0, part_of });
+            shapes.push(ElementPorts { name, spec, inputs: 0, outputs: 0, part_of });
             made.push(element);
         }
         let mut links = links(&connections, &places, &mut errors);
@@ -183,7 +183,10 @@ impl<P: PacketBuf + 'static> Builder<P> {
 }
 
 /// Where each element stands, by name.
-fn places<P>(elements: &[(Arc<str>, What<P>)], errors: &mut Vec<BuildError>) -> HashMap<Arc<str>, usize> {
+fn places<P>(
+    elements: &[(Arc<str>, ElementSource<P>)],
+    errors: &mut Vec<BuildError>,
+) -> HashMap<Arc<str>, usize> {
     let mut places = HashMap::new();
     for (at, (name, _)) in elements.iter().enumerate() {
         if places.insert(Arc::clone(name), at).is_some() {
@@ -195,14 +198,14 @@ fn places<P>(elements: &[(Arc<str>, What<P>)], errors: &mut Vec<BuildError>) -> 
 
 fn make<P: PacketBuf + 'static>(
     name: &str,
-    what: What<P>,
+    what: ElementSource<P>,
     registry: &Registry<P>,
     errors: &mut Vec<BuildError>,
 ) -> Option<Box<dyn Element<P>>> {
     let (class, args) = match what {
-        What::Made(element) => return Some(element),
-        What::Part(_) => return None,
-        What::Class { class, args } => (class, args),
+        ElementSource::Made(element) => return Some(element),
+        ElementSource::Part(_) => return None,
+        ElementSource::Class { class, args } => (class, args),
     };
     match registry.make(&class, &args) {
         Some(Ok(element)) => return Some(element),
@@ -216,12 +219,12 @@ fn links(
     connections: &[(String, usize, String, usize)],
     places: &HashMap<Arc<str>, usize>,
     errors: &mut Vec<BuildError>,
-) -> Vec<Link> {
+) -> Vec<IndexedConnection> {
     let mut links = Vec::new();
     for (from, output, to, input) in connections {
         match (places.get(&**from), places.get(&**to)) {
             (Some(&from), Some(&to)) => {
-                links.push(Link { from, output: *output, to, input: *input, is_pull: false });
+                links.push(IndexedConnection { from, output: *output, to, input: *input, is_pull: false });
             }
             (None, _) => errors.push(BuildError::NoElement { element: from.clone() }),
             (_, None) => errors.push(BuildError::NoElement { element: to.clone() }),

@@ -1,10 +1,10 @@
 //! In which order elements run.
 
-use super::Link;
+use super::IndexedConnection;
 
 /// The place of each element in the order in which elements run: after those whose packets reach it, except along links
 /// that close a cycle. Reverse post-order of a depth-first search from the elements that nothing leads to.
-pub(super) fn places(elements: usize, links: &[Link]) -> Vec<usize> {
+pub(super) fn places(elements: usize, links: &[IndexedConnection]) -> Vec<usize> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); elements];
     let mut has_source = vec![false; elements];
     for link in links {
@@ -46,8 +46,14 @@ pub(super) fn places(elements: usize, links: &[Link]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn links(pairs: &[(usize, usize)]) -> Vec<Link> {
-        let link = |&(from, to): &(usize, usize)| Link { from, output: 0, to, input: 0, is_pull: false };
+    fn links(pairs: &[(usize, usize)]) -> Vec<IndexedConnection> {
+        let link = |&(from, to): &(usize, usize)| IndexedConnection {
+            from,
+            output: 0,
+            to,
+            input: 0,
+            is_pull: false,
+        };
         pairs.iter().map(link).collect()
     }
 

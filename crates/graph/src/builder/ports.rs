@@ -1,23 +1,27 @@
 //! Which ports are connected, and which way packets move over them.
 
 use super::error::{BuildError, PortName};
-use super::{Link, PORTS, PULL_DEPTH, Shape};
-use crate::spec::{Flow, Many, PortSpec, Spec};
+use super::{ElementPorts, IndexedConnection, PORTS, PULL_DEPTH};
+use crate::spec::{PortArity, PortKind, PortSpec, Spec};
 use std::collections::HashMap;
 
-fn specs(shape: &Shape, is_output: bool) -> &'static [PortSpec] {
+fn specs(shape: &ElementPorts, is_output: bool) -> &'static [PortSpec] {
     if is_output { shape.spec.outputs } else { shape.spec.inputs }
 }
 
 /// A port as errors name it.
-pub(super) fn named(shape: &Shape, is_output: bool, number: usize) -> PortName {
+pub(super) fn named(shape: &ElementPorts, is_output: bool, number: usize) -> PortName {
     let name = Spec::port(specs(shape, is_output), number).map_or("", |port| port.name);
     PortName { element: shape.name.to_string(), is_output, number, name }
 }
 
 /// Drops links to ports that do not exist, counts each element's ports, and looks for such as are not connected.
-pub(super) fn count(shapes: &mut [Shape], links: &mut Vec<Link>, errors: &mut Vec<BuildError>) {
-    let has = |shape: &Shape, is_output: bool, number: usize| {
+pub(super) fn count(
+    shapes: &mut [ElementPorts],
+    links: &mut Vec<IndexedConnection>,
+    errors: &mut Vec<BuildError>,
+) {
+    let has = |shape: &ElementPorts, is_output: bool, number: usize| {
         number < PORTS && Spec::port(specs(shape, is_output), number).is_some()
     };
     links.retain(|link| {
@@ -38,9 +42,10 @@ pub(super) fn count(shapes: &mut [Shape], links: &mut Vec<Link>, errors: &mut Ve
 }
 
 /// How many ports one side of an element has: all that must be connected, `burst` ports, and others up to the last that is connected.
-fn check_side(shape: &Shape, is_output: bool, used: &[usize], errors: &mut Vec<BuildError>) -> usize {
+fn check_side(shape: &ElementPorts, is_output: bool, used: &[usize], errors: &mut Vec<BuildError>) -> usize {
     let specs = specs(shape, is_output);
-    let always = specs.iter().filter(|port| matches!(port.many, Many::One | Many::OneOrMore)).count();
+    let always =
+        specs.iter().filter(|port| matches!(port.many, PortArity::One | PortArity::OneOrMore)).count();
     // What is sent by value has a place to be sent to.
     let always = specs.iter().rposition(|port| port.by_value).map_or(always, |last| always.max(last + 1));
     // An element of several parts numbers the ports of all.
@@ -51,24 +56,26 @@ fn check_side(shape: &Shape, is_output: bool, used: &[usize], errors: &mut Vec<B
         is_used[number] = true;
     }
     for number in (0..count).filter(|&number| !is_used[number]) {
-        if Spec::port(specs, number).is_some_and(|port| matches!(port.many, Many::One | Many::OneOrMore)) {
+        if Spec::port(specs, number)
+            .is_some_and(|port| matches!(port.many, PortArity::One | PortArity::OneOrMore))
+        {
             errors.push(BuildError::Unconnected { port: named(shape, is_output, number) });
         }
     }
     count
 }
 
-fn flow(shape: &Shape, is_output: bool, number: usize) -> Flow {
-    Spec::port(specs(shape, is_output), number).map_or(Flow::Push, |port| port.flow)
+fn flow(shape: &ElementPorts, is_output: bool, number: usize) -> PortKind {
+    Spec::port(specs(shape, is_output), number).map_or(PortKind::Push, |port| port.flow)
 }
 
 /// The agnostic ports of an element, or of several that are connected by such: a set with one kind.
-struct Kinds {
+struct PortKinds {
     parent: Vec<usize>,
-    kind: Vec<Option<Flow>>,
+    kind: Vec<Option<PortKind>>,
 }
 
-impl Kinds {
+impl PortKinds {
     fn root(&mut self, mut at: usize) -> usize {
         while self.parent[at] != at {
             self.parent[at] = self.parent[self.parent[at]];
@@ -78,7 +85,7 @@ impl Kinds {
     }
 
     /// Whether the set can have the kind.
-    fn set(&mut self, at: usize, kind: Flow) -> bool {
+    fn set(&mut self, at: usize, kind: PortKind) -> bool {
         let root = self.root(at);
         *self.kind[root].get_or_insert(kind) == kind
     }
@@ -86,22 +93,22 @@ impl Kinds {
 
 /// Decides for each link whether packets are pushed or pulled over it, and checks that each port has as many links as
 /// that allows.
-pub(super) fn decide(shapes: &[Shape], links: &mut [Link], errors: &mut Vec<BuildError>) {
-    let mut kinds = Kinds { parent: (0..shapes.len()).collect(), kind: vec![None; shapes.len()] };
-    let ends = |link: &Link| {
+pub(super) fn decide(shapes: &[ElementPorts], links: &mut [IndexedConnection], errors: &mut Vec<BuildError>) {
+    let mut kinds = PortKinds { parent: (0..shapes.len()).collect(), kind: vec![None; shapes.len()] };
+    let ends = |link: &IndexedConnection| {
         (flow(&shapes[link.from], true, link.output), flow(&shapes[link.to], false, link.input))
     };
     for link in links.iter() {
-        if ends(link) == (Flow::Agnostic, Flow::Agnostic) {
+        if ends(link) == (PortKind::Agnostic, PortKind::Agnostic) {
             let (a, b) = (kinds.root(link.from), kinds.root(link.to));
             kinds.parent[b] = a;
         }
     }
     for link in links.iter() {
         let is_right = match ends(link) {
-            (Flow::Agnostic, Flow::Agnostic) => true,
-            (Flow::Agnostic, kind) => kinds.set(link.from, kind),
-            (kind, Flow::Agnostic) => kinds.set(link.to, kind),
+            (PortKind::Agnostic, PortKind::Agnostic) => true,
+            (PortKind::Agnostic, kind) => kinds.set(link.from, kind),
+            (kind, PortKind::Agnostic) => kinds.set(link.to, kind),
             (a, b) => a == b,
         };
         if !is_right {
@@ -112,21 +119,21 @@ pub(super) fn decide(shapes: &[Shape], links: &mut [Link], errors: &mut Vec<Buil
     }
     for link in links.iter_mut() {
         let kind = match flow(&shapes[link.from], true, link.output) {
-            Flow::Agnostic => {
+            PortKind::Agnostic => {
                 let root = kinds.root(link.from);
-                kinds.kind[root].unwrap_or(Flow::Push)
+                kinds.kind[root].unwrap_or(PortKind::Push)
             }
             kind => kind,
         };
-        link.is_pull = kind == Flow::Pull;
+        link.is_pull = kind == PortKind::Pull;
     }
     check_links(shapes, links, errors);
     check_pulls(shapes, links, errors);
 }
 
-fn check_links(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
-    let mut leaving: HashMap<(usize, usize), &Link> = HashMap::new();
-    let mut arriving: HashMap<(usize, usize), &Link> = HashMap::new();
+fn check_links(shapes: &[ElementPorts], links: &[IndexedConnection], errors: &mut Vec<BuildError>) {
+    let mut leaving: HashMap<(usize, usize), &IndexedConnection> = HashMap::new();
+    let mut arriving: HashMap<(usize, usize), &IndexedConnection> = HashMap::new();
     for link in links {
         let before = leaving.insert((link.from, link.output), link);
         let port = || named(&shapes[link.from], true, link.output);
@@ -145,7 +152,7 @@ fn check_links(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
 }
 
 /// Finds cycles of pulls, and pull chains that are too long.
-fn check_pulls(shapes: &[Shape], links: &[Link], errors: &mut Vec<BuildError>) {
+fn check_pulls(shapes: &[ElementPorts], links: &[IndexedConnection], errors: &mut Vec<BuildError>) {
     let mut asks = vec![0usize; shapes.len()];
     let mut asked_by: Vec<Vec<usize>> = vec![Vec::new(); shapes.len()];
     for link in links.iter().filter(|link| link.is_pull) {

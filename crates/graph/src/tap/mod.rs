@@ -17,7 +17,7 @@ mod watch;
 pub use session::Capture;
 pub(crate) use watch::Watch;
 
-use session::Session;
+use session::CaptureSession;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,7 @@ pub enum Direction {
 
 /// Where a packet was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum CapturePoint {
     /// At a port of the worker, by its number.
     Port(usize, Direction),
     /// On its way from an element.
@@ -128,11 +128,11 @@ impl Selection {
 
 /// A packet that was captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedPacket {
     /// As the clock of the [`Taps`] says.
     pub at: Duration,
     /// Where it was seen.
-    pub seen: Seen,
+    pub seen: CapturePoint,
     /// Bytes it had.
     pub original_len: usize,
     /// The bytes kept.
@@ -154,21 +154,21 @@ pub struct TooManyCaptures;
 
 /// Where captures are started, and where workers are told of them. Clones share everything.
 #[derive(Clone)]
-pub struct Taps(Arc<Board>);
+pub struct Taps(Arc<CaptureBoard>);
 
-struct Board {
+struct CaptureBoard {
     /// Moves whenever a capture starts or ends, under the lock.
     version: AtomicU64,
-    running: Mutex<Vec<Arc<Session>>>,
+    running: Mutex<Vec<Arc<CaptureSession>>>,
     clock: Clock,
 }
 
-impl Board {
-    fn running(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
+impl CaptureBoard {
+    fn running(&self) -> MutexGuard<'_, Vec<Arc<CaptureSession>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner) // a list of pointers is never half changed
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Session>>)) {
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<CaptureSession>>)) {
         let mut running = self.running();
         change(&mut running);
         self.version.fetch_add(1, Ordering::Relaxed); // readers take the lock before they use what it announces
@@ -185,7 +185,7 @@ impl Default for Taps {
 impl Taps {
     /// Taps whose packets are stamped by this clock.
     pub fn new(clock: Clock) -> Self {
-        Self(Arc::new(Board { version: AtomicU64::new(0), running: Mutex::default(), clock }))
+        Self(Arc::new(CaptureBoard { version: AtomicU64::new(0), running: Mutex::default(), clock }))
     }
 
     /// Starts a capture; workers see it with their next turn. Dropping it ends it.
@@ -193,7 +193,7 @@ impl Taps {
     /// # Errors
     /// [`TooManyCaptures`] if [`MAX_CAPTURES`] run.
     pub fn start(&self, selection: Selection) -> Result<Capture, TooManyCaptures> {
-        let session = Arc::new(Session::new(selection));
+        let session = Arc::new(CaptureSession::new(selection));
         let mut refused = false;
         self.0.change(|running| {
             refused = running.len() >= MAX_CAPTURES;

@@ -1,6 +1,6 @@
 //! One running capture: what it selects, and the queue between workers and reader.
 
-use super::{Board, Captured, QUEUE_BYTES, QUEUE_FRAMES, Seen, Selection};
+use super::{CaptureBoard, CapturePoint, CapturedPacket, QUEUE_BYTES, QUEUE_FRAMES, Selection};
 use crossbeam_queue::ArrayQueue;
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A capture, as workers see it.
-pub(super) struct Session {
+pub(super) struct CaptureSession {
     pub(super) selection: Selection,
-    queue: ArrayQueue<Captured>,
+    queue: ArrayQueue<CapturedPacket>,
     waiting_bytes: AtomicUsize,
     lost: AtomicU64,
 }
 
-impl Session {
+impl CaptureSession {
     pub(super) fn new(selection: Selection) -> Self {
         Self {
             selection,
@@ -26,7 +26,12 @@ impl Session {
     }
 
     /// A copy of a packet that is wanted here, if the filter lets it through and there is room for it.
-    pub(super) fn copy(&self, at: Duration, seen: impl FnOnce() -> Seen, packet: &[u8]) -> Option<Captured> {
+    pub(super) fn copy(
+        &self,
+        at: Duration,
+        seen: impl FnOnce() -> CapturePoint,
+        packet: &[u8],
+    ) -> Option<CapturedPacket> {
         if self.selection.filter.as_ref().is_some_and(|filter| !filter.matches(packet)) {
             return None;
         }
@@ -36,11 +41,11 @@ impl Session {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(Captured { at, seen: seen(), original_len: packet.len(), data: kept.into() })
+        Some(CapturedPacket { at, seen: seen(), original_len: packet.len(), data: kept.into() })
     }
 
     /// Puts a copy in line, or loses and counts it.
-    pub(super) fn push(&self, frame: Captured) {
+    pub(super) fn push(&self, frame: CapturedPacket) {
         let bytes = frame.data.len();
         // Counted first: the reader may take the frame, and its bytes off, at once.
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -53,17 +58,17 @@ impl Session {
 
 /// A running capture, as its reader sees it. Dropping it ends it.
 pub struct Capture {
-    board: Arc<Board>,
-    session: Arc<Session>,
+    board: Arc<CaptureBoard>,
+    session: Arc<CaptureSession>,
 }
 
 impl Capture {
-    pub(super) fn new(board: Arc<Board>, session: Arc<Session>) -> Self {
+    pub(super) fn new(board: Arc<CaptureBoard>, session: Arc<CaptureSession>) -> Self {
         Self { board, session }
     }
 
     /// The oldest frame that waits. Never blocks.
-    pub fn take(&mut self) -> Option<Captured> {
+    pub fn take(&mut self) -> Option<CapturedPacket> {
         let frame = self.session.queue.pop()?;
         self.session.waiting_bytes.fetch_sub(frame.data.len(), Ordering::Relaxed);
         Some(frame)

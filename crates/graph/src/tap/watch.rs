@@ -1,7 +1,7 @@
 //! What a worker has to look at for the captures that run.
 
-use super::session::Session;
-use super::{Board, Captured, Direction, DropSelection, Seen};
+use super::session::CaptureSession;
+use super::{CaptureBoard, CapturePoint, CapturedPacket, Direction, DropSelection};
 use crate::graph::EdgeInfo;
 use scalebricks_io::{Burst, PacketBuf};
 use std::fmt;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A worker's copy of the running captures, and what they look at in its graph.
 pub(crate) struct Watch {
-    board: Arc<Board>,
+    board: Arc<CaptureBoard>,
     version: u64,
     running: Vec<Running>,
     /// By edge: whether a capture looks at it. Empty while none looks at any.
@@ -21,13 +21,13 @@ pub(crate) struct Watch {
 }
 
 struct Running {
-    session: Arc<Session>,
+    session: Arc<CaptureSession>,
     /// The edges it looks at.
     edges: Vec<u32>,
 }
 
 impl Watch {
-    pub(super) fn new(board: Arc<Board>) -> Self {
+    pub(super) fn new(board: Arc<CaptureBoard>) -> Self {
         // A version that never is: the first look renews the list.
         let version = u64::MAX;
         Self { board, version, running: Vec::new(), edges: Vec::new(), has_ports: false, has_drops: false }
@@ -56,7 +56,7 @@ impl Watch {
             Err(TryLockError::WouldBlock) => return,
         };
         self.version = self.board.version.load(Ordering::Relaxed);
-        let of = |session: &Arc<Session>| {
+        let of = |session: &Arc<CaptureSession>| {
             let wants = |edge: &EdgeInfo| {
                 session
                     .selection
@@ -93,7 +93,7 @@ impl Watch {
         (self.board.clock)()
     }
 
-    fn sessions(&self, wants: impl Fn(&Running) -> bool) -> impl Iterator<Item = &Session> {
+    fn sessions(&self, wants: impl Fn(&Running) -> bool) -> impl Iterator<Item = &CaptureSession> {
         self.running.iter().filter(move |one| wants(one)).map(|one| &*one.session)
     }
 
@@ -103,7 +103,7 @@ impl Watch {
         let at = self.now();
         for packet in packets {
             for session in self.sessions(|one| one.edges.contains(&edge)) {
-                let seen = || Seen::Edge { from: Arc::clone(&info.from), output: info.output };
+                let seen = || CapturePoint::Edge { from: Arc::clone(&info.from), output: info.output };
                 if let Some(copy) = session.copy(at, seen, packet) {
                     session.push(copy);
                 }
@@ -118,7 +118,7 @@ impl Watch {
         }
         let at = self.now();
         for session in self.sessions(|one| one.session.selection.wants_drop(reason)) {
-            if let Some(copy) = session.copy(at, || Seen::Dropped(reason), packet) {
+            if let Some(copy) = session.copy(at, || CapturePoint::Dropped(reason), packet) {
                 session.push(copy);
             }
         }
@@ -130,7 +130,8 @@ impl Watch {
         let (at, direction) = (self.now(), Direction::Received);
         for session in self.sessions(|one| one.session.selection.wants_port(port, direction)) {
             let packets = burst.iter().skip(before).map(PacketBuf::data);
-            let copies = packets.filter_map(|data| session.copy(at, || Seen::Port(port, direction), data));
+            let copies =
+                packets.filter_map(|data| session.copy(at, || CapturePoint::Port(port, direction), data));
             copies.for_each(|copy| session.push(copy));
         }
     }
@@ -146,9 +147,9 @@ impl Watch {
         send: impl FnOnce(&mut Burst<P>) -> usize,
     ) -> usize {
         let (at, direction) = (self.now(), Direction::Sent);
-        let mut copies: Vec<(usize, &Session, Captured)> = Vec::new();
+        let mut copies: Vec<(usize, &CaptureSession, CapturedPacket)> = Vec::new();
         for session in self.sessions(|one| one.session.selection.wants_port(port, direction)) {
-            let copy = |packet: &P| session.copy(at, || Seen::Port(port, direction), packet.data());
+            let copy = |packet: &P| session.copy(at, || CapturePoint::Port(port, direction), packet.data());
             copies
                 .extend(burst.iter().enumerate().filter_map(|(n, packet)| Some((n, session, copy(packet)?))));
         }

@@ -7,7 +7,7 @@ use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, BuildError, Builder, Control, Element, Frame, Lanes, Ledger, Out, Spec, element,
+    Binder, BuildError, Builder, Control, Element, Frame, Ledger, Out, SlotList, Spec, element,
 };
 use scalebricks_io::{Packet, Pool};
 
@@ -193,7 +193,7 @@ impl Control for Half {
 }
 
 impl Element<Packet> for Half {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
         out.all(0, batch);
     }
 }
@@ -238,7 +238,7 @@ impl Control for Greedy {
 }
 
 impl Element<Packet> for Greedy {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
         out.all(0, batch);
     }
 }

@@ -7,7 +7,7 @@ use scalebricks_graph::graph::EdgeInfo;
 use scalebricks_graph::spec::DropSpec;
 use scalebricks_graph::tap::{Selection, Taps};
 use scalebricks_graph::{
-    Builder, Bursts, Control, Element, Frame, HandlerId, Lanes, Ledger, Out, Spec, Trace, Worker, element,
+    Builder, Bursts, Control, Element, Frame, HandlerId, Ledger, Out, SlotList, Spec, Trace, Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Sort {
 }
 
 impl Element<Packet> for Sort {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
         for slot in batch.drain() {
             let packet = frame.take(slot);
             frame.send(0, packet);
@@ -78,7 +78,7 @@ impl Control for Two {
 }
 
 impl Element<Packet> for Two {
-    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+    fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
         assert!(input == 1 || input == 3, "{input}");
         for slot in batch.drain() {
             let packet = frame.take(slot);

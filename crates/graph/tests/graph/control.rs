@@ -5,8 +5,8 @@ use crate::rig::{Rig, rig};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::graph::EdgeInfo;
 use scalebricks_graph::spec::DropSpec;
-use scalebricks_graph::tap::{Capture, DropSelection, Seen, Selection, Taps};
-use scalebricks_graph::{Builder, Frame, Lanes, Slot, Trace};
+use scalebricks_graph::tap::{Capture, CapturePoint, DropSelection, Selection, Taps};
+use scalebricks_graph::{Builder, Frame, Slot, SlotList, Trace};
 use scalebricks_io::{Packet, PacketBuf};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Notes {
 }
 
 impl Trace<Packet> for Notes {
-    fn passed(&mut self, edge: &EdgeInfo, list: &Lanes, frame: &Frame<Packet>) {
+    fn passed(&mut self, edge: &EdgeInfo, list: &SlotList, frame: &Frame<Packet>) {
         let sequences: Vec<u32> =
             list.iter().map(|slot: &Slot| sequence(frame.packet(slot).data())).collect();
         self.passed.push(format!("{}.{} {}.{} {sequences:?}", edge.from, edge.output, edge.to, edge.input));
@@ -72,11 +72,11 @@ fn captures_are_switched_while_packets_flow() {
     let edges = vec![("split".to_owned(), 1)];
     let mut on_edge = taps.start(Selection { edges, ..Selection::default() }).unwrap();
     let mut of_drops = taps.start(Selection { drops: DropSelection::All, ..Selection::default() }).unwrap();
-    let edge = || Seen::Edge { from: "split".into(), output: 1 };
+    let edge = || CapturePoint::Edge { from: "split".into(), output: 1 };
     assert_eq!(see(&mut rig, &mut on_edge), [(edge(), 1), (edge(), 3)]);
     assert!(of_drops.take().is_none());
     rig.worker.graph_mut().write("toss", "every", "3").unwrap();
-    assert_eq!(see(&mut rig, &mut of_drops), [(Seen::Dropped("tossed"), 3)]);
+    assert_eq!(see(&mut rig, &mut of_drops), [(CapturePoint::Dropped("tossed"), 3)]);
     assert_eq!(on_edge.take().map(|caught| sequence(&caught.data)), Some(1));
     drop(of_drops);
     assert_eq!(taps.running(), 1);

@@ -5,8 +5,8 @@ use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::out::Out;
 use scalebricks_graph::{
-    Bursts, Class, Control, Each, Element, Frame, HandlerId, Lanes, Meta, PerPacket, Registry, Spec, Tally,
-    Upstream, Verdict, element,
+    Bursts, Class, Control, Element, Frame, HandlerId, Meta, PacketContext, PerPacket, PerPacketElement,
+    Registry, SlotList, Spec, Upstream, Verdict, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ impl Control for Sink {
 }
 
 impl Element<Packet> for Sink {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             let packet = frame.take(slot);
             self.tray.lock().unwrap().push_back(packet.data().to_vec());
@@ -120,7 +120,7 @@ impl Control for Bit {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Bit {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
         if packet.data()[0] >> self.bit & 1 == 0 { Verdict::ON } else { Verdict::Out(1) }
     }
 }
@@ -154,7 +154,7 @@ impl Control for Pass {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Pass {
-    fn each(&mut self, _: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, _: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
         Verdict::ON
     }
 }
@@ -177,7 +177,7 @@ impl Control for Toss {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Toss {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         if packet.data()[0].is_multiple_of(self.every) {
             return Verdict::Drop(Self::TOSSED);
         }
@@ -193,7 +193,7 @@ impl Control for Lap {
 }
 
 impl<P: PacketBuf> PerPacket<P> for Lap {
-    fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+    fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
         let laps = &mut packet.data_mut()[1];
         if *laps == 0 {
             return Verdict::ON;
@@ -218,7 +218,7 @@ impl Control for Split {
 }
 
 impl Element<Packet> for Split {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         let outputs = out.outputs();
         for slot in batch.drain() {
             let flow = frame.packet(&slot).data()[0].wrapping_mul(31).wrapping_add(self.salt);
@@ -242,7 +242,7 @@ impl Control for Carry {
 }
 
 impl Element<Packet> for Carry {
-    fn push(&mut self, _: usize, _: &mut Lanes, _: &mut Frame<Packet>, _: &mut Out<'_>) {
+    fn push(&mut self, _: usize, _: &mut SlotList, _: &mut Frame<Packet>, _: &mut Out<'_>) {
         unreachable!("packets come by value");
     }
 
@@ -273,7 +273,7 @@ impl Control for Fork {
 }
 
 impl Element<Packet> for Fork {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             for output in 1..out.outputs() {
                 match frame.copy(&slot) {
@@ -298,21 +298,25 @@ pub fn sequence(packet: &[u8]) -> u32 {
 
 pub fn registry() -> Registry<Packet> {
     let mut registry = Registry::new();
-    registry.add_small::<Pass>().add_small::<Toss>().add_small::<Lap>().add_small::<Bit>();
+    registry
+        .add_per_packet::<Pass>()
+        .add_per_packet::<Toss>()
+        .add_per_packet::<Lap>()
+        .add_per_packet::<Bit>();
     registry.fuse::<(Bit, Bit, Bit)>().fuse::<(Pass, Toss)>().fuse::<(Pass, Toss, Pass)>();
     registry
 }
 
-pub fn toss(every: u8) -> Each<Toss> {
-    Each::new(Toss { every })
+pub fn toss(every: u8) -> PerPacketElement<Toss> {
+    PerPacketElement::new(Toss { every })
 }
 
-pub fn pass() -> Each<Pass> {
-    Each::new(Pass {})
+pub fn pass() -> PerPacketElement<Pass> {
+    PerPacketElement::new(Pass {})
 }
 
-pub fn lap() -> Each<Lap> {
-    Each::new(Lap {})
+pub fn lap() -> PerPacketElement<Lap> {
+    PerPacketElement::new(Lap {})
 }
 
 /// Packets of a flow, with laps and a sequence number.

@@ -2,7 +2,7 @@
 
 use crate::elements::sequence;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Column, Control, Element, Frame, Handle, Lanes, Out, Spec, element};
+use scalebricks_graph::{Binder, Column, Control, Element, Frame, Handle, Out, SlotList, Spec, element};
 use scalebricks_io::{Packet, PacketBuf};
 
 /// A packet's own sequence number.
@@ -35,7 +35,7 @@ impl Control for Stamp {
 }
 
 impl Element<Packet> for Stamp {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         let parts = frame.parts();
         let labels = parts.columns.get_mut(self.label);
         for slot in batch.iter() {
@@ -67,7 +67,7 @@ impl Control for Check {
 }
 
 impl Element<Packet> for Check {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         let labels = frame.column(self.label);
         let is_wrong = |slot: &&_| labels[slot] != Label(sequence(frame.packet(slot).data()));
         out.count(Self::WRONG, batch.iter().filter(is_wrong).count() as u64);

@@ -3,7 +3,7 @@
 use crate::elements::{Feed, Split, Tray, packet};
 use crate::queues::{Hold, release};
 use crate::rig::{packets, rig};
-use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, Lanes, Meta, Out, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, Meta, Out, SlotList, Spec, Upstream, element};
 use scalebricks_io::{Packet, Pool};
 
 #[test]
@@ -54,7 +54,7 @@ fn an_agnostic_element_is_pulled_through() {
 
 element! {
     /// Asks for packets, and takes them out itself.
-    struct Taker as "Taker" { batch: Lanes, taken: usize, }
+    struct Taker as "Taker" { batch: SlotList, taken: usize, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     counters { TAKEN = "taken": "Packets.", }
     hooks { Begin, End, }
@@ -86,7 +86,7 @@ impl Element<Packet> for Taker {
 
 element! {
     /// Passes on what is pushed, and what it pulls.
-    struct Both as "Both" { batch: Lanes, }
+    struct Both as "Both" { batch: SlotList, }
     inputs { push "pushed": "Packets.", pull "pulled": "Packets.", }
     outputs { push "out": "The same.", }
     hooks { Pulls, }
@@ -99,7 +99,7 @@ impl Control for Both {
 }
 
 impl Element<Packet> for Both {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
         out.all(0, batch);
     }
 
@@ -112,7 +112,7 @@ impl Element<Packet> for Both {
 #[test]
 fn a_cycle_through_a_queue_ends_too() {
     let mut rig = rig(1, |builder| {
-        builder.add("both", Both { batch: Lanes::new() }).add("hold", Hold::new(10, false));
+        builder.add("both", Both { batch: SlotList::new() }).add("hold", Hold::new(10, false));
         builder.chain(&["feed", "both", "hold"]).connect("hold", 0, "both", 1);
         builder.add("idle", Feed { tray: Tray::default(), pool: Pool::new(1, 1).unwrap(), burst: 1 });
         builder.chain(&["idle", "sink"]);
@@ -129,7 +129,9 @@ fn who_pulls_from_several_queues_is_called_every_turn() {
             .add("split", Split { salt: 0 })
             .add("a", Hold::new(100, false))
             .add("b", Hold::new(100, false));
-        builder.add("taker", Taker { batch: Lanes::new(), taken: 0 }).chain(&["feed", "split", "a", "taker"]);
+        builder
+            .add("taker", Taker { batch: SlotList::new(), taken: 0 })
+            .chain(&["feed", "split", "a", "taker"]);
         builder.connect("split", 1, "b", 0).connect("split", 2, "sink", 0);
         builder.declare("toss", "Toss", &["200"]).chain(&["b", "toss"]).connect("toss", 0, "taker", 1);
     });

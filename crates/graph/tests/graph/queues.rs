@@ -1,6 +1,6 @@
 //! Queues for tests, and who pulls from them.
 
-use scalebricks_graph::{Control, Element, Frame, Lanes, Meta, Out, Pull, Spec, State, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, Pull, SlotList, Spec, State, Upstream, element};
 use scalebricks_io::Packet;
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ impl Control for Hold {
 }
 
 impl Element<Packet> for Hold {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             if self.waiting.len() < self.capacity {
                 let meta = *frame.meta(&slot);
@@ -66,7 +66,7 @@ impl Pull<Packet> for Hold {
         &mut self,
         _: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         _: &mut Upstream<'_, Packet>,
         frame: &mut Frame<Packet>,
         out: &mut Out<'_>,
@@ -79,7 +79,7 @@ impl Pull<Packet> for Hold {
 element! {
     /// Pulls, and pushes on.
     #[derive(Debug)]
-    pub struct Release as "Release" { pub burst: usize, pub batch: Lanes, }
+    pub struct Release as "Release" { pub burst: usize, pub batch: SlotList, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }
     hooks { Begin, }
@@ -100,5 +100,5 @@ impl Element<Packet> for Release {
 }
 
 pub fn release(burst: usize) -> Release {
-    Release { burst, batch: Lanes::new() }
+    Release { burst, batch: SlotList::new() }
 }

@@ -1,7 +1,7 @@
 //! A worker with a source and a sink.
 
 use crate::elements::{Feed, Sink, Tray, packet, registry, sequence};
-use scalebricks_graph::{Builder, Counted, Ledger, Trace, Worker};
+use scalebricks_graph::{Builder, CounterSnapshot, Ledger, Trace, Worker};
 use scalebricks_io::{Packet, Pool};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl<T: Trace<Packet>> Rig<T> {
 
     pub fn count(&self, element: &str, counter: &str) -> u64 {
         let all = self.ledger.snapshot();
-        let counted: &Counted = all.iter().find(|counted| &*counted.element == element).unwrap();
+        let counted: &CounterSnapshot = all.iter().find(|counted| &*counted.element == element).unwrap();
         counted.get(counter).unwrap()
     }
 }

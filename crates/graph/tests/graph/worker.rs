@@ -3,7 +3,7 @@
 use crate::elements::{Feed, Fork, Split, Tray, lap, packet};
 use crate::rig::{packets, rig};
 use scalebricks_graph::worker::BACKS_A_TURN;
-use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, INTAKE, Lanes, Out, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, INTAKE, Out, SlotList, Spec, element};
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -166,7 +166,7 @@ impl Control for Respawn {
 }
 
 impl Element<Packet> for Respawn {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             let new = frame.alloc().unwrap();
             let new = if self.inherits { frame.put_because(new, &slot) } else { frame.put(new) };
@@ -243,7 +243,7 @@ impl Control for Delay {
 }
 
 impl Element<Packet> for Delay {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
         for slot in batch.drain() {
             out.wake_in(self.time, self.waiting.len() as u64).unwrap();
             self.waiting.push(frame.take(slot));
@@ -293,7 +293,7 @@ impl Control for Lazy {
 }
 
 impl Element<Packet> for Lazy {
-    fn push(&mut self, _: usize, batch: &mut Lanes, _: &mut Frame<Packet>, out: &mut Out<'_>) {
+    fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
         let half = batch.len() / 2;
         batch.drain().take(half).enumerate().for_each(|(at, slot)| out.push(at % 3, slot));
     }

@@ -15,7 +15,7 @@ use scalebricks_daemon::node::errors::Errors;
 use scalebricks_daemon::node::slow_path::SlowPath;
 use scalebricks_daemon::node::worker::{Told, Worker};
 use scalebricks_daemon::runtime::workers::Control;
-use scalebricks_elements::gateway::local::{Interface, Local, LocalConfig, LocalLimits, Route};
+use scalebricks_elements::gateway::local::{Interface, LocalConfig, LocalLimits, LocalStack, Route};
 use scalebricks_elements::gateway::{
     BaseStationId, Identifications, Lease, NodeConfig, OutputPort, OutsideMacs, Policy,
 };
@@ -132,7 +132,7 @@ impl Still {
             limits: LocalLimits::default(),
         };
         config.check().unwrap();
-        let local = Local::new(config, start.elapsed());
+        let local = LocalStack::new(config, start.elapsed());
         let slow_path = Arc::new(SlowPath::with_errors(local, errors));
         let node_config = NodeConfig {
             id,

@@ -1,7 +1,7 @@
 //! Sockets: a thread for each, and one for each client.
 
-use super::protocol::{GREETING, Session};
-use super::speaker::Speaker;
+use super::protocol::{ClientSession, GREETING};
+use super::request_handler::RequestHandler;
 use super::{Config, ControlError, config};
 use crate::click::Router;
 use crate::directory::Directory;
@@ -26,14 +26,14 @@ const WRITE: Duration = Duration::from_secs(5);
 
 /// Where a control socket is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// At a TCP port.
     Tcp(SocketAddr),
     /// At a file.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -70,14 +70,14 @@ enum Listener {
 }
 
 impl Listener {
-    fn bind(place: &Place) -> io::Result<Self> {
+    fn bind(place: &ListenAddress) -> io::Result<Self> {
         match place {
-            Place::Tcp(address) => {
+            ListenAddress::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
                 Ok(Self::Tcp(listener))
             }
-            Place::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 // Left by a process that is gone: nobody answers there.
                 if path.exists()
                     && UnixStream::connect(path)
@@ -101,7 +101,7 @@ impl Listener {
 }
 
 /// What the threads of a socket share.
-struct Shared {
+struct SocketState {
     directory: Arc<Directory>,
     is_readonly: bool,
     clients: AtomicUsize,
@@ -112,7 +112,7 @@ struct Shared {
 #[derive(Debug)]
 struct Socket {
     config: Config,
-    place: Place,
+    place: ListenAddress,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -122,13 +122,13 @@ impl Socket {
         let listener = Listener::bind(&config.place)
             .map_err(|error| ControlError::Listen { place: config.place.clone(), error })?;
         let place = match &listener {
-            Listener::Tcp(listener) => listener.local_addr().map_or(config.place.clone(), Place::Tcp),
+            Listener::Tcp(listener) => listener.local_addr().map_or(config.place.clone(), ListenAddress::Tcp),
             Listener::Unix(_) => config.place.clone(),
         };
         let (directory, is_readonly) = (Arc::clone(directory), config.is_readonly);
         let mut socket = Self { config, place, stop: Arc::default(), thread: None };
         let stop = Arc::clone(&socket.stop);
-        let shared = Arc::new(Shared { directory, is_readonly, clients: AtomicUsize::new(0), stop });
+        let shared = Arc::new(SocketState { directory, is_readonly, clients: AtomicUsize::new(0), stop });
         let thread = std::thread::Builder::new().name("control-socket".to_owned());
         socket.thread = Some(thread.spawn(move || accept(&listener, &shared)).map_err(ControlError::Thread)?);
         Ok(socket)
@@ -140,7 +140,7 @@ impl Drop for Socket {
         self.stop.store(true, Ordering::Relaxed); // nothing is published with it
         // What it may have panicked over was told.
         drop(self.thread.take().map(JoinHandle::join));
-        if let Place::Unix(path) = &self.place {
+        if let ListenAddress::Unix(path) = &self.place {
             drop(std::fs::remove_file(path));
         }
     }
@@ -202,12 +202,12 @@ impl ControlServer {
     }
 
     /// Where it listens; of port 0, the port that the system chose.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
+    pub fn places(&self) -> impl Iterator<Item = &ListenAddress> {
         self.sockets.iter().map(|socket| &socket.place)
     }
 }
 
-fn accept(listener: &Listener, shared: &Arc<Shared>) {
+fn accept(listener: &Listener, shared: &Arc<SocketState>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Ordering::Relaxed) {
         let Ok(stream) = listener.accept() else {
@@ -235,11 +235,12 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(mut stream: Box<dyn Stream>, shared: &Shared) -> io::Result<()> {
+fn serve(mut stream: Box<dyn Stream>, shared: &SocketState) -> io::Result<()> {
     stream.set_times()?;
     stream.write_all(GREETING.as_bytes())?;
-    let mut handlers = Speaker { directory: Arc::clone(&shared.directory), is_readonly: shared.is_readonly };
-    let mut session = Session::new();
+    let mut handlers =
+        RequestHandler { directory: Arc::clone(&shared.directory), is_readonly: shared.is_readonly };
+    let mut session = ClientSession::new();
     let mut bytes = [0; 4_096];
     while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut bytes) {

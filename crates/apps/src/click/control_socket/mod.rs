@@ -3,17 +3,17 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`protocol`] | the conversation, without sockets |
-//! | `speaker` | the handlers of a router for one client: those of the [directory](crate::directory) |
+//! | `request_handler` | the handlers of a router for one client: those of the [directory](crate::directory) |
 //! | `listen` | sockets, a thread for each and for each client |
 //!
 //! Bounds: 16 clients a socket, 64 KiB a line, 1 MiB of data, a second for the worker to answer.
 
 mod listen;
 pub mod protocol;
-mod speaker;
+mod request_handler;
 
 pub(super) use listen::Prepared;
-pub use listen::{ControlServer, Place};
+pub use listen::{ControlServer, ListenAddress};
 
 use scalebricks_click::{Declaration, Errors};
 use scalebricks_graph::args::{ArgError, Args, Param};
@@ -32,7 +32,7 @@ pub enum ControlError {
     #[error("control socket at {place}: {error}")]
     Listen {
         /// Where.
-        place: Place,
+        place: ListenAddress,
         /// What the system says.
         error: io::Error,
     },
@@ -68,7 +68,7 @@ element! {
 /// What a control socket is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Config {
-    place: Place,
+    place: ListenAddress,
     is_readonly: bool,
 }
 
@@ -86,9 +86,9 @@ fn config(texts: &[String]) -> Result<Config, ArgError> {
                 kind: u16::KIND,
             })?;
             let address = if localhost { [127, 0, 0, 1] } else { [0, 0, 0, 0] };
-            Place::Tcp(SocketAddr::from((address, port)))
+            ListenAddress::Tcp(SocketAddr::from((address, port)))
         }
-        "UNIX" => Place::Unix(PathBuf::from(place)),
+        "UNIX" => ListenAddress::Unix(PathBuf::from(place)),
         _ => return Err(ArgError::Refused(format!("{kind} is neither TCP nor UNIX"))),
     };
     Ok(Config { place, is_readonly })

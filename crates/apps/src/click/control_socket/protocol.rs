@@ -98,7 +98,7 @@ enum Action {
 
 /// A command that waits for data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Wants {
+enum ExpectedData {
     Bytes(usize),
     /// All lines before one that equals this, blanks at the end left aside; and how far there is none.
     Until(Vec<u8>, usize),
@@ -108,12 +108,12 @@ enum Wants {
 struct Pending {
     action: Action,
     handler: String,
-    wants: Wants,
+    wants: ExpectedData,
 }
 
 /// One client's side of the conversation.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct ClientSession {
     bytes: Vec<u8>,
     /// Bytes that are done with.
     done: usize,
@@ -140,7 +140,7 @@ fn told(code: Code, words: &str, why: &str) -> Vec<u8> {
     both
 }
 
-impl Session {
+impl ClientSession {
     /// A new client.
     pub fn new() -> Self {
         Self::default()
@@ -231,15 +231,14 @@ impl Session {
                 };
                 match count {
                     Ok(count) if count > DATA_BYTES => Some(self.close(Code::TooLarge, "Data too large")),
-                    Ok(count) => {
-                        self.complete(Pending { action, handler, wants: Wants::Bytes(count) }, handlers)
-                    }
+                    Ok(count) => self
+                        .complete(Pending { action, handler, wants: ExpectedData::Bytes(count) }, handlers),
                     Err(_) => Some(reply(Code::Syntax, format!("Syntax error in '{name}'"))),
                 }
             }
             (name @ ("READUNTIL" | "WRITEUNTIL"), Some(handler)) => {
                 let action = if name == "READUNTIL" { Action::Read } else { Action::Write };
-                let wants = Wants::Until(behind.as_bytes().to_vec(), 0);
+                let wants = ExpectedData::Until(behind.as_bytes().to_vec(), 0);
                 self.complete(Pending { action, handler, wants }, handlers)
             }
             (name @ ("CHECKREAD" | "CHECKWRITE"), Some(handler)) if further == 0 => {
@@ -270,8 +269,8 @@ impl Session {
         let Pending { action, handler, mut wants } = pending;
         // Bytes of data, and of what belongs to the command.
         let found = match &mut wants {
-            Wants::Bytes(count) => (rest.len() >= *count).then_some((*count, *count)),
-            Wants::Until(terminator, seen) => until(rest, terminator, seen),
+            ExpectedData::Bytes(count) => (rest.len() >= *count).then_some((*count, *count)),
+            ExpectedData::Until(terminator, seen) => until(rest, terminator, seen),
         };
         let Some((data, taken)) = found else {
             if rest.len() > DATA_BYTES {
@@ -282,8 +281,8 @@ impl Session {
         };
         let data = rest[..data].to_vec();
         self.done += taken;
-        self.after_cr =
-            matches!(wants, Wants::Until(..)) && self.bytes.get(self.done.wrapping_sub(1)) == Some(&b'\r');
+        self.after_cr = matches!(wants, ExpectedData::Until(..))
+            && self.bytes.get(self.done.wrapping_sub(1)) == Some(&b'\r');
         Some(match action {
             Action::Read => read(&handler, &data, handlers),
             Action::Write => write(&handler, &data, handlers),

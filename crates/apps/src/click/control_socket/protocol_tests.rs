@@ -31,7 +31,7 @@ impl Handlers for Two {
 
 /// All replies to what comes in pieces of so many bytes.
 fn replies(sent: &[u8], piece: usize) -> (String, Vec<Vec<u8>>) {
-    let (mut session, mut handlers, mut all) = (Session::new(), Two::default(), Vec::new());
+    let (mut session, mut handlers, mut all) = (ClientSession::new(), Two::default(), Vec::new());
     for piece in sent.chunks(piece.max(1)) {
         session.feed(piece);
         while let Some(reply) = session.next(&mut handlers) {

@@ -2,7 +2,7 @@
 //!
 //! Every node has tables of its own, as nodes on machines of their own have, and they may be changed afterwards as any others.
 
-use super::which::WhichNode;
+use super::node_lookup::NodeLookup;
 use super::{FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, fib_for};
 use rayon::prelude::*;
 use scalebricks_tables::compact::{Control, Table};
@@ -58,8 +58,8 @@ fn one(
     let fib = fib_of(hasher, keys().filter(|(node, _)| holds_all || *node == id));
     let partition = HashPartition::new(layout.size);
     let locations = || fib_of(hasher, keys().filter(|(_, key)| partition.node(hasher.hash(key)) == id));
-    let which = WhichNode::new(layout, table, locations);
-    let mut tables = FlowTables::with(layout.architecture, id, hasher, which, fib, workers);
+    let node_lookup = NodeLookup::new(layout, table, locations);
+    let mut tables = FlowTables::with(layout.architecture, id, hasher, node_lookup, fib, workers);
     for (flow, spec) in flows.clone().enumerate() {
         let state = PinnedState::from(&spec);
         for key in spec.keys() {

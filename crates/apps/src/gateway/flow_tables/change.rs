@@ -55,7 +55,7 @@ impl FlowTables {
     pub fn remove(&mut self, key: &FlowKey) {
         let hash = self.hasher.hash(key);
         self.take_out(key, hash);
-        if let Some(locations) = self.which.locations(self.id, hash) {
+        if let Some(locations) = self.node_lookup.locations(self.id, hash) {
             let _missing = locations.remove(key, hash);
         }
     }
@@ -84,7 +84,7 @@ impl FlowTables {
                 left.push((key, hash));
             }
         }
-        if let Some(table) = self.which.table() {
+        if let Some(table) = self.node_lookup.table() {
             gpt(table)?;
         }
         for (key, hash) in left {
@@ -100,7 +100,7 @@ impl FlowTables {
 
     /// Whether this node's FIB holds the flows of a node.
     fn holds(&self, node: NodeId) -> bool {
-        node == self.id || self.which.is_fib()
+        node == self.id || self.node_lookup.is_fib()
     }
 
     /// Puts a key wherever it shall stand here, and takes it out nowhere. Whether it stood in one of the tables.
@@ -111,7 +111,7 @@ impl FlowTables {
         node: NodeId,
         state: &PinnedState,
     ) -> Result<bool, FibError> {
-        let locations = self.which.locations(self.id, hash).cloned();
+        let locations = self.node_lookup.locations(self.id, hash).cloned();
         let location = locations.as_deref().map(|table| (table, state.at(node, NO_PLACE).encode()));
         // A place that is new leads nobody astray: it comes first, as it may be refused. Others follow the flow's state.
         let new_location = location.filter(|(table, _)| table.get(key, hash).is_none());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// A place of counters, and whose it is.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct CounterPlace {
     uplink: Teid,
     keys: u32,
     /// Whether it stands among those that have just left.
@@ -20,7 +20,7 @@ struct Place {
 /// Memory: 12 bytes a place, and 9 bytes at 7/8 load at most a flow in a map whose size is a power of two.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    places: Vec<Place>,
+    places: Vec<CounterPlace>,
     by_uplink: HashMap<Teid, FlowIndex>,
     /// Those that have keys.
     here: usize,
@@ -48,7 +48,7 @@ impl Flows {
 
     /// A place for a flow that has none, without keys as yet.
     pub(super) fn add(&mut self, uplink: Teid) -> FlowIndex {
-        let place = Place { uplink, keys: 0, is_leaving: false };
+        let place = CounterPlace { uplink, keys: 0, is_leaving: false };
         let index = if let Some(index) = self.free.pop() {
             self.places[index.0 as usize] = place;
             index
@@ -141,7 +141,7 @@ impl Flows {
     /// Bytes of memory held; of the map what its entries take, with the byte that std's map has beside each.
     pub(super) fn bytes(&self) -> usize {
         let lists = self.free.capacity() + self.leaving.capacity() + self.in_grace.capacity();
-        self.places.capacity() * size_of::<Place>()
+        self.places.capacity() * size_of::<CounterPlace>()
             + lists * size_of::<FlowIndex>()
             + self.by_uplink.capacity() * 8 / 7 * (size_of::<(Teid, FlowIndex)>() + 1)
     }

@@ -28,7 +28,7 @@ pub struct Changes {
 
 /// A key as the last lists have it.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct ListedKey {
     node: NodeId,
     state: PinnedState,
     /// The last list that had it.
@@ -43,7 +43,7 @@ pub struct FlowList {
     control: Option<Control>,
     hasher: KeyHasher,
     /// Both keys of every flow of the cluster.
-    keys: HashMap<FlowKey, Held>,
+    keys: HashMap<FlowKey, ListedKey>,
     lists: u32,
 }
 
@@ -59,7 +59,7 @@ impl FlowList {
         expected_flows: usize,
     ) -> Result<Self, FlowTablesError> {
         let tables = FlowTables::new(layout, id, workers, expected_flows)?;
-        let control = tables.which.table().map(|table| Control::new(table.params()));
+        let control = tables.node_lookup.table().map(|table| Control::new(table.params()));
         Ok(Self { tables, control, hasher: KeyHasher::new(layout.seed), keys: HashMap::new(), lists: 0 })
     }
 
@@ -159,7 +159,7 @@ impl FlowList {
         for change in step.drain(..) {
             match change {
                 Change::Set(key, node, state) => {
-                    self.keys.insert(key, Held { node, state, list: self.lists });
+                    self.keys.insert(key, ListedKey { node, state, list: self.lists });
                 }
                 Change::Remove(key) => {
                     self.keys.remove(&key);

@@ -3,7 +3,7 @@
 //! What comes from outside is a value of the log, opaque on its way: a [`PinnedState`]. A key with one is always a key of this
 //! node's; those of others are in the GPT alone. What the tables hold can be looked at as the log has it, for whoever compares the two.
 
-use super::which::WhichNode;
+use super::node_lookup::NodeLookup;
 use super::{FlowTables, PinnedState, fib_for};
 use crate::gateway::architecture::Architecture;
 use scalebricks_elements::gateway::flow::FlowState;
@@ -54,9 +54,9 @@ impl FlowTables {
         workers: usize,
         expected_keys_here: usize,
     ) -> Self {
-        let which = WhichNode::Compact(Table::new(params));
+        let node_lookup = NodeLookup::Compact(Table::new(params));
         let fib = fib_for(hasher, expected_keys_here, 0);
-        Self::with(Architecture::ScaleBricks, id, hasher, which, fib, workers).with_max_keys(MAX_KEYS)
+        Self::with(Architecture::ScaleBricks, id, hasher, node_lookup, fib, workers).with_max_keys(MAX_KEYS)
     }
 
     /// The log has this value for a key of this node: [`FlowTables::set`] with the flow in it.
@@ -73,7 +73,7 @@ impl FlowTables {
     /// [`ApplyError`], also if there is no GPT that takes deltas; nothing is then changed.
     pub fn apply_gpt(&mut self, delta: &Delta) -> Result<Applied, ApplyError> {
         let none = ApplyError::Malformed("no delta says which node in these tables");
-        self.which.table().ok_or(none)?.apply(delta)
+        self.node_lookup.table().ok_or(none)?.apply(delta)
     }
 
     /// Begins anew with the GPT, without keys, in a shape with the partitions it has; see [`Table::restart`]. Whether it did: it
@@ -82,17 +82,17 @@ impl FlowTables {
     /// # Panics
     /// If it has other partitions.
     pub fn begin_gpt(&mut self, params: Params) -> bool {
-        self.which.table().is_some_and(|table| table.restart(params))
+        self.node_lookup.table().is_some_and(|table| table.restart(params))
     }
 
     /// Position and digest of a partition's bits in the GPT; see [`Table::digest`].
     pub fn gpt_digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
-        self.which.table()?.digest(partition)
+        self.node_lookup.table()?.digest(partition)
     }
 
     /// Forgets where a partition of the GPT is; see [`Table::forget`].
     pub fn forget_gpt(&mut self, partition: PartitionId) {
-        if let Some(table) = self.which.table() {
+        if let Some(table) = self.node_lookup.table() {
             table.forget(partition);
         }
     }
@@ -101,7 +101,7 @@ impl FlowTables {
     pub fn named(&self, keys: &[FlowKey]) -> Vec<NodeHint> {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| self.hasher.hash(key)).collect();
         let mut named = vec![NodeHint::NONE; keys.len()];
-        let (mut gpt, _) = self.which.readers(&self.fib);
+        let (mut gpt, _) = self.node_lookup.readers(&self.fib);
         gpt.lookup_batch(KeyBatch::new(keys, &hashes), &mut named);
         named
     }

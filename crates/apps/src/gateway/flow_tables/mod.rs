@@ -39,7 +39,6 @@
 
 pub mod bulk;
 pub mod capacity;
-mod carried;
 mod change;
 mod counts;
 mod flows;
@@ -47,32 +46,33 @@ mod layout;
 pub mod list;
 mod locator;
 pub mod log;
+mod moved_counts;
+mod node_lookup;
 mod quiescence;
 mod state;
 #[cfg(test)]
 mod tests;
-mod which;
 
-pub use carried::STRAY_PATIENCE;
 pub use change::Change;
 pub use counts::DEPARTURES;
 pub use layout::{FlowTablesError, Layout, PARTITIONS};
 pub use locator::Locator;
+pub use moved_counts::STRAY_PATIENCE;
 pub use state::{FlowSpec, PinnedState};
 
 use crate::gateway::architecture::Architecture;
 use crate::gateway::node::NodeTables;
-use carried::Carried;
 use flows::Flows;
+use moved_counts::MovedCounts;
+use node_lookup::NodeLookup;
 use quiescence::Marks;
 use scalebricks_elements::gateway::flow::{FlowCounters, FlowState};
-use scalebricks_graph::{Mark, Since};
+use scalebricks_graph::{GracePeriod, Mark};
 use scalebricks_tables::Fib;
 use scalebricks_tables::compact::Table;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, Teid};
 use std::sync::Arc;
-use which::WhichNode;
 
 /// What tables hold, and how large they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,17 +138,17 @@ pub struct FlowTables {
     hasher: KeyHasher,
     /// Those of the GPT, if it has any.
     partitions: PartitionCount,
-    which: WhichNode,
+    node_lookup: NodeLookup,
     fib: Arc<PartialFib>,
     /// Keys in an exact table, at most.
     max_keys: usize,
     /// One a worker: each writes its own.
     counters: Vec<Arc<FlowCounters>>,
     flows: Flows,
-    carried: Carried,
+    carried: MovedCounts,
     marks: Marks,
     /// Where the workers were when the last ones left, while they are waited for.
-    since: Option<Vec<Since>>,
+    since: Option<Vec<GracePeriod>>,
 }
 
 impl FlowTables {
@@ -168,9 +168,9 @@ impl FlowTables {
         let share = keys / layout.size.get() + SPARE;
         let hasher = KeyHasher::new(layout.seed);
         let table = layout.has_compact_gpt().then(|| layout.gpt_params(keys as u64)).transpose()?;
-        let which = WhichNode::new(layout, table.map(Table::new), || fib_for(hasher, share, 0));
-        let here = if which.is_fib() { keys } else { share };
-        Ok(Self::with(layout.architecture, id, hasher, which, fib_for(hasher, here, 0), workers))
+        let node_lookup = NodeLookup::new(layout, table.map(Table::new), || fib_for(hasher, share, 0));
+        let here = if node_lookup.is_fib() { keys } else { share };
+        Ok(Self::with(layout.architecture, id, hasher, node_lookup, fib_for(hasher, here, 0), workers))
     }
 
     /// Empty tables of these.
@@ -178,7 +178,7 @@ impl FlowTables {
         architecture: Architecture,
         id: NodeId,
         hasher: KeyHasher,
-        which: WhichNode,
+        node_lookup: NodeLookup,
         fib: PartialFib,
         workers: usize,
     ) -> Self {
@@ -186,13 +186,13 @@ impl FlowTables {
             architecture,
             id,
             hasher,
-            partitions: which.partitions(),
-            which,
+            partitions: node_lookup.partitions(),
+            node_lookup,
             fib: Arc::new(fib),
             max_keys: usize::MAX,
             counters: (0..workers).map(|_| Arc::new(FlowCounters::new(0))).collect(),
             flows: Flows::default(),
-            carried: Carried::default(),
+            carried: MovedCounts::default(),
             marks: Marks::new(workers),
             since: None,
         }
@@ -215,7 +215,7 @@ impl FlowTables {
     /// If there is no such worker.
     pub fn node_tables(&self, worker: usize) -> NodeTables {
         let fib: Arc<dyn Fib> = Arc::<PartialFib>::clone(&self.fib);
-        let (gpt, lookup) = self.which.readers(&self.fib);
+        let (gpt, lookup) = self.node_lookup.readers(&self.fib);
         let counters = Arc::clone(&self.counters[worker]);
         NodeTables { architecture: self.architecture, gpt, lookup, fib, counters }
     }
@@ -233,7 +233,7 @@ impl FlowTables {
             keys_here: self.fib.len(),
             flows_here,
             flows_leaving,
-            gpt_bytes: self.which.table_bytes(),
+            gpt_bytes: self.node_lookup.table_bytes(),
             fib_bytes: self.fib.table_bytes(),
             counter_bytes: self.counters.iter().map(|counters| counters.bytes()).sum(),
             flow_bytes: self.flows.bytes(),
@@ -253,12 +253,12 @@ impl FlowTables {
 
     /// What says where flows are; it needs the tables no more.
     pub fn locator(&self) -> Locator {
-        Locator::new(self.which.readers(&self.fib).0, self.hasher)
+        Locator::new(self.node_lookup.readers(&self.fib).0, self.hasher)
     }
 
     /// Bits of the GPT's values, if it is compact.
     pub fn value_bits(&self) -> Option<u8> {
-        self.which.table().map(|table| table.params().value_bits())
+        self.node_lookup.table().map(|table| table.params().value_bits())
     }
 }
 

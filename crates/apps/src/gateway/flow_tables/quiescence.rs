@@ -4,7 +4,7 @@
 //! enough to see every worker between two turns, after the last key of the flow has left the FIB: see
 //! [`Quiescence`]. No clock can say that: a worker may lose its core between the two for as long as the machine likes.
 
-use scalebricks_graph::{Mark, Quiescence, Since};
+use scalebricks_graph::{GracePeriod, Mark, Quiescence};
 
 /// The marks of all workers.
 #[derive(Debug)]
@@ -27,12 +27,12 @@ impl Marks {
     }
 
     /// Where all workers are now, to be given to [`Marks::all_passed`].
-    pub(super) fn all(&self) -> Vec<Since> {
+    pub(super) fn all(&self) -> Vec<GracePeriod> {
         self.views.iter().map(Quiescence::since).collect()
     }
 
     /// Whether every worker has begun another turn since, or was away.
-    pub(super) fn all_passed(&self, since: &[Since]) -> bool {
+    pub(super) fn all_passed(&self, since: &[GracePeriod]) -> bool {
         self.views.iter().zip(since).all(|(view, &since)| view.has_passed(since))
     }
 }

@@ -12,7 +12,8 @@ use etherparse::{
 };
 use scalebricks_elements::gateway::OutputPort;
 use scalebricks_elements::gateway::local::{
-    FrameKind, Held, Interface, Local, LocalConfig, LocalLimits, Neighbour, Outbox, Route, Taken,
+    Consumed, FrameKind, HoldOutcome, Interface, LocalConfig, LocalLimits, LocalStack, Neighbour, Outbox,
+    Route,
 };
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -77,7 +78,7 @@ pub fn mac_of(address: impl Into<IpAddr>) -> [u8; 6] {
 }
 
 pub struct Lab {
-    pub local: Local,
+    pub local: LocalStack,
     pub out: Outbox,
     pub now: Duration,
 }
@@ -87,7 +88,7 @@ pub type Sent = Vec<(OutputPort, Vec<u8>)>;
 impl Lab {
     pub fn new(config: LocalConfig) -> Self {
         let now = Duration::from_secs(1_000);
-        Self { local: Local::new(config, now), out: Outbox::new(256), now }
+        Self { local: LocalStack::new(config, now), out: Outbox::new(256), now }
     }
 
     /// One whose stations all answered, at rest.
@@ -109,17 +110,17 @@ impl Lab {
     pub fn answer_all(&mut self, sent: &Sent) {
         for (port, frame) in sent {
             if let Some(answer) = answer(frame) {
-                assert_eq!(self.receive(*port, &answer), Taken::Yes);
+                assert_eq!(self.receive(*port, &answer), Consumed::Yes);
             }
         }
     }
 
-    pub fn receive(&mut self, port: OutputPort, frame: &[u8]) -> Taken {
+    pub fn receive(&mut self, port: OutputPort, frame: &[u8]) -> Consumed {
         self.local.receive(port, frame, self.now, &mut self.out)
     }
 
     /// Gives the machine a packet to be held.
-    pub fn hold(&mut self, port: OutputPort, next_hop: impl Into<IpAddr>, frame: &[u8]) -> Held {
+    pub fn hold(&mut self, port: OutputPort, next_hop: impl Into<IpAddr>, frame: &[u8]) -> HoldOutcome {
         self.local.hold(port, next_hop.into(), frame, FrameKind::Packet, self.now, &mut self.out)
     }
 
@@ -156,7 +157,7 @@ impl Lab {
 
     /// What the machine made of one frame, given at rest.
     pub fn one_answer(&mut self, port: OutputPort, frame: &[u8]) -> Vec<u8> {
-        assert_eq!(self.receive(port, frame), Taken::Yes);
+        assert_eq!(self.receive(port, frame), Consumed::Yes);
         let mut sent = self.sent();
         assert_eq!(sent.len(), 1, "{:?}", self.local.stats());
         let (to, frame) = sent.remove(0);
@@ -165,7 +166,7 @@ impl Lab {
     }
 
     pub fn no_answer(&mut self, port: OutputPort, frame: &[u8]) {
-        assert_eq!(self.receive(port, frame), Taken::Yes);
+        assert_eq!(self.receive(port, frame), Consumed::Yes);
         assert_eq!(self.sent(), []);
     }
 }

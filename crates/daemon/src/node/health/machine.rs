@@ -5,7 +5,7 @@
 //! | `worker` | a worker made no turn for 500 ms | at once |
 //! | `*_link` | the link is down | 100 ms |
 //! | `fabric` | fewer than half of the other members are reached over the fabric | 500 ms |
-//! | `*_next_hop` | no next hop of the link answers ([`Silence`]) | at once |
+//! | `*_next_hop` | no next hop of the link answers ([`LinkSilence`]) | at once |
 //!
 //! A reason goes when it was not seen for 1 s, so that a link that comes and goes makes one change and not many. Whoever looks was
 //! stopped himself, with all the process, when his last look is 500 ms old: then nothing is held against the node that may be only
@@ -13,7 +13,7 @@
 
 use scalebricks_control::membership::{Fitness, Unfitness};
 use scalebricks_elements::gateway::PortRole;
-use scalebricks_elements::gateway::local::Silence;
+use scalebricks_elements::gateway::local::LinkSilence;
 use scalebricks_types::NodeId;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub struct Look {
     /// Whether each port's link is up, by [`PortRole`]; `None` if nobody knows.
     pub links: [Option<bool>; 3],
     /// Whether the next hops of the Internet link and the base-station link are silent.
-    pub silences: [Option<Silence>; 2],
+    pub silences: [Option<LinkSilence>; 2],
     /// Whom the node reaches over the fabric; `None` if nobody knows.
     pub reach: Option<Reach>,
 }
@@ -213,7 +213,7 @@ fn down(look: &Look, port: PortRole) -> Option<String> {
 }
 
 fn silent(look: &Look, port: PortRole, at: usize) -> Option<String> {
-    let Silence { since, asked } = look.silences.get(at)?.as_ref()?;
+    let LinkSilence { since, asked } = look.silences.get(at)?.as_ref()?;
     let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
     let rest = look.now.saturating_sub(*since).as_secs_f64();
     Some(format!("no answer from {} on the {port} link for {rest:.1} s", asked.join(", ")))

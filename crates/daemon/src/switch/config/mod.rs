@@ -9,7 +9,7 @@ use crate::node::config::{
 };
 use scalebricks_apps::switch::PortGroup;
 use scalebricks_apps::switch::text::PortNames;
-use scalebricks_elements::flat::{CheckBits, NameKind, StormRate, Unknown};
+use scalebricks_elements::flat::{CheckBits, NameKind, StormRate, UnknownNamePolicy};
 use scalebricks_types::HashSeed;
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub struct NamesFile {
     /// Names that the table is made for.
     pub expected: u64,
     /// What becomes of frames whose name is not known.
-    pub unknown: Unknown,
+    pub unknown: UnknownNamePolicy,
     /// Bits of checksums.
     pub check_bits: CheckBits,
     /// What a filter may let through, if there is one.

@@ -4,7 +4,7 @@ use super::sections::{self, Kind, UnknownName};
 use super::{CheckBits, NamesFile};
 use crate::node::config::Problems;
 use scalebricks_elements::flat::names::MAX_CHECK_BITS;
-use scalebricks_elements::flat::{Base, BytesAt, Length, NameKind, Unknown};
+use scalebricks_elements::flat::{Base, BytesAt, Length, NameKind, UnknownNamePolicy};
 use toml::Spanned;
 
 /// Default of `names.expected`.
@@ -38,25 +38,31 @@ pub(super) fn names(given: sections::Names, problems: &mut Problems<'_>) -> Opti
     })
 }
 
-fn unknown(given: &sections::Names, problems: &mut Problems<'_>) -> Unknown {
+fn unknown(given: &sections::Names, problems: &mut Problems<'_>) -> UnknownNamePolicy {
     let is_mac = *given.kind.get_ref() == Kind::Mac;
-    let Some(asked) = &given.unknown else { return if is_mac { Unknown::Flood } else { Unknown::Drop } };
+    let Some(asked) = &given.unknown else {
+        return if is_mac { UnknownNamePolicy::Flood } else { UnknownNamePolicy::Drop };
+    };
     match asked.get_ref() {
-        UnknownName::Drop => Unknown::Drop,
-        UnknownName::Answer => Unknown::Answer,
+        UnknownName::Drop => UnknownNamePolicy::Drop,
+        UnknownName::Answer => UnknownNamePolicy::Answer,
         UnknownName::Flood => {
             if !is_mac {
                 let what = "only MAC addresses that are not known are flooded: 'drop' or 'answer'";
                 problems.add(asked.span(), "names.unknown", what);
             }
-            Unknown::Flood
+            UnknownNamePolicy::Flood
         }
     }
 }
 
-fn check_bits(given: &sections::Names, unknown: Unknown, problems: &mut Problems<'_>) -> Option<CheckBits> {
+fn check_bits(
+    given: &sections::Names,
+    unknown: UnknownNamePolicy,
+    problems: &mut Problems<'_>,
+) -> Option<CheckBits> {
     let span = given.kind.span();
-    let is_told_apart = unknown != Unknown::Answer;
+    let is_told_apart = unknown != UnknownNamePolicy::Answer;
     let asked = given.check_bits.as_ref().map(|bits| *bits.get_ref());
     if !is_told_apart && (asked.unwrap_or(0) > 0 || given.filter_rate.is_some()) {
         let what =

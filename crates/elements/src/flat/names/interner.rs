@@ -1,6 +1,6 @@
 //! Actions and their numbers.
 
-use super::super::action::{Action, ActionId, Actions, MAX_ACTIONS, Numbered};
+use super::super::action::{Action, ActionId, Actions, MAX_ACTIONS, NumberedAction};
 use std::collections::HashMap;
 
 /// Actions in use, with how many names have each. Numbers are given ascending, and none twice: see `Actions::meaning`.
@@ -77,7 +77,7 @@ impl Interner {
     /// What readers need.
     pub(super) fn export(&self) -> Actions {
         let numbered =
-            self.slots.iter().map(|slot| Numbered { action: slot.action, is_live: slot.names > 0 });
+            self.slots.iter().map(|slot| NumberedAction { action: slot.action, is_live: slot.names > 0 });
         let live = (0..=u16::MAX).zip(&self.slots).filter(|(_, slot)| slot.names > 0);
         Actions { numbered: numbered.collect(), live: live.map(|(id, _)| ActionId(id)).collect() }
     }

@@ -59,7 +59,7 @@ pub struct NameConfig {
     /// Share of names not in the table that a Bloom filter beside it may let through; `None`: no filter.
     pub filter_rate: Option<f64>,
     /// Whether names not in the table are to be spread evenly over the actions in use: for
-    /// [`Unknown::Answer`](super::Unknown::Answer). Then the table is made anew whenever actions need wider numbers.
+    /// [`UnknownNamePolicy::Answer`](super::Unknown::Answer). Then the table is made anew whenever actions need wider numbers.
     pub spreads_aliens: bool,
 }
 

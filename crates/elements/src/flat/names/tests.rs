@@ -129,7 +129,7 @@ fn actions_that_come_and_go_do_not_widen_the_table() {
         }
         let stats = names.stats();
         assert!(stats.actions == 2 && stats.value_bits <= 2, "{stats:?}");
-        let mut reader = names.fib().reader(super::super::Unknown::Answer);
+        let mut reader = names.fib().reader(super::super::UnknownNamePolicy::Answer);
         let mut answer = |n: u32| reader.lookup(mac(n).hash(&names.config.hasher)).action;
         assert_eq!((answer(0), answer(1)), (Some(hop(0)), Some(hop(999))));
     }

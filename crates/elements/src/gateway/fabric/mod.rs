@@ -5,9 +5,9 @@
 //! | [`mac`] | what a destination MAC says inside the cluster |
 //! | [`health`] | whom a node hears and reaches over the fabric, and the ways round what is broken |
 //! | [`lease`] | until when a node may forward |
-//! | `detour` | VLB: over which third node a packet goes |
+//! | `intermediate` | VLB: over which third node a packet goes |
 
-pub(super) mod detour;
 pub mod health;
+pub(super) mod intermediate;
 pub mod lease;
 pub mod mac;

@@ -1,7 +1,7 @@
 //! What is answered at the node's own addresses: ICMP echo on the links, GTP-U path management at the tunnel end.
 
 use super::config::is_host;
-use super::{Local, Outbox, Taken};
+use super::{Consumed, LocalStack, Outbox};
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::packet::classify::KNOWN_EXTENSIONS;
 use scalebricks_wire::ethernet::Frame;
@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Time to live of the answers.
 const TTL: u8 = 64;
 
-impl Local {
+impl LocalStack {
     /// Takes an IP packet if it is for an own address and of a kind that is answered or counted.
     pub(super) fn receive_ip(
         &mut self,
@@ -23,14 +23,14 @@ impl Local {
         frame: &Frame,
         payload: &[u8],
         out: &mut Outbox,
-    ) -> Taken {
-        let Ok(packet) = parse_ip(payload) else { return Taken::No };
+    ) -> Consumed {
+        let Ok(packet) = parse_ip(payload) else { return Consumed::No };
         let ip = &packet.summary;
         let icmp = if ip.is_ipv4() { protocol::ICMPV4 } else { protocol::ICMPV6 };
         let is_gtpu = port == OutputPort::BaseStation && matches!(ip.ports, Some((_, gtpu::PORT)));
         let is_wanted = ip.protocol == icmp || (ip.protocol == protocol::UDP && ip.is_ipv4() && is_gtpu);
         if !is_wanted || !self.is_answered(port, ip.dst) {
-            return Taken::No;
+            return Consumed::No;
         }
         if !self.lease.may_forward(self.now) {
             self.stats.dropped_no_lease += 1;
@@ -47,7 +47,7 @@ impl Local {
         } else {
             return self.receive_gtpu(&packet, out);
         }
-        Taken::Yes
+        Consumed::Yes
     }
 
     /// Whether packets to this address are for the node: an own address of the link, one that it stands in for, or the
@@ -89,14 +89,14 @@ impl Local {
     }
 
     /// A datagram for GTP-U's port at an own address of the base-station link. G-PDUs are the fast path's.
-    fn receive_gtpu(&mut self, packet: &IpPacket<'_>, out: &mut Outbox) -> Taken {
+    fn receive_gtpu(&mut self, packet: &IpPacket<'_>, out: &mut Outbox) -> Consumed {
         let Some(datagram) = GtpuDatagram::read(packet) else {
             self.stats.dropped_malformed += 1;
-            return Taken::Yes;
+            return Consumed::Yes;
         };
         if !datagram.is_checksum_ok {
             self.stats.dropped_checksum += 1;
-            return Taken::Yes;
+            return Consumed::Yes;
         }
         let message = &datagram.message;
         let kind = message.message_type();
@@ -104,10 +104,10 @@ impl Local {
         if message.extensions().first_unsupported(&KNOWN_EXTENSIONS).is_some() {
             self.other_in(kind);
             self.notify_of_extensions(&datagram, out);
-            return Taken::Yes;
+            return Consumed::Yes;
         }
         match kind {
-            MessageType::GPdu => return Taken::No,
+            MessageType::GPdu => return Consumed::No,
             MessageType::EchoRequest => {
                 self.stats.gtpu_echo_requests_in += 1;
                 self.answer_path(&datagram, out);
@@ -117,7 +117,7 @@ impl Local {
             }
             _ => self.other_in(kind),
         }
-        Taken::Yes
+        Consumed::Yes
     }
 
     /// Counts a message that is not answered.

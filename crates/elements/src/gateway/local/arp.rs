@@ -4,57 +4,57 @@
 //! to know; it makes no new ones.
 
 use super::config::is_host;
-use super::neighbour::Said;
-use super::{Local, Outbox, Taken};
+use super::neighbour::MacEvidence;
+use super::{Consumed, LocalStack, Outbox};
 use crate::gateway::fabric::mac::OutputPort;
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, Frame};
 use std::net::{IpAddr, Ipv4Addr};
 
-impl Local {
+impl LocalStack {
     pub(super) fn receive_arp(
         &mut self,
         port: OutputPort,
         frame: &Frame,
         payload: &[u8],
         out: &mut Outbox,
-    ) -> Taken {
+    ) -> Consumed {
         let Ok(arp) = Arp::parse(payload) else {
             self.stats.dropped_malformed += 1;
-            return Taken::Yes;
+            return Consumed::Yes;
         };
         match arp.operation {
             Operation::Request => self.stats.arp_requests_in += 1,
             Operation::Reply => self.stats.arp_replies_in += 1,
-            Operation::Other(_) => return Taken::No,
+            Operation::Other(_) => return Consumed::No,
         }
         let link = self.link(port);
         // RFC 5227 §2.1.1: who wants to know whether an address is free has none yet.
         let is_probe = arp.operation == Operation::Request && arp.sender_ip.is_unspecified();
         if !self.is_station(port, arp.sender_mac) || !(is_probe || is_host(IpAddr::V4(arp.sender_ip))) {
             self.stats.dropped_bad_source += 1;
-            return Taken::Yes;
+            return Consumed::Yes;
         }
         if link.is_own(IpAddr::V4(arp.sender_ip)) {
             self.stats.address_conflicts += 1;
-            return Taken::Yes;
+            return Consumed::Yes;
         }
         if self.is_contested(port, IpAddr::V4(arp.sender_ip)) {
-            return Taken::Yes;
+            return Consumed::Yes;
         }
         if !is_probe {
             let link = self.link(port);
             let is_answer = arp.operation == Operation::Reply
                 && frame.dst == link.mac
                 && (link.is_own(IpAddr::V4(arp.target_ip)) || arp.target_ip.is_unspecified());
-            let said = if is_answer { Said::Answer } else { Said::Update };
+            let said = if is_answer { MacEvidence::Answer } else { MacEvidence::Update };
             self.hear(port, IpAddr::V4(arp.sender_ip), Some(arp.sender_mac), said, out);
         }
         if arp.operation == Operation::Request && self.is_claimed(port, IpAddr::V4(arp.target_ip)) {
             self.answer_arp(port, &arp, out);
         }
-        Taken::Yes
+        Consumed::Yes
     }
 
     /// Whether this can be the address of one other station (RFC 1812 §3.3.2: no group's is believed).
@@ -68,7 +68,7 @@ impl Local {
         port: OutputPort,
         address: IpAddr,
         mac: Option<MacAddr>,
-        said: Said,
+        said: MacEvidence,
         out: &mut Outbox,
     ) {
         let key = (port as u8, address);

@@ -4,10 +4,10 @@
 //! takes it announces it (RFC 5227 §2.3, RFC 4861 §7.2.6), at once and twice more; who had it goes on answering for it until
 //! he hears that, and somebody always answers. In between, packets are forwarded by whoever gets them.
 
-use super::Local;
+use super::LocalStack;
 use super::outbox::Outbox;
 use crate::gateway::fabric::mac::OutputPort;
-use crate::gateway::outside::own::OwnAddresses;
+use crate::gateway::outside::local_addrs::LocalAddresses;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct Claims {
     /// Then this one neither does, nor speaks as their owner when it asks for neighbours.
     pub own: Option<u64>,
     /// Those of others.
-    pub others: Vec<StandIn>,
+    pub others: Vec<AdoptedAddress>,
 }
 
 impl Default for Claims {
@@ -40,7 +40,7 @@ impl Default for Claims {
 
 /// An address of another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StandIn {
+pub struct AdoptedAddress {
     /// The link.
     pub port: OutputPort,
     /// The address, in a network of the link.
@@ -51,16 +51,16 @@ pub struct StandIn {
 
 /// What is claimed now, and what of it is to be announced.
 #[derive(Debug)]
-pub(super) struct Claimed {
+pub(super) struct ClaimState {
     pub(super) own: Option<u64>,
-    others: Vec<Held>,
+    others: Vec<HeldAddress>,
     announcements: Vec<Announcement>,
 }
 
 /// An address of another node, held or let go.
 #[derive(Debug)]
-struct Held {
-    of: StandIn,
+struct HeldAddress {
+    of: AdoptedAddress,
     is_let_go: bool,
     /// When it may be defended again.
     next_defence: Duration,
@@ -76,7 +76,7 @@ struct Announcement {
     due: Duration,
 }
 
-impl Claimed {
+impl ClaimState {
     /// Nothing yet.
     pub(super) const fn nothing() -> Self {
         Self { own: None, others: Vec::new(), announcements: Vec::new() }
@@ -127,13 +127,13 @@ impl Claimed {
     }
 }
 
-impl Held {
+impl HeldAddress {
     fn is(&self, port: OutputPort, address: IpAddr) -> bool {
         (self.of.port, self.of.address) == (port, address)
     }
 }
 
-impl Local {
+impl LocalStack {
     /// Answers for these addresses from now on, and for no other; what is new among them is announced. A slow path that was
     /// just made claims [the node's own](Claims::default).
     ///
@@ -165,8 +165,8 @@ impl Local {
         self.own_changed();
     }
 
-    fn stand_in(&mut self, other: StandIn) {
-        let StandIn { port, address, is_due_to_another } = other;
+    fn stand_in(&mut self, other: AdoptedAddress) {
+        let AdoptedAddress { port, address, is_due_to_another } = other;
         let is_own = self.link(port).is_own(address);
         let known = self.claimed.others.iter_mut().find(|held| held.is(port, address));
         let is_new = match known {
@@ -178,7 +178,7 @@ impl Local {
             }
             None if is_due_to_another || is_own => return,
             None => {
-                self.claimed.others.push(Held { of: other, is_let_go: false, next_defence: self.now });
+                self.claimed.others.push(HeldAddress { of: other, is_let_go: false, next_defence: self.now });
                 true
             }
         };
@@ -236,11 +236,11 @@ impl Local {
     }
 
     /// What is for the node itself on the Internet link.
-    pub(super) fn own_addresses(&self) -> OwnAddresses {
+    pub(super) fn own_addresses(&self) -> LocalAddresses {
         let port = OutputPort::Internet;
         let own = self.link(port).addresses().iter().map(|(own, _)| *own);
         let others = self.claimed.others.iter().filter(|held| held.of.port == port && !held.is_let_go);
-        OwnAddresses::new(own.chain(others.map(|held| held.of.address)).collect())
+        LocalAddresses::new(own.chain(others.map(|held| held.of.address)).collect())
     }
 
     /// The fast path is to learn of other addresses.

@@ -151,7 +151,7 @@ impl LocalConfig {
         }
     }
 
-    /// Whether it can work. [`Local::new`](super::Local::new) does not ask: to it, what leads nowhere is just that.
+    /// Whether it can work. [`LocalStack::new`](super::Local::new) does not ask: to it, what leads nowhere is just that.
     ///
     /// # Errors
     /// [`LocalConfigError`], the first found.

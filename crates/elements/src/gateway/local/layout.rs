@@ -5,7 +5,7 @@ use super::link::Link;
 use super::neighbours::{Key, Neighbours};
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::outside::adjacency::{
-    Adjacencies, Group, LinkShape, Net, Shape, Stations, Table, Target,
+    Adjacencies, LinkRoutes, Net, NextHopGroup, RouteTables, Stations, Table, Target,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Networks, routes and base stations, with the next hops of each by name.
 #[derive(Debug)]
 pub(super) struct Layout {
-    shape: Arc<Shape>,
+    shape: Arc<RouteTables>,
     /// The next hops of each group.
     groups: Vec<Vec<Key>>,
 }
@@ -27,7 +27,7 @@ impl Layout {
         let base_stations =
             base_stations.iter().map(|station| (*station, station_target(*station, ran, &mut groups)));
         let base_stations = base_stations.collect();
-        Self { shape: Arc::new(Shape { links: shapes, base_stations }), groups: groups.list }
+        Self { shape: Arc::new(RouteTables { links: shapes, base_stations }), groups: groups.list }
     }
 
     /// Every next hop and base station on a link, once.
@@ -45,7 +45,7 @@ impl Layout {
     pub(super) fn snapshot(&self, neighbours: &Neighbours) -> Adjacencies {
         let group = |hops: &Vec<Key>| {
             let known: Vec<_> = hops.iter().filter_map(|hop| neighbours.mac(hop)).collect();
-            Group::new(&known, hops.first().map(|(_, address)| *address))
+            NextHopGroup::new(&known, hops.first().map(|(_, address)| *address))
         };
         let mut stations = <[Stations; 2]>::default();
         for (&(link, address), entry) in neighbours.iter() {
@@ -75,14 +75,14 @@ impl Groups {
         }
         let Self { list, known } = self;
         let next = list.len() as u32; // one a route or base station
-        Target::Group(*known.entry(hops).or_insert_with_key(|hops| {
+        Target::NextHopGroup(*known.entry(hops).or_insert_with_key(|hops| {
             list.push(hops.clone());
             next
         }))
     }
 }
 
-fn link_shape(routes: &[Route], link: &Link, groups: &mut Groups) -> LinkShape {
+fn link_shape(routes: &[Route], link: &Link, groups: &mut Groups) -> LinkRoutes {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     let mut no_neighbours = BTreeSet::new();
     let mut add = |(network, len): (IpAddr, u8), target| match network {
@@ -107,7 +107,11 @@ fn link_shape(routes: &[Route], link: &Link, groups: &mut Groups) -> LinkShape {
         let hops: BTreeSet<IpAddr> = route.via.iter().copied().filter(is_usable).collect();
         add(route.to, groups.target(hops.into_iter().map(|hop| (link.port as u8, hop)).collect()));
     }
-    LinkShape { v4: Table::new(&v4), v6: Table::new(&v6), no_neighbours: no_neighbours.into_iter().collect() }
+    LinkRoutes {
+        v4: Table::new(&v4),
+        v6: Table::new(&v6),
+        no_neighbours: no_neighbours.into_iter().collect(),
+    }
 }
 
 /// The first and the last address of a network, which no host has (RFC 1122 §3.2.1.3); a network of one or two
@@ -118,7 +122,7 @@ fn ends(own: Ipv4Addr, len: u8) -> impl Iterator<Item = IpAddr> {
     ends.into_iter().filter(move |_| len <= 30).map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
 }
 
-fn station_target(station: Ipv4Addr, ran: &LinkShape, groups: &mut Groups) -> Target {
+fn station_target(station: Ipv4Addr, ran: &LinkRoutes, groups: &mut Groups) -> Target {
     let address = IpAddr::V4(station);
     match ran.v4.lookup(station.to_bits()) {
         // A group of its own: it is found without a search.

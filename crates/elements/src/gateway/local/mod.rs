@@ -9,9 +9,9 @@
 //! | `arp`, `nd` | the questions and answers of IPv4 and IPv6 |
 //! | `claims` | which addresses the node answers for: its own, and those of nodes that died |
 //! | `answers` | ICMP echo and GTP-U path management for the node's own addresses |
-//! | `unknown` | errors about tunnels and users that nobody knows |
+//! | `unknown_flow` | errors about tunnels and users that nobody knows |
 //! | `layout`, [`crate::gateway::outside::adjacency`] | networks and routes, and the snapshot |
-//! | `rate`, `outbox`, `stats` | what bounds and counts all this |
+//! | `peer_buckets`, `outbox`, `stats` | what bounds and counts all this |
 //!
 //! Nothing that arrives makes it panic or grow without bound, and it tells nobody more than he asked. Left out on
 //! purpose: duplicate address detection (RFC 4862 §5.4; an address another station uses is counted as
@@ -29,26 +29,26 @@ mod nd;
 mod neighbour;
 mod neighbours;
 mod outbox;
-mod rate;
+mod peer_buckets;
 mod stats;
-mod unknown;
+mod unknown_flow;
 
-pub use claims::{Claims, StandIn};
+pub use claims::{AdoptedAddress, Claims};
 pub use config::{Interface, LocalConfig, LocalConfigError, LocalLimits, Rate, Route};
-pub use monitor::Silence;
+pub use monitor::LinkSilence;
 pub use neighbour::{Neighbour, NeighbourState};
-pub use outbox::{FrameKind, Held, Outbox};
+pub use outbox::{FrameKind, HoldOutcome, Outbox};
 pub use stats::LocalStats;
 
 use crate::gateway::fabric::lease::Lease;
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::outside::adjacency::{Adjacencies, NextHop};
 use crate::gateway::reason::DropReason;
-use claims::Claimed;
+use claims::ClaimState;
 use layout::Layout;
 use link::Link;
-use neighbours::{Fate, Hold, Key, Neighbours, Question, Waiting};
-use rate::PeerBuckets;
+use neighbours::{HoldDecision, Key, NeighbourQuery, Neighbours, SendOutcome, Waiting};
+use peer_buckets::PeerBuckets;
 use scalebricks_types::Bucket;
 use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use scalebricks_wire::{MacAddr, parse_frame};
@@ -58,13 +58,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Least time between two snapshots, for each costs a walk over all neighbours. Frames for who is resolved meanwhile
-/// come to [`Local::hold`], which knows already.
+/// come to [`LocalStack::hold`], which knows already.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Whether a frame was for the slow path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Taken {
+pub enum Consumed {
     /// It was: answered, or counted.
     Yes,
     /// It was not; the caller drops it for the reason it had.
@@ -84,7 +84,7 @@ pub struct Occupancy {
 
 /// The slow path of one node. `now` is the time since any fixed moment, the same for all calls.
 #[derive(Debug)]
-pub struct Local {
+pub struct LocalStack {
     links: [Link; 2],
     gateway: Ipv4Addr,
     gateway_v6: Ipv6Addr,
@@ -93,7 +93,7 @@ pub struct Local {
     adjacencies: Arc<Adjacencies>,
     generation: u64,
     next_snapshot: Duration,
-    claimed: Claimed,
+    claimed: ClaimState,
     lease: Arc<Lease>,
     now: Duration,
     limiters: Limiters,
@@ -130,8 +130,8 @@ impl Limiters {
     }
 }
 
-impl Local {
-    /// A slow path at rest: the first [`Local::poll`] announces its addresses and asks for its neighbours.
+impl LocalStack {
+    /// A slow path at rest: the first [`LocalStack::poll`] announces its addresses and asks for its neighbours.
     pub fn new(config: LocalConfig, now: Duration) -> Self {
         let links = [
             Link::new(OutputPort::Internet, config.internet),
@@ -150,7 +150,7 @@ impl Local {
             neighbours,
             generation: 0,
             next_snapshot: now,
-            claimed: Claimed::nothing(),
+            claimed: ClaimState::nothing(),
             lease: Arc::new(Lease::unlimited()),
             now,
             limiters: Limiters::new(&limits),
@@ -174,7 +174,7 @@ impl Local {
     }
 
     /// A number that changes whenever the snapshot does. What is learnt of a link is in the snapshot at once, or
-    /// within 10 ms by [`Local::next_deadline`].
+    /// within 10 ms by [`LocalStack::next_deadline`].
     pub const fn generation(&self) -> u64 {
         self.generation
     }
@@ -184,27 +184,27 @@ impl Local {
     ///
     /// ARP and neighbour discovery belong to the link, so they are heard untagged or priority-tagged only. IP packets
     /// are taken behind up to two VLAN tags, as the fast path takes them; answers are untagged.
-    pub fn receive(&mut self, port: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) -> Taken {
+    pub fn receive(&mut self, port: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) -> Consumed {
         self.now = now;
-        let Ok(header) = parse_frame(frame) else { return Taken::No };
+        let Ok(header) = parse_frame(frame) else { return Consumed::No };
         let payload = frame.get(header.l3_offset..).unwrap_or_default();
         let own = self.link(port).mac;
         if header.dst != own && !header.dst.is_multicast() {
-            return Taken::No;
+            return Consumed::No;
         }
         if header.src.is_multicast() || header.src == own {
             self.stats.dropped_bad_source += 1;
-            return Taken::Yes;
+            return Consumed::Yes;
         }
         let is_tagged = header.vlan.unwrap_or(0) != 0 || header.inner_vlan.is_some();
         let taken = match header.ethertype {
             ETHERTYPE_ARP if !is_tagged => self.receive_arp(port, &header, payload, out),
             ETHERTYPE_IPV6 if !is_tagged => match self.receive_nd(port, &header, payload, out) {
-                Taken::Yes => Taken::Yes,
-                Taken::No => self.receive_ip(port, &header, payload, out),
+                Consumed::Yes => Consumed::Yes,
+                Consumed::No => self.receive_ip(port, &header, payload, out),
             },
             ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => self.receive_ip(port, &header, payload, out),
-            _ => Taken::No,
+            _ => Consumed::No,
         };
         self.publish();
         taken
@@ -220,7 +220,7 @@ impl Local {
         kind: FrameKind,
         now: Duration,
         out: &mut Outbox,
-    ) -> Held {
+    ) -> HoldOutcome {
         self.now = now;
         let held = self.send_to(port, next_hop, frame, kind, out);
         self.publish();
@@ -247,11 +247,11 @@ impl Local {
     }
 
     /// Whether the next hops of an outside link are silent. A link none of whose next hops ever answered is not.
-    pub const fn silence(&self, port: OutputPort) -> Option<&Silence> {
+    pub const fn silence(&self, port: OutputPort) -> Option<&LinkSilence> {
         self.neighbours.silence(port)
     }
 
-    /// When [`Local::poll`] has something to do; in the past if it has now.
+    /// When [`LocalStack::poll`] has something to do; in the past if it has now.
     pub fn next_deadline(&self) -> Duration {
         let announcement = self.claimed.next_deadline();
         let snapshot = if self.neighbours.is_changed { self.next_snapshot } else { Duration::MAX };
@@ -299,7 +299,7 @@ impl Local {
         match next_hop {
             NextHop::Via(_) => self.push(port, frame, out),
             NextHop::Ask(neighbour) => {
-                self.send_to(port, neighbour, &frame, FrameKind::Other, out) == Held::Taken
+                self.send_to(port, neighbour, &frame, FrameKind::Other, out) == HoldOutcome::Accepted
             }
             NextHop::NoRoute => {
                 self.stats.dropped_no_route += 1;
@@ -316,10 +316,10 @@ impl Local {
         frame: &[u8],
         kind: FrameKind,
         out: &mut Outbox,
-    ) -> Held {
+    ) -> HoldOutcome {
         if frame.len() < ethernet::HEADER_LEN {
             self.stats.dropped_malformed += 1;
-            return Held::Dropped(DropReason::Truncated);
+            return HoldOutcome::Dropped(DropReason::Truncated);
         }
         let (link, key) = (self.link(port), (port as u8, neighbour));
         let is_on_link = match neighbour {
@@ -329,21 +329,21 @@ impl Local {
         let is_own = self.claimed.holds(port, neighbour);
         if !is_on_link || is_own || !config::is_host(neighbour) || !self.layout.may_be_neighbour(key) {
             self.stats.dropped_no_route += 1;
-            return Held::Dropped(DropReason::NoRoute);
+            return HoldOutcome::Dropped(DropReason::NoRoute);
         }
-        let Hold { fate, asks } = self.neighbours.hold(key, frame, kind, self.now, &mut self.stats);
+        let HoldDecision { fate, asks } = self.neighbours.hold(key, frame, kind, self.now, &mut self.stats);
         if asks {
-            self.ask(Question { key, mac: None }, out);
+            self.ask(NeighbourQuery { key, mac: None }, out);
         }
         self.neighbours.tell_lost(out);
         match fate {
-            Fate::Send(mac) => {
+            SendOutcome::Send(mac) => {
                 self.stats.sent_at_once += 1;
                 self.push_to(port, mac, (frame.to_vec(), kind), out);
-                Held::Taken
+                HoldOutcome::Accepted
             }
-            Fate::Waits => Held::Taken,
-            Fate::Lost => Held::Dropped(DropReason::Unresolved),
+            SendOutcome::Waits => HoldOutcome::Accepted,
+            SendOutcome::Lost => HoldOutcome::Dropped(DropReason::Unresolved),
         }
     }
 
@@ -382,7 +382,7 @@ impl Local {
         fits
     }
 
-    fn ask(&mut self, question: Question, out: &mut Outbox) {
+    fn ask(&mut self, question: NeighbourQuery, out: &mut Outbox) {
         let (link, address) = question.key;
         let Some(port) = self.links.get(usize::from(link)).map(|link| link.port) else { return };
         match address {

@@ -9,7 +9,7 @@
 //! frames of a next hop show only one of them, and do not count.
 
 use super::neighbour::NeighbourState;
-use super::neighbours::{Key, Neighbours, Question, reschedule};
+use super::neighbours::{Key, NeighbourQuery, Neighbours, reschedule};
 use super::stats::LocalStats;
 use crate::gateway::fabric::mac::OutputPort;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const ROUNDS: u8 = 3;
 
 /// The next hops of a link do not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Silence {
+pub struct LinkSilence {
     /// When one of them last answered.
     pub since: Duration,
     /// Those asked last, at most four.
@@ -46,7 +46,7 @@ pub(super) struct Monitor {
     heard: Duration,
     /// Rounds since then in which somebody was asked.
     rounds: u8,
-    silence: Option<Silence>,
+    silence: Option<LinkSilence>,
 }
 
 impl Monitor {
@@ -66,7 +66,7 @@ impl Monitor {
         self.silence = None;
     }
 
-    pub(super) const fn silence(&self) -> Option<&Silence> {
+    pub(super) const fn silence(&self) -> Option<&LinkSilence> {
         self.silence.as_ref()
     }
 
@@ -96,7 +96,7 @@ const fn gcd(a: usize, b: usize) -> usize {
 
 impl Neighbours {
     /// The questions of the rounds that are due, at most [`AT_ONCE`] a link.
-    pub(super) fn checks(&mut self, now: Duration, stats: &mut LocalStats) -> Vec<Question> {
+    pub(super) fn checks(&mut self, now: Duration, stats: &mut LocalStats) -> Vec<NeighbourQuery> {
         let mut questions = Vec::new();
         for port in OutputPort::ALL {
             if self.monitors[port as usize].due() <= now {
@@ -111,7 +111,7 @@ impl Neighbours {
         port: OutputPort,
         now: Duration,
         stats: &mut LocalStats,
-        questions: &mut Vec<Question>,
+        questions: &mut Vec<NeighbourQuery>,
     ) {
         let monitor = &mut self.monitors[port as usize];
         monitor.due = now.saturating_add(INTERVAL);
@@ -123,7 +123,7 @@ impl Neighbours {
             chosen.into_iter().filter(|key| self.check(*key, now, is_silent, stats)).collect();
         for key in &asked {
             let mac = self.entries.get(key).and_then(|entry| entry.last_mac);
-            questions.push(Question { key: *key, mac });
+            questions.push(NeighbourQuery { key: *key, mac });
         }
         stats.next_hops_checked += asked.len() as u64;
         let monitor = &mut self.monitors[port as usize];
@@ -135,7 +135,7 @@ impl Neighbours {
         if is_silent {
             stats.links_silent += u64::from(monitor.silence.is_none());
             let asked = asked.into_iter().map(|(_, address)| address).collect();
-            monitor.silence = Some(Silence { since: monitor.heard, asked });
+            monitor.silence = Some(LinkSilence { since: monitor.heard, asked });
         }
     }
 

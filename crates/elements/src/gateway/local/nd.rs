@@ -3,8 +3,8 @@
 //! As with ARP, what others say of themselves changes what is known of neighbours the node wants to know, and makes
 //! no new ones: less than RFC 4861 §7.2.3 would allow.
 
-use super::neighbour::Said;
-use super::{Local, Outbox, Taken};
+use super::neighbour::MacEvidence;
+use super::{Consumed, LocalStack, Outbox};
 use crate::gateway::fabric::mac::OutputPort;
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::{self, ETHERTYPE_IPV6, Frame};
@@ -12,7 +12,7 @@ use scalebricks_wire::nd::{self, Advertisement, Message, NdError, Solicitation};
 use scalebricks_wire::parse_ip;
 use std::net::{IpAddr, Ipv6Addr};
 
-impl Local {
+impl LocalStack {
     /// Takes an IPv6 packet if it is about neighbours.
     pub(super) fn receive_nd(
         &mut self,
@@ -20,21 +20,21 @@ impl Local {
         frame: &Frame,
         packet: &[u8],
         out: &mut Outbox,
-    ) -> Taken {
+    ) -> Consumed {
         if parse_ip(packet).is_err() {
-            return Taken::No;
+            return Consumed::No;
         }
         match nd::parse(packet) {
             Ok(Some(Message::Solicitation(message))) => self.receive_solicitation(port, frame, &message, out),
             Ok(Some(Message::Advertisement(message))) => self.receive_advertisement(port, &message, out),
-            Ok(None) => return Taken::No,
+            Ok(None) => return Consumed::No,
             Err(NdError::HopLimit) => self.stats.dropped_hop_limit += 1,
             Err(NdError::Checksum) => self.stats.dropped_checksum += 1,
             Err(NdError::Addresses) => self.stats.dropped_bad_source += 1,
             Err(NdError::Fragmented) => self.stats.dropped_fragment += 1,
             Err(NdError::Malformed(_) | NdError::Code) => self.stats.dropped_malformed += 1,
         }
-        Taken::Yes
+        Consumed::Yes
     }
 
     fn receive_solicitation(
@@ -75,7 +75,7 @@ impl Local {
             return;
         }
         if message.source_mac.is_some() {
-            self.hear(port, src, message.source_mac, Said::Update, out);
+            self.hear(port, src, message.source_mac, MacEvidence::Update, out);
         }
         if is_for_own {
             self.advertise(port, asker, message.src, message.target, true, out);
@@ -102,9 +102,9 @@ impl Local {
         let contradicts = known.is_some() && message.target_mac.is_some() && known != message.target_mac;
         let is_answer = message.is_solicited && link.is_own(IpAddr::V6(message.dst));
         let said = match (is_answer, message.is_override) {
-            (true, is_override) if is_override || !contradicts => Said::Answer,
-            (_, true) => Said::Update,
-            (_, false) => Said::Hint,
+            (true, is_override) if is_override || !contradicts => MacEvidence::Answer,
+            (_, true) => MacEvidence::Update,
+            (_, false) => MacEvidence::Hint,
         };
         self.hear(port, address, message.target_mac, said, out);
     }

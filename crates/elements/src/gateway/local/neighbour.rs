@@ -58,7 +58,7 @@ impl NeighbourState {
 
 /// What was said of a neighbour's MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum MacEvidence {
     /// As an answer to the node.
     Answer,
     /// Unasked; replaces what is known.
@@ -69,7 +69,7 @@ pub(super) enum Said {
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Learnt {
+pub(super) enum LearnOutcome {
     /// Nothing new.
     Nothing,
     /// Nothing: nobody had asked.
@@ -85,7 +85,7 @@ pub(super) enum Learnt {
 
 /// What to do when a neighbour's time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum TimerAction {
     /// Ask: this station, or all.
     Ask(Option<MacAddr>),
     /// Ask all: it stopped answering, its MAC address is not used any longer.
@@ -140,7 +140,7 @@ impl Entry {
     }
 
     /// Takes its turn.
-    pub(super) fn take_turn(&mut self, now: Duration) -> Turn {
+    pub(super) fn take_turn(&mut self, now: Duration) -> TimerAction {
         use NeighbourState::{Incomplete, Missing, Probe, Reachable, Stale};
         match self.state {
             Reachable | Stale => {
@@ -154,13 +154,13 @@ impl Entry {
                 self.mac = None;
                 self.asked = 0;
                 self.ask(now, ASK_INTERVAL);
-                Turn::AskLost
+                TimerAction::AskLost
             }
             Incomplete => {
                 self.state = Missing;
                 self.backoff = ASK_INTERVAL * 2;
                 self.due = now.saturating_add(self.backoff);
-                Turn::GiveUp
+                TimerAction::GiveUp
             }
             Missing => {
                 self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
@@ -186,49 +186,53 @@ impl Entry {
         }
     }
 
-    fn ask(&mut self, now: Duration, next: Duration) -> Turn {
+    fn ask(&mut self, now: Duration, next: Duration) -> TimerAction {
         self.asked = self.asked.saturating_add(1);
         self.last_ask = Some(now);
         self.due = now.saturating_add(next);
-        Turn::Ask(self.mac)
+        TimerAction::Ask(self.mac)
     }
 
     /// Takes in what was said; `lifetime` is how long an answer is believed.
     pub(super) fn hear(
         &mut self,
         mac: Option<MacAddr>,
-        said: Said,
+        said: MacEvidence,
         lifetime: Duration,
         now: Duration,
-    ) -> Learnt {
+    ) -> LearnOutcome {
         // RFC 4861 §7.2.5: without an address, the message speaks of the one that is known.
-        let Some(mac) = mac.or(self.mac) else { return Learnt::Unsolicited };
+        let Some(mac) = mac.or(self.mac) else { return LearnOutcome::Unsolicited };
         let is_same = self.mac == Some(mac);
         // Who was asked alone and answers with another address has not answered: it has said something new.
-        if said == Said::Answer && self.is_awaiting(now) && (is_same || self.mac.is_none()) {
+        if said == MacEvidence::Answer && self.is_awaiting(now) && (is_same || self.mac.is_none()) {
             self.state = NeighbourState::Reachable;
             self.mac = Some(mac);
             self.last_mac = Some(mac);
             self.unanswered = 0;
             self.since = now;
             self.due = now.saturating_add(lifetime);
-            return if is_same { Learnt::Confirmed } else { Learnt::Address { moved: false } };
+            return if is_same { LearnOutcome::Confirmed } else { LearnOutcome::Address { moved: false } };
         }
         if is_same {
-            return if said == Said::Answer { Learnt::Unsolicited } else { Learnt::Nothing };
+            return if said == MacEvidence::Answer {
+                LearnOutcome::Unsolicited
+            } else {
+                LearnOutcome::Nothing
+            };
         }
         let moved = self.mac.is_some();
         match (said, self.state) {
-            (Said::Hint, NeighbourState::Reachable) => self.doubt(now),
-            (Said::Hint, _) if moved => {}
+            (MacEvidence::Hint, NeighbourState::Reachable) => self.doubt(now),
+            (MacEvidence::Hint, _) if moved => {}
             _ => {
                 self.mac = Some(mac);
                 self.last_mac = Some(mac);
                 self.doubt(now);
-                return Learnt::Address { moved };
+                return LearnOutcome::Address { moved };
             }
         }
-        Learnt::Nothing
+        LearnOutcome::Nothing
     }
 
     /// Whether it answered at this moment.

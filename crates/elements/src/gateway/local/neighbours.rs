@@ -2,8 +2,8 @@
 
 use super::Occupancy;
 use super::config::LocalLimits;
-use super::monitor::{Monitor, Silence};
-use super::neighbour::{Entry, Learnt, NeighbourState, REACHABLE, Said, Turn};
+use super::monitor::{LinkSilence, Monitor};
+use super::neighbour::{Entry, LearnOutcome, MacEvidence, NeighbourState, REACHABLE, TimerAction};
 use super::outbox::{FrameKind, Outbox};
 use super::stats::LocalStats;
 use crate::gateway::fabric::mac::OutputPort;
@@ -22,7 +22,7 @@ pub(super) type Waiting = (Vec<u8>, FrameKind);
 
 /// What became of a frame that needs a neighbour's MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum SendOutcome {
     /// The address is known: send it.
     Send(MacAddr),
     /// It waits.
@@ -33,15 +33,15 @@ pub(super) enum Fate {
 
 /// The same, and what is to be done beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) fate: Fate,
+pub(super) struct HoldDecision {
+    pub(super) fate: SendOutcome,
     /// Whether the neighbour is to be asked for.
     pub(super) asks: bool,
 }
 
 /// Whom to ask: the neighbour alone at its MAC address, or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct NeighbourQuery {
     pub(super) key: Key,
     pub(super) mac: Option<MacAddr>,
 }
@@ -99,7 +99,7 @@ impl Neighbours {
     }
 
     /// Whether the next hops of a link are silent.
-    pub(super) const fn silence(&self, port: OutputPort) -> Option<&Silence> {
+    pub(super) const fn silence(&self, port: OutputPort) -> Option<&LinkSilence> {
         self.monitors[port as usize].silence()
     }
 
@@ -128,15 +128,15 @@ impl Neighbours {
         kind: FrameKind,
         now: Duration,
         stats: &mut LocalStats,
-    ) -> Hold {
-        const LOST: Hold = Hold { fate: Fate::Lost, asks: false };
+    ) -> HoldDecision {
+        const LOST: HoldDecision = HoldDecision { fate: SendOutcome::Lost, asks: false };
         if !self.entries.contains_key(&key) && !self.learn(key, now, stats) {
             return LOST;
         }
         let Some(entry) = self.entries.get_mut(&key) else { return LOST };
         entry.wanted = now;
         if let Some(mac) = entry.mac {
-            return Hold { fate: Fate::Send(mac), asks: false };
+            return HoldDecision { fate: SendOutcome::Send(mac), asks: false };
         }
         let asks = entry.is_worth_asking(now) && self.demand_asks.take(now);
         if asks {
@@ -150,7 +150,7 @@ impl Neighbours {
         } else {
             self.keep(key, frame, kind, stats)
         };
-        Hold { fate: if is_kept { Fate::Waits } else { Fate::Lost }, asks }
+        HoldDecision { fate: if is_kept { SendOutcome::Waits } else { SendOutcome::Lost }, asks }
     }
 
     /// Makes room for a neighbour that a packet goes to, if it may be asked for.
@@ -203,51 +203,51 @@ impl Neighbours {
         &mut self,
         key: Key,
         mac: Option<MacAddr>,
-        said: Said,
+        said: MacEvidence,
         now: Duration,
         stats: &mut LocalStats,
     ) -> VecDeque<Waiting> {
         let lifetime = self.lifetime();
         let Some(entry) = self.entries.get_mut(&key) else {
             // Everybody's requests and announcements are heard; only answers are suspicious.
-            stats.dropped_unsolicited += u64::from(said == Said::Answer);
+            stats.dropped_unsolicited += u64::from(said == MacEvidence::Answer);
             return VecDeque::new();
         };
         let before = entry.due;
         let learnt = entry.hear(mac, said, lifetime, now);
         reschedule(&mut self.turns, key, entry, before);
-        if entry.is_pinned && said == Said::Answer && entry.answered_at(now) {
+        if entry.is_pinned && said == MacEvidence::Answer && entry.answered_at(now) {
             self.monitors[usize::from(key.0 & 1)].heard(now);
         }
         match learnt {
-            Learnt::Address { moved } => {
+            LearnOutcome::Address { moved } => {
                 self.is_changed = true;
                 stats.neighbours_moved += u64::from(moved);
                 self.release(key)
             }
-            Learnt::Unsolicited => {
+            LearnOutcome::Unsolicited => {
                 stats.dropped_unsolicited += 1;
                 VecDeque::new()
             }
-            Learnt::Nothing | Learnt::Confirmed => VecDeque::new(),
+            LearnOutcome::Nothing | LearnOutcome::Confirmed => VecDeque::new(),
         }
     }
 
     /// Takes the next turn that is due. `None` if there is none, or no token to ask with.
-    pub(super) fn next_question(&mut self, now: Duration, stats: &mut LocalStats) -> Option<Question> {
+    pub(super) fn next_question(&mut self, now: Duration, stats: &mut LocalStats) -> Option<NeighbourQuery> {
         while let Some(key) = self.due(false, now).or_else(|| self.due(true, now)) {
             let entry = self.entries.get_mut(&key)?;
             let (before, is_pinned) = (entry.due, entry.is_pinned);
             let turn = entry.take_turn(now);
             reschedule(&mut self.turns, key, entry, before);
             let mac = match turn {
-                Turn::Ask(mac) => mac,
-                Turn::AskLost => {
+                TimerAction::Ask(mac) => mac,
+                TimerAction::AskLost => {
                     stats.neighbours_lost += 1;
                     self.is_changed = true;
                     None
                 }
-                Turn::GiveUp => {
+                TimerAction::GiveUp => {
                     stats.dropped_held_unanswered +=
                         if is_pinned { self.give_up_held(key) } else { self.remove(key) };
                     continue;
@@ -255,7 +255,7 @@ impl Neighbours {
             };
             let bucket = if is_pinned { &mut self.asks } else { &mut self.demand_asks };
             if bucket.take(now) {
-                return Some(Question { key, mac });
+                return Some(NeighbourQuery { key, mac });
             }
             stats.dropped_rate += 1; // a learnt one's question is lost, its turn is over all the same
         }

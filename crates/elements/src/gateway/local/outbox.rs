@@ -16,9 +16,9 @@ pub enum FrameKind {
 /// What becomes of a frame that was given to be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Held {
+pub enum HoldOutcome {
     /// It waits, or is sent with the [`Outbox`].
-    Taken,
+    Accepted,
     /// It is counted, and lost: the caller drops it.
     Dropped(DropReason),
 }

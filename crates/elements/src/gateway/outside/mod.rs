@@ -3,9 +3,9 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`adjacency`] | next hops |
-//! | [`own`] | the node's own addresses |
+//! | [`local_addrs`] | the node's own addresses |
 //! | [`down_links`] | ports whose links are known to be down |
 
 pub mod adjacency;
 pub mod down_links;
-pub mod own;
+pub mod local_addrs;

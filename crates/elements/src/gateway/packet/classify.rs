@@ -6,7 +6,7 @@
 use crate::gateway::config::NodeConfig;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
 use crate::gateway::outside::adjacency::{Adjacencies, is_link_local};
-use crate::gateway::outside::own::OwnAddresses;
+use crate::gateway::outside::local_addrs::LocalAddresses;
 use crate::gateway::packet::fragment_cache::{DatagramId, FragmentCache};
 use crate::gateway::packet::plain::{self, Plain};
 use crate::gateway::packet::policy::Policy;
@@ -61,7 +61,7 @@ pub(crate) struct Classifier {
     profile: KeyProfile,
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
-    own: OwnAddresses,
+    own: LocalAddresses,
     /// Packets from link-local addresses are refused as well as packets to them.
     is_strict: bool,
     fragments: FragmentCache,
@@ -72,7 +72,7 @@ type Classified = Result<(Parsed, FlowKey), DropReason>;
 
 impl Classifier {
     /// `is_strict` as [`Adjacencies::is_strict`](crate::gateway::Adjacencies::is_strict) says.
-    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: OwnAddresses, is_strict: bool) -> Self {
+    pub(crate) fn new(policy: &Policy, seed: HashSeed, own: LocalAddresses, is_strict: bool) -> Self {
         Self {
             hasher: BatchHasher::new(KeyHasher::new(seed)),
             profile: policy.key_profile,

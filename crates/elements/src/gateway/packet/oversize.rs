@@ -4,7 +4,7 @@ use crate::gateway::outside::adjacency::NextHop;
 use crate::gateway::packet::classify::Parsed;
 use crate::gateway::packet::tunnels::Tunnels;
 use scalebricks_io::{PacketBuf, Tag};
-use scalebricks_wire::fragment::Plan;
+use scalebricks_wire::fragment::FragmentPlan;
 use scalebricks_wire::icmp_error::{MAX_V6_LEN, fragmentation_needed, packet_too_big};
 use scalebricks_wire::ipv4::{Ipv4, MAX_HEADER_LEN};
 use scalebricks_wire::{ethernet, parse_ip};
@@ -52,7 +52,7 @@ pub(crate) fn cut<P: PacketBuf>(
     mut alloc: impl FnMut() -> Option<P>,
 ) -> Option<Vec<P>> {
     let (link, ip) = packet.data().split_at_checked(ethernet::HEADER_LEN)?;
-    let plan = Plan::new(ip, mtu).ok()?;
+    let plan = FragmentPlan::new(ip, mtu).ok()?;
     let whole_header_len = Ipv4::parse(ip).ok()?.header_len();
     let mut pieces = Vec::new();
     for cut in plan.clone() {

@@ -11,7 +11,7 @@
 mod tests;
 
 use crate::gateway::fabric::mac::OutputPort;
-use crate::gateway::outside::own::OwnAddresses;
+use crate::gateway::outside::local_addrs::LocalAddresses;
 use scalebricks_types::{FlowKey, KeyProfile, Teid};
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, HEADER_LEN as ETHERNET_LEN};
 use scalebricks_wire::gtpu::PORT;
@@ -150,7 +150,7 @@ fn headers(head: &[u8; TO_PORTS]) -> Option<Headers> {
 
 /// A downstream packet, keyed by its five-tuple, for none of the node's own addresses.
 #[inline(always)]
-fn downstream(frame: &[u8], own: &OwnAddresses, verify_checksum: bool) -> Option<Plain> {
+fn downstream(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> Option<Plain> {
     let headers = headers(frame.first_chunk()?)?;
     let user_len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
     if own.v4().iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
@@ -163,7 +163,7 @@ fn downstream(frame: &[u8], own: &OwnAddresses, verify_checksum: bool) -> Option
 /// A downstream packet, keyed by its UE, for none of the node's own addresses. Its protocol does not matter, so echo
 /// requests and replies are among them.
 #[inline(always)]
-fn downstream_ue(frame: &[u8], own: &OwnAddresses, verify_checksum: bool) -> Option<Plain> {
+fn downstream_ue(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> Option<Plain> {
     let Some(headers) = headers(frame.first_chunk()?) else {
         return downstream_ue_v6(frame, own);
     };
@@ -178,7 +178,7 @@ fn downstream_ue(frame: &[u8], own: &OwnAddresses, verify_checksum: bool) -> Opt
 
 /// The same of IPv6: keyed by its /64.
 #[inline(always)]
-fn downstream_ue_v6(frame: &[u8], own: &OwnAddresses) -> Option<Plain> {
+fn downstream_ue_v6(frame: &[u8], own: &LocalAddresses) -> Option<Plain> {
     let head: &[u8; ETHERNET_LEN + IPV6_LEN] = frame.first_chunk()?;
     let is_ipv6 = head[12..ETHERNET_LEN] == ETHERTYPE_IPV6.to_be_bytes() && head[0] & 1 == 0;
     let ip = &head[ETHERNET_LEN..];
@@ -255,7 +255,7 @@ pub(crate) fn of(
     output: OutputPort,
     profile: KeyProfile,
     gateway: Ipv4Addr,
-    own: &OwnAddresses,
+    own: &LocalAddresses,
     verify_checksum: bool,
 ) -> Option<Plain> {
     match (output, profile) {

@@ -23,7 +23,7 @@ const OUTER_TTL: u8 = 64;
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum TunnelOutcome {
     /// It is finished, and fits its link.
     Leaves,
     /// It is finished, and is to be cut into fragments of its outer packet.
@@ -36,7 +36,7 @@ pub(crate) enum Fate {
     Dropped(DropReason),
 }
 
-impl Fate {
+impl TunnelOutcome {
     /// A packet that is finished and fits its link.
     const fn over(next_hop: NextHop) -> Self {
         match next_hop {
@@ -49,7 +49,7 @@ impl Fate {
 
 /// Whether an encapsulated packet fits the base-station link.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fits {
+enum LinkFit {
     Link,
     InPieces,
 }
@@ -88,49 +88,49 @@ impl Tunnels {
 
     /// Downstream: the user's packet goes into the flow's tunnel.
     #[inline(always)]
-    pub(crate) fn enter<P: PacketBuf>(
+    pub(crate) fn encapsulate<P: PacketBuf>(
         &self,
         packet: &mut P,
         parsed: &Parsed,
         hash: KeyHash,
         flow: &FlowState,
-    ) -> Fate {
+    ) -> TunnelOutcome {
         // The usual case apart: a next hop that may be anything is passed through memory, at a cost.
         let Some((address, mac)) = self.adjacencies.base_station_via(flow.base_station) else {
-            return self.enter_slowly(packet, parsed, hash, flow);
+            return self.encapsulate_slowly(packet, parsed, hash, flow);
         };
-        match self.put_in(packet, parsed, hash, flow, address, mac) {
-            Ok(Fits::Link) => Fate::Leaves,
-            Ok(Fits::InPieces) => Fate::InPieces(NextHop::Via(mac)),
+        match self.write_tunnel_headers(packet, parsed, hash, flow, address, mac) {
+            Ok(LinkFit::Link) => TunnelOutcome::Leaves,
+            Ok(LinkFit::InPieces) => TunnelOutcome::InPieces(NextHop::Via(mac)),
             Err(fate) => fate,
         }
     }
 
-    /// [`Self::enter`] for any base station over any next hop.
+    /// [`Self::encapsulate`] for any base station over any next hop.
     #[inline(never)]
-    fn enter_slowly<P: PacketBuf>(
+    fn encapsulate_slowly<P: PacketBuf>(
         &self,
         packet: &mut P,
         parsed: &Parsed,
         hash: KeyHash,
         flow: &FlowState,
-    ) -> Fate {
+    ) -> TunnelOutcome {
         let Some((address, next_hop)) = self.adjacencies.base_station(flow.base_station, hash.get()) else {
-            return Fate::Dropped(DropReason::UnknownFlow);
+            return TunnelOutcome::Dropped(DropReason::UnknownFlow);
         };
         if next_hop == NextHop::NoRoute {
-            return Fate::Dropped(DropReason::NoRoute);
+            return TunnelOutcome::Dropped(DropReason::NoRoute);
         }
-        match self.put_in(packet, parsed, hash, flow, address, next_hop.mac()) {
-            Ok(Fits::Link) => Fate::over(next_hop),
-            Ok(Fits::InPieces) => Fate::InPieces(next_hop),
+        match self.write_tunnel_headers(packet, parsed, hash, flow, address, next_hop.mac()) {
+            Ok(LinkFit::Link) => TunnelOutcome::over(next_hop),
+            Ok(LinkFit::InPieces) => TunnelOutcome::InPieces(next_hop),
             Err(fate) => fate,
         }
     }
 
     /// Writes the tunnel's headers in front of the user's packet, and counts it.
     #[inline(always)]
-    fn put_in<P: PacketBuf>(
+    fn write_tunnel_headers<P: PacketBuf>(
         &self,
         packet: &mut P,
         parsed: &Parsed,
@@ -138,18 +138,18 @@ impl Tunnels {
         flow: &FlowState,
         address: Ipv4Addr,
         mac: MacAddr,
-    ) -> Result<Fits, Fate> {
+    ) -> Result<LinkFit, TunnelOutcome> {
         let user_len = parsed.user_len;
         let overhead = OUTER_V4_IP_LEN + if flow.qfi.is_some() { CONTAINER_LEN } else { 0 };
         if user_len + overhead > usize::from(u16::MAX) {
-            return Err(Fate::Dropped(DropReason::TooLarge));
+            return Err(TunnelOutcome::Dropped(DropReason::TooLarge));
         }
         let mtu = usize::from(self.policy.base_station_mtu);
-        let fits = if user_len + overhead > mtu { Fits::InPieces } else { Fits::Link };
-        if fits == Fits::InPieces {
+        let fits = if user_len + overhead > mtu { LinkFit::InPieces } else { LinkFit::Link };
+        if fits == LinkFit::InPieces {
             let mtu = (mtu - overhead) as u16; // below the link's, which has 16 bits
             if let DoesNotFit::Refuse { mtu } = self.does_not_fit(packet, parsed, mtu) {
-                return Err(Fate::TooBig(mtu));
+                return Err(TunnelOutcome::TooBig(mtu));
             }
         }
         cut_out(packet, parsed, ethernet::HEADER_LEN + overhead)?;
@@ -159,11 +159,11 @@ impl Tunnels {
             // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
             dscp_ecn: parsed.traffic_class & 0xfc,
             // RFC 6864 §4.1: a whole packet is atomic, and only fragments need a number of their own.
-            identification: (fits == Fits::InPieces).then(|| self.identifications.next(address)),
+            identification: (fits == LinkFit::InPieces).then(|| self.identifications.next(address)),
             tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
         if self.outer.write(&outer, packet.data_mut(), user_len).is_err() {
-            return Err(Fate::Dropped(DropReason::NoBuffer));
+            return Err(TunnelOutcome::Dropped(DropReason::NoBuffer));
         }
         self.counters.count(flow.index, false, user_len);
         Ok(fits)
@@ -178,74 +178,74 @@ impl Tunnels {
 
     /// Upstream: the user's packet leaves its tunnel.
     #[inline(always)]
-    pub(crate) fn leave<P: PacketBuf>(
+    pub(crate) fn decapsulate<P: PacketBuf>(
         &self,
         packet: &mut P,
         parsed: &Parsed,
         hash: KeyHash,
         flow: &FlowState,
-    ) -> Fate {
+    ) -> TunnelOutcome {
         // Judged in its tunnel: whoever captures drops sees the whole frame.
         let start = usize::from(parsed.user_offset);
         let Some(user) = packet.data().get(start..start + parsed.user_len) else {
-            return Fate::Dropped(DropReason::Truncated);
+            return TunnelOutcome::Dropped(DropReason::Truncated);
         };
         let mac = plain::destination(user, self.policy.verify_ipv4_checksum)
             .and_then(|dst| self.adjacencies.internet_via(dst));
         let Some(mac) = mac else {
-            return self.leave_slowly(packet, parsed, hash, flow);
+            return self.decapsulate_slowly(packet, parsed, hash, flow);
         };
-        match self.take_out(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
-            Ok(()) => Fate::Leaves,
+        match self.write_ethernet_header(packet, parsed, flow, ethernet::ETHERTYPE_IPV4, mac) {
+            Ok(()) => TunnelOutcome::Leaves,
             Err(fate) => fate,
         }
     }
 
-    /// [`Self::leave`] of any packet to any next hop.
+    /// [`Self::decapsulate`] of any packet to any next hop.
     #[inline(never)]
-    fn leave_slowly<P: PacketBuf>(
+    fn decapsulate_slowly<P: PacketBuf>(
         &self,
         packet: &mut P,
         parsed: &Parsed,
         hash: KeyHash,
         flow: &FlowState,
-    ) -> Fate {
+    ) -> TunnelOutcome {
         let start = usize::from(parsed.user_offset);
         let Some(user) = packet.data().get(start..start + parsed.user_len) else {
-            return Fate::Dropped(DropReason::Truncated);
+            return TunnelOutcome::Dropped(DropReason::Truncated);
         };
         let Ok(ip) = parse_ip(user) else {
-            return Fate::Dropped(DropReason::MalformedInner);
+            return TunnelOutcome::Dropped(DropReason::MalformedInner);
         };
         let is_ipv4 = ip.summary.is_ipv4();
         if self.policy.verify_ipv4_checksum && is_ipv4 && !ipv4_header_checksum_ok(user) {
-            return Fate::Dropped(DropReason::BadIpv4Checksum);
+            return TunnelOutcome::Dropped(DropReason::BadIpv4Checksum);
         }
         let is_link_local = is_link_local(ip.summary.src) || is_link_local(ip.summary.dst);
         if is_link_local && self.adjacencies.is_strict() {
-            return Fate::Dropped(DropReason::LinkLocal);
+            return TunnelOutcome::Dropped(DropReason::LinkLocal);
         }
         let next_hop = self.adjacencies.internet(ip.summary.dst, hash.get());
         if next_hop == NextHop::NoRoute {
-            return Fate::Dropped(DropReason::NoRoute);
+            return TunnelOutcome::Dropped(DropReason::NoRoute);
         }
         let ethertype = if is_ipv4 { ethernet::ETHERTYPE_IPV4 } else { ethernet::ETHERTYPE_IPV6 };
-        match self.take_out(packet, parsed, flow, ethertype, next_hop.mac()) {
-            Ok(()) => Fate::over(next_hop),
+        match self.write_ethernet_header(packet, parsed, flow, ethertype, next_hop.mac()) {
+            Ok(()) => TunnelOutcome::over(next_hop),
             Err(fate) => fate,
         }
     }
 
     /// Leaves the user's packet behind an Ethernet header, and counts it.
     #[inline(always)]
-    fn take_out<P: PacketBuf>(
+    fn write_ethernet_header<P: PacketBuf>(
         &self,
         packet: &mut P,
         parsed: &Parsed,
         flow: &FlowState,
         ethertype: u16,
         mac: MacAddr,
-    ) -> Result<(), Fate> {
+    ) -> Result<(), TunnelOutcome> {
         cut_out(packet, parsed, ethernet::HEADER_LEN)?;
         let header = ethernet::header(mac, self.internet, ethertype);
         packet.data_mut()[..ethernet::HEADER_LEN].copy_from_slice(&header);
@@ -270,12 +270,12 @@ pub(crate) fn prefetch_headers(bytes: &[u8]) {
 
 /// Cuts a packet down to the user's IP packet in it, with room for so many octets in front.
 #[inline(always)]
-fn cut_out<P: PacketBuf>(packet: &mut P, parsed: &Parsed, front: usize) -> Result<(), Fate> {
+fn cut_out<P: PacketBuf>(packet: &mut P, parsed: &Parsed, front: usize) -> Result<(), TunnelOutcome> {
     let (start, len) = (usize::from(parsed.user_offset), parsed.user_len);
     packet.reframe(start, len, front).map_err(|_| {
         // The packet is as it was.
         let is_there = start + len <= packet.data().len();
-        Fate::Dropped(if is_there { DropReason::NoBuffer } else { DropReason::Truncated })
+        TunnelOutcome::Dropped(if is_there { DropReason::NoBuffer } else { DropReason::Truncated })
     })
 }
 

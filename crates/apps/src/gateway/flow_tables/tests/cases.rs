@@ -7,7 +7,7 @@ use scalebricks_tables::compact::{Control, Op};
 fn the_gpt_is_fed_by_deltas() {
     use scalebricks_types::Position;
     let mut tables = tables(0, 1, 10);
-    let mut control = Control::new(tables.which.table().unwrap().params());
+    let mut control = Control::new(tables.node_lookup.table().unwrap().params());
     let hash = hasher().hash(&short_key(1));
     let delta = control.batch(&[Op::Insert(hash, 9)]).unwrap().remove(0);
     assert_eq!(tables.apply_gpt(&delta), Ok(Applied::Advanced));
@@ -137,7 +137,9 @@ fn a_table_that_is_full_refuses_and_nothing_is_changed() {
                 assert_eq!(tables.sizes(), before);
                 assert_eq!(tables.flow(&short_key(n)), None);
                 let named = named(&mut node, here, short_key(n));
-                assert!(tables.which.table().is_some() || named.is_none_or(|named| named == NodeHint::NONE));
+                assert!(
+                    tables.node_lookup.table().is_some() || named.is_none_or(|named| named == NodeHint::NONE)
+                );
             }
         }
         assert_eq!(tables.room(), (10, 10), "{architecture}");

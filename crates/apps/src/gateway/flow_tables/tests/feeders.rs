@@ -40,7 +40,7 @@ type Answer = (Option<FlowState>, Option<Teid>, Option<FibValue>, Option<NodeHin
 /// What the tables say of every key, but for the places of counters and for what a GPT says of keys that it does not have.
 fn answers(tables: &FlowTables, id: NodeId, contents: &Contents) -> Vec<Answer> {
     let mut node = tables.node_tables(0);
-    let is_compact = tables.which.table().is_some();
+    let is_compact = tables.node_lookup.table().is_some();
     let known: HashMap<FlowKey, FlowSpec> =
         contents.specs().flat_map(|spec| spec.keys().map(|key| (key, spec))).collect();
     let of = |key| {
@@ -82,7 +82,7 @@ struct Log {
 impl Log {
     fn new(layout: &Layout, id: NodeId) -> Self {
         let tables = FlowTables::new(layout, id, 1, 0).unwrap();
-        let control = tables.which.table().map(|table| Control::new(table.params()));
+        let control = tables.node_lookup.table().map(|table| Control::new(table.params()));
         Self { tables, control, keys: HashMap::new() }
     }
 

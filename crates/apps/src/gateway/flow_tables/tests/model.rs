@@ -99,7 +99,7 @@ fn op(keys: &HashMap<FlowKey, (NodeId, PinnedState)>, change: &Change) -> Option
 impl Model {
     fn new((architecture, gpt): (Architecture, Structure)) -> Self {
         let mut tables = FlowTables::new(&layout(architecture, gpt), HERE, WORKERS, 0).unwrap();
-        let control = tables.which.table().map(|table| Control::new(table.params()));
+        let control = tables.node_lookup.table().map(|table| Control::new(table.params()));
         let workers = (0..WORKERS).map(|at| Worker {
             tables: tables.node_tables(at),
             mark: tables.mark(at).unwrap(),

@@ -10,8 +10,8 @@ use scalebricks_apps::switch::text::PortNames;
 use scalebricks_apps::switch::{SwitchPolicy, SwitchPort, wiring};
 use scalebricks_elements::flat::names::MAX_CHECK_BITS;
 use scalebricks_elements::flat::{
-    Action, CheckBits, FlatFib, FlatName, NameConfig, NameKind, NameTable, PortNo, Rules, StormGuard,
-    StormRate, Unknown,
+    Action, CheckBits, FlatFib, FlatName, LookupRules, NameConfig, NameKind, NameTable, PortNo, StormGuard,
+    StormRate, UnknownNamePolicy,
 };
 use scalebricks_graph::{Ledger, Registry, Worker};
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort, TxPort};
@@ -147,14 +147,14 @@ pub(super) fn switch_between<P: PacketBuf + 'static, X: RxPort<P> + TxPort<P> + 
 ) -> Result<Worker<P>, BenchError> {
     let rate = StormRate::new(10_000, 1_000).map_err(|error| BenchError::of("storm guard", error))?;
     let policy = SwitchPolicy {
-        rules: Rules { kind: NameKind::Mac, hasher: hasher(), verify_ipv4_checksum: true },
+        rules: LookupRules { kind: NameKind::Mac, hasher: hasher(), verify_ipv4_checksum: true },
         storm: Some(Arc::new(StormGuard::new(rate, PORTS + 1))),
     };
     let failed = |error: &dyn std::fmt::Display| BenchError::check("switch", error.to_string());
     let port = |[rx, tx]: [X; 2]| SwitchPort { rx: Box::new(rx), tx: Box::new(tx), group: None };
     let names = PortNames::new((0..=PORTS).map(|at| format!("port{at}")).collect());
     let names = names.map_err(|error| failed(&error))?;
-    let builder = wiring(&policy, || fib.reader(Unknown::Flood), &names, ports.map(port).collect());
+    let builder = wiring(&policy, || fib.reader(UnknownNamePolicy::Flood), &names, ports.map(port).collect());
     let graph = builder.build(&Registry::new(), &mut Ledger::new()).map_err(|errors| failed(&errors))?;
     Ok(Worker::new(graph, Box::new(NoBuffers), ()))
 }

@@ -45,7 +45,7 @@ fn each_reason_is_found_in_its_time_and_goes_after_a_second() {
     let from = MS(10_000);
     let silence = |at: usize| {
         move |look: &mut Look| {
-            look.silences[at] = Some(Silence { since: from, asked: vec![[192, 0, 2, 1].into()] });
+            look.silences[at] = Some(LinkSilence { since: from, asked: vec![[192, 0, 2, 1].into()] });
         }
     };
     let link = |port: PortRole| move |look: &mut Look| look.links[port as usize] = Some(false);

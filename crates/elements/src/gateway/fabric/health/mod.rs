@@ -20,7 +20,7 @@ pub use routes::{Routes, STEADY};
 
 use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
-use peers::{Outgoing, Peers, Receipt, StampClock};
+use peers::{Peers, ProbeContents, Receipt, StampClock};
 use probe::{FRAME_BYTES, Kind, Probe, ProbeKey};
 use scalebricks_types::{ClusterSize, HashSeed, NodeId, NodeSet};
 use scalebricks_wire::MacAddr;
@@ -69,7 +69,7 @@ pub struct FabricHealth {
     received: ArrayQueue<Receipt>,
     overrun: AtomicU64,
     peers: Mutex<Peers>,
-    outgoing: ArcSwap<Outgoing>,
+    outgoing: ArcSwap<ProbeContents>,
     routes: ArcSwap<Routes>,
     /// Counts changes of `routes`, so that a worker sees by one load that it has the newest.
     generation: AtomicU64,
@@ -194,9 +194,9 @@ impl FabricHealth {
     }
 
     /// What a probe says, whatever it answers.
-    fn said(&self, outgoing: &Outgoing, kind: Kind, to: NodeId, now: Duration) -> Probe {
+    fn said(&self, outgoing: &ProbeContents, kind: Kind, to: NodeId, now: Duration) -> Probe {
         let (from, stamp) = (self.me, self.clock.stamp(now));
-        let Outgoing { life, epoch, hears, reaches, grants, .. } = *outgoing;
+        let ProbeContents { life, epoch, hears, reaches, grants, .. } = *outgoing;
         let holds = now <= outgoing.until;
         let [hears, reaches, grants] =
             [hears, reaches, grants].map(|set| if holds { set } else { NodeSet::EMPTY });

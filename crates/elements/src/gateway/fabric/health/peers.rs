@@ -1,7 +1,7 @@
 //! What a node knows about each other one, from the probes it received. A machine without I/O or clock.
 
 use super::probe::{Kind, Probe};
-use super::routes::{Reports, Router, Routes};
+use super::routes::{Reports, RouteSelector, Routes};
 use super::{HEARING, PAUSE, PeerView};
 use scalebricks_types::{ClusterSize, NodeId, NodeSet};
 use std::time::Duration;
@@ -70,7 +70,7 @@ struct Peer {
 
 /// What workers put into probes: as of the last refresh.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct ProbeContents {
     /// Until when it holds. A worker whose refreshing thread stands still says no more whom it hears, and grants nothing.
     pub(super) until: Duration,
     pub(super) life: u64,
@@ -92,7 +92,7 @@ pub(super) struct Peers {
     /// By node: the life in which it is an alive member of the newest view.
     members: Box<[Option<u64>]>,
     known: Box<[Peer]>,
-    router: Router,
+    router: RouteSelector,
     /// From when on silence counts: the first refresh, or the first after a pause.
     began: Option<Duration>,
     refreshed: Duration,
@@ -111,7 +111,7 @@ impl Peers {
             epoch: 0,
             members: vec![None; size.get()].into(),
             known: vec![Peer::default(); size.get()].into(),
-            router: Router::new(me, size),
+            router: RouteSelector::new(me, size),
             began: None,
             refreshed: Duration::ZERO,
         }
@@ -192,7 +192,7 @@ impl Peers {
     }
 
     /// What the workers say and which ways they use from now on.
-    pub(super) fn refresh(&mut self, now: Duration) -> (Outgoing, Routes) {
+    pub(super) fn refresh(&mut self, now: Duration) -> (ProbeContents, Routes) {
         if self.began.is_none() || now.saturating_sub(self.refreshed) > PAUSE {
             self.began = Some(now);
         }
@@ -201,7 +201,7 @@ impl Peers {
         let newest = self.known.iter().map(|peer| (peer.report.stamp, peer.report.life)).collect();
         let grants = self.grants(&hears);
         let (life, epoch) = (self.life, self.epoch);
-        let outgoing = Outgoing { until: now + HEARING, life, epoch, hears, reaches, grants, newest };
+        let outgoing = ProbeContents { until: now + HEARING, life, epoch, hears, reaches, grants, newest };
         // Silence means nothing until probes had time to be answered.
         let is_settled = self.began.is_some_and(|began| now.saturating_sub(began) > HEARING);
         let reports: Reports = self

@@ -52,7 +52,7 @@ impl Routes {
 
 /// One node's way.
 #[derive(Debug, Clone, Copy, Default)]
-struct Way {
+struct PeerRoute {
     via: Option<NodeId>,
     /// Since when the direct way works again.
     reached_since: Option<Duration>,
@@ -66,17 +66,17 @@ struct Way {
 ///   that pairs share the load.
 /// - The way is direct again after the node was reached for [`STEADY`].
 #[derive(Debug)]
-pub(super) struct Router {
+pub(super) struct RouteSelector {
     me: NodeId,
     hasher: KeyHasher,
-    ways: Box<[Way]>,
+    ways: Box<[PeerRoute]>,
 }
 
-impl Router {
+impl RouteSelector {
     pub(super) fn new(me: NodeId, size: ClusterSize) -> Self {
         // No secret: whoever relays for whom is no secret either.
         let hasher = KeyHasher::new(HashSeed::new(0, 0));
-        Self { me, hasher, ways: vec![Way::default(); size.get()].into() }
+        Self { me, hasher, ways: vec![PeerRoute::default(); size.get()].into() }
     }
 
     /// Over whom frames for `node` go.
@@ -134,8 +134,8 @@ mod tests {
         nodes.iter().copied().map(NodeId::new).collect()
     }
 
-    fn router() -> Router {
-        Router::new(ME, ClusterSize::new(usize::from(NODES)).unwrap())
+    fn router() -> RouteSelector {
+        RouteSelector::new(ME, ClusterSize::new(usize::from(NODES)).unwrap())
     }
 
     /// Whom `ME` reaches, and whom each that it reaches reports to reach; the nodes as bits.
@@ -201,8 +201,12 @@ mod tests {
             let others: Vec<NodeId> = size.nodes().filter(|node| *node != me && node.get() != 31).collect();
             let all: NodeSet = size.nodes().collect();
             let reports = others.iter().map(|node| (*node, all)).collect();
-            let routes =
-                Router::new(me, size).route(&others.into_iter().collect(), &reports, true, Duration::ZERO);
+            let routes = RouteSelector::new(me, size).route(
+                &others.into_iter().collect(),
+                &reports,
+                true,
+                Duration::ZERO,
+            );
             if let Some(relay) = routes.via(NodeId::new(31)) {
                 loads[relay.index()] += 1;
             }

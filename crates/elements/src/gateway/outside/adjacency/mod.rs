@@ -15,7 +15,7 @@ pub(crate) use table::{Net, Table, Target};
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::flow::{BaseStation, BaseStationId};
-use crate::gateway::outside::own::OwnAddresses;
+use crate::gateway::outside::local_addrs::LocalAddresses;
 use scalebricks_wire::MacAddr;
 use scope::is_forwarded;
 use std::net::{IpAddr, Ipv4Addr};
@@ -45,16 +45,16 @@ impl NextHop {
 
 /// What does not change while neighbours come and go.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct RouteTables {
     /// By [`OutputPort`].
-    pub(crate) links: [LinkShape; 2],
+    pub(crate) links: [LinkRoutes; 2],
     /// Each base station's tunnel address and where it is.
     pub(crate) base_stations: Box<[(Ipv4Addr, Target)]>,
 }
 
 /// The networks on and behind one link.
 #[derive(Debug)]
-pub(crate) struct LinkShape {
+pub(crate) struct LinkRoutes {
     pub(crate) v4: Table<u32>,
     pub(crate) v6: Table<u128>,
     /// Addresses of networks on the link that no neighbour has: the node's own, the first and the last of each
@@ -64,7 +64,7 @@ pub(crate) struct LinkShape {
 
 /// A group of equal next hops, as far as they are known.
 #[derive(Debug)]
-pub(crate) enum Group {
+pub(crate) enum NextHopGroup {
     /// One.
     Via(MacAddr),
     /// Several: the hash picks.
@@ -75,7 +75,7 @@ pub(crate) enum Group {
     Nowhere,
 }
 
-impl Group {
+impl NextHopGroup {
     /// The group of these MAC addresses, or of `ask` if there are none.
     pub(crate) fn new(macs: &[MacAddr], ask: Option<IpAddr>) -> Self {
         match (macs, ask) {
@@ -133,31 +133,31 @@ struct Station {
 /// The next hops of everything.
 #[derive(Debug)]
 pub struct Adjacencies {
-    shape: Arc<Shape>,
+    shape: Arc<RouteTables>,
     base_stations: Box<[Station]>,
-    groups: Box<[Group]>,
+    groups: Box<[NextHopGroup]>,
     /// By [`OutputPort`].
     stations: [Stations; 2],
     /// See [`Self::is_strict`].
     is_strict: bool,
     /// What the node answers for on the Internet link, if that may change.
-    own: Option<OwnAddresses>,
+    own: Option<LocalAddresses>,
 }
 
 impl Adjacencies {
     /// What is known now, in the order of addresses a link.
-    pub(crate) fn new(shape: Arc<Shape>, groups: Box<[Group]>, stations: [Stations; 2]) -> Self {
+    pub(crate) fn new(shape: Arc<RouteTables>, groups: Box<[NextHopGroup]>, stations: [Stations; 2]) -> Self {
         Self { shape, base_stations: Box::default(), groups, stations, is_strict: true, own: None }
             .with_base_stations()
     }
 
     /// The same, with the addresses that the node answers for on the Internet link now.
-    pub(crate) fn with_own(self, own: OwnAddresses) -> Self {
+    pub(crate) fn with_own(self, own: LocalAddresses) -> Self {
         Self { own: Some(own), ..self }
     }
 
     /// The addresses that the node answers for on the Internet link, if that may change.
-    pub(crate) const fn own(&self) -> Option<&OwnAddresses> {
+    pub(crate) const fn own(&self) -> Option<&LocalAddresses> {
         self.own.as_ref()
     }
 
@@ -173,7 +173,7 @@ impl Adjacencies {
     fn with_base_stations(self) -> Self {
         let station = |&(address, target): &(Ipv4Addr, Target)| {
             let mac = match target {
-                Target::Group(group) => self.via(group),
+                Target::NextHopGroup(group) => self.via(group),
                 Target::OnLink => self.stations[OutputPort::BaseStation as usize].find(IpAddr::V4(address)),
                 Target::Nowhere => None,
             };
@@ -185,24 +185,24 @@ impl Adjacencies {
 
     /// All resolved: one router towards all of the Internet, and each base station on the link itself.
     pub fn fixed(router: MacAddr, base_stations: &[BaseStation]) -> Self {
-        let all = Target::Group(0);
-        let station = |(n, station): (u32, &BaseStation)| (station.address, Target::Group(n));
+        let all = Target::NextHopGroup(0);
+        let station = |(n, station): (u32, &BaseStation)| (station.address, Target::NextHopGroup(n));
         let base_stations_at: Box<[_]> = (1..).zip(base_stations).map(station).collect();
         let ran: Vec<_> = base_stations_at
             .iter()
             .map(|(address, target)| (Net::new(address.to_bits(), 32), *target))
             .collect();
-        let internet = LinkShape {
+        let internet = LinkRoutes {
             v4: Table::new(&[(Net::new(0, 0), all)]),
             v6: Table::new(&[(Net::new(0, 0), all)]),
             no_neighbours: Box::default(),
         };
-        let ran = LinkShape { v4: Table::new(&ran), v6: Table::new(&[]), no_neighbours: Box::default() };
+        let ran = LinkRoutes { v4: Table::new(&ran), v6: Table::new(&[]), no_neighbours: Box::default() };
         let macs = std::iter::once(router).chain(base_stations.iter().map(|station| station.mac));
         Self {
-            shape: Arc::new(Shape { links: [internet, ran], base_stations: base_stations_at }),
+            shape: Arc::new(RouteTables { links: [internet, ran], base_stations: base_stations_at }),
             base_stations: Box::default(),
-            groups: macs.map(Group::Via).collect(),
+            groups: macs.map(NextHopGroup::Via).collect(),
             stations: <[Stations; 2]>::default(),
             is_strict: false,
             own: None,
@@ -230,7 +230,7 @@ impl Adjacencies {
             return None;
         }
         match self.shape.links[OutputPort::Internet as usize].v4.lookup(dst.to_bits()) {
-            Target::Group(group) => self.via(group),
+            Target::NextHopGroup(group) => self.via(group),
             _ => None,
         }
     }
@@ -239,7 +239,7 @@ impl Adjacencies {
     #[inline(always)]
     fn via(&self, group: u32) -> Option<MacAddr> {
         match self.groups.get(group as usize)? {
-            Group::Via(mac) => Some(*mac),
+            NextHopGroup::Via(mac) => Some(*mac),
             _ => None,
         }
     }
@@ -276,7 +276,7 @@ impl Adjacencies {
     #[inline]
     fn follow(&self, port: OutputPort, target: Target, dst: IpAddr, hash: u64) -> NextHop {
         match target {
-            Target::Group(group) => {
+            Target::NextHopGroup(group) => {
                 self.groups.get(group as usize).map_or(NextHop::NoRoute, |group| group.next_hop(hash))
             }
             Target::OnLink => self.on_link(port, dst),
@@ -326,32 +326,38 @@ mod tests {
     #[test]
     fn the_short_ways_agree_with_the_long_ones() {
         let net = |address: &str, len| Net::new(address.parse::<Ipv4Addr>().unwrap().to_bits(), len);
-        let link = |nets: &[(Net<u32>, Target)]| LinkShape {
+        let link = |nets: &[(Net<u32>, Target)]| LinkRoutes {
             v4: Table::new(nets),
             v6: Table::new(&[]),
             no_neighbours: Box::default(),
         };
         let internet = link(&[
-            (net("10.1.0.0", 16), Target::Group(0)),
-            (net("10.2.0.0", 16), Target::Group(1)),
-            (net("10.3.0.0", 16), Target::Group(2)),
-            (net("10.4.0.0", 16), Target::Group(3)),
+            (net("10.1.0.0", 16), Target::NextHopGroup(0)),
+            (net("10.2.0.0", 16), Target::NextHopGroup(1)),
+            (net("10.3.0.0", 16), Target::NextHopGroup(2)),
+            (net("10.4.0.0", 16), Target::NextHopGroup(3)),
             (net("10.5.0.0", 16), Target::OnLink),
             (net("10.6.0.0", 16), Target::Nowhere),
-            (net("127.0.0.0", 8), Target::Group(0)),
+            (net("127.0.0.0", 8), Target::NextHopGroup(0)),
         ]);
         let at = |n| Ipv4Addr::new(172, 16, 0, n);
-        let targets = [Target::Group(0), Target::Group(1), Target::Group(2), Target::OnLink, Target::OnLink];
+        let targets = [
+            Target::NextHopGroup(0),
+            Target::NextHopGroup(1),
+            Target::NextHopGroup(2),
+            Target::OnLink,
+            Target::OnLink,
+        ];
         let base_stations = (0..).map(at).zip(targets).collect();
         let groups = [
-            Group::Via(mac(1)),
-            Group::new(&[mac(2), mac(3)], None),
-            Group::Ask([10, 0, 0, 9].into()),
-            Group::Nowhere,
+            NextHopGroup::Via(mac(1)),
+            NextHopGroup::new(&[mac(2), mac(3)], None),
+            NextHopGroup::Ask([10, 0, 0, 9].into()),
+            NextHopGroup::Nowhere,
         ];
         let known = |address: Ipv4Addr, n| Stations { v4: vec![(address.to_bits(), mac(n))], v6: vec![] };
         let stations = [known(Ipv4Addr::new(10, 5, 0, 1), 4), known(at(3), 5)];
-        let shape = Shape { links: [internet, link(&[])], base_stations };
+        let shape = RouteTables { links: [internet, link(&[])], base_stations };
         let all = Adjacencies::new(Arc::new(shape), groups.into(), stations);
 
         let of = |dst: [u8; 4]| (all.internet(dst.into(), 7), all.internet_via(dst.into()));
@@ -399,7 +405,7 @@ mod tests {
 
     #[test]
     fn equal_next_hops_share_the_flows() {
-        let group = Group::new(&[mac(1), mac(2), mac(3)], None);
+        let group = NextHopGroup::new(&[mac(1), mac(2), mac(3)], None);
         let mut flows = [0; 4];
         for hash in 0..3_000_u64 {
             // Flows of one node: their hashes share the high bits.

@@ -12,7 +12,7 @@ const FEW: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// To one of these next hops: a place in [`Adjacencies`](super::Adjacencies)' list of groups.
-    Group(u32),
+    NextHopGroup(u32),
     /// To the destination itself: it is on the link.
     OnLink,
     /// Nowhere.
@@ -162,10 +162,10 @@ mod tests {
             // Few distinct high bits, so that networks overlap.
             let spread = |seed: u32| seed.wrapping_mul(0x1111_1111);
             let routes: Vec<_> = (0..).zip(&nets)
-                .map(|(n, &(bits, len))| (Net::new(spread(bits), len), Target::Group(n)))
+                .map(|(n, &(bits, len))| (Net::new(spread(bits), len), Target::NextHopGroup(n)))
                 .collect();
             let wide: Vec<_> = (0..).zip(&nets)
-                .map(|(n, &(bits, len))| (Net::new(u128::from(spread(bits)) << 96, len), Target::Group(n)))
+                .map(|(n, &(bits, len))| (Net::new(u128::from(spread(bits)) << 96, len), Target::NextHopGroup(n)))
                 .collect();
             let (table, table_wide) = (Table::new(&routes), Table::new(&wide));
             for &address in addresses.iter().chain(nets.iter().map(|(bits, _)| bits)) {
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn a_default_route_alone_is_no_list() {
-        let table = Table::new(&[(Net::new(0u32, 0), Target::Group(3))]);
+        let table = Table::new(&[(Net::new(0u32, 0), Target::NextHopGroup(3))]);
         assert!(table.few.is_empty() && table.many.is_none());
-        assert_eq!(table.lookup(0x0808_0808), Target::Group(3));
+        assert_eq!(table.lookup(0x0808_0808), Target::NextHopGroup(3));
         assert_eq!(Table::<u128>::new(&[]).lookup(1), Target::Nowhere);
     }
 }

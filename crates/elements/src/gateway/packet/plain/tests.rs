@@ -18,8 +18,8 @@ const OWN_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const UE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const UE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 8, 1, 2, 3, 4);
 
-fn own() -> OwnAddresses {
-    OwnAddresses::new(Arc::new([OWN.into(), OWN_V6.into()]))
+fn own() -> LocalAddresses {
+    LocalAddresses::new(Arc::new([OWN.into(), OWN_V6.into()]))
 }
 
 fn ethernet(ethertype: u16) -> Vec<u8> {

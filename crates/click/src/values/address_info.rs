@@ -1,9 +1,9 @@
 //! Names for addresses: what `AddressInfo` elements define.
 
 use super::address::{self, Mac, Prefix};
+use crate::config_strings::words;
 use crate::configuration::{Argument, Configuration};
 use crate::problem::{Errors, Problem, Problems};
-use crate::words::words;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

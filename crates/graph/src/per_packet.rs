@@ -2,14 +2,14 @@
 
 use crate::count::Cells;
 use crate::element::{BindError, Binder, Control, Element, HandlerError, Pull, State};
+use crate::environment::Environment;
 use crate::frame::{Frame, Parts};
 use crate::graph::Part;
 use crate::meta::Meta;
 use crate::out::{Out, Turn};
-use crate::slot::Lanes;
+use crate::slot::SlotList;
 use crate::spec::{CounterId, DropId, HandlerId, Spec};
 use crate::upstream::Upstream;
-use crate::world::World;
 use scalebricks_io::PacketBuf;
 
 /// What becomes of a packet.
@@ -28,12 +28,12 @@ impl Verdict {
 
 /// The counters of a small element, and the turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Tally<'a> {
+pub struct PacketContext<'a> {
     cells: &'a Cells,
     turn: Turn,
 }
 
-impl Tally<'_> {
+impl PacketContext<'_> {
     /// Adds to a counter.
     #[inline(always)]
     pub fn count(&self, counter: CounterId, n: u64) {
@@ -49,32 +49,32 @@ impl Tally<'_> {
 
 impl Part {
     #[inline(always)]
-    pub(crate) fn tally(&self, turn: Turn) -> Tally<'_> {
-        Tally { cells: &self.cells, turn }
+    pub(crate) fn tally(&self, turn: Turn) -> PacketContext<'_> {
+        PacketContext { cells: &self.cells, turn }
     }
 }
 
 /// An element that handles one packet at a time. It has one input; most packets leave by output 0.
 ///
-/// As an element of a graph it stands in [`Each`]. A [`Fuse`](crate::Fuse) runs several in one loop.
+/// As an element of a graph it stands in [`PerPacketElement`]. A [`Fuse`](crate::Fuse) runs several in one loop.
 pub trait PerPacket<P: PacketBuf>: Control {
     /// Handles a packet.
-    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: Tally<'_>) -> Verdict;
+    fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict;
 
     /// Opens the files that it works with; see [`Element::open`].
     ///
     /// # Errors
     /// Why it cannot, for the user.
-    fn open(&mut self, _world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, _world: &mut dyn Environment<P>) -> Result<(), String> {
         Ok(())
     }
 }
 
 /// A small element as an element, pushed or pulled through.
 #[derive(Debug)]
-pub struct Each<A>(pub(crate) A);
+pub struct PerPacketElement<A>(pub(crate) A);
 
-impl<A> Each<A> {
+impl<A> PerPacketElement<A> {
     /// The element.
     pub const fn new(small: A) -> Self {
         Self(small)
@@ -82,14 +82,19 @@ impl<A> Each<A> {
 
     /// Hands each packet of `batch` from `start` on to the element; what stays in `batch` goes to output 0.
     #[inline(always)]
-    fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>)
-    where
+    fn process<P: PacketBuf>(
+        &mut self,
+        batch: &mut SlotList,
+        start: usize,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) where
         A: PerPacket<P>,
     {
         let (parts, turn) = (out.parts, out.turn());
         let Some(part) = parts.first() else { return };
         let Parts { mut packets, meta, .. } = frame.parts();
-        batch.sift_from(start, |slot| {
+        batch.filter_map_from(start, |slot| {
             let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
             match self.0.each(packet, meta, part.tally(turn)) {
                 Verdict::Out(0) => return Some(slot),
@@ -101,7 +106,7 @@ impl<A> Each<A> {
     }
 }
 
-impl<A: Control> Control for Each<A> {
+impl<A: Control> Control for PerPacketElement<A> {
     fn spec(&self) -> &'static Spec {
         self.0.spec()
     }
@@ -131,9 +136,9 @@ impl<A: Control> Control for Each<A> {
     }
 }
 
-impl<P: PacketBuf + 'static, A: PerPacket<P>> Element<P> for Each<A> {
-    fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        self.sift(batch, 0, frame, out);
+impl<P: PacketBuf + 'static, A: PerPacket<P>> Element<P> for PerPacketElement<A> {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        self.process(batch, 0, frame, out);
         out.all(0, batch);
     }
 
@@ -141,17 +146,17 @@ impl<P: PacketBuf + 'static, A: PerPacket<P>> Element<P> for Each<A> {
         Some(self)
     }
 
-    fn open(&mut self, world: &mut dyn World<P>) -> Result<(), String> {
+    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.0.open(world)
     }
 }
 
-impl<P: PacketBuf + 'static, A: PerPacket<P>> Pull<P> for Each<A> {
+impl<P: PacketBuf + 'static, A: PerPacket<P>> Pull<P> for PerPacketElement<A> {
     fn pull(
         &mut self,
         output: usize,
         want: usize,
-        into: &mut Lanes,
+        into: &mut SlotList,
         upstream: &mut Upstream<'_, P>,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
@@ -161,6 +166,6 @@ impl<P: PacketBuf + 'static, A: PerPacket<P>> Pull<P> for Each<A> {
         }
         let start = into.len();
         upstream.pull(0, want, into, frame, out);
-        self.sift(into, start, frame, out);
+        self.process(into, start, frame, out);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The newest ways of a node that takes part in probing; without probing every way is direct.
 #[derive(Debug, Default)]
-pub(super) struct Ways(Option<Known>);
+pub(super) struct RouteCache(Option<Known>);
 
 #[derive(Debug)]
 struct Known {
@@ -16,7 +16,7 @@ struct Known {
     generation: u64,
 }
 
-impl Ways {
+impl RouteCache {
     /// The ways that this knows.
     pub(super) fn of(health: Arc<FabricHealth>) -> Self {
         let (generation, routes) = (health.generation(), health.routes());

@@ -4,11 +4,11 @@ use scalebricks_graph::{Binder, DropId, Out, Slot, Verdict};
 
 /// Whether an element's output 1 leads anywhere. As in Click, what it would send there is dropped otherwise.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Side {
+pub(crate) struct SideOutput {
     is_connected: bool,
 }
 
-impl Side {
+impl SideOutput {
     /// What the graph says.
     pub(crate) const fn of(binder: &Binder<'_>) -> Self {
         Self { is_connected: binder.outputs() > 1 }

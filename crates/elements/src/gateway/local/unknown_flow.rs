@@ -3,7 +3,7 @@
 
 use super::answers::GtpuDatagram;
 use super::config::is_host;
-use super::{ErrorLimit, Limiters, Local, Outbox};
+use super::{ErrorLimit, Limiters, LocalStack, Outbox};
 use crate::gateway::fabric::mac::OutputPort;
 use scalebricks_wire::gtpu::MessageType;
 use scalebricks_wire::gtpu::message::{MAX_ERROR_INDICATION_LEN, error_indication};
@@ -12,7 +12,7 @@ use scalebricks_wire::{IpPacket, icmp, ipv4_header_checksum_ok, parse_frame, par
 use std::net::IpAddr;
 use std::time::Duration;
 
-impl Local {
+impl LocalStack {
     /// Takes an upstream G-PDU (whole frame, with up to two VLAN tags, whatever its Ethernet addresses) whose tunnel
     /// nobody knows: its outer source gets a GTP-U error indication (TS 29.281 §7.3.1), within the limits.
     pub fn unknown_tunnel(&mut self, frame: &[u8], now: Duration, out: &mut Outbox) {

@@ -6,9 +6,9 @@ macro_rules! named {
         $(
             #[doc = $about]
             pub(crate) mod $module {
-                use scalebricks_graph::spec::Named;
+                use scalebricks_graph::spec::NameAndDoc;
 
-                $(#[doc = $doc] pub(crate) const $constant: Named = Named { name: $name, doc: $doc };)+
+                $(#[doc = $doc] pub(crate) const $constant: NameAndDoc = NameAndDoc { name: $name, doc: $doc };)+
             }
         )+
     };

@@ -2,23 +2,25 @@
 //! handler.
 
 use super::protocol::{Code, Handlers, Refusal};
-use crate::directory::{Directory, Refused};
+use crate::directory::{Directory, RequestError};
 use std::sync::Arc;
 
 /// What a client may ask.
 #[derive(Debug)]
-pub(super) struct Speaker {
+pub(super) struct RequestHandler {
     pub(super) directory: Arc<Directory>,
     pub(super) is_readonly: bool,
 }
 
 /// A refusal in the protocol's words; `name` is what the client called the handler.
-fn refusal(name: &str, refused: &Refused) -> Refusal {
+fn refusal(name: &str, refused: &RequestError) -> Refusal {
     match refused {
-        Refused::NoElement(element) => Refusal::new(Code::NoElement, format!("No element named '{element}'")),
-        Refused::NoHandler { .. } => no_handler(name),
-        Refused::WriteOnly(_) => permission(name, "write-only"),
-        Refused::ReadOnly(_) => permission(name, "read-only"),
+        RequestError::NoElement(element) => {
+            Refusal::new(Code::NoElement, format!("No element named '{element}'"))
+        }
+        RequestError::NoHandler { .. } => no_handler(name),
+        RequestError::WriteOnly(_) => permission(name, "write-only"),
+        RequestError::ReadOnly(_) => permission(name, "read-only"),
         _ => Refusal::new(Code::Handler, refused.to_string()),
     }
 }
@@ -46,7 +48,7 @@ fn text(bytes: &[u8], what: &str) -> Result<String, Refusal> {
     text.map_err(|_| Refusal::new(Code::Handler, format!("the {what} not UTF-8")))
 }
 
-impl Handlers for Speaker {
+impl Handlers for RequestHandler {
     fn read(&mut self, name: &str, parameters: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (element, handler) = parts(name);
         let Some(element) = element else {
@@ -88,8 +90,8 @@ impl Handlers for Speaker {
     }
 }
 
-impl Speaker {
-    fn access(&self, element: &str, handler: &str) -> Result<(bool, bool), Refused> {
+impl RequestHandler {
+    fn access(&self, element: &str, handler: &str) -> Result<(bool, bool), RequestError> {
         self.directory.known().element(element)?.access(handler)
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of a graph without asking a worker.
 
-use super::Refused;
-use scalebricks_graph::spec::{Access, Flow, PortSpec, RUN_COUNTERS, RUN_DROPS};
+use super::RequestError;
+use scalebricks_graph::spec::{Access, PortKind, PortSpec, RUN_COUNTERS, RUN_DROPS};
 use scalebricks_graph::{Graph, Spec};
 use scalebricks_io::PacketBuf;
 use std::collections::{BTreeSet, HashMap};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 /// The end of a connection at a port of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct PortConnection {
     /// The element's port.
     pub port: u32,
     /// Who moves packets over it.
-    pub flow: Flow,
+    pub flow: PortKind,
     /// The element at the other end.
     pub element: String,
     /// Its port.
@@ -23,7 +23,7 @@ pub struct Link {
 
 /// An element of a graph, or of a configuration beside the graph.
 #[derive(Debug)]
-pub struct Known {
+pub struct ElementInfo {
     /// Its name.
     pub name: String,
     /// Its class.
@@ -33,25 +33,25 @@ pub struct Known {
     /// `None` for a class that is not part of a graph.
     pub spec: Option<&'static Spec>,
     /// What its inputs are connected to.
-    pub inputs: Vec<Link>,
+    pub inputs: Vec<PortConnection>,
     /// What its outputs are connected to.
-    pub outputs: Vec<Link>,
+    pub outputs: Vec<PortConnection>,
 }
 
 /// What is known of a graph without asking a worker.
 #[derive(Debug, Default)]
-pub struct Static {
+pub struct GraphInfo {
     /// In the order in which they run, or in that of a configuration's text.
-    pub elements: Vec<Known>,
+    pub elements: Vec<ElementInfo>,
     by_name: HashMap<String, usize>,
     global: Vec<(&'static str, String)>,
 }
 
-impl Static {
+impl GraphInfo {
     /// Of a graph: its elements in the order in which they run, and their connections.
     pub fn of<P: PacketBuf + 'static>(graph: &Graph<P>) -> Self {
-        let mut elements: Vec<Known> =
-            graph.elements().map(|(name, spec)| Known::new(name, spec.class, Some(spec))).collect();
+        let mut elements: Vec<ElementInfo> =
+            graph.elements().map(|(name, spec)| ElementInfo::new(name, spec.class, Some(spec))).collect();
         let by_name: HashMap<&str, usize> = graph.elements().map(|(name, _)| name).zip(0..).collect();
         for connection in graph.connections() {
             let [from, to] = [(&connection.from, connection.output), (&connection.to, connection.input)];
@@ -65,7 +65,7 @@ impl Static {
         Self::new(elements)
     }
 
-    fn new(elements: Vec<Known>) -> Self {
+    fn new(elements: Vec<ElementInfo>) -> Self {
         let classes: BTreeSet<&str> = elements.iter().map(|element| element.class.as_str()).collect();
         let names = elements.iter().map(|element| element.name.as_str());
         let global = vec![
@@ -84,11 +84,11 @@ impl Static {
         elements: impl Iterator<Item = (String, String, String)>,
         global: impl IntoIterator<Item = (&'static str, String)>,
     ) -> Self {
-        let mut built: HashMap<String, Known> =
+        let mut built: HashMap<String, ElementInfo> =
             self.elements.into_iter().map(|element| (element.name.clone(), element)).collect();
         let elements = elements.map(|(name, class, config)| {
-            let known = built.remove(&name).unwrap_or_else(|| Known::new(&name, "", None));
-            Known { class, config, ..known }
+            let known = built.remove(&name).unwrap_or_else(|| ElementInfo::new(&name, "", None));
+            ElementInfo { class, config, ..known }
         });
         let mut declared = Self::new(elements.collect());
         declared.global.extend(global);
@@ -98,11 +98,11 @@ impl Static {
     /// An element by its name, or by its number from 1.
     ///
     /// # Errors
-    /// [`Refused::NoElement`].
-    pub fn element(&self, name: &str) -> Result<&Known, Refused> {
+    /// [`RequestError::NoElement`].
+    pub fn element(&self, name: &str) -> Result<&ElementInfo, RequestError> {
         let number = || name.parse::<usize>().ok()?.checked_sub(1);
         let at = self.by_name.get(name).copied().or_else(number);
-        at.and_then(|at| self.elements.get(at)).ok_or_else(|| Refused::NoElement(name.to_owned()))
+        at.and_then(|at| self.elements.get(at)).ok_or_else(|| RequestError::NoElement(name.to_owned()))
     }
 
     /// The answer of a handler of the router itself.
@@ -115,7 +115,7 @@ fn lines<'a>(all: impl Iterator<Item = &'a str>) -> String {
     all.fold(String::new(), |text, line| text + line + "\n")
 }
 
-impl Known {
+impl ElementInfo {
     fn new(name: &str, class: &str, spec: Option<&'static Spec>) -> Self {
         let (name, class) = (name.to_owned(), class.to_owned());
         Self { name, class, config: String::new(), spec, inputs: Vec::new(), outputs: Vec::new() }
@@ -127,11 +127,16 @@ impl Known {
         side: impl Fn(&'static Spec) -> &'static [PortSpec],
         port: usize,
         (element, other_port): (&Arc<str>, usize),
-    ) -> Link {
+    ) -> PortConnection {
         let spec = self.spec.and_then(|spec| Spec::port(side(spec), port));
-        let flow = spec.map_or(Flow::Agnostic, |port| port.flow);
+        let flow = spec.map_or(PortKind::Agnostic, |port| port.flow);
         // A graph has some thousand ports at the most.
-        Link { port: port as u32, flow, element: element.to_string(), other_port: other_port as u32 }
+        PortConnection {
+            port: port as u32,
+            flow,
+            element: element.to_string(),
+            other_port: other_port as u32,
+        }
     }
 
     /// The class, if this read handler of it is a counter or a drop reason, which the ledger has.
@@ -171,14 +176,14 @@ impl Known {
     /// Whether a handler can be read, and whether it can be written.
     ///
     /// # Errors
-    /// [`Refused::NoHandler`].
-    pub fn access(&self, handler: &str) -> Result<(bool, bool), Refused> {
+    /// [`RequestError::NoHandler`].
+    pub fn access(&self, handler: &str) -> Result<(bool, bool), RequestError> {
         let reads = self.reads().any(|(name, _)| name == handler);
         let writes = self.writes().any(|(name, _)| name == handler);
         if reads || writes {
             return Ok((reads, writes));
         }
-        Err(Refused::NoHandler { element: self.name.clone(), handler: handler.to_owned() })
+        Err(RequestError::NoHandler { element: self.name.clone(), handler: handler.to_owned() })
     }
 
     /// What is told of an element without asking it.

@@ -1,8 +1,8 @@
 //! `Steer` and `Handle` in one.
 
-use super::handle::{Handle, Place};
+use super::handle::{FusedPosition, Handle};
 use super::steer::{self, Steer};
-use scalebricks_graph::{Bursts, Control, Element, Frame, Lanes, Out, Spec};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, SlotList, Spec};
 use scalebricks_io::PacketBuf;
 
 /// [`Steer`] and [`Handle`] as one element: a packet whose flow is here is handled where it is steered, and needs no slot between the two.
@@ -18,7 +18,7 @@ pub struct SteerAndHandle<P> {
 impl<P> SteerAndHandle<P> {
     /// Joins the two. If it asks again, [`Handle`]'s output `missed` leads to [`Steer`]'s input of that name.
     pub fn new(steer: Steer<P>, mut handle: Handle<P>, asks_again: bool) -> Self {
-        handle.place = Place { part: 1, first_output: steer::output::COUNT };
+        handle.place = FusedPosition { part: 1, first_output: steer::output::COUNT };
         Self { steer, handle, asks_again }
     }
 }
@@ -48,7 +48,7 @@ impl<P: PacketBuf + 'static> Control for SteerAndHandle<P> {
 }
 
 impl<P: PacketBuf + 'static> Element<P> for SteerAndHandle<P> {
-    fn push(&mut self, input: usize, batch: &mut Lanes, frame: &mut Frame<P>, out: &mut Out<'_>) {
+    fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         match input.checked_sub(steer::input::COUNT) {
             None => self.steer.push(input, batch, frame, out),
             Some(input) => self.handle.push(input, batch, frame, out),

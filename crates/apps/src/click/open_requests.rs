@@ -1,6 +1,6 @@
 //! What elements open, found out without opening it: who wants the same as its predecessor keeps what that one has.
 
-use scalebricks_graph::{Clock, Graph, Inlet, Outlet, Recording, World};
+use scalebricks_graph::{Clock, Environment, Graph, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureReader, PacketBuf};
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Something that an element opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum OpenRequest {
     /// The receiving side of a device.
     Inlet(String),
     /// The sending side of a device.
@@ -22,50 +22,50 @@ pub(super) enum Want {
 }
 
 /// What the elements of a graph open, by name: their classes, and what they ask for.
-pub(super) type Wants = HashMap<String, (&'static str, Vec<Want>)>;
+pub(super) type OpenRequests = HashMap<String, (&'static str, Vec<OpenRequest>)>;
 
 /// Notes what it is asked for, and gives nothing.
-struct Asked {
+struct RequestRecorder {
     clock: Clock,
-    wants: Vec<Want>,
+    wants: Vec<OpenRequest>,
 }
 
-impl<P> World<P> for Asked {
+impl<P> Environment<P> for RequestRecorder {
     fn clock(&self) -> Clock {
         self.clock
     }
 
     fn inlet(&mut self, device: &str) -> Result<Inlet<P>, String> {
-        self.wants.push(Want::Inlet(device.to_owned()));
+        self.wants.push(OpenRequest::Inlet(device.to_owned()));
         Ok(Inlet::Nothing)
     }
 
     fn outlet(&mut self, device: &str) -> Result<Outlet<P>, String> {
-        self.wants.push(Want::Outlet(device.to_owned()));
+        self.wants.push(OpenRequest::Outlet(device.to_owned()));
         Ok(Outlet::Nothing)
     }
 
     fn read(&mut self, file: &Path) -> Result<CaptureReader, String> {
-        self.wants.push(Want::Read(file.to_owned()));
+        self.wants.push(OpenRequest::Read(file.to_owned()));
         Err(String::new())
     }
 
     fn write(&mut self, file: &Path) -> Result<Recording, String> {
-        self.wants.push(Want::Write(file.to_owned()));
+        self.wants.push(OpenRequest::Write(file.to_owned()));
         Err(String::new())
     }
 
     fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
-        self.wants.push(Want::Print(file.to_owned()));
+        self.wants.push(OpenRequest::Print(file.to_owned()));
         Err(String::new())
     }
 }
 
 /// What the elements of a graph open that has opened nothing yet. They are as if they had not been asked.
-pub(super) fn wants<P: PacketBuf + 'static>(graph: &mut Graph<P>, clock: Clock) -> Wants {
-    let mut all = Wants::new();
+pub(super) fn wants<P: PacketBuf + 'static>(graph: &mut Graph<P>, clock: Clock) -> OpenRequests {
+    let mut all = OpenRequests::new();
     let asked = graph.open_each(|name, element| {
-        let mut asked = Asked { clock, wants: Vec::new() };
+        let mut asked = RequestRecorder { clock, wants: Vec::new() };
         // A file that it does not get is no fault yet.
         drop(element.open(&mut asked));
         if !asked.wants.is_empty() {

@@ -1,7 +1,7 @@
 //! What lies outside a graph: devices and capture files, which elements open before the graph runs.
 //!
 //! Building a graph has no effects. [`Graph::open`](crate::Graph::open) has: it asks every element to open what it
-//! works with, and each asks a [`World`]. So one configuration runs over devices, or over captures in their place.
+//! works with, and each asks a [`Environment`]. So one configuration runs over devices, or over captures in their place.
 
 use scalebricks_io::{CaptureReader, CaptureWriter, RxPort, TxPort};
 use std::fmt;
@@ -77,7 +77,7 @@ pub enum Clock {
 }
 
 /// What elements can open. Errors are told to the user beside the element's place.
-pub trait World<P> {
+pub trait Environment<P> {
     /// How time passes.
     fn clock(&self) -> Clock;
 

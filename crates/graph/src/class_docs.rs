@@ -1,6 +1,6 @@
 //! Documentation of element classes, as Markdown.
 
-use crate::spec::{Access, Flow, Many, PortSpec, RUN_COUNTERS, RUN_DROPS, Spec};
+use crate::spec::{Access, PortArity, PortKind, PortSpec, RUN_COUNTERS, RUN_DROPS, Spec};
 use std::fmt::{self, Display, Formatter};
 
 /// A page about classes, each list in the order given.
@@ -9,7 +9,7 @@ pub struct Page<'a> {
     /// Classes that configurations name.
     pub classes: &'a [&'static Spec],
     /// Classes that only programs make.
-    pub of_programs: &'a [&'static Spec],
+    pub program_only: &'a [&'static Spec],
 }
 
 impl Display for Page<'_> {
@@ -25,11 +25,11 @@ impl Display for Page<'_> {
         let drops = RUN_DROPS.iter().map(|drop| [format!("`{}`", drop.name), drop.doc.to_owned()]);
         table(f, ["reason", "meaning"], drops)?;
         self.classes.iter().try_for_each(|spec| write!(f, "\n{}", Section(spec)))?;
-        if self.of_programs.is_empty() {
+        if self.program_only.is_empty() {
             return Ok(());
         }
         writeln!(f, "\n# Elements of programs\n\nPrograms wire these; configurations cannot name them.")?;
-        self.of_programs.iter().try_for_each(|spec| write!(f, "\n{}", Section(spec)))
+        self.program_only.iter().try_for_each(|spec| write!(f, "\n{}", Section(spec)))
     }
 }
 
@@ -85,20 +85,20 @@ impl Display for Section {
     }
 }
 
-const fn flow(flow: Flow) -> &'static str {
+const fn flow(flow: PortKind) -> &'static str {
     match flow {
-        Flow::Push => "pushed",
-        Flow::Pull => "pulled",
-        Flow::Agnostic => "pushed or pulled",
+        PortKind::Push => "pushed",
+        PortKind::Pull => "pulled",
+        PortKind::Agnostic => "pushed or pulled",
     }
 }
 
-fn number(at: usize, many: Many) -> String {
+fn number(at: usize, many: PortArity) -> String {
     match many {
-        Many::One => at.to_string(),
-        Many::Optional => format!("{at}, optional"),
-        Many::OneOrMore => format!("{at} and more"),
-        Many::ZeroOrMore => format!("{at} and more, optional"),
+        PortArity::One => at.to_string(),
+        PortArity::Optional => format!("{at}, optional"),
+        PortArity::OneOrMore => format!("{at} and more"),
+        PortArity::ZeroOrMore => format!("{at} and more, optional"),
     }
 }
 
@@ -211,7 +211,7 @@ Example: `Sample(3, a)`.
 | `count` | write | Sets it. |
 ";
         assert_eq!(Section(Sample::SPEC).to_string(), expected);
-        let page = Page { classes: &[Sample::SPEC], of_programs: &[] }.to_string();
+        let page = Page { classes: &[Sample::SPEC], program_only: &[] }.to_string();
         assert!(
             page.ends_with(expected) && page.contains("| `graph_loop` |") && page.contains("| `packets` |")
         );

@@ -85,13 +85,13 @@ fn skip_space_and_comments(bytes: &[u8], mut at: usize) -> usize {
 
 /// An argument: its text without comments and outer space, and the range it was cut from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct ArgumentText {
     pub(crate) text: String,
     pub(crate) range: Range<usize>,
 }
 
 /// The argument that starts at `at`, up to a comma if one ends it, and where it ends.
-fn cut(text: &str, at: usize, at_comma: bool) -> (Cut, usize) {
+fn cut(text: &str, at: usize, at_comma: bool) -> (ArgumentText, usize) {
     let bytes = text.as_bytes();
     let mut at = skip_space_and_comments(bytes, at);
     let start = at;
@@ -118,11 +118,11 @@ fn cut(text: &str, at: usize, at_comma: bool) -> (Cut, usize) {
         }
     }
     out.push_str(&text[left..right]);
-    (Cut { text: out, range: start..right }, at)
+    (ArgumentText { text: out, range: start..right }, at)
 }
 
 /// Splits a configuration string at its commas. An empty last argument is none: `(1, )` has one.
-pub(crate) fn arguments(text: &str) -> Vec<Cut> {
+pub(crate) fn arguments(text: &str) -> Vec<ArgumentText> {
     let mut all = Vec::new();
     let mut at = 0;
     while at < text.len() {

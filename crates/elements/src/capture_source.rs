@@ -1,6 +1,6 @@
 //! Frames of a capture as packets, for elements that bring them in.
 
-use crate::facts::LinkType;
+use crate::annotations::PacketType;
 use scalebricks_graph::{Clock, DropId, Frame, Meta, Out, Supply};
 use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame, PacketBuf};
 use scalebricks_wire::MacAddr;
@@ -9,13 +9,13 @@ use std::time::Duration;
 /// Notes to whom a frame was sent on its link. That of one too short for an address was sent to this host.
 pub(crate) fn note_link(data: &[u8], meta: &mut Meta) {
     if let Some(&destination) = data.first_chunk() {
-        LinkType::of(MacAddr(destination), None).note(meta);
+        PacketType::of(MacAddr(destination), None).note(meta);
     }
 }
 
 /// When a frame comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum Timing {
     /// As fast as the graph takes it.
     Free,
     /// When the worker's clock has reached its time stamp.
@@ -26,10 +26,10 @@ enum Pace {
 
 /// A capture that is read as time passes.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(crate) struct CaptureSource {
     reader: CaptureReader,
     head: Option<CapturedFrame>,
-    pace: Pace,
+    pace: Timing,
     fault: Option<String>,
     /// Frames of link types that are not supported.
     pub(crate) unsupported: u64,
@@ -37,19 +37,19 @@ pub(crate) struct Frames {
 
 /// What came of bringing frames in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Brought {
+pub(crate) struct ReadCount {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) had_no_buffer: bool,
 }
 
-impl Frames {
+impl CaptureSource {
     /// With `timing` at the pace of the time stamps, where the clock is not that of the captures anyway.
     pub(crate) fn new(reader: CaptureReader, clock: Clock, timing: bool) -> Self {
         let pace = match (clock, timing) {
-            (Clock::Captures, _) => Pace::Stamps,
-            (Clock::Wall, true) => Pace::Shifted(None),
-            (Clock::Wall, false) => Pace::Free,
+            (Clock::Captures, _) => Timing::Stamps,
+            (Clock::Wall, true) => Timing::Shifted(None),
+            (Clock::Wall, false) => Timing::Free,
         };
         let mut frames = Self { reader, head: None, pace, fault: None, unsupported: 0 };
         frames.advance();
@@ -74,9 +74,9 @@ impl Frames {
     pub(crate) fn supply(&self) -> Supply {
         match (&self.head, self.pace) {
             (None, _) => Supply::Ended,
-            (Some(_), Pace::Free | Pace::Shifted(None)) => Supply::At(Duration::ZERO),
-            (Some(head), Pace::Stamps) => Supply::At(head.timestamp),
-            (Some(head), Pace::Shifted(Some((start, first)))) => {
+            (Some(_), Timing::Free | Timing::Shifted(None)) => Supply::At(Duration::ZERO),
+            (Some(head), Timing::Stamps) => Supply::At(head.timestamp),
+            (Some(head), Timing::Shifted(Some((start, first)))) => {
                 Supply::At(start.saturating_add(head.timestamp.saturating_sub(first)))
             }
         }
@@ -94,10 +94,10 @@ impl Frames {
         too_long: DropId,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
-    ) -> Brought {
-        let mut brought = Brought::default();
-        if let (Pace::Shifted(None), Some(head)) = (self.pace, &self.head) {
-            self.pace = Pace::Shifted(Some((out.now(), head.timestamp)));
+    ) -> ReadCount {
+        let mut brought = ReadCount::default();
+        if let (Timing::Shifted(None), Some(head)) = (self.pace, &self.head) {
+            self.pace = Timing::Shifted(Some((out.now(), head.timestamp)));
         }
         while brought.packets < want as u64
             && let Supply::At(at) = self.supply()

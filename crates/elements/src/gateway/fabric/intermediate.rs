@@ -5,14 +5,14 @@ use scalebricks_types::{ClusterSize, NodeId};
 
 /// Draws one node's intermediate nodes.
 #[derive(Debug)]
-pub(crate) struct Detours {
+pub(crate) struct IntermediatePicker {
     id: NodeId,
     size: ClusterSize,
     /// State of the generator.
     random: u64,
 }
 
-impl Detours {
+impl IntermediatePicker {
     /// Those of a node.
     pub(crate) fn new(id: NodeId, size: ClusterSize) -> Self {
         // Any odd number will do; nodes must differ, or all draw the same intermediates.

@@ -12,7 +12,7 @@ const LOOKS: usize = 16;
 
 /// Limits and times.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
+pub(crate) struct ArpConfig {
     /// Neighbours known or asked for at once.
     pub(crate) entries: usize,
     /// Packets waiting for all of them.
@@ -31,7 +31,7 @@ pub(crate) struct Config {
 
 /// A neighbour.
 #[derive(Debug)]
-struct Neighbour<P> {
+struct ArpEntry<P> {
     mac: Option<MacAddr>,
     learned: Duration,
     /// Whether it was set by hand.
@@ -46,7 +46,7 @@ struct Neighbour<P> {
 
 /// Where a packet is to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Resolution {
     /// To this address. `asks` if it is old and the neighbour is to be asked again.
     Known { mac: MacAddr, asks: bool },
     /// It is to wait. `is_new` if nobody has asked yet.
@@ -57,7 +57,7 @@ pub(crate) enum Way {
 
 /// What to do when a neighbour's timer has run out.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum RetryAction {
     Ask,
     /// It did not answer.
     GiveUp,
@@ -65,8 +65,8 @@ pub(crate) enum Due {
 }
 
 #[derive(Debug)]
-pub(crate) struct Neighbours<P> {
-    all: HashMap<Ipv4Addr, Neighbour<P>>,
+pub(crate) struct ArpTable<P> {
+    all: HashMap<Ipv4Addr, ArpEntry<P>>,
     /// Neighbours that were asked for, and their serial numbers: each once, and some that are gone. Whoever needs room looks
     /// at its front, and puts what stays at its end.
     round: VecDeque<(Ipv4Addr, u32)>,
@@ -78,7 +78,7 @@ pub(crate) struct Neighbours<P> {
     pub(crate) is_release_set: bool,
 }
 
-impl<P> Default for Neighbours<P> {
+impl<P> Default for ArpTable<P> {
     fn default() -> Self {
         Self {
             all: HashMap::new(),
@@ -92,22 +92,22 @@ impl<P> Default for Neighbours<P> {
 }
 
 /// Packets that wait no longer.
-pub(crate) type Waiting<P> = VecDeque<(P, Meta)>;
+pub(crate) type WaitingPackets<P> = VecDeque<(P, Meta)>;
 
 /// What is left of a neighbour that made room for another.
 #[derive(Debug)]
-pub(crate) struct Lost<P> {
-    pub(crate) waiting: Waiting<P>,
+pub(crate) struct Evicted<P> {
+    pub(crate) waiting: WaitingPackets<P>,
     pub(crate) timer: Option<TimerId>,
 }
 
-impl<P> Default for Lost<P> {
+impl<P> Default for Evicted<P> {
     fn default() -> Self {
-        Self { waiting: Waiting::new(), timer: None }
+        Self { waiting: WaitingPackets::new(), timer: None }
     }
 }
 
-impl<P> Neighbours<P> {
+impl<P> ArpTable<P> {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
@@ -124,7 +124,13 @@ impl<P> Neighbours<P> {
 
     /// Where a packet to `ip` is to go. Notes a question, if it says that there is to be one. Room for a new neighbour is
     /// made at the cost of one that has not answered yet, which goes to `lost`.
-    pub(crate) fn way(&mut self, ip: Ipv4Addr, now: Duration, config: &Config, lost: &mut Lost<P>) -> Way {
+    pub(crate) fn way(
+        &mut self,
+        ip: Ipv4Addr,
+        now: Duration,
+        config: &ArpConfig,
+        lost: &mut Evicted<P>,
+    ) -> Resolution {
         if let Some(neighbour) = self.all.get_mut(&ip) {
             let age = now.saturating_sub(neighbour.learned);
             let is_old = |limit: Duration| !limit.is_zero() && !neighbour.is_static && age >= limit;
@@ -135,18 +141,18 @@ impl<P> Neighbours<P> {
                     if asks {
                         neighbour.asked = now;
                     }
-                    return Way::Known { mac, asks };
+                    return Resolution::Known { mac, asks };
                 }
-                Some(_) if !neighbour.waiting.is_empty() => return Way::Wait { is_new: false },
+                Some(_) if !neighbour.waiting.is_empty() => return Resolution::Wait { is_new: false },
                 Some(_) => self.forget(ip),
-                None => return Way::Wait { is_new: false },
+                None => return Resolution::Wait { is_new: false },
             }
         }
         if self.all.len() >= config.entries && !self.evict(now, config, lost) {
-            return Way::Full;
+            return Resolution::Full;
         }
         self.serial = self.serial.wrapping_add(1);
-        let neighbour = Neighbour {
+        let neighbour = ArpEntry {
             mac: None,
             learned: now,
             is_static: false,
@@ -162,12 +168,12 @@ impl<P> Neighbours<P> {
             self.look(|_| false);
         }
         self.round.push_back((ip, self.serial));
-        Way::Wait { is_new: true }
+        Resolution::Wait { is_new: true }
     }
 
     /// Forgets a neighbour that has not answered yet, or one whose time is over, if it finds one soon.
-    fn evict(&mut self, now: Duration, config: &Config, lost: &mut Lost<P>) -> bool {
-        let can_go = |neighbour: &Neighbour<P>| {
+    fn evict(&mut self, now: Duration, config: &ArpConfig, lost: &mut Evicted<P>) -> bool {
+        let can_go = |neighbour: &ArpEntry<P>| {
             let is_over =
                 !config.timeout.is_zero() && now.saturating_sub(neighbour.learned) >= config.timeout;
             neighbour.mac.is_none() || is_over && !neighbour.is_static && neighbour.waiting.is_empty()
@@ -183,7 +189,7 @@ impl<P> Neighbours<P> {
     }
 
     /// Looks at the next neighbour of the round: its address if it can go. One that is gone leaves the round.
-    fn look(&mut self, can_go: impl Fn(&Neighbour<P>) -> bool) -> Option<Ipv4Addr> {
+    fn look(&mut self, can_go: impl Fn(&ArpEntry<P>) -> bool) -> Option<Ipv4Addr> {
         let (ip, serial) = self.round.pop_front()?;
         let neighbour = self.all.get(&ip).filter(|neighbour| neighbour.serial == serial)?;
         if can_go(neighbour) {
@@ -205,19 +211,19 @@ impl<P> Neighbours<P> {
     }
 
     /// What to do about the neighbour of a token, and its address.
-    pub(crate) fn due(&mut self, token: u64, now: Duration, config: &Config) -> (Ipv4Addr, Due) {
+    pub(crate) fn due(&mut self, token: u64, now: Duration, config: &ArpConfig) -> (Ipv4Addr, RetryAction) {
         let (serial, ip) = ((token >> 32) as u32, Ipv4Addr::from_bits(token as u32));
         let due = match self
             .all
             .get_mut(&ip)
             .filter(|neighbour| neighbour.serial == serial && neighbour.mac.is_none())
         {
-            None => Due::Nothing,
-            Some(neighbour) if neighbour.tries >= config.tries => Due::GiveUp,
+            None => RetryAction::Nothing,
+            Some(neighbour) if neighbour.tries >= config.tries => RetryAction::GiveUp,
             Some(neighbour) => {
                 neighbour.tries += 1;
                 neighbour.asked = now;
-                Due::Ask
+                RetryAction::Ask
             }
         };
         (ip, due)
@@ -225,7 +231,13 @@ impl<P> Neighbours<P> {
 
     /// Lets a packet wait. Gives back one that must go: the packet itself if all neighbours together have as many as they
     /// may, else the oldest if this one has.
-    pub(crate) fn wait(&mut self, ip: Ipv4Addr, packet: P, meta: Meta, config: &Config) -> Option<(P, Meta)> {
+    pub(crate) fn wait(
+        &mut self,
+        ip: Ipv4Addr,
+        packet: P,
+        meta: Meta,
+        config: &ArpConfig,
+    ) -> Option<(P, Meta)> {
         let Some(neighbour) = self.all.get_mut(&ip) else { return Some((packet, meta)) };
         let oldest = if neighbour.waiting.len() >= config.waiting_each.max(1) {
             neighbour.waiting.pop_front()
@@ -256,12 +268,12 @@ impl<P> Neighbours<P> {
     }
 
     /// Sets a neighbour's address by hand: it counts for ever.
-    pub(crate) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, config: &Config) -> bool {
+    pub(crate) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, config: &ArpConfig) -> bool {
         let is_full = self.all.len() >= config.entries;
         self.serial = self.serial.wrapping_add(1);
         let neighbour = match self.all.entry(ip) {
             Place::Vacant(_) if is_full => return false,
-            Place::Vacant(place) => place.insert(Neighbour {
+            Place::Vacant(place) => place.insert(ArpEntry {
                 mac: None,
                 learned: Duration::ZERO,
                 is_static: true,
@@ -294,7 +306,7 @@ impl<P> Neighbours<P> {
     }
 
     /// Forgets a neighbour. Its packets.
-    pub(crate) fn remove(&mut self, ip: Ipv4Addr) -> Waiting<P> {
+    pub(crate) fn remove(&mut self, ip: Ipv4Addr) -> WaitingPackets<P> {
         let waiting = self.all.remove(&ip).map(|neighbour| neighbour.waiting).unwrap_or_default();
         self.waiting -= waiting.len();
         waiting
@@ -325,7 +337,7 @@ impl<P> Neighbours<P> {
     pub(crate) fn table(&self) -> String {
         let mut all: Vec<_> = self.all.iter().collect();
         all.sort_by_key(|(ip, _)| **ip);
-        let line = |(ip, neighbour): (&Ipv4Addr, &Neighbour<P>)| {
+        let line = |(ip, neighbour): (&Ipv4Addr, &ArpEntry<P>)| {
             let mac = neighbour.mac.map_or_else(|| "?".to_owned(), |mac| mac.to_string());
             format!("{ip}\t{mac}\t{}", neighbour.waiting.len())
         };

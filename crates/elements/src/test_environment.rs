@@ -1,6 +1,6 @@
 //! Devices and capture files for the tests of elements that open such.
 
-use scalebricks_graph::{Clock, Inlet, Outlet, Recording, World};
+use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureReader, CaptureWriter, MemoryPort, Packet, memory_port_pair};
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// What elements open in a test.
 #[derive(Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct TestEnvironment {
     pub(crate) clock: Clock,
     pub(crate) inlets: HashMap<String, Inlet<Packet>>,
     pub(crate) outlets: HashMap<String, Outlet<Packet>>,
     written: Vec<Recording>,
 }
 
-impl Outside {
+impl TestEnvironment {
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, ..Self::default() }
     }
@@ -45,7 +45,7 @@ impl Outside {
     }
 }
 
-impl World<Packet> for Outside {
+impl Environment<Packet> for TestEnvironment {
     fn clock(&self) -> Clock {
         self.clock
     }

@@ -11,7 +11,7 @@ use scalebricks_types::{KeyHash, NodeId, PartitionCount};
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) enum WhichNode {
+pub(super) enum NodeLookup {
     /// By bits for all flows, which change by deltas.
     Compact(Table),
     /// By the FIB itself, which holds all flows.
@@ -20,7 +20,7 @@ pub(super) enum WhichNode {
     Partition { partition: HashPartition, locations: Arc<PartialFib> },
 }
 
-impl WhichNode {
+impl NodeLookup {
     /// By this table, or as an architecture without one has it.
     pub(super) fn new(layout: &Layout, table: Option<Table>, locations: impl FnOnce() -> PartialFib) -> Self {
         if let Some(table) = table {

@@ -6,9 +6,9 @@ use scalebricks_graph::{DropId, Spec};
 
 /// The element's number of each reason. The names are the same.
 #[derive(Debug)]
-pub(super) struct Drops([DropId; DropReason::ALL.len()]);
+pub(super) struct DropIds([DropId; DropReason::ALL.len()]);
 
-impl Drops {
+impl DropIds {
     /// Those of a class, which must declare each reason that it drops for. A reason that it does not declare counts as its first.
     pub(super) fn of(spec: &Spec) -> Self {
         let mut ids = [drop_id(spec.drops, spec.drops[0].name); DropReason::ALL.len()];

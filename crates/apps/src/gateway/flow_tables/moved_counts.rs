@@ -10,10 +10,10 @@ pub const STRAY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What stands beside the workers' counters, about 50 bytes for each flow that has any of it.
 #[derive(Debug, Default)]
-pub(super) struct Carried {
+pub(super) struct MovedCounts {
     /// What flows have carried elsewhere, as far as it is known here.
     counts: HashMap<Teid, FlowCount>,
-    /// Flows of those that were not here when the first counts came, since the last [`Carried::expire`].
+    /// Flows of those that were not here when the first counts came, since the last [`MovedCounts::expire`].
     strays: Vec<Teid>,
     /// The same, with the time when their counts go on.
     waiting: VecDeque<(Duration, Vec<Teid>)>,
@@ -21,7 +21,7 @@ pub(super) struct Carried {
     departed: HashMap<Teid, FlowCount>,
 }
 
-impl Carried {
+impl MovedCounts {
     pub(super) fn add(&mut self, uplink: Teid, count: FlowCount, is_here: bool) {
         let is_first = !self.counts.contains_key(&uplink);
         *self.counts.entry(uplink).or_default() += count;
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn counts_wait_for_their_flow_and_then_go_on() {
-        let mut carried = Carried::default();
+        let mut carried = MovedCounts::default();
         let (here, away, late) = (Teid::new(1), Teid::new(2), Teid::new(3));
         carried.add(here, packets(1), true);
         carried.add(away, packets(10), false);

@@ -56,7 +56,7 @@ pub struct Quiescence(Arc<Cells>);
 
 /// A mark that was asked for when something was taken out of the worker's sight; none if the worker was away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Since(Option<u64>);
+pub struct GracePeriod(Option<u64>);
 
 impl Mark {
     /// The mark of a worker that is away.
@@ -103,15 +103,15 @@ impl Drop for Mark {
 
 impl Quiescence {
     /// Asks for a mark. To be called after the last path to something was overwritten.
-    pub fn since(&self) -> Since {
+    pub fn since(&self) -> GracePeriod {
         let mark = self.0.asked.fetch_add(1, Ordering::AcqRel) + 1;
         fence(Ordering::SeqCst);
         let is_away = self.0.answered.load(Ordering::Acquire) == AWAY;
-        Since((!is_away).then_some(mark))
+        GracePeriod((!is_away).then_some(mark))
     }
 
     /// Whether the worker can no longer see what was taken out of its sight before `since`.
-    pub fn has_passed(&self, since: Since) -> bool {
+    pub fn has_passed(&self, since: GracePeriod) -> bool {
         // `AWAY` is above every mark.
         since.0.is_none_or(|mark| self.0.answered.load(Ordering::Acquire) >= mark)
     }

@@ -1,15 +1,15 @@
 //! What elements open: devices and captures, by what a user binds to their names.
 
-use super::shared::Shared;
-use super::wants::Want;
-use scalebricks_graph::{Clock, Inlet, Outlet, Recording, World};
+use super::open_requests::OpenRequest;
+use super::shared_port::SharedPort;
+use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 /// What stands for the receiving side of a device.
-pub enum Receives<P> {
+pub enum ReceiveBinding<P> {
     /// A port.
     Port(Box<dyn RxPort<P>>),
     /// A capture.
@@ -19,7 +19,7 @@ pub enum Receives<P> {
 }
 
 /// What stands for the sending side of a device.
-pub enum Sends<P> {
+pub enum SendBinding<P> {
     /// A port.
     Port(Box<dyn TxPort<P>>),
     /// A capture.
@@ -28,13 +28,13 @@ pub enum Sends<P> {
     Nothing,
 }
 
-impl<P> fmt::Debug for Receives<P> {
+impl<P> fmt::Debug for ReceiveBinding<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Receives")
     }
 }
 
-impl<P> fmt::Debug for Sends<P> {
+impl<P> fmt::Debug for SendBinding<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sends")
     }
@@ -42,7 +42,7 @@ impl<P> fmt::Debug for Sends<P> {
 
 /// What went wrong when captures were completed.
 #[derive(Debug, thiserror::Error)]
-pub enum OutsideError {
+pub enum DevicesError {
     /// A capture could not be written to its end.
     #[error("{}: {error}", path.display())]
     Capture {
@@ -63,13 +63,13 @@ pub enum OutsideError {
 
 /// A capture being written under another name.
 #[derive(Debug)]
-struct Staged {
+struct StagedCapture {
     recording: Recording,
     temporary: PathBuf,
     path: PathBuf,
 }
 
-impl Drop for Staged {
+impl Drop for StagedCapture {
     fn drop(&mut self) {
         drop(self.recording.lock().take());
         // Gone already if it was renamed; else nobody wants half a file, and there is nobody left to tell.
@@ -79,34 +79,34 @@ impl Drop for Staged {
 
 /// The receiving side of a device.
 enum Source<P> {
-    Port(Shared<dyn RxPort<P>>),
+    Port(SharedPort<dyn RxPort<P>>),
     Capture(PathBuf),
     Nothing,
 }
 
 /// The sending side of a device.
 enum Sink<P> {
-    Port(Shared<dyn TxPort<P>>),
+    Port(SharedPort<dyn TxPort<P>>),
     Capture(PathBuf),
     Nothing,
 }
 
-impl<P> From<Receives<P>> for Source<P> {
-    fn from(receives: Receives<P>) -> Self {
+impl<P> From<ReceiveBinding<P>> for Source<P> {
+    fn from(receives: ReceiveBinding<P>) -> Self {
         match receives {
-            Receives::Port(port) => Self::Port(Shared::new(port)),
-            Receives::Capture(path) => Self::Capture(path),
-            Receives::Nothing => Self::Nothing,
+            ReceiveBinding::Port(port) => Self::Port(SharedPort::new(port)),
+            ReceiveBinding::Capture(path) => Self::Capture(path),
+            ReceiveBinding::Nothing => Self::Nothing,
         }
     }
 }
 
-impl<P> From<Sends<P>> for Sink<P> {
-    fn from(sends: Sends<P>) -> Self {
+impl<P> From<SendBinding<P>> for Sink<P> {
+    fn from(sends: SendBinding<P>) -> Self {
         match sends {
-            Sends::Port(port) => Self::Port(Shared::new(port)),
-            Sends::Capture(path) => Self::Capture(path),
-            Sends::Nothing => Self::Nothing,
+            SendBinding::Port(port) => Self::Port(SharedPort::new(port)),
+            SendBinding::Capture(path) => Self::Capture(path),
+            SendBinding::Nothing => Self::Nothing,
         }
     }
 }
@@ -116,30 +116,30 @@ impl<P> From<Sends<P>> for Sink<P> {
 ///
 /// It serves one graph after the other: `begin` before a graph is opened, then
 /// `settle` if it runs, or `give_up`.
-pub struct Outside<P> {
+pub struct Devices<P> {
     clock: Clock,
     receives: BTreeMap<String, Source<P>>,
     sends: BTreeMap<String, Sink<P>>,
     /// For the only device that has nothing bound to it.
-    receives_any: Option<Receives<P>>,
+    receives_any: Option<ReceiveBinding<P>>,
     sends_any: Option<PathBuf>,
     /// Devices that an element of the graph being opened receives from, or sends to by a port.
     receiving: BTreeSet<String>,
     sending: BTreeSet<String>,
     /// Devices whose captures a graph has begun to read.
     begun: BTreeSet<String>,
-    staged: Vec<Staged>,
+    staged: Vec<StagedCapture>,
     /// Captures to write that other graphs have.
     others: usize,
 }
 
-impl<P> fmt::Debug for Outside<P> {
+impl<P> fmt::Debug for Devices<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outside").field("clock", &self.clock).finish_non_exhaustive()
     }
 }
 
-impl<P: PacketBuf + 'static> Outside<P> {
+impl<P: PacketBuf + 'static> Devices<P> {
     /// Nothing is bound to any name.
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -158,15 +158,15 @@ impl<P: PacketBuf + 'static> Outside<P> {
 
     /// Another graph is going to be opened. Its elements that keep what their predecessors have are not going to ask; this is
     /// what they keep.
-    pub(super) fn begin<'a>(&mut self, kept: impl Iterator<Item = &'a Want>) {
+    pub(super) fn begin<'a>(&mut self, kept: impl Iterator<Item = &'a OpenRequest>) {
         self.receiving.clear();
         self.sending.clear();
         self.others = self.staged.len();
         for want in kept {
             match want {
-                Want::Inlet(device) => drop(self.receiving.insert(device.clone())),
-                Want::Outlet(device) => drop(self.sending.insert(device.clone())),
-                Want::Read(_) | Want::Write(_) | Want::Print(_) => {}
+                OpenRequest::Inlet(device) => drop(self.receiving.insert(device.clone())),
+                OpenRequest::Outlet(device) => drop(self.sending.insert(device.clone())),
+                OpenRequest::Read(_) | OpenRequest::Write(_) | OpenRequest::Print(_) => {}
             }
         }
     }
@@ -185,7 +185,7 @@ impl<P: PacketBuf + 'static> Outside<P> {
     }
 
     /// Binds the receiving side of a device. `None` is the one device of the configuration that has nothing bound to it.
-    pub fn receive(&mut self, device: Option<&str>, from: Receives<P>) -> &mut Self {
+    pub fn receive(&mut self, device: Option<&str>, from: ReceiveBinding<P>) -> &mut Self {
         match device {
             Some(device) => drop(self.receives.insert(device.to_owned(), from.into())),
             None => self.receives_any = Some(from),
@@ -194,7 +194,7 @@ impl<P: PacketBuf + 'static> Outside<P> {
     }
 
     /// Binds the sending side of a device.
-    pub fn send(&mut self, device: &str, to: Sends<P>) -> &mut Self {
+    pub fn send(&mut self, device: &str, to: SendBinding<P>) -> &mut Self {
         self.sends.insert(device.to_owned(), to.into());
         self
     }
@@ -223,17 +223,17 @@ impl<P: PacketBuf + 'static> Outside<P> {
     /// Completes all captures and gives them their names; returns those.
     ///
     /// # Errors
-    /// [`OutsideError`]. Captures that are not renamed yet are removed.
-    pub fn finish(mut self) -> Result<Vec<PathBuf>, OutsideError> {
+    /// [`DevicesError`]. Captures that are not renamed yet are removed.
+    pub fn finish(mut self) -> Result<Vec<PathBuf>, DevicesError> {
         for staged in &self.staged {
             let writer = staged.recording.lock().take();
             let finished = writer.map_or(Ok(()), CaptureWriter::finish);
-            finished.map_err(|error| OutsideError::Capture { path: staged.path.clone(), error })?;
+            finished.map_err(|error| DevicesError::Capture { path: staged.path.clone(), error })?;
         }
         let mut paths = Vec::with_capacity(self.staged.len());
         for staged in self.staged.drain(..) {
             let renamed = fs::rename(&staged.temporary, &staged.path);
-            renamed.map_err(|error| OutsideError::Rename { path: staged.path.clone(), error })?;
+            renamed.map_err(|error| DevicesError::Rename { path: staged.path.clone(), error })?;
             paths.push(staged.path.clone());
         }
         Ok(paths)
@@ -248,7 +248,7 @@ impl<P: PacketBuf + 'static> Outside<P> {
         let temporary = path.with_file_name(format!(".{}.{}", std::process::id(), name.display()));
         let writer = CaptureWriter::create(&temporary).map_err(|error| named(path, &error))?;
         let recording = Recording::new(writer);
-        self.staged.push(Staged { recording: recording.clone(), temporary, path: path.to_owned() });
+        self.staged.push(StagedCapture { recording: recording.clone(), temporary, path: path.to_owned() });
         Ok(recording)
     }
 }
@@ -269,7 +269,7 @@ fn open(path: &Path) -> Result<CaptureReader, String> {
     CaptureReader::open(path).map_err(|error| named(path, &error))
 }
 
-impl<P: PacketBuf + 'static> World<P> for Outside<P> {
+impl<P: PacketBuf + 'static> Environment<P> for Devices<P> {
     fn clock(&self) -> Clock {
         self.clock
     }

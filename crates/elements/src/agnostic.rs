@@ -1,20 +1,20 @@
 //! Elements that look at one packet at a time, and at columns beside it.
 
 /// Makes an element of a type with a method
-/// `fn sift<P: PacketBuf>(&mut self, batch: &mut Lanes, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>)`, which works
+/// `fn process<P: PacketBuf>(&mut self, batch: &mut SlotList, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>)`, which works
 /// off the packets of `batch` from `start` on: what it leaves there goes to output 0. The element can be pushed to and
 /// pulled from, as an element of [`PerPacket`](scalebricks_graph::PerPacket) can, which sees no columns.
-macro_rules! sifting {
+macro_rules! agnostic {
     ($class:ident) => {
         impl<P: scalebricks_io::PacketBuf + 'static> scalebricks_graph::Element<P> for $class {
             fn push(
                 &mut self,
                 _: usize,
-                batch: &mut scalebricks_graph::Lanes,
+                batch: &mut scalebricks_graph::SlotList,
                 frame: &mut scalebricks_graph::Frame<P>,
                 out: &mut scalebricks_graph::Out<'_>,
             ) {
-                self.sift(batch, 0, frame, out);
+                self.process(batch, 0, frame, out);
                 out.all(0, batch);
             }
 
@@ -28,7 +28,7 @@ macro_rules! sifting {
                 &mut self,
                 output: usize,
                 want: usize,
-                into: &mut scalebricks_graph::Lanes,
+                into: &mut scalebricks_graph::SlotList,
                 upstream: &mut scalebricks_graph::Upstream<'_, P>,
                 frame: &mut scalebricks_graph::Frame<P>,
                 out: &mut scalebricks_graph::Out<'_>,
@@ -36,11 +36,11 @@ macro_rules! sifting {
                 if output == 0 {
                     let start = into.len();
                     upstream.pull(0, want, into, frame, out);
-                    self.sift(into, start, frame, out);
+                    self.process(into, start, frame, out);
                 }
             }
         }
     };
 }
 
-pub(crate) use sifting;
+pub(crate) use agnostic;

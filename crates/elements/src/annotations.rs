@@ -10,7 +10,7 @@ const PROBLEM_SHIFT: u32 = 8;
 
 /// To whom a packet was sent on the link it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkType {
+pub enum PacketType {
     /// To this host.
     Host,
     /// To all hosts of the link.
@@ -21,7 +21,7 @@ pub enum LinkType {
     OtherHost,
 }
 
-impl LinkType {
+impl PacketType {
     /// That of a frame to `destination`, at an interface with the address `own`. Without one, every single host is this one.
     pub fn of(destination: MacAddr, own: Option<MacAddr>) -> Self {
         match own {
@@ -79,16 +79,16 @@ mod tests {
     fn facts_do_not_touch_each_other() {
         let mut meta = Meta::default();
         assert_eq!(
-            (LinkType::noted(&meta), problem(&meta), is_source_to_fix(&meta)),
-            (LinkType::Host, 0, false)
+            (PacketType::noted(&meta), problem(&meta), is_source_to_fix(&meta)),
+            (PacketType::Host, 0, false)
         );
-        for link in [LinkType::OtherHost, LinkType::Multicast, LinkType::Broadcast, LinkType::Host] {
+        for link in [PacketType::OtherHost, PacketType::Multicast, PacketType::Broadcast, PacketType::Host] {
             for (octet, fix) in [(255, true), (0, false), (22, true)] {
                 link.note(&mut meta);
                 note_problem(&mut meta, octet);
                 fix_source(&mut meta, fix);
                 assert_eq!(
-                    (LinkType::noted(&meta), problem(&meta), is_source_to_fix(&meta)),
+                    (PacketType::noted(&meta), problem(&meta), is_source_to_fix(&meta)),
                     (link, octet, fix)
                 );
             }
@@ -98,12 +98,12 @@ mod tests {
     #[test]
     fn a_frame_is_sent_to_all_to_some_to_this_or_to_another_host() {
         let own = Some(MacAddr([2, 0, 0, 0, 0, 1]));
-        let of = |octets| LinkType::of(MacAddr(octets), own);
-        assert_eq!(of([0xff; 6]), LinkType::Broadcast);
-        assert_eq!(of([1, 0, 0x5e, 0, 0, 1]), LinkType::Multicast);
-        assert_eq!(of([2, 0, 0, 0, 0, 1]), LinkType::Host);
-        assert_eq!(of([2, 0, 0, 0, 0, 2]), LinkType::OtherHost);
-        assert_eq!(LinkType::of(MacAddr([2, 0, 0, 0, 0, 2]), None), LinkType::Host);
-        assert!(LinkType::Multicast.is_shared() && !LinkType::OtherHost.is_shared());
+        let of = |octets| PacketType::of(MacAddr(octets), own);
+        assert_eq!(of([0xff; 6]), PacketType::Broadcast);
+        assert_eq!(of([1, 0, 0x5e, 0, 0, 1]), PacketType::Multicast);
+        assert_eq!(of([2, 0, 0, 0, 0, 1]), PacketType::Host);
+        assert_eq!(of([2, 0, 0, 0, 0, 2]), PacketType::OtherHost);
+        assert_eq!(PacketType::of(MacAddr([2, 0, 0, 0, 0, 2]), None), PacketType::Host);
+        assert!(PacketType::Multicast.is_shared() && !PacketType::OtherHost.is_shared());
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 /// A node's addresses on its Internet link. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct OwnAddresses {
+pub(crate) struct LocalAddresses {
     all: Arc<[IpAddr]>,
     v4: Arc<[[u8; 4]]>,
     v6: Arc<[[u8; 16]]>,
 }
 
-impl OwnAddresses {
+impl LocalAddresses {
     /// These.
     pub(crate) fn new(all: Arc<[IpAddr]>) -> Self {
         let v4 = |address: &IpAddr| match address {
