@@ -2,7 +2,7 @@
 
 use super::counters::{Arrived, Carrying, flow_count};
 use super::event::Event;
-use super::follow::{Following, confirm};
+use super::follow::{PartitionFollower, confirm};
 use super::inbox::{Beats, Inbox};
 use super::leasing::Leasing;
 use super::placement::Placed;
@@ -416,7 +416,7 @@ impl<T: Tables> Actor<T> {
 
     fn follow(&mut self, partition: PartitionId) {
         self.loads += 1;
-        let following = Following {
+        let follower = PartitionFollower {
             reading: Reading {
                 engine: Arc::clone(&self.engine),
                 params: self.shared.shape.load().first,
@@ -426,7 +426,7 @@ impl<T: Tables> Actor<T> {
             load: self.loads,
             events: self.events.clone(),
         };
-        let task = tokio::spawn(following.run()).abort_handle();
+        let task = tokio::spawn(follower.run()).abort_handle();
         if let Some((_, before)) = self.followed.insert(partition, (self.loads, task)) {
             before.abort();
         }

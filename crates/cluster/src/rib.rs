@@ -1,8 +1,9 @@
 //! A partition's RIB, made by whoever wants it: it is a function of the partition's log, so no owner has to be asked.
 
 use super::plane::ControlPlane;
-use scalebricks_control::engine::{Engine, EngineError, Entry, ReadError};
+use scalebricks_control::engine::{Engine, EngineError, Entry, ReadError, Snapshot};
 use scalebricks_control::partition::Partition;
+use scalebricks_engine::log::{LoadError, load_snapshot};
 use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{FlowKey, KeyHasher, PartitionId, Position};
@@ -75,24 +76,26 @@ impl Reading {
     }
 
     /// A partition as its newest snapshot has it, or an empty one.
-    pub(super) async fn restore(&self, partition: PartitionId) -> Result<Partition, RibError> {
-        let snapshot = self.engine.snapshot(partition).await.map_err(|error| match error {
-            EngineError::Unavailable(what) => RibError::Log(ReadError::Unavailable(what)),
+    async fn restore(&self, partition: PartitionId) -> Result<Partition, RibError> {
+        let loaded = load_snapshot(&*self.engine, partition).await;
+        let (snapshot, _) = loaded.map_err(|error| match error {
+            LoadError::Log(error) => RibError::Log(error),
+            LoadError::Snapshot(EngineError::Unavailable(why)) => RibError::Log(ReadError::Unavailable(why)),
             other => RibError::Snapshot { partition, what: other.to_string() },
         })?;
-        let Some(snapshot) = snapshot else {
-            return Ok(Partition::new(partition, self.params, self.hasher));
-        };
-        // Asked behind it: the log may have grown, and the snapshot with it.
-        let last = self.engine.last(partition).await?;
-        if snapshot.position > last {
-            let (kept, last) = (snapshot.position.0, last.0);
-            let what = format!(
-                "it is of position {kept}, and the log ends at {last}: it is not of this log; remove it, or restore both from one backup"
-            );
-            return Err(RibError::Snapshot { partition, what });
-        }
+        self.build(partition, snapshot).await
+    }
+
+    /// A partition as a snapshot has it; without one, an empty one.
+    pub(super) async fn build(
+        &self,
+        partition: PartitionId,
+        snapshot: Option<Snapshot>,
+    ) -> Result<Partition, RibError> {
         let hasher = self.hasher;
+        let Some(snapshot) = snapshot else {
+            return Ok(Partition::new(partition, self.params, hasher));
+        };
         let restored = blocking(move || Partition::restore(&snapshot.bytes, hasher)).await?;
         restored.map_err(|error| RibError::Snapshot { partition, what: error.to_string() })
     }

@@ -7,22 +7,19 @@
 use super::event::Event;
 use super::identity::Identity;
 use scalebricks_control::calls::{MESSAGE_CHANGES, Refusal};
-use scalebricks_control::engine::{AppendError, Batch, BatchId, Engine};
+use scalebricks_control::engine::Engine;
 use scalebricks_control::record::{Call, CallId, Change, encode, encode_calls};
+use scalebricks_engine::log::{LogWriter, WriterOptions};
 use scalebricks_types::PartitionId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 /// Messages with calls that wait for a partition's log, at most.
 pub(super) const WAITING: usize = 8_192;
 
-/// Between two tries.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// For so long a refused batch is tried again.
-const ENDURANCE: Duration = Duration::from_secs(5);
+const OPTIONS: WriterOptions =
+    WriterOptions { retry: Duration::from_millis(50), retry_refused_for: Duration::from_secs(5) };
 
 /// What is to be logged.
 pub(super) enum Work {
@@ -44,7 +41,7 @@ pub(super) struct Writing {
 impl Writing {
     /// Writes, until there can be no more work.
     pub(super) async fn run(mut self) {
-        let mut number = 0;
+        let mut log = LogWriter::new(Arc::clone(&self.engine), self.partition, OPTIONS);
         let mut spare = None;
         loop {
             let next = match spare.take() {
@@ -60,11 +57,10 @@ impl Writing {
                     (encode_calls(&calls), calls.into_iter().map(|call| call.id).collect(), None)
                 }
             };
-            number += 1;
             let refused = match payload {
                 Ok(payload) => {
-                    let id = BatchId { writer: self.identity.get(), number };
-                    self.append(&Batch { id, payload: payload.into() }).await.err()
+                    let appended = log.append(self.identity.get(), payload.into()).await;
+                    appended.err().map(|error| error.to_string())
                 }
                 Err(error) => Some(error.to_string()),
             };
@@ -95,22 +91,6 @@ impl Writing {
         tracing::warn!(partition = self.partition.0, why, "the log does not take a batch");
         if !calls.is_empty() {
             let _ends = self.events.send(Event::NotLogged(self.partition, calls, Refusal::Log(why))).await;
-        }
-    }
-
-    /// Appends a batch; not before its fate is known.
-    async fn append(&self, batch: &Batch) -> Result<(), String> {
-        let began = Instant::now();
-        loop {
-            match self.engine.append(self.partition, batch.clone()).await {
-                Ok(_) => return Ok(()),
-                Err(AppendError::TooLarge(bytes)) => {
-                    return Err(format!("a batch of {bytes} bytes is too large"));
-                }
-                Err(AppendError::Refused(error)) if began.elapsed() > ENDURANCE => return Err(error),
-                Err(error) => tracing::debug!(partition = self.partition.0, %error, "appending once more"),
-            }
-            tokio::time::sleep(PATIENCE).await;
         }
     }
 }

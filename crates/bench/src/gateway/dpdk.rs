@@ -5,7 +5,7 @@ use super::tables::GptSource;
 use crate::error::BenchError;
 use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{
-    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, Registered, Started,
+    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, RegisteredThread, Started,
 };
 use scalebricks_elements::gateway::FlowState;
 use scalebricks_io::PacketSource;
@@ -118,7 +118,7 @@ pub fn fresh(count: usize) -> Result<Vec<Mbuf>, BenchError> {
 }
 
 /// Registers the calling thread with DPDK, which gives it its own cache of each pool, if possible.
-pub fn register() -> Option<Registered> {
+pub fn register() -> Option<RegisteredThread> {
     eal().ok()?.register_thread().ok()
 }
 

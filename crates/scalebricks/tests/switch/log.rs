@@ -149,7 +149,7 @@ fn a_log_of_something_else_is_left_alone() {
     assert!(!switch.has_all_names());
     let answer = ask(&switch, &[change(Change::Add, 1, "drop")]);
     assert!(
-        matches!(&answer, Err(ChangeError::NotReady(Some(why))) if why.contains("not one of names")),
+        matches!(&answer, Err(ChangeError::NotReady(Some(why))) if why.contains("does not hold names")),
         "{answer:?}"
     );
     assert_eq!(pollster::block_on(engine.last(PartitionId(0))).unwrap().0, 1);

@@ -1,33 +1,32 @@
-//! Names by a log that several switches follow.
+//! Keeps the names of several switches in one log, which all of them follow.
 //!
 //! ```text
-//! change ─▶ write: append, until durable ─▶ engine ─▶ follow: in order ─▶ names
-//!     ▲                                                  │
-//!     └──────────────── what became of it ◀──────────────┘
+//! change ─▶ write: append until durable ─▶ engine ─▶ state: apply in order ─▶ names
+//!     ▲                                                │
+//!     └──────────────────── outcome ◀──────────────────┘
 //! ```
 //!
-//! A change is accepted when the log has it. Whether it is done, or refused because a name is there already, say, follows from what
-//! stands before it: all switches come to the same result, and whoever asked hears of it when his own switch has come there.
-//! Positions rise by one; a hole ends the following with an error and begins it anew behind what was applied. An entry that a writer
-//! logged twice is void the second time. Now and then a switch keeps a snapshot of its names, and the log forgets what is below. A
-//! log that ends before the position applied here was replaced by an older one: the names are then read again.
+//! A change is accepted when the log holds it. Its outcome, for example a refusal because the name exists, depends only on
+//! the entries before it, so all switches come to the same result. The caller gets it when its own switch has applied the
+//! entry. An entry that a writer logged twice is ignored the second time. From time to time a switch stores a snapshot of
+//! its names and trims the log. A log that ends before the position applied here was replaced by an older one: the switch
+//! then reads the names again.
 
-mod follow;
 mod progress;
 mod record;
 mod snapshot;
+mod state;
 
 use super::config::{ControlFile, SwitchFile};
 use super::running::SharedNames;
 use crate::node::control_plane::{check as check_engine, open as open_engine};
-use follow::{Follower, Outcome};
 use progress::Progress;
 use scalebricks_admin::model::switch::ChangeView;
 use scalebricks_cluster::draw_writer;
-use scalebricks_control::engine::{
-    AppendError, Batch, BatchId, Engine, EngineError, MAX_BATCH_BYTES, WriterId,
-};
+use scalebricks_control::engine::{BatchId, Engine, EngineError, MAX_BATCH_BYTES, WriterId};
+use scalebricks_engine::log::{LogWriter, NotLogged, WriterOptions};
 use scalebricks_types::PartitionId;
+use state::{LogState, Outcome};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,63 +35,66 @@ use tokio::sync::{mpsc, oneshot};
 /// All names of a switch are in one log.
 const PARTITION: PartitionId = PartitionId(0);
 
-/// The record that says what a log's names are.
-const CLAIM: &str = "switch.names";
+/// The record that holds the kind of names in a log.
+const KIND_RECORD: &str = "switch.names";
 
-/// Time between two tries of what went wrong.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Time between two attempts.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// A refused change is not retried: the caller gets the error.
+const WRITER: WriterOptions = WriterOptions { retry: RETRY, retry_refused_for: Duration::ZERO };
 
 /// Changes that may wait to be appended.
 const QUEUE: usize = 64;
 
-/// Why a change is not in the log, or not known to be.
+/// Why the outcome of a change is not known, or why it is not in the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// Too much at once.
-    #[error("{0} bytes at once are more than {MAX_BATCH_BYTES}: make fewer changes at a time")]
+    /// The changes do not fit in one batch.
+    #[error("{0} bytes of changes exceed the limit of {MAX_BATCH_BYTES}: send fewer changes at a time")]
     TooLarge(usize),
-    /// The engine said no.
+    /// The engine refused the changes.
     #[error("the log refused the changes: {0}")]
     Refused(String),
-    /// They are, and what became of them stands in no entry any more.
+    /// The changes are in the log, but their outcome is lost: the switch read a snapshot instead of their entry.
     #[error(
-        "the changes are in the log, and were made or refused while this switch caught up by a snapshot: look at the names"
+        "the changes are in the log, but this switch skipped their entry when it read a snapshot: check the names"
     )]
     Passed,
-    /// The log lost entries, these changes perhaps among them.
+    /// The log lost entries, perhaps those of the changes.
     #[error(
-        "the log was replaced by an older one, which may lack the changes: look at the names when the switch has read it"
+        "the log was replaced by an older one, which may lack the changes: check the names when the switch has read it"
     )]
     Lost,
-    /// They are, and this switch cannot read on.
+    /// The changes are in the log, but this switch cannot read it now.
     #[error(
-        "the changes are in the log, which this switch cannot read now: {0}; they are made, or refused, when it can"
+        "the changes are in the log, but this switch cannot read it now: {0}; it applies or refuses them when it can"
     )]
     Unread(String),
-    /// The switch stops.
-    #[error("the switch stops; it is not known whether the changes are in the log")]
+    /// The switch is stopping.
+    #[error("the switch is stopping; it is not known whether the changes are in the log")]
     Stopped,
-    /// The engine.
+    /// The engine cannot be used.
     #[error("engine: {0}")]
     Engine(String),
-    /// The thread.
-    #[error("starting the log's thread: {0}")]
+    /// The thread did not start.
+    #[error("cannot start the log's thread: {0}")]
     Thread(String),
 }
 
-/// Changes under way, and who waits for them.
-struct Asked {
+/// Changes to append, and the caller who waits for the outcome.
+struct ChangeRequest {
     payload: Arc<[u8]>,
     answer: Answer,
 }
 
-/// Where the outcome goes: the position, and what became of the changes there.
+/// Takes the position of the changes, and their outcome.
 type Answer = oneshot::Sender<Result<(u64, Outcome), LogError>>;
 
-/// The log of a switch. Dropping it stops following.
+/// A thread that follows and writes the log of a switch, until this is dropped.
 pub struct LogHandle {
     kind: &'static str,
-    asked: mpsc::Sender<Asked>,
+    requests: mpsc::Sender<ChangeRequest>,
     progress: Arc<Progress>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -105,7 +107,7 @@ impl std::fmt::Debug for LogHandle {
 }
 
 impl LogHandle {
-    /// Follows the log of a switch, as soon as its engine can be reached.
+    /// Starts to follow the log of a switch, as soon as its engine can be reached.
     ///
     /// # Errors
     /// [`LogError`].
@@ -115,7 +117,7 @@ impl LogHandle {
         Self::start_on(async move { open_engine(&engine, &name).await }, file, names)
     }
 
-    /// Follows the log that an engine keeps.
+    /// Starts to follow the log of an engine.
     ///
     /// # Errors
     /// [`LogError::Thread`].
@@ -124,50 +126,50 @@ impl LogHandle {
         file: &SwitchFile,
         names: SharedNames,
     ) -> Result<Self, LogError> {
-        let (asked, queue) = mpsc::channel(QUEUE);
+        let (requests, queue) = mpsc::channel(QUEUE);
         let (stop, stopped) = oneshot::channel();
         let progress = Arc::<Progress>::default();
-        let follower = Follower::new(file.clone(), names, Arc::clone(&progress));
-        let run = move || {
+        let state = LogState::new(file.clone(), names, Arc::clone(&progress));
+        let thread_main = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
-                Err(error) => return tracing::error!(%error, "the log is not followed"),
+                Err(error) => return tracing::error!(%error, "cannot follow the log"),
             };
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    () = live(engine, follower, queue) => {}
+                    () = run(engine, state, queue) => {}
                 }
             });
         };
-        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(run);
+        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(thread_main);
         let thread = thread.map_err(|error| LogError::Thread(error.to_string()))?;
         let kind = file.names.kind.word();
-        Ok(Self { kind, asked, progress, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { kind, requests, progress, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The entry that was applied last.
+    /// The position of the last entry applied.
     pub fn position(&self) -> u64 {
         self.progress.position()
     }
 
-    /// Whether all entries were applied that the log had when it was begun to be followed.
+    /// Whether this switch has applied all entries that the log had when it was first read.
     pub fn has_caught_up(&self) -> bool {
         self.progress.has_caught_up()
     }
 
-    /// How often all names were read again, as the log had lost entries that were applied.
+    /// The times that all names were read again, as the log had lost entries that were applied.
     pub fn reloads(&self) -> u64 {
         self.progress.reloads()
     }
 
-    /// Why the log cannot be read now, if it cannot.
+    /// Why the log cannot be read now; `None`: it can.
     pub fn fault(&self) -> Option<String> {
         self.progress.fault()
     }
 
-    /// Appends changes; what became of them when they were applied here, and where in the log they are.
+    /// Appends changes; returns their position and their outcome, when this switch has applied them.
     ///
     /// # Errors
     /// [`LogError`].
@@ -178,7 +180,7 @@ impl LogHandle {
             return Err(LogError::TooLarge(payload.len()));
         }
         let (answer, answered) = oneshot::channel();
-        self.asked.send(Asked { payload, answer }).await.map_err(|_| LogError::Stopped)?;
+        self.requests.send(ChangeRequest { payload, answer }).await.map_err(|_| LogError::Stopped)?;
         answered.await.map_err(|_| LogError::Stopped)?
     }
 }
@@ -192,94 +194,82 @@ impl Drop for LogHandle {
     }
 }
 
-/// Follows and writes, for ever.
-async fn live(
+/// Follows and writes the log; never returns.
+async fn run(
     engine: impl Future<Output = Arc<dyn Engine>>,
-    follower: Follower,
-    queue: mpsc::Receiver<Asked>,
+    state: LogState,
+    queue: mpsc::Receiver<ChangeRequest>,
 ) {
     let engine = engine.await;
     let writer = loop {
-        let drawn = async {
-            claim(&*engine, follower.kind()).await?;
+        let ready = async {
+            check_kind(&*engine, state.kind()).await?;
             draw_writer(&*engine).await
         };
-        match drawn.await {
+        match ready.await {
             Ok(writer) => break writer,
             Err(error) => {
-                tracing::warn!(%error, "the engine cannot be used yet");
-                follower.progress.set_fault(Some(error.to_string()));
+                tracing::warn!(%error, "cannot use the engine yet; trying again");
+                state.progress.set_fault(Some(error.to_string()));
             }
         }
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(RETRY).await;
     };
-    let (wanted, wanting) = mpsc::unbounded_channel();
+    let (waiters, waiting) = mpsc::unbounded_channel();
     tokio::select! {
-        () = follower.run(Arc::clone(&engine), writer, wanting) => {}
-        () = write(&*engine, writer, queue, &wanted) => {}
+        () = state.run(Arc::clone(&engine), writer, waiting) => {}
+        () = write(engine, writer, queue, &waiters) => {}
     }
 }
 
-/// Sees that the log is one of names of this kind: the first switch says so in a record, before there are entries.
-async fn claim(engine: &dyn Engine, kind: &str) -> Result<(), EngineError> {
+/// Checks that the log holds names of this kind. The first switch writes the kind to a record, before there are entries.
+async fn check_kind(engine: &dyn Engine, kind: &str) -> Result<(), EngineError> {
     let refused = |what: String| Err(EngineError::Refused(what));
-    if let Some(value) = engine.record(CLAIM).await?.and_then(|record| record.value) {
+    if let Some(value) = engine.record(KIND_RECORD).await?.and_then(|record| record.value) {
         return if *value == *kind.as_bytes() {
             Ok(())
         } else {
-            refused(format!("its log is of names of the kind '{}'", String::from_utf8_lossy(&value)))
+            refused(format!(
+                "its log holds names of kind '{}', not '{kind}'",
+                String::from_utf8_lossy(&value)
+            ))
         };
     }
     match engine.last(PARTITION).await {
         Ok(last) if last.0 > 0 => {
-            return refused("its log is not one of names: switches need an engine of their own".to_owned());
+            return refused(
+                "its log does not hold names of a switch: switches need an engine of their own".to_owned(),
+            );
         }
         Ok(_) => {}
         Err(error) => return Err(EngineError::Unavailable(error.to_string())),
     }
-    match engine.swap(CLAIM, None, Some(kind.as_bytes().into())).await {
+    match engine.swap(KIND_RECORD, None, Some(kind.as_bytes().into())).await {
         Ok(_) => Ok(()),
-        // Another was first, perhaps: the next try reads what it said.
+        // Another switch may have been first: the next attempt reads what it wrote.
         Err(error) => Err(EngineError::Unavailable(error.to_string())),
     }
 }
 
-/// Somebody waits for what becomes of a batch.
-type Wanted = (BatchId, Answer);
+/// A caller who waits for the outcome of a batch.
+type Waiter = (BatchId, Answer);
 
-/// Appends one batch after another, each until it is known to be in the log.
+/// Appends one batch after another.
 async fn write(
-    engine: &dyn Engine,
+    engine: Arc<dyn Engine>,
     writer: WriterId,
-    mut queue: mpsc::Receiver<Asked>,
-    wanted: &mpsc::UnboundedSender<Wanted>,
+    mut queue: mpsc::Receiver<ChangeRequest>,
+    waiters: &mpsc::UnboundedSender<Waiter>,
 ) {
-    let mut number = 0;
-    while let Some(Asked { payload, answer }) = queue.recv().await {
-        number += 1;
-        let id = BatchId { writer, number };
-        let batch = Batch { id, payload };
-        let refused = loop {
-            match engine.append(PARTITION, batch.clone()).await {
-                Ok(_) => break None,
-                Err(AppendError::Unknown(error)) => {
-                    // Again under the same name: were it logged twice, the second would be void.
-                    tracing::warn!(%error, "a change may be in the log; appending it again");
-                    tokio::time::sleep(PATIENCE).await;
-                }
-                Err(error @ (AppendError::Refused(_) | AppendError::TooLarge(_))) => break Some(error),
-            }
+    let mut log = LogWriter::new(engine, PARTITION, WRITER);
+    while let Some(ChangeRequest { payload, answer }) = queue.recv().await {
+        let is_sent = match log.append(writer, payload).await {
+            // Answered when the entry is applied, or at once if it has been.
+            Ok((id, _)) => waiters.send((id, answer)).is_ok(),
+            Err(NotLogged(why)) => answer.send(Err(LogError::Refused(why))).is_ok(),
         };
-        let sent = match refused {
-            // The follower answers when it has come there, or at once if it has been there.
-            None => wanted.send((id, answer)).is_ok(),
-            Some(error) => {
-                number -= 1; // it is not in the log and never will be: the next batch has its number
-                answer.send(Err(LogError::Refused(error.to_string()))).is_ok()
-            }
-        };
-        if !sent {
-            tracing::debug!("nobody waits for a change any more");
+        if !is_sent {
+            tracing::debug!("the caller of a change is gone");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the log's thread tells of itself.
+//! The state of the log's thread, for the rest of the process.
 
 use scalebricks_types::Position;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,12 +25,12 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The entry that was applied last.
+    /// The position of the last entry applied.
     pub(super) fn position(&self) -> u64 {
         self.position.load(Ordering::Acquire)
     }
 
-    pub(super) fn come_to(&self, position: Position) {
+    pub(super) fn set_position(&self, position: Position) {
         self.position.store(position.0, Ordering::Release);
     }
 
@@ -38,20 +38,20 @@ impl Progress {
         self.has_caught_up.load(Ordering::Acquire)
     }
 
-    pub(super) fn caught_up(&self) {
+    pub(super) fn set_caught_up(&self) {
         self.has_caught_up.store(true, Ordering::Release);
     }
 
-    /// How often the names were read again from the beginning, as the log had lost entries that were applied.
+    /// The times that the names were read again from the beginning, as the log had lost entries that were applied.
     pub(super) fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::Relaxed)
     }
 
-    /// The log lost entries that were applied: names are read again.
+    /// The log lost entries that were applied: the names are read again.
     pub(super) fn reload(&self) {
         self.reloads.fetch_add(1, Ordering::Relaxed);
         self.has_caught_up.store(false, Ordering::Release);
-        self.come_to(Position(0));
+        self.set_position(Position(0));
     }
 
     /// Why the log cannot be read, if it cannot.

@@ -1,4 +1,4 @@
-//! What stands in the log: changes of names, as text.
+//! The entries of the log: changes of names, as JSON.
 
 use scalebricks_admin::model::switch::ChangeView;
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 /// The version of the format.
 const VERSION: u16 = 1;
 
-/// An entry: changes that are done one after another, all of them or none. Whether they are done follows from the entries before it,
-/// at every switch alike.
+/// An entry: changes that are applied one after another, all of them or none. Whether they are applied depends only on the entries
+/// before it, so all switches agree.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     version: u16,
-    /// What names are: a switch of another kind does not share them.
+    /// The kind of names. Switches of different kinds do not share a log.
     kind: String,
     changes: Vec<ChangeView>,
 }
 
-/// Why bytes are no entry that this switch may follow.
+/// Why an entry cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RecordError {
-    #[error("not changes of names: {0}")]
+    #[error("cannot decode changes of names: {0}")]
     Format(#[from] serde_json::Error),
-    #[error("version {0}, and this software knows {VERSION}")]
+    #[error("unknown version {0}; this software knows {VERSION}")]
     Version(u16),
-    #[error("names of the kind '{0}' are not this switch's")]
+    #[error("names of kind '{0}' are not those of this switch")]
     Kind(String),
 }
 

@@ -1,5 +1,4 @@
-//! Snapshots of the names, so that the log need not be kept for ever: a line of JSON that says what they are, and then the names as a
-//! file has them.
+//! Snapshots of the names, so that the log can be trimmed: a header line of JSON, then the names in the format of a names file.
 
 use super::super::config::SwitchFile;
 use scalebricks_apps::switch::file::{NameList, parse_names};
@@ -11,45 +10,45 @@ use std::collections::BTreeMap;
 const VERSION: u16 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct Header {
     version: u16,
     kind: String,
     names: u64,
-    /// The newest batch of each writer: what is logged again is void.
+    /// The newest batch of each writer: entries up to it are ignored.
     writers: Vec<(u64, u64)>,
 }
 
-/// Why bytes are no snapshot that this switch may begin with.
+/// Why a snapshot cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SnapshotError {
-    #[error("its head: {0}")]
-    Head(#[from] serde_json::Error),
-    #[error("version {0}, and this software knows {VERSION}")]
+    #[error("cannot decode its header: {0}")]
+    Header(#[from] serde_json::Error),
+    #[error("unknown version {0}; this software knows {VERSION}")]
     Version(u16),
-    #[error("names of the kind '{0}' are not this switch's")]
+    #[error("names of kind '{0}' are not those of this switch")]
     Kind(String),
-    #[error("{found} of {told} names")]
-    Short { found: u64, told: u64 },
+    #[error("it holds {found} names instead of {expected}")]
+    Short { found: u64, expected: u64 },
 }
 
-/// What a snapshot says.
+/// A decoded snapshot.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) newest: BTreeMap<WriterId, u64>,
     pub(super) list: NameList,
-    /// Names that are nothing to this switch, as it lacks a port; and what is wrong with the first of them.
+    /// The number of names that this switch cannot use, as it lacks a port, and the error of the first.
     pub(super) foreign: Option<(usize, String)>,
 }
 
-/// A snapshot of these lines.
+/// Encodes names, one per line.
 pub(super) fn encode(
     kind: &str,
     newest: &BTreeMap<WriterId, u64>,
     lines: &[String],
 ) -> Result<Vec<u8>, serde_json::Error> {
     let writers = newest.iter().map(|(writer, &number)| (writer.0, number)).collect();
-    let head = Head { version: VERSION, kind: kind.to_owned(), names: lines.len() as u64, writers };
-    let mut bytes = serde_json::to_vec(&head)?;
+    let header = Header { version: VERSION, kind: kind.to_owned(), names: lines.len() as u64, writers };
+    let mut bytes = serde_json::to_vec(&header)?;
     bytes.push(b'\n');
     for line in lines {
         bytes.extend_from_slice(line.as_bytes());
@@ -57,19 +56,19 @@ pub(super) fn encode(
     Ok(bytes)
 }
 
-/// What the bytes say.
+/// Decodes a snapshot.
 pub(super) fn decode(file: &SwitchFile, bytes: &[u8]) -> Result<Names, SnapshotError> {
     let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
-    let (head, lines) = bytes.split_at(end);
-    let head: Head = serde_json::from_slice(head)?;
-    if head.version != VERSION {
-        return Err(SnapshotError::Version(head.version));
+    let (header, lines) = bytes.split_at(end);
+    let header: Header = serde_json::from_slice(header)?;
+    if header.version != VERSION {
+        return Err(SnapshotError::Version(header.version));
     }
-    if head.kind != file.names.kind.word() {
-        return Err(SnapshotError::Kind(head.kind));
+    if header.kind != file.names.kind.word() {
+        return Err(SnapshotError::Kind(header.kind));
     }
     let mut names = Names {
-        newest: head.writers.into_iter().map(|(writer, number)| (WriterId(writer), number)).collect(),
+        newest: header.writers.into_iter().map(|(writer, number)| (WriterId(writer), number)).collect(),
         list: NameList::new(),
         foreign: None,
     };
@@ -84,8 +83,8 @@ pub(super) fn decode(file: &SwitchFile, bytes: &[u8]) -> Result<Names, SnapshotE
             }
         }
     }
-    if found != head.names {
-        return Err(SnapshotError::Short { found, told: head.names });
+    if found != header.names {
+        return Err(SnapshotError::Short { found, expected: header.names });
     }
     Ok(names)
 }
@@ -108,10 +107,10 @@ mod tests {
         let names = decode(&file, &bytes).unwrap();
         assert_eq!((names.newest, names.list.len(), names.foreign), (newest, 9, None));
         for end in 0..bytes.len() - 1 {
-            // Without the last line's end all of it is there still, unless the line itself is cut.
+            // Without the last line's end the names are complete, unless the line itself is cut.
             let cut = decode(&file, &bytes[..end]);
-            let is_told = cut.as_ref().map_or(true, |names| names.foreign.is_some());
-            assert!(is_told, "{end}: {cut:?}");
+            let is_noticed = cut.as_ref().map_or(true, |names| names.foreign.is_some());
+            assert!(is_noticed, "{end}: {cut:?}");
         }
     }
 
@@ -127,6 +126,6 @@ mod tests {
         assert!(matches!(decode(&file, &other), Err(SnapshotError::Kind(_))));
         let newer = String::from_utf8(bytes).unwrap().replace("\"version\":1", "\"version\":2");
         assert!(matches!(decode(&file, newer.as_bytes()), Err(SnapshotError::Version(2))));
-        assert!(matches!(decode(&file, b"\xff\n"), Err(SnapshotError::Head(_))));
+        assert!(matches!(decode(&file, b"\xff\n"), Err(SnapshotError::Header(_))));
     }
 }
