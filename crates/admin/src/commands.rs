@@ -22,7 +22,7 @@ pub use cluster::cluster;
 pub use cluster_args::{CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand};
 pub use flow::flow;
 pub use flow_args::{FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand};
-pub use stats::Looks;
+pub use stats::Samples;
 
 use super::client::sockets::Daemon;
 use super::client::{Client, ClientError};

@@ -1,7 +1,7 @@
 //! What the admin server asks of a node's control plane: to pin flows, and who is in the cluster.
 
+mod cluster_ops;
 mod export;
-mod whole;
 
 use super::model::ClusterView;
 use crate::flow_list::columns::FlowParser;
@@ -284,7 +284,7 @@ impl Flows for ControlledFlows {
     }
 
     fn cluster(&self) -> ClusterView {
-        self.whole()
+        self.cluster_view()
     }
 
     fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)> {

@@ -1,4 +1,4 @@
-//! The window into a running node: what it is, what it counts, where it would send a packet, and what passes it.
+//! The admin interface of a running node: its status, counters, packet traces and captures, and its flows.
 //!
 //! ```text
 //! scalebricks status|stats|trace|capture ─▶ client ─HTTP over a unix socket, or TLS─▶ server ─Inspect─▶ the node
@@ -7,17 +7,17 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`client`] | asks a node |
-//! | [`commands`] | what the command line does with a client |
-//! | [`graph`] | what the server asks of a graph of elements, whatever runs it |
+//! | [`client`] | the HTTP client |
+//! | [`commands`] | the commands that use the client |
+//! | [`graph`] | the interface to a running graph of elements |
 //! | [`flow_list`] | lists of flows as text: files, tables, columns |
-//! | [`flows`] | what the server asks of a node's control plane, and how that does it |
-//! | [`inspect`] | what the server asks of a node: the trait a daemon implements |
-//! | [`metrics`] | the counters, for Prometheus |
-//! | [`model`] | everything that is said, as JSON and as a schema |
-//! | [`server`] | HTTP: where is listened, what is answered, what is refused |
+//! | [`flows`] | the interface to a node's control plane, and its implementation |
+//! | [`inspect`] | the interface to a node: a trait that the daemon implements |
+//! | [`metrics`] | counters in the Prometheus format |
+//! | [`model`] | all requests and answers as JSON, with their schema |
+//! | [`server`] | the HTTP server: listeners, routes, limits |
 //! | [`tls`] | certificates and keys |
-//! | [`trace`] | where a packet would go, for a daemon to call |
+//! | [`trace`] | traces the path of a packet |
 
 #![forbid(unsafe_code)]
 

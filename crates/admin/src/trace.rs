@@ -1,7 +1,7 @@
-//! Answers a trace request: makes the packet, lets the node's own code follow it, and says what happened in words.
+//! Answers a trace request: makes the packet, lets the node's own code follow it, and says what happened as text.
 
+mod format;
 mod packet;
-mod words;
 
 use super::inspect::TraceError;
 use super::model::{Dropped, FlowView, Hint, KeyView, Step, Trace, TraceRequest};
@@ -21,15 +21,15 @@ pub fn answer(config: NodeConfig, tables: NodeTables, request: &TraceRequest) ->
     let traced = follow(config, tables, arrival.port.port(), &arrival.frame)
         .map_err(|error| TraceError::BadPacket(error.to_string()))?;
     let key = traced.key.map(|(_, hash)| KeyView {
-        text: words::key(arrival.port, &arrival.frame, profile),
+        text: format::key(arrival.port, &arrival.frame, profile),
         hash_hex: format!("{:016x}", hash.get()),
     });
     let outputs: Vec<_> =
-        traced.sent.iter().map(|(port, frame)| words::output((*port).into(), frame, gateway)).collect();
+        traced.sent.iter().map(|(port, frame)| format::output((*port).into(), frame, gateway)).collect();
     let dropped = traced
         .dropped
         .map(|reason| Dropped { reason: reason.name().to_owned(), meaning: reason.meaning().to_owned() });
-    let mut steps = words::headers(arrival.port, &arrival.frame);
+    let mut steps = format::headers(arrival.port, &arrival.frame);
     steps.extend(lookups(id, &traced, key.as_ref()));
     steps.extend(outputs.iter().map(|output| step("out", format!("{}: {}", output.port, output.summary))));
     steps.extend(dropped.iter().map(|drop| step("drop", format!("{}: {}", drop.reason, drop.meaning))));
@@ -37,7 +37,7 @@ pub fn answer(config: NodeConfig, tables: NodeTables, request: &TraceRequest) ->
         node: u16::from(id.get()),
         port: arrival.port,
         frame_hex: hex(&arrival.frame),
-        verdict: words::verdict(id, &outputs, dropped.as_ref()),
+        verdict: format::verdict(id, &outputs, dropped.as_ref()),
         steps,
         key,
         gpt: traced.gpt.map(hint),
@@ -48,7 +48,7 @@ pub fn answer(config: NodeConfig, tables: NodeTables, request: &TraceRequest) ->
     })
 }
 
-/// What the tables said, in words.
+/// The tables' answers as text.
 fn lookups(id: NodeId, traced: &TraceReport, key: Option<&KeyView>) -> Vec<Step> {
     let names = |node: Option<NodeId>| match node {
         Some(node) if node == id => format!("node {}, this one", node.get()),
@@ -66,7 +66,7 @@ fn lookups(id: NodeId, traced: &TraceReport, key: Option<&KeyView>) -> Vec<Step>
         "fib",
         match &traced.flow {
             None => "does not hold the key".to_owned(),
-            Some((flow, count)) => words::flow(flow, *count),
+            Some((flow, count)) => format::flow(flow, *count),
         },
     ));
     steps

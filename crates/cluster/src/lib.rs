@@ -1,4 +1,4 @@
-//! A node's control plane: what drives [`Agent`](scalebricks_control::agent::Agent), its engine and its neighbours.
+//! A node's control plane: it connects [`Agent`](scalebricks_control::agent::Agent) with its engine and the other nodes.
 //!
 //! ```text
 //!  API ─▶ accept ─▶ calling: a task per partition ─▶ actor of the partition's owner ─▶ write: a task per partition ─▶ engine: log
@@ -10,35 +10,35 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`plane`] | the handle that the rest of the process has |
-//! | `actor`, `event`, `repinning` | the one task that owns the agent, what it is told, and what it does for dead and drained nodes |
-//! | [`inbox`] | what comes from other nodes |
-//! | [`counters`] | counts of flows, carried to the flows' next nodes |
+//! | [`plane`] | the handle that the rest of the process uses |
+//! | `actor`, `event`, `repinning` | the task that owns the agent, its events, and its work for dead and drained nodes |
+//! | [`inbox`] | messages received from other nodes |
+//! | [`counters`] | moves the counters of flows to their new nodes |
 //! | `follow` | a partition's snapshot and log, read for the agent |
-//! | [`stats`] | what is counted |
-//! | `accept` | changes that callers bring, and what became of them |
-//! | `calling` | changes on their way to the owner of their partition |
-//! | `snapshots` | snapshots, stored for the agent |
+//! | [`stats`] | the counters |
+//! | `accept` | accepts changes from callers, and reports their outcome |
+//! | `calling` | sends changes to the owner of their partition |
+//! | `snapshots` | stores snapshots for the agent |
 //! | `write` | calls at the owner, batched into the partition's log |
-//! | [`live`] | a control plane from a node's start to its end |
+//! | [`live`] | runs the control plane from the start to the end of the process |
 //! | [`shared_tables`] | the node's tables, shared with the rest of the process |
-//! | [`leasing`] | until when the node may act on what it knows |
+//! | [`leasing`] | the node's lease: until when it may act on its state |
 //! | `identity` | the number under which the process writes and calls |
 //! | `view` | the record of membership |
-//! | `shape` | the record of the table's shape |
-//! | `placement` | the record of what the controller says of nodes: drained ones, standbys |
-//! | [`rib`] | a partition's RIB, made of its log by whoever wants it |
-//! | [`verify`] | are all tables as the logs say? |
-//! | [`repins`] | what the controller is told of flows that went to other nodes |
-//! | `pulses` | which nodes are in contact with the engine |
-//! | `relaying` | messages round a broken pair of nodes |
+//! | `shape` | the record of the GPT's parameters |
+//! | `placement` | the record of drained nodes and standbys, as the controller sets them |
+//! | [`rib`] | builds a partition's RIB from its log |
+//! | [`verify`] | compares all tables with the logs |
+//! | [`repins`] | notifies the controller of flows that moved to other nodes |
+//! | `pulses` | the nodes that are in contact with the engine |
+//! | `relaying` | relays messages around a broken link between two nodes |
 //! | [`secret`] | key files, read with their permissions checked |
-//! | `beating` | signs of life while the actor is busy |
-//! | [`mesh`] | how nodes reach each other: signs of life, and messages |
+//! | `beating` | sends heartbeats while the actor is busy |
+//! | [`mesh`] | heartbeats and messages between nodes |
 //! | [`local`] | several nodes in one process, for tests and measurements |
-//! | [`wire`] | what those messages say |
+//! | [`wire`] | the format of these messages |
 //! | `mesh_link` | the mesh, as the control plane uses it |
-//! | `waiting` | who waits until all nodes have applied something |
+//! | `waiting` | callers that wait until all nodes have applied a change |
 
 #![forbid(unsafe_code)]
 

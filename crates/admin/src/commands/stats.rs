@@ -9,7 +9,7 @@ use scalebricks_console::quantity::{count, short_count};
 use std::time::Duration;
 
 /// Two looks at the same counters.
-pub struct Looks<'a, T> {
+pub struct Samples<'a, T> {
     /// The newest values.
     pub now: &'a T,
     /// The values before, if there are any.
@@ -18,7 +18,7 @@ pub struct Looks<'a, T> {
     pub time: Duration,
 }
 
-impl<'a, T> Looks<'a, T> {
+impl<'a, T> Samples<'a, T> {
     /// The counter since the start, or a second.
     fn cell(&self, pick: impl Fn(&T) -> u64) -> Cell {
         right(self.text(pick))
@@ -40,15 +40,15 @@ impl<'a, T> Looks<'a, T> {
         }
     }
 
-    fn of<U>(&self, part: impl Fn(&'a T) -> &'a U) -> Looks<'a, U> {
-        Looks { now: part(self.now), before: self.before.map(part), time: self.time }
+    fn of<U>(&self, part: impl Fn(&'a T) -> &'a U) -> Samples<'a, U> {
+        Samples { now: part(self.now), before: self.before.map(part), time: self.time }
     }
 }
 
 pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
     let seconds = before.map_or(0.0, |before| stats.uptime_s - before.uptime_s);
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    let looks = Looks { now: stats, before, time };
+    let looks = Samples { now: stats, before, time };
     let heading = match before {
         None => format!("counted in {}", status::time(stats.uptime_s)),
         Some(_) => format!("up {}, a second over the last {seconds:.1} s", status::time(stats.uptime_s)),
@@ -69,7 +69,7 @@ pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
     parts.join("\n\n") + "\n"
 }
 
-fn packets(looks: &Looks<'_, NodeCounters>) -> String {
+fn packets(looks: &Samples<'_, NodeCounters>) -> String {
     let mut table = table(&["packets", "in", "out"]);
     let of = |port: &str, direction: &str| {
         let spec = COUNTERS.iter().find(|spec| spec.labels == [("port", port), ("direction", direction)]);
@@ -86,13 +86,13 @@ fn packets(looks: &Looks<'_, NodeCounters>) -> String {
 }
 
 /// What is rare: told only if it happened.
-fn made(looks: &Looks<'_, NodeCounters>) -> String {
+fn made(looks: &Samples<'_, NodeCounters>) -> String {
     let happened = looks.now.iter().filter(|(_, count)| *count > 0);
     let seldom = happened.filter_map(|(spec, _)| Some((spec.seldom?, spec)));
     list(&seldom.map(|(words, spec)| (words, looks.text(|c| c.get(spec.name)))).collect::<Vec<_>>())
 }
 
-fn drops(looks: &Looks<'_, NodeCounters>) -> String {
+fn drops(looks: &Samples<'_, NodeCounters>) -> String {
     let happened: Vec<&String> =
         looks.now.dropped.iter().filter(|(_, count)| **count > 0).map(|(reason, _)| reason).collect();
     if happened.is_empty() {
@@ -107,7 +107,7 @@ fn drops(looks: &Looks<'_, NodeCounters>) -> String {
     trimmed(&table)
 }
 
-fn ports(looks: &Looks<'_, Stats>) -> String {
+fn ports(looks: &Samples<'_, Stats>) -> String {
     let mut columns: Vec<&str> = DEVICE_COUNTERS.iter().map(|counter| counter.column).collect();
     columns.dedup();
     let head: Vec<&str> = std::iter::once("device").chain(columns.iter().copied()).collect();
@@ -127,14 +127,14 @@ fn ports(looks: &Looks<'_, Stats>) -> String {
 }
 
 /// Of flows that left the node, what happened at all.
-fn moved(looks: &Looks<'_, Stats>) -> String {
+fn moved(looks: &Samples<'_, Stats>) -> String {
     let of = |stats: &Stats, counter: &MovedCounter| stats.moved_counters.as_ref().map_or(0, counter.value);
     let happened = MOVED_COUNTERS.iter().filter(|counter| of(looks.now, counter) > 0);
     let rows = happened.filter_map(|counter| Some((counter.row?, looks.text(|stats| of(stats, counter)))));
     list(&rows.collect::<Vec<_>>())
 }
 
-fn slow_path(looks: &Looks<'_, Stats>) -> String {
+fn slow_path(looks: &Samples<'_, Stats>) -> String {
     let happened = looks.now.slow_path.iter().filter(|(_, count)| **count > 0);
     let rows: Vec<_> = happened
         .map(|(event, _)| {

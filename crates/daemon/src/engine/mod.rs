@@ -1,9 +1,9 @@
-//! `scalebricks engine`: the process that keeps the control plane's log on one machine.
+//! `scalebricks engine`: the process that stores the control plane's log on one machine.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `run` | the process: a local log, served over a socket |
-//! | `check` | how a directory is, in words |
+//! | `run` | the process: serves a local log over a socket |
+//! | `check` | reports the state of a log directory |
 
 mod check;
 mod run;

@@ -18,7 +18,7 @@ use super::running::{Hardware, LinkState, Parts, Running, role};
 use super::slow_path::SlowPath;
 use super::source::{Source, control_plane};
 use super::takeover::Watch;
-use super::worker::{Told, Worker};
+use super::worker::{SharedStats, Worker};
 use crate::runtime::service;
 use crate::runtime::workers::Workers;
 use scalebricks_admin::flow_list::columns::FlowParser;
@@ -86,7 +86,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     let slow_path = Arc::new(SlowPath::with_errors(local, Errors::new(lease, owners)));
     let sizes = tables.sizes();
     let node = node_config(&configuration, macs, &slow_path);
-    let told: Vec<(Option<u16>, Arc<Told>)> =
+    let told: Vec<(Option<u16>, Arc<SharedStats>)> =
         (0..workers).map(|at| (file.workers.cores.get(at).copied(), Arc::default())).collect();
     let parts = Parts {
         node: node.clone(),

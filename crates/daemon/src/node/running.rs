@@ -5,7 +5,7 @@ use super::health::HealthView;
 use super::load::Configuration;
 use super::slow_path::SlowPath;
 use super::source::{Source, SourceSizes};
-use super::worker::{Load, Told};
+use super::worker::{Load, SharedStats};
 use scalebricks_admin::graph::ServedGraph;
 use scalebricks_admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use scalebricks_admin::model::{
@@ -66,7 +66,7 @@ pub struct Running {
     /// What its workers find out about the fabric, if there are other nodes.
     pub fabric: Option<Arc<FabricHealth>>,
     /// Each worker's core, and what it tells of itself.
-    pub workers: Vec<(Option<u16>, Arc<Told>)>,
+    pub workers: Vec<(Option<u16>, Arc<SharedStats>)>,
     /// Its devices.
     pub hardware: Box<dyn Hardware>,
     /// The graphs that its workers run.
@@ -92,7 +92,7 @@ pub struct Parts {
     /// As in [`Running`].
     pub fabric: Option<Arc<FabricHealth>>,
     /// As in [`Running`].
-    pub workers: Vec<(Option<u16>, Arc<Told>)>,
+    pub workers: Vec<(Option<u16>, Arc<SharedStats>)>,
     /// As in [`Running`].
     pub hardware: Box<dyn Hardware>,
     /// As in [`Running`].

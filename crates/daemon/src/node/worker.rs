@@ -17,7 +17,7 @@ const LAST_FRAMES: Duration = Duration::from_millis(100);
 
 /// What a worker tells of itself.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct SharedStats {
     counters: Mutex<NodeStats>,
     turns: AtomicU64,
     busy_turns: AtomicU64,
@@ -43,7 +43,7 @@ pub struct Load {
     pub busy_share: f64,
 }
 
-impl Told {
+impl SharedStats {
     /// What the worker's node has counted, a moment ago.
     pub fn counters(&self) -> NodeStats {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) // copied whole
@@ -82,7 +82,7 @@ pub struct Worker<P: PacketBuf + 'static> {
     /// Shared by all workers.
     pub slow_path: Arc<SlowPath>,
     /// What it tells of itself.
-    pub told: Arc<Told>,
+    pub told: Arc<SharedStats>,
     /// When there is nothing to do.
     pub idle: Idle,
     /// Whether it looks after the slow path's timers: one does.

@@ -1,7 +1,7 @@
 //! Counters of ports as a table.
 
 use comfy_table::{CellAlignment, Table, presets};
-use scalebricks_admin::commands::Looks;
+use scalebricks_admin::commands::Samples;
 use scalebricks_admin::model::switch::PortView;
 use scalebricks_apps::switch::counts::counters;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) fn ports_table(ports: &[PortView], before: Option<(&[PortView], Duration)>) -> String {
     let looks = ports.iter().enumerate().map(|(at, now)| {
         let before = before.and_then(|(ports, time)| Some((ports.get(at)?, time)));
-        Looks { now, before: before.map(|(port, _)| port), time: before.unwrap_or((now, Duration::ZERO)).1 }
+        Samples { now, before: before.map(|(port, _)| port), time: before.unwrap_or((now, Duration::ZERO)).1 }
     });
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);

@@ -1,21 +1,21 @@
-//! `scalebricks lab`: a whole cluster on one machine, over real interfaces. Network namespaces stand for machines, virtual
-//! cables and bridges for the network, and ordinary programs are the users.
+//! `scalebricks lab`: a cluster on one machine over real interfaces. Each machine is a network namespace, the network is made of
+//! veth pairs and bridges, and ordinary programs generate the traffic.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`plan`] | names, addresses, flows, configurations: what the lab consists of |
-//! | [`network`] | namespaces, cables, bridges, routes: built and checked |
-//! | [`nodes`] | the processes in them |
+//! | [`plan`] | the names, addresses, flows and configurations of the lab |
+//! | [`network`] | builds and checks namespaces, veth pairs, bridges and routes |
+//! | [`nodes`] | the processes in the namespaces |
 //! | [`base_station`], [`http`] | two of these processes: base station with phones, file server |
-//! | [`session`], [`state`] | a lab that stands, and its end, however that comes |
+//! | [`session`], [`state`] | a running lab, and its removal, also after a crash |
 //! | [`traffic`] | `ping`, `curl`, `iperf3` |
-//! | [`rounds`], [`counters`], [`capture`], [`crossings`] | what is checked |
-//! | [`faults`], [`frames`] | what is broken, and what must go on |
-//! | [`outages`] | nodes, links, workers and the log that fail under load, and for how long that is felt |
-//! | [`probes`], [`streams`], [`transfers`] | the loads meanwhile: pings, paced UDP, TCP |
-//! | [`relay`], [`halt`] | what cuts a node off from the log, and what holds a worker still |
+//! | [`rounds`], [`counters`], [`capture`], [`crossings`] | the checks |
+//! | [`faults`], [`frames`] | faults, and the traffic that must continue |
+//! | [`outages`] | failures of nodes, links, workers and the log under load, and how long users notice them |
+//! | [`probes`], [`streams`], [`transfers`] | the load during outages: pings, paced UDP, TCP |
+//! | [`relay`], [`halt`] | disconnects a node from the log; stops a worker |
 //! | [`report`] | the results |
-//! | [`exec`], [`tools`] | running the system's programs, and having them |
+//! | [`exec`], [`tools`] | runs the system's programs, and installs them |
 
 pub mod args;
 pub mod base_station;

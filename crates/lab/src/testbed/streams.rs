@@ -1,7 +1,7 @@
 //! Paced UDP in both directions between each phone and the Internet host, over both families. Each datagram says of which flow it is,
 //! which of the flow's it is, and when it was sent: so what is lost, late, doubled or at the wrong phone is known one by one.
 //!
-//! Each end is a process that sends and receives until it is interrupted, and then tells what it saw ([`Told`]).
+//! Each end is a process that sends and receives until it is interrupted, and then tells what it saw ([`StreamReport`]).
 
 mod datagram;
 
@@ -80,7 +80,7 @@ pub struct Arrival {
 
 /// What one end saw, by [flow](flow_number).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct StreamReport {
     /// When each datagram was sent, as Unix time in microseconds.
     pub sent: BTreeMap<u16, Vec<u64>>,
     /// What arrived, in the order of arrival.
@@ -127,7 +127,7 @@ pub fn run(args: &StreamsArgs, console: &Console, interrupt: &Interrupt) -> Resu
     let failed =
         |error: io::Error| LabError::Setup { what: format!("cannot open the streams' sockets: {error}") };
     let seats = seats(args.end, &phones).map_err(failed)?;
-    let (told, ended) = (Arc::new(Mutex::new(Told::default())), Arc::new(AtomicBool::new(false)));
+    let (told, ended) = (Arc::new(Mutex::new(StreamReport::default())), Arc::new(AtomicBool::new(false)));
     for seat in &seats {
         let seat = Seat { socket: seat.socket.try_clone().map_err(failed)?, ..*seat };
         let (told, ended, end) = (Arc::clone(&told), Arc::clone(&ended), args.end);
@@ -198,7 +198,7 @@ fn send(end: StreamEnd, phones: &[Ue], seats: &[Seat], interrupt: &Interrupt) ->
     sent
 }
 
-fn receive(seat: &Seat, end: StreamEnd, size: ClusterSize, told: &Mutex<Told>, ended: &AtomicBool) {
+fn receive(seat: &Seat, end: StreamEnd, size: ClusterSize, told: &Mutex<StreamReport>, ended: &AtomicBool) {
     let mut bytes = [0; 2 * LEN];
     loop {
         let Ok((len, from)) = seat.socket.recv_from(&mut bytes) else {
@@ -241,7 +241,7 @@ fn belongs(
 }
 
 /// What both ends told, from what each printed; `None` if one did not come to its end.
-pub fn read(phones: &str, host: &str) -> Option<[Told; 2]> {
+pub fn read(phones: &str, host: &str) -> Option<[StreamReport; 2]> {
     let told = |text: &str| {
         let lines: Vec<&str> = text.lines().collect();
         let (end, rest) = lines.split_last()?;
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_both_ends_told_is_read_and_an_end_without_its_last_line_is_not() {
-        let mut told = Told { misdelivered: 3, ..Told::default() };
+        let mut told = StreamReport { misdelivered: 3, ..StreamReport::default() };
         told.sent.insert(7, vec![1, 2]);
         told.arrived.insert(7, vec![Arrival { sequence: 1, took_us: 9 }]);
         let text = format!("ready\n{}\n{END}\n", serde_json::to_string(&told).unwrap());

@@ -96,9 +96,9 @@ pub enum Layout {
 /// What a worker does that finds nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// Looks again at once.
+    /// Samples again at once.
     Spin,
-    /// Looks a few times, then sleeps so long between two looks.
+    /// Samples a few times, then sleeps so long between two looks.
     Sleep {
         /// Microseconds.
         us: u32,

@@ -47,7 +47,7 @@ impl Reach {
 
 /// What is seen at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Look {
+pub struct Observation {
     /// When: the time since the process's start.
     pub now: Duration,
     /// When each worker last made a turn.
@@ -97,7 +97,7 @@ impl Health {
     }
 
     /// Takes in what is seen now; time must not go back.
-    pub fn look(&mut self, look: &Look) {
+    pub fn look(&mut self, look: &Observation) {
         let now = look.now;
         let was_stopped = self.last_look.is_none_or(|last| last.saturating_add(STOPPED) <= now);
         self.last_look = Some(now);
@@ -179,7 +179,7 @@ const fn link(port: PortRole) -> Unfitness {
 }
 
 /// What is seen of a reason, in words; `None` if nothing speaks for it.
-fn seen(reason: Unfitness, look: &Look, runs_since: Duration) -> Option<String> {
+fn seen(reason: Unfitness, look: &Observation, runs_since: Duration) -> Option<String> {
     match reason {
         Unfitness::Worker => workers(look, runs_since),
         Unfitness::FabricLink => down(look, PortRole::Fabric),
@@ -197,7 +197,7 @@ fn seen(reason: Unfitness, look: &Look, runs_since: Duration) -> Option<String> 
     }
 }
 
-fn workers(look: &Look, runs_since: Duration) -> Option<String> {
+fn workers(look: &Observation, runs_since: Duration) -> Option<String> {
     let rests = look.workers.iter().map(|turned| look.now.saturating_sub((*turned).max(runs_since)));
     let stuck: Vec<String> = rests
         .enumerate()
@@ -207,12 +207,12 @@ fn workers(look: &Look, runs_since: Duration) -> Option<String> {
     (!stuck.is_empty()).then(|| stuck.join(", "))
 }
 
-fn down(look: &Look, port: PortRole) -> Option<String> {
+fn down(look: &Observation, port: PortRole) -> Option<String> {
     let is_up = look.links.get(port as usize).copied().flatten();
     (is_up == Some(false)).then(|| format!("the {port} link is down"))
 }
 
-fn silent(look: &Look, port: PortRole, at: usize) -> Option<String> {
+fn silent(look: &Observation, port: PortRole, at: usize) -> Option<String> {
     let LinkSilence { since, asked } = look.silences.get(at)?.as_ref()?;
     let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
     let rest = look.now.saturating_sub(*since).as_secs_f64();

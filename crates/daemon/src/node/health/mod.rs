@@ -1,17 +1,17 @@
-//! What a node knows about its own fitness: whether its workers turn, its links are up, its next hops answer, and the other nodes
-//! can be reached over the fabric.
+//! The node's own fitness: whether its workers run, its links are up, its next hops answer, and the other nodes can be reached
+//! over the fabric.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`machine`] | from what is seen to why the node is unfit: without I/O |
-//! | [`view`] | the newest answer, for whoever asks |
-//! | [`interface`] | the kernel's state of an interface, where the driver does not know it |
-//! | [`watch`] | a thread that looks every 50 ms, tells the control plane, and has frames for dead links dropped |
+//! | [`machine`] | derives from observations why the node is unfit; does no I/O |
+//! | [`view`] | the latest result, shared with other threads |
+//! | [`interface`] | the kernel's state of an interface, where the driver does not report it |
+//! | [`watch`] | a thread that observes every 50 ms, informs the control plane, and drops frames for dead links |
 
 pub mod interface;
 pub mod machine;
 pub mod view;
 pub mod watch;
 
-pub use machine::{Condition, Health, Look, Reach};
+pub use machine::{Condition, Health, Observation, Reach};
 pub use view::HealthView;

@@ -1,7 +1,7 @@
 //! A thread that looks after the node's fitness every 50 ms.
 
 use super::interface;
-use super::machine::{Health, Look, Reach};
+use super::machine::{Health, Observation, Reach};
 use crate::node::running::Running;
 use crate::node::source::Source;
 use crate::runtime::workers::guarded;
@@ -65,14 +65,14 @@ fn plane(running: &Running) -> Option<&ControlPlane> {
 }
 
 /// What is seen now. Waits for no worker.
-fn look(running: &Running) -> Look {
+fn look(running: &Running) -> Observation {
     let links = links(running);
     let node = &running.configuration.node;
     // The time last: what is seen is not older than that.
     let workers = running.workers.iter().map(|(_, told)| told.turned()).collect();
     let now = running.started.elapsed();
     let reach = plane(running).zip(running.fabric.as_ref()).filter(|_| node.probe_every.is_some());
-    Look {
+    Observation {
         now,
         workers,
         links,

@@ -1,4 +1,5 @@
-//! The window into a running switch: HTTP over its unix socket, over TLS with a token if it is told so, and the commands that ask it.
+//! The admin interface of a running switch: HTTP over its unix socket, optionally over TLS with a token, and its client
+//! commands.
 
 pub mod args;
 mod commands;

@@ -5,7 +5,7 @@ use crate::testbed::LabError;
 use crate::testbed::nodes::{Process, Processes};
 use crate::testbed::plan::{Family, Plan, Ue};
 use crate::testbed::probes::{Answers, Probes};
-use crate::testbed::streams::{self, StreamEnd, Told};
+use crate::testbed::streams::{self, StreamEnd, StreamReport};
 use crate::testbed::transfers::{Finished, Transfers};
 use rustix::process::Signal;
 use scalebricks_console::Interrupt;
@@ -117,8 +117,8 @@ fn pinged(answers: &Answers, size: ClusterSize) -> Track {
 
 fn streamed<'a>(
     plan: &'a Plan,
-    sender: &'a Told,
-    receiver: &'a Told,
+    sender: &'a StreamReport,
+    receiver: &'a StreamReport,
     is_up: bool,
 ) -> impl Iterator<Item = Track> + 'a {
     plan.streams().map(move |(flow, ue, family)| {
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn each_direction_of_a_stream_is_counted_by_what_its_other_end_received() {
-        let mut phones = Told::default();
-        let mut host = Told::default();
+        let mut phones = StreamReport::default();
+        let mut host = StreamReport::default();
         phones.sent.insert(3, vec![1_000_000, 2_000_000]);
         host.sent.insert(3, vec![5_000_000]);
         host.arrived.insert(3, vec![Arrival { sequence: 1, took_us: 7 }]);

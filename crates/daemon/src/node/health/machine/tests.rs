@@ -3,21 +3,21 @@ use proptest::prelude::*;
 
 const STEP: Duration = Duration::from_millis(50);
 /// What is different from a node that is well.
-type Change<'a> = &'a dyn Fn(&mut Look);
+type Change<'a> = &'a dyn Fn(&mut Observation);
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// A node of two workers that is well at this moment.
-fn well(now: Duration) -> Look {
-    Look { now, workers: vec![now, now], links: [Some(true); 3], ..Look::default() }
+fn well(now: Duration) -> Observation {
+    Observation { now, workers: vec![now, now], links: [Some(true); 3], ..Observation::default() }
 }
 
-/// Looks every 50 ms for a while; `change` says what is different. The first moment at which the fitness is another.
+/// Samples every 50 ms for a while; `change` says what is different. The first moment at which the fitness is another.
 fn first_change(
     health: &mut Health,
     from: Duration,
     time: Duration,
-    change: impl Fn(&mut Look),
+    change: impl Fn(&mut Observation),
 ) -> Option<Duration> {
     let before = health.fitness();
     let mut now = from;
@@ -44,11 +44,11 @@ fn running() -> (Health, Duration) {
 fn each_reason_is_found_in_its_time_and_goes_after_a_second() {
     let from = MS(10_000);
     let silence = |at: usize| {
-        move |look: &mut Look| {
+        move |look: &mut Observation| {
             look.silences[at] = Some(LinkSilence { since: from, asked: vec![[192, 0, 2, 1].into()] });
         }
     };
-    let link = |port: PortRole| move |look: &mut Look| look.links[port as usize] = Some(false);
+    let link = |port: PortRole| move |look: &mut Observation| look.links[port as usize] = Some(false);
     let missing = vec![NodeId::new(1), NodeId::new(3)];
     let cases: [(Unfitness, Duration, &str, Change<'_>); 7] = [
         (Unfitness::Worker, MS(500), "worker 1 made no turn for 0.5 s", &|look| look.workers[1] = from),
@@ -91,7 +91,7 @@ fn each_reason_is_found_in_its_time_and_goes_after_a_second() {
 fn half_of_the_others_are_enough() {
     let (mut health, from) = running();
     let reach = |others, missing: u8| {
-        move |look: &mut Look| {
+        move |look: &mut Observation| {
             look.reach = Some(Reach { others, missing: (0..missing).map(NodeId::new).collect() });
         }
     };
@@ -155,12 +155,12 @@ fn a_process_that_was_stopped_is_given_time() {
             // The workers take a little to be scheduled, the first echoes a little more.
             let turned = if look < 8 { stopped } else { now };
             let reach = Some(Reach { others: 2, missing: vec![NodeId::new(1), NodeId::new(2)] });
-            health.look(&Look { workers: vec![turned, turned], reach, ..well(now) });
+            health.look(&Observation { workers: vec![turned, turned], reach, ..well(now) });
             assert!(health.fitness().is_fit(), "{seconds} s, look {look}: {:?}", health.conditions());
         }
         assert_eq!(first_change(&mut health, now, MS(5_000), |_| {}), None);
         // One that stays stuck is found all the same.
-        let stuck = |look: &mut Look| look.workers[0] = stopped;
+        let stuck = |look: &mut Observation| look.workers[0] = stopped;
         assert!(first_change(&mut health, now, MS(700), stuck).is_some());
     }
 }
@@ -169,7 +169,7 @@ fn a_process_that_was_stopped_is_given_time() {
 fn what_nobody_knows_is_not_held_against_the_node() {
     let mut health = Health::new();
     for n in 0..1_000 {
-        health.look(&Look { now: STEP * n, ..Look::default() });
+        health.look(&Observation { now: STEP * n, ..Observation::default() });
         assert!(health.fitness().is_fit());
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster as a whole, over a node's control plane: who is there, who is drained, who takes whose flows.
+//! Operations on the whole cluster through a node's control plane: list members, drain and undrain them, name standbys.
 
 use super::{ControlledFlows, FlowsError};
 use crate::model::{ClusterView, MemberView, StandbyView, suspended_for};
@@ -17,7 +17,7 @@ fn number(node: NodeId) -> u16 {
 }
 
 impl ControlledFlows {
-    pub(super) fn whole(&self) -> ClusterView {
+    pub(super) fn cluster_view(&self) -> ClusterView {
         let plane = self.plane.get();
         let view = plane.map_or_else(|| Arc::new(View::empty(PartitionCount::ONE)), ControlPlane::view);
         let placement = plane.map_or_else(Placement::default, ControlPlane::placement);

@@ -1,4 +1,4 @@
-//! Frames, keys and outcomes in words.
+//! Formats frames, keys and outcomes as text.
 
 use super::step;
 use crate::model::{Dropped, Output, OutputKind, PortRole, Step};
