@@ -1,9 +1,9 @@
-//! Elements that look at one packet at a time, and at columns beside it.
+//! Elements that process single packets and use columns.
 
-/// Makes an element of a type with a method
-/// `fn process<P: PacketBuf>(&mut self, batch: &mut SlotList, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>)`, which works
-/// off the packets of `batch` from `start` on: what it leaves there goes to output 0. The element can be pushed to and
-/// pulled from, as an element of [`PerPacket`](scalebricks_graph::PerPacket) can, which sees no columns.
+/// Implements [`Element`](scalebricks_graph::Element) for a type with a method `fn process<P: PacketBuf>(&mut self,
+/// batch: &mut SlotList, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>)`. The method processes the packets of
+/// `batch` from `start` on; what it leaves there goes to output 0. The element can be pushed to and pulled from, like
+/// an element of [`PerPacket`](scalebricks_graph::PerPacket), which has no access to columns.
 macro_rules! agnostic {
     ($class:ident) => {
         impl<P: scalebricks_io::PacketBuf + 'static> scalebricks_graph::Element<P> for $class {

@@ -1,5 +1,5 @@
-//! Facts about a packet in the flags of its [`Meta`]: what Click keeps as packet type, "fix IP source" and ICMP parameter
-//! problem annotations. A new packet was sent to this host, and nothing else is said of it.
+//! Annotations in the flags of a packet's [`Meta`]: Click's packet type, "fix IP source" and ICMP parameter problem. A
+//! new packet has type `Host` and no other annotation.
 
 use scalebricks_graph::Meta;
 use scalebricks_wire::MacAddr;
@@ -8,7 +8,7 @@ const LINK: u16 = 0b11;
 const FIX_SOURCE: u16 = 0b100;
 const PROBLEM_SHIFT: u32 = 8;
 
-/// To whom a packet was sent on the link it came from.
+/// To which hosts of its link a packet was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketType {
     /// To this host.
@@ -22,7 +22,8 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// That of a frame to `destination`, at an interface with the address `own`. Without one, every single host is this one.
+    /// The type of a frame to `destination` at an interface with the address `own`. Without `own`, every unicast
+    /// address counts as this host's.
     pub fn of(destination: MacAddr, own: Option<MacAddr>) -> Self {
         match own {
             _ if destination == MacAddr::BROADCAST => Self::Broadcast,
@@ -32,7 +33,7 @@ impl PacketType {
         }
     }
 
-    /// What is noted of a packet.
+    /// The packet's type.
     pub const fn noted(meta: &Meta) -> Self {
         match meta.flags & LINK {
             0 => Self::Host,
@@ -42,18 +43,18 @@ impl PacketType {
         }
     }
 
-    /// Notes it of a packet.
+    /// Sets the packet's type.
     pub const fn note(self, meta: &mut Meta) {
         meta.flags = meta.flags & !LINK | self as u16;
     }
 
-    /// Whether others got the packet as well.
+    /// Whether other hosts received the packet too.
     pub const fn is_shared(self) -> bool {
         matches!(self, Self::Broadcast | Self::Multicast)
     }
 }
 
-/// Asks the interface by which a packet leaves to put its address in as the packet's source, or no longer.
+/// Sets or clears the request that the outgoing interface writes its address as the packet's source.
 pub(crate) const fn fix_source(meta: &mut Meta, is_asked: bool) {
     meta.flags = if is_asked { meta.flags | FIX_SOURCE } else { meta.flags & !FIX_SOURCE };
 }
@@ -62,7 +63,7 @@ pub(crate) const fn is_source_to_fix(meta: &Meta) -> bool {
     meta.flags & FIX_SOURCE != 0
 }
 
-/// Notes which octet of a packet's IP header is wrong.
+/// Records which octet of a packet's IP header is wrong.
 pub(crate) const fn note_problem(meta: &mut Meta, octet: u8) {
     meta.flags = meta.flags & ((1 << PROBLEM_SHIFT) - 1) | (octet as u16) << PROBLEM_SHIFT;
 }

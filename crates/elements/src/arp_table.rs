@@ -1,4 +1,4 @@
-//! What `ARPQuerier` knows of its neighbours. It sends nothing itself: each call says what is to be sent or dropped.
+//! The ARP table of `ARPQuerier`. It sends nothing itself: each call returns what to send or drop.
 
 use scalebricks_graph::{Meta, TimerId};
 use scalebricks_wire::MacAddr;
@@ -7,25 +7,25 @@ use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Neighbours that are looked at to make room for one.
+/// Entries examined to make room for a new one.
 const LOOKS: usize = 16;
 
 /// Limits and times.
 #[derive(Debug, Clone)]
 pub(crate) struct ArpConfig {
-    /// Neighbours known or asked for at once.
+    /// Most entries, resolved or pending.
     pub(crate) entries: usize,
-    /// Packets waiting for all of them.
+    /// Most waiting packets in total.
     pub(crate) waiting: usize,
-    /// Packets waiting for each.
+    /// Most waiting packets per neighbour.
     pub(crate) waiting_each: usize,
-    /// How long an address counts after it was learned; zero if for ever.
+    /// How long a learned address is valid; zero means forever.
     pub(crate) timeout: Duration,
-    /// After what time a packet makes it ask again; zero if never.
+    /// A packet to an address older than this triggers another request; zero means never.
     pub(crate) poll_after: Duration,
-    /// Time between two questions.
+    /// Time between two requests.
     pub(crate) retry: Duration,
-    /// Questions before it gives up.
+    /// Requests before it gives up.
     pub(crate) tries: u32,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct ArpConfig {
 struct ArpEntry<P> {
     mac: Option<MacAddr>,
     learned: Duration,
-    /// Whether it was set by hand.
+    /// Whether it was set manually.
     is_static: bool,
     asked: Duration,
     tries: u32,
@@ -252,12 +252,12 @@ impl<P> ArpTable<P> {
         oldest
     }
 
-    /// Whether somebody has asked for a neighbour.
+    /// Whether a request for a neighbour is pending.
     pub(crate) fn is_asked(&self, ip: Ipv4Addr) -> bool {
         self.all.get(&ip).is_some_and(|neighbour| !neighbour.is_static)
     }
 
-    /// Notes a neighbour's answer. The timer that is of no use any more.
+    /// Records a neighbour's reply. Returns the timer that is no longer needed.
     pub(crate) fn learn(&mut self, ip: Ipv4Addr, mac: MacAddr, now: Duration) -> Option<TimerId> {
         let neighbour = self.all.get_mut(&ip)?;
         if neighbour.mac.is_none() && !neighbour.waiting.is_empty() {
@@ -267,7 +267,7 @@ impl<P> ArpTable<P> {
         neighbour.timer.take()
     }
 
-    /// Sets a neighbour's address by hand: it counts for ever.
+    /// Sets a neighbour's address manually: it never expires.
     pub(crate) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, config: &ArpConfig) -> bool {
         let is_full = self.all.len() >= config.entries;
         self.serial = self.serial.wrapping_add(1);
@@ -292,7 +292,7 @@ impl<P> ArpTable<P> {
         true
     }
 
-    /// Forgets a neighbour's address, unless packets wait for it.
+    /// Removes a neighbour's address, unless packets wait for it.
     pub(crate) fn forget(&mut self, ip: Ipv4Addr) {
         if self.all.get(&ip).is_some_and(|neighbour| neighbour.mac.is_some() && neighbour.waiting.is_empty())
         {
@@ -300,19 +300,19 @@ impl<P> ArpTable<P> {
         }
     }
 
-    /// Forgets all addresses, but those that packets wait for.
+    /// Removes all addresses except those that packets wait for.
     pub(crate) fn forget_all(&mut self) {
         self.all.retain(|_, neighbour| neighbour.mac.is_none() || !neighbour.waiting.is_empty());
     }
 
-    /// Forgets a neighbour. Its packets.
+    /// Removes a neighbour and returns its packets.
     pub(crate) fn remove(&mut self, ip: Ipv4Addr) -> WaitingPackets<P> {
         let waiting = self.all.remove(&ip).map(|neighbour| neighbour.waiting).unwrap_or_default();
         self.waiting -= waiting.len();
         waiting
     }
 
-    /// The next packet that waits for a neighbour that is known, and that neighbour's address.
+    /// The next packet that waits for a resolved neighbour, and that neighbour's address.
     pub(crate) fn next_ready(&mut self) -> Option<(P, Meta, MacAddr)> {
         while let Some(ip) = self.ready.front() {
             let neighbour = self.all.get_mut(ip);
@@ -326,14 +326,14 @@ impl<P> ArpTable<P> {
         None
     }
 
-    /// All packets that wait, neighbour by neighbour.
+    /// Removes all waiting packets, neighbour by neighbour.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (P, Meta)> + '_ {
         self.waiting = 0;
         self.ready.clear();
         self.all.values_mut().flat_map(|neighbour| neighbour.waiting.drain(..))
     }
 
-    /// A line for each neighbour, by address.
+    /// One line per neighbour, ordered by address.
     pub(crate) fn table(&self) -> String {
         let mut all: Vec<_> = self.all.iter().collect();
         all.sort_by_key(|(ip, _)| **ip);

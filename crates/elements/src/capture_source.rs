@@ -1,4 +1,4 @@
-//! Frames of a capture as packets, for elements that bring them in.
+//! Reads the frames of a capture as packets, for source elements.
 
 use crate::annotations::PacketType;
 use scalebricks_graph::{Clock, DropId, Frame, Meta, Out, Supply};
@@ -6,21 +6,21 @@ use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame, PacketBuf};
 use scalebricks_wire::MacAddr;
 use std::time::Duration;
 
-/// Notes to whom a frame was sent on its link. That of one too short for an address was sent to this host.
+/// Records to which hosts of its link a frame was sent. A frame too short for an address counts as sent to this host.
 pub(crate) fn note_link(data: &[u8], meta: &mut Meta) {
     if let Some(&destination) = data.first_chunk() {
         PacketType::of(MacAddr(destination), None).note(meta);
     }
 }
 
-/// When a frame comes.
+/// When frames are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timing {
     /// As fast as the graph takes it.
     Free,
-    /// When the worker's clock has reached its time stamp.
+    /// When the worker's clock reaches their time stamp.
     Stamps,
-    /// As long after the first frame as its time stamp is; the worker's clock and the time stamp of that.
+    /// By time stamp relative to the first frame; its values are the worker's clock and the time stamp of that frame.
     Shifted(Option<(Duration, Duration)>),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct CaptureSource {
     pub(crate) unsupported: u64,
 }
 
-/// What came of bringing frames in.
+/// The result of reading frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReadCount {
     pub(crate) packets: u64,
@@ -44,7 +44,7 @@ pub(crate) struct ReadCount {
 }
 
 impl CaptureSource {
-    /// With `timing` at the pace of the time stamps, where the clock is not that of the captures anyway.
+    /// `timing` keeps the pace of the time stamps on the wall clock; on the captures' clock that is always the case.
     pub(crate) fn new(reader: CaptureReader, clock: Clock, timing: bool) -> Self {
         let pace = match (clock, timing) {
             (Clock::Captures, _) => Timing::Stamps,
@@ -70,7 +70,7 @@ impl CaptureSource {
         };
     }
 
-    /// When the next frame comes.
+    /// When the next frame is due.
     pub(crate) fn supply(&self) -> Supply {
         match (&self.head, self.pace) {
             (None, _) => Supply::Ended,
@@ -82,12 +82,12 @@ impl CaptureSource {
         }
     }
 
-    /// What is wrong with the file.
+    /// The error in the file, if any.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Sends up to `want` frames whose time has come by output 0. One that no buffer is large enough for is dropped.
+    /// Sends up to `want` due frames by output 0. A frame too large for every buffer is dropped.
     pub(crate) fn bring<P: PacketBuf>(
         &mut self,
         want: usize,

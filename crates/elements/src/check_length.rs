@@ -9,18 +9,18 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sends packets that are longer than so many bytes to output 1.
+    /// Sends packets longer than a limit to output 1.
     #[derive(Debug)]
     pub struct CheckLength as "CheckLength" { length: usize, side: SideOutput, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "Those that are short enough.", push "long" [Optional]: "Those that are longer; they are dropped otherwise.", }
+    outputs { agnostic "out": "Packets within the limit.", push "long" [Optional]: "Longer packets; dropped if unconnected.", }
     params CheckLengthParams {
-        /// Bytes that a packet has at most.
+        /// Maximum length in bytes.
         length: usize,
     }
     example { "100", }
     drops { LONG = drops::OVER_LENGTH, }
-    handlers { read LENGTH = "length": "Bytes that a packet has at most.", }
+    handlers { read LENGTH = "length": "Maximum length in bytes.", }
 }
 
 impl Class for CheckLength {

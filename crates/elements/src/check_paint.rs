@@ -5,11 +5,12 @@ use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacke
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sends packets of one paint to output 0, and others to output 1; where that leads nowhere, it drops them.
+    /// Sends packets with a given paint to output 0 and others to output 1. If output 1 is unconnected, they are
+    /// dropped.
     #[derive(Debug)]
     pub struct CheckPaint as "CheckPaint" { color: u8, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "same": "Packets of the paint.", push "other" [Optional]: "All others.", }
+    outputs { agnostic "same": "Packets with that paint.", push "other" [Optional]: "All others.", }
     params CheckPaintParams {
         /// The paint.
         color: u8,

@@ -1,10 +1,10 @@
-//! What elements know of packets beside their bytes.
+//! Columns: values that elements keep beside packets.
 
 use scalebricks_graph::Column;
 use std::net::Ipv4Addr;
 
-/// Where the packet is to go next: Click's destination IP address annotation. At first it is the packet's destination; a
-/// route lookup puts the gateway in its place.
+/// Where the packet goes next: Click's destination IP address annotation. It starts as the packet's destination; a
+/// route lookup replaces it by the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DstIp(pub Ipv4Addr);
 
@@ -13,9 +13,9 @@ impl Column for DstIp {
     const POISON: Self = Self(Ipv4Addr::new(0xde, 0xad, 0xbe, 0xef));
 }
 
-/// That an element has looked for an IPv4 header: `l3`, `l4` and `length` of [`Meta`](scalebricks_graph::Meta) say where
-/// it and its packet are. The column has no value. An element that reads it still proves every length, for the packet may
-/// have been cut since.
+/// Marks that an element has located an IPv4 header: `l3`, `l4` and `length` of [`Meta`](scalebricks_graph::Meta) give
+/// its position. The column has no value. An element that reads it still checks every length, since the packet may have
+/// been cut since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpHeader;
 

@@ -5,11 +5,11 @@ use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, Ups
 use scalebricks_io::{BURST, PacketBuf};
 
 element! {
-    /// Ends packets that have done what they were for. They count as `discarded`, and as no drops: a configuration wants
-    /// them to end here. Where it pulls, it takes up to a burst a turn.
+    /// Ends packets on purpose. They count as `discarded`, not as drops. With a pull input it takes up to one burst per
+    /// turn.
     #[derive(Debug)]
     pub struct Discard as "Discard" { batch: SlotList, }
-    inputs { agnostic "in": "Packets to end.", }
+    inputs { agnostic "in": "Packets to discard.", }
     counters { DISCARDED = "discarded" [Ended]: "Packets ended.", }
     hooks { Pulls, }
 }

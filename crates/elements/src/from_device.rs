@@ -10,26 +10,26 @@ use scalebricks_graph::{
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
-/// Where packets come from once it is open.
+/// The packet source once it is open.
 enum Open<P> {
     Closed,
-    /// A port, and what came from it and waits for a place in the frame.
+    /// A port, and packets received from it that wait for a slot.
     Port(Box<dyn RxPort<P>>, Burst<P>),
     Capture(Box<CaptureSource>),
 }
 
 gated! {
-    /// Brings in the packets of a device, as Ethernet, and notes whether they were sent to all or some hosts of the link. Which device that is, or which capture stands in its place, is told
-    /// when the graph is run. Parameters behind `BURST` are accepted because configurations for Click have them; here they
-    /// are a matter of the port.
+    /// Receives packets from a device, as Ethernet, and records whether they were broadcast or multicast. The device,
+    /// or a capture that replaces it, is chosen when the graph is run. Parameters after `BURST` are accepted for
+    /// compatibility with Click; here the port determines them.
     pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, open: Open<P>, }
     outputs { push "out": "Packets.", }
     params FromDeviceParams {
         /// The device's name.
         devname: String,
-        /// Packets a turn at most. Click's default is 1.
+        /// Most packets per turn. Click's default is 1.
         burst: usize = BURST,
-        /// Whether it brings packets in from the start.
+        /// Whether it is active from the start.
         active: bool = true,
         /// Not used.
         promisc: bool = true,
@@ -129,7 +129,7 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
     fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.open = match world.inlet(&self.name)? {
             Inlet::Port(port) => Open::Port(port, Burst::new()),
-            // In the place of a device, so it keeps its pace.
+            // It replaces a device, so it keeps the capture's pace.
             Inlet::Capture(reader) => {
                 Open::Capture(Box::new(CaptureSource::new(reader, world.clock(), true)))
             }

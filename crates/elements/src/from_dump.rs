@@ -10,9 +10,9 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 
 gated! {
-    /// Brings in the packets of a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and notes whether they
-    /// were sent to all or some hosts of the link. In a run over captures each packet comes at the time that the file says, and
-    /// that is the clock of the whole graph.
+    /// Reads packets from a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and records whether they were
+    /// broadcast or multicast. In a run over captures each packet arrives at the file's time stamp, which is the clock
+    /// of the whole graph.
     #[derive(Debug)]
     pub struct FromDump as "FromDump" {
         file: String, timing: bool, stop: bool, bytes: u64, frames: Option<CaptureSource>,
@@ -21,13 +21,13 @@ gated! {
     params FromDumpParams {
         /// The file.
         filename: String,
-        /// Whether packets come at the pace of the capture, in a run by the wall clock. Otherwise they come as fast as the
+        /// In a run by the wall clock, whether packets keep the pace of the capture. Otherwise they come as fast as the
         /// graph takes them.
         timing: bool = false,
-        /// Whether the run may end when the file does. It does once all files with this have ended. Click's default is
-        /// `false`.
+        /// Whether the run may end with the file. It ends once all files with this option have ended. Click's default
+        /// is `false`.
         stop: bool = true,
-        /// Whether it brings packets in from the start.
+        /// Whether it is active from the start.
         active: bool = true,
     }
     drops { TOO_LONG = drops::LONG_FRAME, }

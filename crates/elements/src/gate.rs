@@ -1,32 +1,32 @@
-//! What elements share that bring packets in or pass them on until they are stopped: a switch, a count, and a limit on it.
+//! Shared by elements that pass packets until they are stopped: an on/off switch, a count, and a limit.
 
 use crate::handler::boolean;
 use scalebricks_graph::Supply;
 use scalebricks_graph::element::HandlerError;
 use std::time::Duration;
 
-/// Whether packets go on, and how many have.
+/// Whether packets may pass, and how many have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gate {
     is_active: bool,
-    /// What the configuration says.
+    /// The configured value.
     begins_active: bool,
     limit: Option<u64>,
     count: u64,
 }
 
 impl Gate {
-    /// Open for `limit` packets, for any number if that is below 0.
+    /// A gate for `limit` packets; a negative limit means no limit.
     pub(crate) fn new(is_active: bool, limit: i64) -> Self {
         Self { is_active, begins_active: is_active, limit: u64::try_from(limit).ok(), count: 0 }
     }
 
-    /// Whether it was started and not stopped.
+    /// Whether it is active.
     pub(crate) const fn is_active(&self) -> bool {
         self.is_active
     }
 
-    /// Packets that may go on.
+    /// Packets that may still pass.
     pub(crate) fn left(&self) -> usize {
         match self.limit {
             _ if !self.is_active => 0,
@@ -35,23 +35,23 @@ impl Gate {
         }
     }
 
-    /// What a source with `STOP` still has: packets at any time, until its limit is reached.
+    /// What a source with `STOP` still has: packets at any time, until it reaches its limit.
     pub(crate) fn supply(&self, stop: bool) -> Option<Supply> {
         stop.then(|| if self.left() == 0 { Supply::Ended } else { Supply::At(Duration::ZERO) })
     }
 
-    /// Packets that went on since the last reset.
+    /// Packets passed since the last reset.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Counts packets that went on.
+    /// Counts passed packets.
     pub(crate) const fn pass(&mut self, packets: u64) {
         self.count += packets;
     }
 
-    /// Goes on where another has stopped: with its count, and started or stopped as it was by then, unless the new configuration
-    /// says something else than the one before.
+    /// Continues from its predecessor: keeps its count, and its active state unless the new configuration changed the
+    /// configured value.
     pub(crate) const fn take_over(&mut self, before: Self) {
         self.count = before.count;
         if self.begins_active == before.begins_active {
@@ -59,20 +59,20 @@ impl Gate {
         }
     }
 
-    /// Begins the count and the limit anew.
+    /// Restarts the count and the limit.
     pub(crate) const fn reset(&mut self) {
         self.count = 0;
     }
 
-    /// Starts or stops it, as a handler says.
+    /// Starts or stops it from a handler's value.
     pub(crate) fn set_active(&mut self, value: &str) -> Result<(), HandlerError> {
         self.is_active = boolean(value)?;
         Ok(())
     }
 }
 
-/// Declares an element with a [`Gate`]: a field `gate` and its handlers, beside the element's own. `reset` names the handler that
-/// begins the count anew.
+/// Declares an element with a [`Gate`]: a field `gate` and its handlers, beside the element's own. `reset` names the
+/// handler that resets the count.
 macro_rules! gated {
     (
         $(#[$($attribute:tt)*])*
@@ -98,19 +98,19 @@ macro_rules! gated {
                 read COUNT = crate::shared_names::handlers::COUNT,
                 read ACTIVE = crate::shared_names::handlers::ACTIVE,
                 write SET_ACTIVE = crate::shared_names::handlers::SET_ACTIVE,
-                write RESET = $reset: "Sets `count` to 0, and so begins a limit anew.",
+                write RESET = $reset: "Sets `count` to 0 and so restarts the limit.",
                 $($handlers)*
             }
             hooks { Begin, }
         }
 
         impl $(<$packet>)? $name $(<$packet>)? {
-            /// Answers one of the gate's handlers.
+            /// Reads one of the gate's handlers.
             fn read_gate(&self, handler: scalebricks_graph::HandlerId) -> String {
                 if handler == Self::COUNT { self.gate.count().to_string() } else { self.gate.is_active().to_string() }
             }
 
-            /// Gives one of the gate's handlers a value.
+            /// Writes one of the gate's handlers.
             fn write_gate(
                 &mut self,
                 handler: scalebricks_graph::HandlerId,

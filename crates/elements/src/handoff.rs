@@ -1,40 +1,40 @@
 //! Edges between workers: a ring with an element at each end.
 //!
-//! An edge between the graphs of two workers goes through a ring of one producer and one consumer, and through nothing
-//! else. The ring is that of the `rtrb` crate, as it is in `scalebricks_io::memory_port_pair`. A configuration runs on one
-//! worker, so these elements are not in the registry: whoever builds several graphs makes pairs and adds them.
+//! An edge between the graphs of two workers is a ring with one producer and one consumer, and nothing else. The ring
+//! is from the `rtrb` crate, as in `scalebricks_io::memory_port_pair`. A configuration runs on one worker, so these
+//! elements are not in the registry: programs that build several graphs make pairs and add them.
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Spec, State, Upstream, element};
 use scalebricks_io::PacketBuf;
 
-/// A packet on its way, and what is known of it beside its bytes.
+/// A packet in transit with its metadata.
 type Parcel<P> = (P, Meta);
 
 element! {
-    /// Hands packets to the worker at the other end of a ring. What is known of a packet beside its bytes goes along;
-    /// columns do not. Those that the ring has no room for are dropped: a worker does not wait for another.
+    /// Hands packets to the worker at the other end of a ring, with their metadata but without columns. Packets that do
+    /// not fit the ring are dropped: a worker never waits for another.
     pub struct ToWorker<P> as "ToWorker" { ring: Option<Producer<Parcel<P>>>, batch: Vec<Parcel<P>>, }
     inputs { push "in": "Packets for the other worker.", }
     drops {
-        FULL = "handoff_full": "The other worker has not kept up: the ring is full.",
-        LOOP = "handoff_loop": "The packet has gone from worker to worker too often.",
+        FULL = "handoff_full": "The ring is full because the other worker is too slow.",
+        LOOP = "handoff_loop": "The packet has passed between workers too often.",
     }
     counters { HANDED = "handed": "Packets handed over.", }
 }
 
 element! {
-    /// Brings in what the worker at the other end of a ring hands over, in order.
+    /// Receives packets from the worker at the other end of a ring, in order.
     pub struct FromWorker<P> as "FromWorker" { ring: Option<Consumer<Parcel<P>>>, }
-    outputs { push "out": "Packets of the other worker.", }
+    outputs { push "out": "Packets from the other worker.", }
     fresh { "out", }
-    counters { WAITING = "waiting_now": "Packets in the ring after a turn's share was taken: a level.", }
+    counters { WAITING = "waiting_now": "Packets left in the ring after the turn's share was taken (a level).", }
     hooks { Begin, }
 }
 
-/// Both ends of an edge from one worker to another, which holds up to `capacity` packets. Two workers that hand packets to
-/// each other need two.
+/// Both ends of an edge from one worker to another, which holds up to `capacity` packets. Two workers that hand packets
+/// to each other need two edges.
 pub fn handoff<P>(capacity: usize) -> (ToWorker<P>, FromWorker<P>) {
     let (producer, consumer) = RingBuffer::new(capacity);
     (ToWorker { ring: Some(producer), batch: Vec::new() }, FromWorker { ring: Some(consumer) })
@@ -63,7 +63,7 @@ impl<P: PacketBuf + 'static> Control for ToWorker<P> {
         Some(Box::new(self.ring.take()?))
     }
 
-    /// Keeps the ring of the element before, whose other end the other worker has.
+    /// Keeps the ring of its predecessor, whose other end belongs to the other worker.
     fn take_over(&mut self, state: State) -> Result<(), State> {
         self.ring = Some(*state.downcast::<Producer<Parcel<P>>>()?);
         Ok(())
@@ -79,7 +79,7 @@ impl<P: PacketBuf + 'static> Control for FromWorker<P> {
         Some(Box::new(self.ring.take()?))
     }
 
-    /// Keeps the ring of the element before, with the packets in it.
+    /// Keeps the ring of its predecessor, with the packets in it.
     fn take_over(&mut self, state: State) -> Result<(), State> {
         self.ring = Some(*state.downcast::<Consumer<Parcel<P>>>()?);
         Ok(())

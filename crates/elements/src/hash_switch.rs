@@ -5,15 +5,15 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Splits packets by a hash of some of their bytes, so that packets with equal bytes there keep their order. Bytes
-    /// behind a packet's end count as absent. The hash is FNV-1a without a secret: a sender can choose the output.
+    /// after a packet's end count as absent. The hash is FNV-1a without a secret: a sender can choose the output.
     #[derive(Debug)]
     pub struct HashSwitch as "HashSwitch" { offset: usize, length: usize, }
     inputs { push "in": "Packets.", }
-    outputs { push "out" [OneOrMore]: "Packets with some of the hashes.", }
+    outputs { push "out" [OneOrMore]: "Packets of a subset of the hashes.", }
     params HashSwitchParams {
-        /// Where the bytes begin.
+        /// Offset of the first byte.
         offset: usize,
-        /// How many bytes there are.
+        /// Number of bytes.
         length: usize,
     }
     example { "3", "40", }
@@ -25,7 +25,7 @@ impl Class for HashSwitch {
 
     fn make(params: HashSwitchParams) -> Result<Self, String> {
         let HashSwitchParams { offset, length } = params;
-        if length == 0 { Err("a hash of no bytes".to_owned()) } else { Ok(Self { offset, length }) }
+        if length == 0 { Err("LENGTH must be at least 1".to_owned()) } else { Ok(Self { offset, length }) }
     }
 }
 
@@ -35,14 +35,14 @@ impl Control for HashSwitch {
     }
 }
 
-/// FNV-1a, its upper half folded into the lower, which is weaker.
+/// FNV-1a with its upper half folded into the lower, which is weaker.
 fn hash(bytes: &[u8]) -> u32 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
     (hash ^ hash >> 32) as u32
 }
 
-/// `length` bytes from `offset` on, as far as they are there.
+/// Up to `length` bytes from `offset` on.
 fn window(packet: &[u8], offset: usize, length: usize) -> &[u8] {
     let start = offset.min(packet.len());
     let end = offset.saturating_add(length).min(packet.len());

@@ -1,19 +1,19 @@
-//! The IPv4 header that a packet's [`Meta`] tells of, with every length proven again.
+//! The IPv4 header located by a packet's [`Meta`], with every length checked again.
 
 use scalebricks_graph::Meta;
 use scalebricks_wire::checksum::update_u16;
 use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
 
-/// Where the checksum is.
+/// Offset of the checksum.
 const CHECKSUM: usize = 10;
 
-/// The packet; `None` if it is not there as its header says.
+/// The IP packet; `None` if it is not as long as recorded.
 #[inline]
 pub(crate) fn packet<'a>(data: &'a [u8], meta: &Meta) -> Option<Ipv4<'a>> {
     Ipv4::parse(bytes(data, meta)).ok()
 }
 
-/// What is there from the IP header on.
+/// All bytes from the IP header on.
 #[inline]
 pub(crate) fn bytes<'a>(data: &'a [u8], meta: &Meta) -> &'a [u8] {
     data.get(usize::from(meta.l3)..).unwrap_or_default()
@@ -33,14 +33,14 @@ pub(crate) fn whole_mut<'a>(data: &'a mut [u8], meta: &Meta) -> Option<&'a mut [
     if len < MIN_HEADER_LEN { None } else { header.get_mut(..len) }
 }
 
-/// Notes where a packet's headers are. `l3` is where the IP header starts.
+/// Records where a packet's headers are. `l3` is the offset of the IP header.
 #[inline]
 pub(crate) fn note(meta: &mut Meta, l3: usize, header_len: usize, total_len: usize) {
     let offset = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
     (meta.l3, meta.l4, meta.length) = (offset(l3), offset(l3 + header_len), offset(total_len));
 }
 
-/// Changes a word of 16 bits, and the checksum with it (RFC 1624).
+/// Changes a 16-bit word and updates the checksum (RFC 1624).
 #[inline]
 pub(crate) fn set_word(header: &mut [u8; MIN_HEADER_LEN], at: usize, change: impl FnOnce(u16) -> u16) {
     let word = |header: &[u8; MIN_HEADER_LEN], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -50,7 +50,7 @@ pub(crate) fn set_word(header: &mut [u8; MIN_HEADER_LEN], at: usize, change: imp
     header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&update_u16(sum, old, new).to_be_bytes());
 }
 
-/// Computes the checksum anew.
+/// Recomputes the checksum.
 pub(crate) fn sum(header: &mut [u8]) {
     let Some(field) = header.get_mut(CHECKSUM..CHECKSUM + 2) else { return };
     field.fill(0);

@@ -1,4 +1,4 @@
-//! Every class of the registry, fed with bytes that nobody has checked: no panic, and no packet lost.
+//! Feeds unchecked bytes to every class of the registry: no panic, and no packet lost.
 
 use crate::columns::{DstIp, IpHeader};
 use crate::rig::{Rig, ipv4_of, ipv4_with_options};
@@ -17,13 +17,13 @@ use scalebricks_wire::ethernet::{ETHERTYPE_ARP, header};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Whether it opens what a parameter names: a file, a device.
+/// Whether it opens a file or device named by a parameter.
 fn opens(spec: &Spec) -> bool {
     spec.params.iter().any(|param| param.name.contains("file") || param.name == "devname")
 }
 
 element! {
-    /// Writes every column, and says of each packet what its first bytes say.
+    /// Writes every column with values derived from each packet's first bytes.
     #[derive(Debug, Default)]
     struct Claims as "Claims" { dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
@@ -70,7 +70,7 @@ impl Claims {
 
 crate::agnostic::agnostic!(Claims);
 
-/// As many ports as a class has, and two of each kind that there may be many of.
+/// As many ports as a class has, and two of each repeatable kind.
 fn ports(specs: &'static [PortSpec]) -> impl Iterator<Item = &'static PortSpec> {
     let count = |port: &PortSpec| {
         if matches!(port.many, PortArity::OneOrMore | PortArity::ZeroOrMore) { 2 } else { 1 }
@@ -78,7 +78,7 @@ fn ports(specs: &'static [PortSpec]) -> impl Iterator<Item = &'static PortSpec> 
     specs.iter().flat_map(move |port| std::iter::repeat_n(port, count(port)))
 }
 
-/// The element between as many ways in and out as it has ports.
+/// Connects an element on all its ports.
 fn surround(builder: &mut Builder<Packet>, spec: &'static Spec, is_pulled: bool) {
     builder
         .declare("element", spec.class, spec.example)
@@ -128,7 +128,7 @@ fn balance(ledger: &Ledger, counts: Counts) -> u64 {
 /// Counters that show how far packets get.
 const REACHED: [&str; 6] = ["errors", "replies", "recorded", "fragments", "responses", "fixed"];
 
-/// Packets that came or were made, and those that left, were dropped, ended or are kept; how far they got.
+/// Packets received or made versus those that left, were dropped, ended or are kept; how far they got.
 fn run(
     spec: &'static Spec,
     is_pulled: bool,
@@ -187,7 +187,7 @@ fn arp() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Anything; and what is nearly right.
+/// Arbitrary bytes, and nearly valid packets.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let framed = ip().prop_map(|ip| [&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 8, 0][..], &ip].concat());
     let right = prop_oneof![ip(), framed, arp()];
@@ -228,7 +228,7 @@ fn every_class_takes_any_bytes_and_loses_no_packet() {
     assert!(all.get().iter().all(|count| *count > 0), "{REACHED:?} {:?}", all.get());
 }
 
-/// A text that may be an argument: of a number, an address, a pattern, or of nothing.
+/// A text that may be an argument: a number, an address, a pattern, or nonsense.
 fn argument() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
         "1.2.3.4",
@@ -252,7 +252,7 @@ fn every_class_takes_any_arguments_or_refuses_them() {
     let mut runner = TestRunner::new(Config { cases: 100, ..Config::default() });
     let arguments = prop::collection::vec((argument(), any::<prop::sample::Index>(), any::<bool>()), 0..5);
     let result = runner.run(&arguments, |arguments| {
-        // Random texts are no names for files.
+        // Random texts are not file names.
         for spec in registry.specs().filter(|spec| !opens(spec)) {
             let keyword = |at: prop::sample::Index| match spec.params {
                 [] => String::new(),

@@ -5,12 +5,12 @@ use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spe
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Closes ports that are of no use: drops what comes in, and sends nothing.
+    /// Terminates unused ports: drops what arrives, and sends nothing.
     #[derive(Debug)]
     pub struct Idle as "Idle" {}
     inputs { agnostic "in" [ZeroOrMore]: "Packets to drop.", }
     outputs { agnostic "out" [ZeroOrMore]: "Nothing.", }
-    drops { IDLE = "idle": "It came to an element that takes none.", }
+    drops { IDLE = "idle": "It arrived at an Idle element.", }
 }
 
 impl Class for Idle {

@@ -4,14 +4,14 @@
 /// reasons, counters and handlers become constants of the struct. All sections but the struct may be left out; their
 /// order is fixed.
 ///
-/// Name and text of a drop reason, a counter or a handler that several elements have stand once, in a [`NameAndDoc`](crate::spec::Named): each
+/// Name and text of a drop reason, a counter or a handler that several elements have stand once, in a [`NameAndDoc`](crate::spec::NameAndDoc): each
 /// element gives its path in place of the two. A path to anything else will do that has a `const fn named(self) -> NameAndDoc`.
 ///
 /// ```
-/// use scalebricks_graph::spec::Named;
+/// use scalebricks_graph::spec::NameAndDoc;
 /// use scalebricks_graph::{Column, element};
 ///
-/// const SHORT: Named = Named { name: "too_short", doc: "The packet ends too early." };
+/// const SHORT: NameAndDoc = NameAndDoc { name: "too_short", doc: "The packet ends too early." };
 ///
 /// #[derive(Debug, Clone, Copy)]
 /// struct Answer(u32);

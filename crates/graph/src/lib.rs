@@ -18,7 +18,7 @@
 //! ```
 //! use scalebricks_graph::args::NoParams;
 //! use scalebricks_graph::{
-//!     Builder, Class, Control, Element, Frame, Lanes, Ledger, Meta, Out, PerPacket, Registry, Spec, Tally, Upstream,
+//!     Builder, Class, Control, Element, Frame, SlotList, Ledger, Meta, Out, PerPacket, Registry, Spec, PacketContext, Upstream,
 //!     Verdict, Worker, element,
 //! };
 //! use scalebricks_io::{Packet, PacketBuf, Pool};
@@ -52,7 +52,7 @@
 //! }
 //!
 //! impl<P: PacketBuf> PerPacket<P> for DropShort {
-//!     fn each(&mut self, packet: &mut P, _: &mut Meta, _: Tally<'_>) -> Verdict {
+//!     fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
 //!         if packet.data().len() < self.bytes { Verdict::Drop(Self::SHORT) } else { Verdict::ON }
 //!     }
 //! }
@@ -83,13 +83,13 @@
 //! }
 //!
 //! impl<P: PacketBuf> Element<P> for End {
-//!     fn push(&mut self, _: usize, batch: &mut Lanes, frame: &mut Frame<P>, _: &mut Out<'_>) {
+//!     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, _: &mut Out<'_>) {
 //!         batch.drain().for_each(|slot| drop(frame.take(slot)));
 //!     }
 //! }
 //!
 //! let mut registry = Registry::<Packet>::new();
-//! registry.add_small::<DropShort>();
+//! registry.add_per_packet::<DropShort>();
 //! let mut builder = Builder::new();
 //! builder.add("lengths", Lengths {}).add("end", End {});
 //! builder.declare("short", "DropShort", &["BYTES 90"]).chain(&["lengths", "short", "end"]);

@@ -1,7 +1,7 @@
 //! Configurations in the Click language: checked, built and run.
 //!
 //! ```text
-//! text ─▶ scalebricks_click::parse ─▶ check against the Catalog ─▶ Builder ─▶ Graph ─▶ open(World) ─▶ run
+//! text ─▶ scalebricks_click::parse ─▶ check against the Catalog ─▶ Builder ─▶ Graph ─▶ open(Environment) ─▶ run
 //! ```
 //!
 //! | module | what it holds |

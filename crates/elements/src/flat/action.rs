@@ -1,4 +1,4 @@
-//! What a switch does with a frame, and the table in which a name's value finds it.
+//! The actions of a switch, and the table that maps a name's value to its action.
 
 use arc_swap::ArcSwap;
 use scalebricks_wire::MacAddr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Most ports of a switch.
 pub const MAX_PORTS: usize = 256;
 
-/// Most different actions of a switch: an id has 16 bits.
+/// Most different actions of a switch: an ID has 16 bits.
 pub const MAX_ACTIONS: usize = 1 << 16;
 
 /// A port of a switch, counted from 0.
@@ -38,23 +38,23 @@ impl fmt::Display for PortNo {
     }
 }
 
-/// What is done with the frames of a name.
+/// What the switch does with the frames of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
     /// They leave by a port, unchanged.
     Forward(PortNo),
-    /// They are routed: one hop less to live, new MAC addresses, out by a port.
+    /// They are routed: TTL decremented, new MAC addresses, sent by a port.
     Route {
         /// The port.
         port: PortNo,
         /// The MAC address of the next hop.
         next_hop: MacAddr,
-        /// The MAC address that they come from.
+        /// Their new source MAC address.
         source: MacAddr,
     },
     /// They are dropped.
     Drop,
-    /// They leave by all ports but those of the group they came by.
+    /// They leave by all ports except those of the group they came from.
     Flood,
 }
 

@@ -8,21 +8,21 @@ use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
 element! {
-    /// Lets frames of a port through that are to be flooded, as many as the storm guard has tokens for. An app
-    /// makes it; no configuration can name it.
+    /// Passes on the frames of a port that are to be flooded, as far as the storm guard allows. Only programs make it;
+    /// configurations cannot name it.
     #[derive(Debug)]
     pub struct FlatFlood as "FlatFlood" { port: PortNo, has_others: bool, storm: Option<Arc<StormGuard>>, }
     inputs { push "in": "Frames of one port.", }
-    outputs { push "out": "Frames for all ports but those of the group they came by.", }
+    outputs { push "out": "Frames for all ports except those of the group they came from.", }
     drops {
         SPLIT_HORIZON = drops::SPLIT_HORIZON,
-        STORM = "storm": "More frames to be flooded than the storm guard lets through.",
+        STORM = "storm": "The storm guard's rate of flooded frames was exceeded.",
     }
-    counters { FLOODED = "flooded": "Frames that came and were flooded.", }
+    counters { FLOODED = "flooded": "Received frames that were flooded.", }
 }
 
 impl FlatFlood {
-    /// One for the frames of a port. `has_others` says whether there is a port by which they may leave; without a guard,
+    /// For the frames of one port. `has_others` says whether there is a port by which they may leave. Without a guard,
     /// everything is flooded.
     pub const fn new(port: PortNo, has_others: bool, storm: Option<Arc<StormGuard>>) -> Self {
         Self { port, has_others, storm }

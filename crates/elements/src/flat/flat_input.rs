@@ -5,19 +5,19 @@ use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, Spec, Upstre
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
 element! {
-    /// Brings in the frames of a port of a switch, and marks them with their order in the turn. An app makes it; no
-    /// configuration can name it.
+    /// Receives the frames of a switch port and marks them with their order in the turn. Only programs make it;
+    /// configurations cannot name it.
     pub struct FlatInput<P> as "FlatInput" { port: Box<dyn RxPort<P>>, number: PortNo, waiting: Burst<P>, }
     outputs { push "out": "Frames.", }
     counters {
-        FRAMES = "rx_frames": "Frames that came.",
-        BYTES = "rx_bytes": "Bytes of frames that came.",
+        FRAMES = "rx_frames": "Frames received.",
+        BYTES = "rx_bytes": "Bytes of frames received.",
     }
     hooks { Begin, }
 }
 
 impl<P> FlatInput<P> {
-    /// One of the port of this number.
+    /// For the port of this number.
     pub fn new(port: Box<dyn RxPort<P>>, number: PortNo) -> Self {
         Self { port, number, waiting: Burst::new() }
     }
@@ -30,7 +30,7 @@ impl<P> std::fmt::Debug for FlatInput<P> {
 }
 
 impl<P: PacketBuf> FlatInput<P> {
-    /// Has a burst wait; whether any frame came.
+    /// Receives a burst if none waits; returns whether frames wait.
     fn receive(&mut self, out: &Out<'_>) -> bool {
         let came = self.port.rx_burst(&mut self.waiting);
         let bytes: usize = self.waiting.iter().map(|packet| packet.data().len()).sum();
@@ -49,7 +49,7 @@ impl<P: PacketBuf + 'static> Control for FlatInput<P> {
 impl<P: PacketBuf + 'static> Element<P> for FlatInput<P> {
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let number = self.number.get();
-        // A turn takes fewer frames than 16 bits count.
+        // A turn takes fewer frames than 16 bits can count.
         let mut mark = u32::from(number) << 16;
         let mut meta = |_: &P| {
             mark += 1;

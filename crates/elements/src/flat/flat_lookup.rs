@@ -12,21 +12,22 @@ use scalebricks_graph::{Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotL
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{KeyHash, KeyHasher};
 
-/// How frames are looked at.
+/// How frames are parsed.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupRules {
-    /// What of a frame is its name.
+    /// Which part of a frame is its name.
     pub kind: NameKind,
-    /// The keyed hash of names: that of the name table.
+    /// The keyed hash of names; the same as the name table's.
     pub hasher: KeyHasher,
-    /// Whether packets to be routed have their IPv4 header checksum verified. Captures taken with checksum offload need it off.
+    /// Whether IPv4 header checksums of packets to be routed are verified. Turn it off for captures taken with checksum
+    /// offload.
     pub verify_ipv4_checksum: bool,
 }
 
 element! {
-    /// Looks the names of a port's frames up in a Concise FIB, all of a batch at once, and does what their actions say: sends
-    /// them to the output of a port, routes them, drops them or has them flooded. Frames to group addresses are flooded, but
-    /// where names are bytes of the frame. An app makes it; no configuration can name it.
+    /// Looks up the names of a port's frames in a Concise FIB, a batch at a time, and applies their actions: sends
+    /// frames to the output of a port, routes them, drops them or has them flooded. Frames to group addresses are
+    /// flooded unless names are bytes of the frame. Only programs make it; configurations cannot name it.
     #[derive(Debug)]
     pub struct FlatLookup as "FlatLookup" {
         rules: LookupRules,
@@ -37,28 +38,28 @@ element! {
     }
     inputs { push "in": "Frames of one port.", }
     outputs {
-        push "flood" [Optional]: "Frames to be flooded.",
+        push "flood" [Optional]: "Frames to flood.",
         push "port" [ZeroOrMore]: "Frames for the port whose number is one less than the output's.",
     }
     drops {
         TRUNCATED = "truncated": "The frame ends before its name, or before the headers that lead to it.",
-        NO_NAME = "no_name": "No frame of the kind that names are taken from: another ethertype or IP version.",
+        NO_NAME = "no_name": "The frame has no name of the switch's kind: another ethertype or IP version.",
         MALFORMED = drops::MALFORMED,
-        BAD_NAME = "bad_name": "A name of no bytes, or of more than 255.",
+        BAD_NAME = "bad_name": "The name has no bytes, or more than 255.",
         LATER_FRAGMENT = drops::LATER_FRAGMENT,
         BAD_IPV4_CHECKSUM = DropReason::BadIpv4Checksum,
-        LINK_LOCAL = "link_local": "For a MAC address that bridges keep to themselves (IEEE 802.1Q §8.6.3).",
-        UNKNOWN_NAME = "unknown_name": "The name is none of the table's.",
+        LINK_LOCAL = "link_local": "Sent to a MAC address that bridges do not forward (IEEE 802.1Q §8.6.3).",
+        UNKNOWN_NAME = "unknown_name": "The name is not in the table.",
         BY_ACTION = "by_action": "The name's action is to drop it.",
         SPLIT_HORIZON = drops::SPLIT_HORIZON,
-        EXPIRED = "expired": "It has no hop left to live.",
-        NOT_ROUTABLE = "not_routable": "Its action is to route it, and it is no IP packet.",
+        EXPIRED = "expired": "Its TTL or hop limit is used up.",
+        NOT_ROUTABLE = "not_routable": "Its action is to route it, but it is not an IP packet.",
         NO_SUCH_PORT = "no_such_port": "Its action names a port that the switch does not have.",
     }
-    counters { UNKNOWN = "unknown": "Frames that came and whose name was not known; what became of them is the policy's to say.", }
+    counters { UNKNOWN = "unknown": "Frames received whose name was not in the table; the policy decides what happens to them.", }
 }
 
-/// What is known of the frames of a batch; none between batches.
+/// Per-batch lookup state; empty between batches.
 #[derive(Debug)]
 struct LookupState {
     /// By frame.
@@ -75,7 +76,7 @@ enum ForwardTo {
 }
 
 impl FlatLookup {
-    /// One for the frames of a port, which may leave by those ports of the switch whose place in `may_send` says so.
+    /// For the frames of one port. Entry `i` of `may_send` says whether they may leave by port `i`.
     pub fn new(rules: LookupRules, port: PortNo, may_send: Box<[bool]>, fib: FibReader) -> Self {
         let work = LookupState {
             seen: ArrayVec::new(),
@@ -85,7 +86,7 @@ impl FlatLookup {
         Self { rules, port, may_send, fib, work: Box::new(work) }
     }
 
-    /// The port that frames for it leave by.
+    /// The destination of frames to this port, or the drop reason.
     #[inline]
     fn leave_by(&self, to: PortNo) -> Result<PortNo, DropId> {
         match self.may_send.get(to.index()) {
@@ -105,7 +106,7 @@ impl FlatLookup {
         match action {
             Action::Forward(to) => self.leave_by(to).map(ForwardTo::Port),
             Action::Route { port: to, next_hop, source } => {
-                // Before it is changed: a packet that goes nowhere is dropped for that.
+                // Before the frame is changed: a packet without a usable port is dropped for that reason.
                 let to = self.leave_by(to)?;
                 let bytes = frame.packet_mut(slot).data_mut();
                 route(bytes, next_hop, source, self.rules.verify_ipv4_checksum)?;
@@ -116,7 +117,7 @@ impl FlatLookup {
         }
     }
 
-    /// Finds out what each frame is, and what is to be done with those that have a name.
+    /// Classifies each frame and looks up those that have a name.
     fn look_up<P: PacketBuf>(&mut self, batch: &SlotList, frame: &Frame<P>) {
         let Self { rules: LookupRules { kind, hasher, .. }, port, fib, work, .. } = self;
         work.seen.clear();

@@ -4,7 +4,7 @@ use crate::gateway::DropReason;
 use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, SlotList, Spec, element};
 use scalebricks_io::{Burst, PacketBuf, TxPort};
 
-/// What a port gets of the frames that are flooded from another.
+/// What a port receives of frames flooded from another port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FloodShare {
     /// Nothing: it is that port, or one of its group.
@@ -16,10 +16,10 @@ pub enum FloodShare {
 }
 
 element! {
-    /// Sends frames by a port of a switch, those that came by one port in the order in which they came. What the port does not
-    /// take is dropped: a switch that waited for one port would hold up all. Flooded frames pass the outputs of all ports one
-    /// after another, and each makes its copy outside the frame: so a flood takes no slots, however many ports there are. An app
-    /// makes it; no configuration can name it.
+    /// Sends frames by a port of a switch, keeping the order of frames from the same input port. Frames that the port
+    /// refuses are dropped: waiting for one port would delay all others. Flooded frames pass the outputs of all ports
+    /// one after another, and each copies them outside the frame, so a flood takes no slots, however many ports there
+    /// are. Only programs make it; configurations cannot name it.
     pub struct FlatOutput<P> as "FlatOutput" {
         port: Box<dyn TxPort<P>>,
         burst: Burst<P>,
@@ -30,20 +30,20 @@ element! {
         push "flood" [Optional]: "Frames for all ports.",
         push "in" [Optional]: "Frames for this port.",
     }
-    outputs { push "on" [Optional]: "Frames that further ports get.", }
+    outputs { push "on" [Optional]: "Flooded frames for the next port.", }
     drops {
         NO_BUFFER = DropReason::NoBuffer,
         PORT_FULL = DropReason::PortFull,
     }
     counters {
-        FRAMES = "tx_frames": "Frames that left.",
-        BYTES = "tx_bytes": "Bytes of frames that left.",
+        FRAMES = "tx_frames": "Frames sent.",
+        BYTES = "tx_bytes": "Bytes of frames sent.",
     }
     hooks { End, }
 }
 
 impl<P> FlatOutput<P> {
-    /// One that sends by this port, and has these shares of what is flooded, by the number of the port that it came by.
+    /// Sends by this port; `shares` gives its share of flooded frames by input port.
     pub fn new(port: Box<dyn TxPort<P>>, shares: Box<[FloodShare]>) -> Self {
         Self { port, burst: Burst::new(), shares, kept: Vec::new() }
     }
@@ -72,7 +72,7 @@ impl<P: PacketBuf> FlatOutput<P> {
         burst.drain(..).for_each(|packet| out.drop_packet(packet, Self::PORT_FULL, frame));
     }
 
-    /// Keeps what this port gets of flooded frames, and leaves those in the batch that further ports get.
+    /// Keeps this port's share of flooded frames, and leaves in the batch what further ports need.
     fn share(&mut self, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         batch.filter_map(|slot| {
             let Meta { port: PortId(from), mark, .. } = *frame.meta(&slot);
@@ -91,11 +91,11 @@ impl<P: PacketBuf> FlatOutput<P> {
         });
     }
 
-    /// Sends what was kept, in the order in which it came.
+    /// Sends the kept frames in order of arrival.
     #[cold]
     fn send_kept(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Self { port, burst, kept, .. } = self;
-        // A port gets a frame once, so no two have one mark.
+        // A port gets each frame once, so marks are unique.
         kept.sort_unstable_by_key(|(mark, _)| *mark);
         for (_, packet) in kept.drain(..) {
             burst.push(packet);
@@ -115,7 +115,7 @@ impl<P: PacketBuf + 'static> Control for FlatOutput<P> {
 
 impl<P: PacketBuf + 'static> Element<P> for FlatOutput<P> {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        // The runner hands over what is flooded first.
+        // The runner delivers flooded frames first.
         if input == 0 {
             self.share(batch, frame, out);
             return out.all(0, batch);

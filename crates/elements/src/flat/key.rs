@@ -1,4 +1,4 @@
-//! From a frame to its name, or to what else is to be done with it.
+//! Extracts a frame's name, or decides what else to do with the frame.
 
 use super::action::PortNo;
 use super::flat_lookup::FlatLookup;
@@ -13,20 +13,20 @@ use scalebricks_wire::{MacAddr, ParseError, protocol};
 const TRUNCATED: FrameClass = FrameClass::Dropped(FlatLookup::TRUNCATED);
 const MALFORMED: FrameClass = FrameClass::Dropped(FlatLookup::MALFORMED);
 
-/// What a frame is to a switch.
+/// How a switch treats a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameClass {
     /// It has a name.
     Name,
-    /// It is for a group of stations: all ports get it.
+    /// It is for a group of stations: flooded to all ports.
     Group,
-    /// It goes nowhere.
+    /// It is dropped.
     Dropped(DropId),
 }
 
-/// Finds the name of a frame, and has its bytes used. Cost: the headers up to the name.
+/// Finds the name of a frame and passes its bytes to `use_bytes`. Cost: parsing the headers up to the name.
 ///
-/// Group addresses are flooded whatever names are, but where names are bytes of the frame: there, nothing else is looked at.
+/// Group addresses are flooded for all kinds of names except bytes of the frame, where nothing else is examined.
 #[inline]
 pub(super) fn parse(
     kind: NameKind,
@@ -45,13 +45,13 @@ pub(super) fn parse(
     }
 }
 
-/// The destination MAC address, or what is done with a frame to such an address.
+/// The destination MAC address, or the treatment of a frame to a special address.
 #[inline(always)]
 fn destination(frame: &[u8]) -> Result<MacAddr, FrameClass> {
     let header = frame.first_chunk::<HEADER_LEN>().ok_or(TRUNCATED)?;
     let &[a, b, c, d, e, f, ..] = header;
     let mac = MacAddr([a, b, c, d, e, f]);
-    // IEEE 802.1Q §8.6.3: a bridge relays no frame to 01-80-C2-00-00-00 to -0F.
+    // IEEE 802.1Q §8.6.3: a bridge does not relay frames to 01-80-C2-00-00-00 to -0F.
     match mac.octets() {
         [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] => Err(FrameClass::Dropped(FlatLookup::LINK_LOCAL)),
         _ if mac.is_multicast() => Err(FrameClass::Group),
@@ -69,7 +69,7 @@ fn of_ip(
     let header = parse_frame(frame).map_err(refused)?;
     let packet = frame.get(header.l3_offset..).ok_or(TRUNCATED)?;
     match (kind, header.ethertype) {
-        // Forwarding asks for no more than the header: a capture that is cut behind it, or padding, does no harm.
+        // Forwarding needs the header only: a truncated capture or padding does no harm.
         (NameKind::Ipv4, ETHERTYPE_IPV4) => {
             let dst = Ipv4::parse_header(packet).map_err(refused)?.dst();
             use_name(&dst.octets());

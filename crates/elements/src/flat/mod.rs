@@ -1,18 +1,18 @@
 //! The switch for flat names: MAC addresses, IP addresses, tuples, or bytes of the frame.
 //!
-//! It forwards by a *Concise FIB* (Yu et al., ICNP 2016): an Othello table from names to the numbers of actions, 2.33 slots a
-//! name, in which no name is stored. What it is for operators: docs/switch.md. `scalebricks_apps::switch` makes a graph of it.
+//! It forwards by a *Concise FIB* (Yu et al., ICNP 2016): an Othello table from names to action numbers, 2.33 slots per
+//! name, which stores no names. For operators: docs/switch.md. `scalebricks_apps::switch` builds its graph.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `flat_input`, `flat_lookup`, `flat_flood`, `flat_output` | the elements |
-//! | [`name`], `key` | what a name is; from a frame to its name |
-//! | [`action`], `route` | what is done with a frame; one hop of a routed packet |
-//! | [`fib`] | names to actions, as workers look them up |
-//! | [`names`] | the control side: names in full, changes under traffic, growth |
-//! | [`storm`] | how much is flooded |
+//! | [`name`], `key` | the kinds of names; from a frame to its name |
+//! | [`action`], `route` | what is done with a frame; one routed hop |
+//! | [`fib`] | the lookup side: names to actions |
+//! | [`names`] | the control side: full names, updates under traffic, growth |
+//! | [`storm`] | limits on flooding |
 //!
-//! The elements are given ports and tables when they are made, so configurations in the Click language cannot name them.
+//! The elements receive ports and tables when they are made, so configurations in the Click language cannot name them.
 
 pub mod action;
 pub mod fib;
@@ -39,7 +39,7 @@ pub use storm::{StormGuard, StormRate};
 use scalebricks_graph::Spec;
 use scalebricks_io::PacketBuf;
 
-/// What the elements are, in the order in which people are told what they count.
+/// The specs of the elements, in the order in which their counters are shown.
 pub fn specs<P: PacketBuf + 'static>() -> [&'static Spec; 4] {
     [FlatInput::<P>::SPEC, FlatOutput::<P>::SPEC, FlatFlood::SPEC, FlatLookup::SPEC]
 }

@@ -1,17 +1,17 @@
-//! What a name is: the part of a frame that says where it goes.
+//! Names: the part of a frame that determines where it goes.
 
 use super::action::PortNo;
 use scalebricks_types::{FiveTuple, KeyHash, KeyHasher};
 use scalebricks_wire::{MacAddr, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Longest name of bytes.
+/// Longest name made of bytes.
 pub const MAX_NAME_BYTES: usize = 255;
 
-/// Bytes of the longest name that is not made of bytes itself: two IPv6 addresses, ports, protocol, family and input port.
+/// Bytes of the longest name of another kind: two IPv6 addresses, ports, protocol, family and input port.
 const FIXED_BYTES: usize = 42;
 
-/// What of a frame is its name. A table holds names of one kind.
+/// Which part of a frame is its name. A table holds names of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameKind {
     /// The destination MAC address.
@@ -22,15 +22,15 @@ pub enum NameKind {
     Ipv6,
     /// Addresses, protocol and ports of IP packets of both families.
     Tuple {
-        /// Whether the input port is part of it.
+        /// Whether the input port is part of the name.
         with_port: bool,
     },
-    /// Bytes at a place of the frame.
+    /// Bytes at a position in the frame.
     Bytes(BytesAt),
 }
 
 impl NameKind {
-    /// Its word, as in configurations.
+    /// The keyword in configurations.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Mac => "mac",
@@ -42,7 +42,7 @@ impl NameKind {
     }
 }
 
-/// Where a frame has its name.
+/// The position of a name in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BytesAt {
     base: Base,
@@ -50,27 +50,27 @@ pub struct BytesAt {
     length: Length,
 }
 
-/// From where bytes are counted.
+/// Where offsets count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Base {
-    /// From the destination MAC on.
+    /// The destination MAC.
     Frame,
-    /// From behind the Ethernet header and its VLAN tags on.
+    /// The end of the Ethernet header and its VLAN tags.
     Payload,
 }
 
 /// How long a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// Always so many bytes.
+    /// A fixed number of bytes.
     Fixed(u8),
-    /// As the byte at the offset says; the name follows it.
+    /// The byte at the offset is the length; the name follows it.
     Prefix8,
-    /// As the two bytes at the offset say, the high one first; the name follows them.
+    /// The two bytes at the offset are the length, big-endian; the name follows them.
     Prefix16,
 }
 
-/// A place where no name can be.
+/// A length that no name can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to {MAX_NAME_BYTES} bytes")]
 pub struct EmptyName;
@@ -87,7 +87,7 @@ impl BytesAt {
         }
     }
 
-    /// From where the offset is counted.
+    /// Where the offset counts from.
     pub const fn base(self) -> Base {
         self.base
     }
@@ -103,8 +103,8 @@ impl BytesAt {
     }
 }
 
-/// A five-tuple, and the input port if it is part of the name. Both addresses are of one family, and ports are 0 for protocols
-/// that have none.
+/// A five-tuple, with the input port if it is part of the name. Both addresses are of one family; ports are 0 for
+/// protocols without ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlatTuple {
     in_port: Option<PortNo>,
@@ -112,7 +112,8 @@ pub struct FlatTuple {
 }
 
 impl FlatTuple {
-    /// The name of this tuple, or `None` if no packet has it: two families, or ports of a protocol without.
+    /// The name of this tuple, or `None` if no packet can have it: mixed families, or ports of a protocol without
+    /// ports.
     pub const fn new(in_port: Option<PortNo>, tuple: FiveTuple) -> Option<Self> {
         let one_family = tuple.src.is_ipv4() == tuple.dst.is_ipv4();
         let is_portless = tuple.src_port == 0 && tuple.dst_port == 0;
@@ -139,10 +140,10 @@ impl FlatTuple {
 pub struct NameBytes(Box<[u8]>);
 
 impl NameBytes {
-    /// The name of these bytes.
+    /// A name of these bytes.
     ///
     /// # Errors
-    /// [`EmptyName`] for none, or too many.
+    /// [`EmptyName`] if there are none, or too many.
     pub fn new(bytes: &[u8]) -> Result<Self, EmptyName> {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES { Err(EmptyName) } else { Ok(Self(bytes.into())) }
     }
@@ -153,7 +154,7 @@ impl NameBytes {
     }
 }
 
-/// A name, as its owner writes it.
+/// A name as operators write it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FlatName {
     /// A station's MAC address.
@@ -169,7 +170,7 @@ pub enum FlatName {
 }
 
 impl FlatName {
-    /// Whether frames of a switch of this kind may have it.
+    /// Whether frames of a switch of this kind can have this name.
     pub fn is_of(&self, kind: NameKind) -> bool {
         match (self, kind) {
             (Self::Mac(mac), NameKind::Mac) => !mac.is_multicast(),
@@ -195,8 +196,8 @@ impl FlatName {
     }
 }
 
-/// The bytes of a tuple: family, input port (0: none, else one more than its number), protocol, ports, addresses. Without two
-/// tuples of the same bytes.
+/// Passes the bytes of a tuple: family, input port (0: none, else its number plus one), protocol, ports, addresses.
+/// Different tuples have different bytes.
 pub(super) fn with_tuple_bytes<R>(tuple: &FlatTuple, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
     let mut bytes = [0; FIXED_BYTES];
     let five = &tuple.tuple;

@@ -1,4 +1,4 @@
-//! One hop of a packet that is routed: time to live, header checksum, MAC addresses.
+//! Routes a packet one hop: TTL, header checksum, MAC addresses.
 
 use super::flat_lookup::FlatLookup;
 use scalebricks_graph::DropId;
@@ -8,15 +8,15 @@ use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, parse_frame};
 use scalebricks_wire::ipv4::{Ipv4, header_checksum_ok};
 use scalebricks_wire::ipv6::Ipv6;
 
-/// Where the time to live of IPv4 is, and the checksum behind it.
+/// Offset of the IPv4 TTL and protocol, followed by the checksum.
 const IPV4_TTL: usize = 8;
-/// Where the hop limit of IPv6 is.
+/// Offset of the IPv6 hop limit.
 const IPV6_HOP_LIMIT: usize = 7;
 
-/// Makes a frame one of the next link. A frame that is refused may have been changed in nothing.
+/// Rewrites a frame for the next link. A refused frame is not changed.
 ///
 /// # Errors
-/// What it is dropped for.
+/// The drop reason.
 pub(super) fn route(
     frame: &mut [u8],
     next_hop: MacAddr,

@@ -1,29 +1,29 @@
-//! The storm guard: how many frames of a port may be flooded.
+//! The storm guard: limits how many frames of each port are flooded.
 //!
-//! A bucket a port, in one word: the moment at which it would be full again (GCRA, ITU-T I.371). All workers of a switch share the
-//! buckets, so that the rate holds however a device spreads its frames over queues.
+//! One token bucket per port, stored in one word: the time at which it would be full again (GCRA, ITU-T I.371). All
+//! workers of a switch share the buckets, so the rate holds however a device spreads its frames over queues.
 
 use super::action::PortNo;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How much may be flooded of what comes by a port.
+/// The flooding limit per input port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StormRate {
-    /// Frames a second, at least 1.
+    /// Nanoseconds per frame.
     interval_ns: u64,
-    /// What all tokens of a full bucket but one are worth.
+    /// The time value of all tokens of a full bucket except one.
     tolerance_ns: u64,
 }
 
-/// A rate at which nothing would ever pass, or too many to be counted in nanoseconds.
+/// A rate of zero, or too high to be expressed in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a rate is 1 to 1000000000 frames a second, and a burst at least 1")]
+#[error("rate must be 1 to 1000000000 frames per second, and burst at least 1")]
 pub struct NoRate;
 
 impl StormRate {
-    /// So many frames a second, and so many at once.
+    /// Limits to this rate and burst.
     ///
     /// # Errors
     /// [`NoRate`].
@@ -36,7 +36,7 @@ impl StormRate {
     }
 }
 
-/// The buckets of all ports.
+/// The token buckets of all ports.
 #[derive(Debug)]
 pub struct StormGuard {
     rate: StormRate,
@@ -44,13 +44,13 @@ pub struct StormGuard {
 }
 
 impl StormGuard {
-    /// Full buckets for so many ports.
+    /// Full buckets for this many ports.
     pub fn new(rate: StormRate, ports: usize) -> Self {
         Self { rate, full_at_ns: (0..ports).map(|_| CachePadded::default()).collect() }
     }
 
-    /// Takes a token of a port's bucket, if there is one. `now` counts from any moment, the same for all workers. Cost: one
-    /// locked instruction, on a line that workers share only where they flood.
+    /// Takes a token from a port's bucket, if there is one. `now` is the time since a moment that all workers share.
+    /// Cost: one locked instruction, on a cache line that workers share only when they flood.
     #[inline]
     pub fn take(&self, port: PortNo, now: Duration) -> bool {
         let Some(bucket) = self.full_at_ns.get(port.index()) else { return false };
@@ -60,7 +60,7 @@ impl StormGuard {
             let from = full_at.max(now);
             (from - now <= tolerance_ns).then(|| from.saturating_add(interval_ns))
         };
-        // Nothing is published with a token.
+        // No other data is published with a token.
         bucket.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one).is_ok()
     }
 }

@@ -1,5 +1,5 @@
-//! Packets on their way through a node, a burst at a time, as arrays side by side: a table sees a dense array of
-//! hashes, never the packets.
+//! Packets inside a node, processed in bursts and stored as parallel arrays: a table lookup reads a dense array of
+//! hashes and never the packets.
 
 use crate::gateway::packet::classify::Parsed;
 use arrayvec::ArrayVec;
@@ -8,28 +8,28 @@ use scalebricks_tables::KeyBatch;
 use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FlowKey, KeyHash, Teid};
 
-/// Packets that wait for one lookup: two bursts, so that a table's first and last accesses, which overlap with nothing,
-/// are shared by more. Four gain no more.
+/// Packets that wait for one lookup: two bursts. A table's first and last accesses overlap with nothing, so more
+/// packets share their cost. Four bursts are not faster.
 pub(super) const LANES: usize = 2 * BURST;
 
-/// Up to [`LANES`] packets that wait for the same lookup. What is known of a packet stands at its place; what stands
-/// behind the last one is left over and never read.
+/// Up to [`LANES`] packets that wait for the same lookup. Index `i` of every array describes packet `i`; entries after
+/// the last packet are stale and never read.
 #[derive(Debug)]
 pub(super) struct Batch<P> {
     packets: ArrayVec<P, LANES>,
     parsed: [Parsed; LANES],
     keys: [FlowKey; LANES],
     hashes: [KeyHash; LANES],
-    /// Of the hashes, those that are known; what is behind them is yet to be computed.
+    /// How many of the hashes are computed.
     hashed: usize,
 }
 
-/// Places are taken modulo this, which leaves them as they are and saves a check of each.
+/// Indices are masked with this. The mask never changes a valid index; it removes the bounds check.
 const MASK: usize = LANES - 1;
 const _: () = assert!(LANES.is_power_of_two());
 
-/// A place where packets wait for a lookup. Emptying it means walking over the batch while the node is changed, so the
-/// batch is taken out, worked off and given back: two pointers move, no packet does.
+/// Holds the packets that wait for a lookup. The node changes while the batch is walked, so the batch is taken out,
+/// processed and given back: two pointers move, no packet does.
 #[derive(Debug)]
 pub(super) struct WaitingBatch<P> {
     waiting: Box<Batch<P>>,
@@ -57,21 +57,21 @@ impl<P> std::ops::DerefMut for WaitingBatch<P> {
 }
 
 impl<P> WaitingBatch<P> {
-    /// Takes the batch out; an empty one takes its place.
+    /// Takes the batch out and leaves an empty one.
     pub(super) fn take(&mut self) -> Box<Batch<P>> {
         let empty = self.spare.take().unwrap_or_default();
         std::mem::replace(&mut self.waiting, empty)
     }
 
-    /// Empties the place.
+    /// Drops what waits.
     #[cold]
     pub(super) fn clear(&mut self, each: impl FnMut(P)) {
         self.waiting.packets.drain(..).for_each(each);
         self.waiting.hashed = 0;
     }
 
-    /// Gives a worked-off batch back. If nothing waits by now, it takes its place again, so that the same memory is in use, which is in
-    /// the cache; else it is kept for the next [`WaitingBatch::take`].
+    /// Gives a processed batch back. If nothing waits, it becomes the current batch again, so that the memory in use
+    /// stays in the cache; otherwise it is kept for the next [`WaitingBatch::take`].
     pub(super) fn give_back(&mut self, mut batch: Box<Batch<P>>) {
         batch.packets.clear();
         batch.hashed = 0;
@@ -82,8 +82,8 @@ impl<P> WaitingBatch<P> {
     }
 }
 
-/// One packet with all that is known of it. Only the packet is moved: what is known stays where it was written, for
-/// a copy through the stack would wait for all stores before it, those to cold packet headers included.
+/// One packet with its metadata. Only the packet is moved. The metadata stays where it was written: a copy through the
+/// stack would wait for all earlier stores, including those to cold packet headers.
 #[derive(Debug)]
 pub(super) struct BatchEntry<'a, P> {
     pub(super) packet: P,
@@ -113,7 +113,8 @@ impl<P> Batch<P> {
         self.packets.is_full()
     }
 
-    /// Adds a packet to a batch that is not full. Behind packets without a hash its own is computed again with theirs.
+    /// Adds a packet to a batch that is not full. If earlier packets have no hash yet, this packet's hash is recomputed
+    /// together with theirs.
     #[inline(always)]
     pub(super) fn push(&mut self, work: BatchEntry<'_, P>) {
         let at = self.packets.len() & MASK;
@@ -122,7 +123,7 @@ impl<P> Batch<P> {
         self.push_unhashed(work.packet, work.parsed, work.key);
     }
 
-    /// Adds a packet whose hash is not known yet to a batch that is not full.
+    /// Adds a packet without a hash to a batch that is not full.
     #[inline(always)]
     pub(super) fn push_unhashed(&mut self, packet: P, parsed: &Parsed, key: &FlowKey) {
         let at = self.packets.len() & MASK;
@@ -139,19 +140,19 @@ impl<P> Batch<P> {
         self.hashed = self.packets.len();
     }
 
-    /// The packets, with what was parsed of each.
+    /// The packets and their parsed headers.
     pub(super) fn packets(&self) -> impl Iterator<Item = (&P, &Parsed)> {
         self.packets.iter().zip(&self.parsed)
     }
 
-    /// What a table is asked.
+    /// The keys to look up.
     pub(super) fn keys(&self) -> KeyBatch<'_> {
         KeyBatch::new(&self.keys[..self.packets.len()], &self.hashes[..self.packets.len()])
     }
 
-    /// Works off all packets, in order; what is known of them is forgotten when the batch is given back.
+    /// Processes all packets in order. Their metadata is discarded when the batch is given back.
     ///
-    /// A plain loop over one drain: an iterator of whole [`BatchEntry`]s builds each in memory first.
+    /// This is a plain loop over one drain: an iterator of whole [`BatchEntry`]s builds each in memory first.
     #[inline(always)]
     pub(super) fn drain_with<A: Copy>(&mut self, answers: &[A], mut each: impl FnMut(BatchEntry<'_, P>, A)) {
         for (at, packet) in self.packets.drain(..).enumerate() {

@@ -1,4 +1,4 @@
-//! What is known of a packet between elements that pass slots.
+//! Columns that gateway elements pass beside packets in slots.
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::packet::classify::Parsed;
@@ -13,7 +13,7 @@ impl Column for Parsed {
     const POISON: Self = Self { user_offset: u16::MAX, user_len: usize::MAX / 2, ..Self::NOTHING };
 }
 
-/// A packet's key with its hash.
+/// A packet's key and its hash.
 #[derive(Debug, Clone, Copy)]
 pub struct HashedKey {
     pub(crate) key: FlowKey,
@@ -25,7 +25,7 @@ impl Column for HashedKey {
     const POISON: Self = Self { key: FlowKey::teid(Teid::new(u32::MAX)), hash: KeyHash::new(u64::MAX) };
 }
 
-/// What a FIB holds for a packet's key, with the key's hash.
+/// The FIB value found for a packet's key, and the key's hash.
 #[derive(Debug, Clone, Copy)]
 pub struct FibHit {
     pub(crate) value: FibValue,
@@ -37,7 +37,7 @@ impl Column for FibHit {
     const POISON: Self = Self { value: [u64::MAX; 2], hash: KeyHash::new(u64::MAX) };
 }
 
-/// Why a packet is for the slow path, and the outside link that it came from or will leave by.
+/// Why a packet goes to the slow path, and its outside link: where it came from or will leave.
 #[derive(Debug, Clone, Copy)]
 pub struct PuntInfo {
     pub(crate) why: PuntReason,

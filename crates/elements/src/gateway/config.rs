@@ -1,4 +1,4 @@
-//! What the elements of a node are told when they are made.
+//! The configuration that a node's elements are created with.
 
 use super::outside::local_addrs::LocalAddresses;
 use super::{Adjacencies, Identifications, Policy};
@@ -18,29 +18,30 @@ pub struct OutsideMacs {
     pub router: MacAddr,
 }
 
-/// What the elements of a node are told when they are made.
+/// The configuration that a node's elements are created with.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
-    /// Its number.
+    /// The node's number.
     pub id: NodeId,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub size: ClusterSize,
     /// The cluster's policy.
     pub policy: Policy,
     /// The cluster's secret.
     pub seed: HashSeed,
-    /// Its MAC addresses.
+    /// The node's MAC addresses.
     pub macs: OutsideMacs,
-    /// Its own IP addresses on the Internet link, unless `adjacencies` know others: what is for them is for no flow.
+    /// The node's own IP addresses on the Internet link, unless `adjacencies` has others. Packets to them belong to no
+    /// flow.
     pub addresses: Arc<[IpAddr]>,
-    /// Where frames go on the outside links, to begin with.
+    /// The initial next hops on the outside links.
     pub adjacencies: Arc<Adjacencies>,
-    /// What outer packets that are fragmented are identified by: the node's part, shared by all its workers.
+    /// Source of IP identifications for fragmented outer packets. All workers of the node share it.
     pub identifications: Arc<Identifications>,
 }
 
 impl NodeConfig {
-    /// What is for the node itself on the Internet link, to begin with.
+    /// The node's own addresses on the Internet link at start.
     pub(crate) fn own(&self) -> LocalAddresses {
         let own = self.adjacencies.own().cloned();
         own.unwrap_or_else(|| LocalAddresses::new(Arc::clone(&self.addresses)))

@@ -1,15 +1,16 @@
-//! Drop reasons of the gateway as those of an element.
+//! Maps the gateway's drop reasons to an element's drop numbers.
 
 use crate::gateway::reason::DropReason;
 use scalebricks_graph::spec::drop_id;
 use scalebricks_graph::{DropId, Spec};
 
-/// The element's number of each reason. The names are the same.
+/// The element's number for each reason. The names are the same.
 #[derive(Debug)]
 pub(super) struct DropIds([DropId; DropReason::ALL.len()]);
 
 impl DropIds {
-    /// Those of a class, which must declare each reason that it drops for. A reason that it does not declare counts as its first.
+    /// The numbers of a class, which must declare each reason that it drops for. A reason that it does not declare
+    /// counts as its first.
     pub(super) fn of(spec: &Spec) -> Self {
         let mut ids = [drop_id(spec.drops, spec.drops[0].name); DropReason::ALL.len()];
         for &reason in DropReason::ALL {

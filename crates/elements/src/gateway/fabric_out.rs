@@ -18,15 +18,16 @@ pub const FABRIC_QUEUE: usize = 4_096;
 const FABRIC: usize = PortRole::Fabric as usize;
 
 element! {
-    /// Sends frames over the fabric. What it refuses waits, oldest first, and nothing new is taken from outside meanwhile.
+    /// Sends frames over the fabric. Frames that the fabric refuses wait in order; meanwhile the node takes no new
+    /// packets from outside.
     #[derive(Debug)]
     pub struct FabricOut<P> as "FabricOut" {
         waiting: VecDeque<P>, pub(super) permit: Permit, pub(super) ways: RouteCache, pub(super) down: Arc<DownLinks>,
     }
     inputs {
-        burst "in": "Frames with their addresses. Where the direct way is broken they go over a third node.",
-        burst "onward" [Optional]: "Frames that go round already, or take a detour: they are sent as they are.",
-        burst "probes" [Optional]: "Probes and echoes. They go ahead of what waits; what the port refuses is not sent later: it would be old.",
+        burst "in": "Frames with their addresses. If the direct path is broken, they go through a relay node.",
+        burst "onward" [Optional]: "Frames that already take an indirect path. Their address is not changed.",
+        burst "probes" [Optional]: "Probes and echoes. They are sent before waiting frames. If the port refuses one, it is dropped: a late probe is useless.",
     }
     drops {
         FULL = DropReason::FabricFull,
@@ -35,8 +36,8 @@ element! {
     }
     counters {
         SENT = "sent": "Frames sent.",
-        WAITING = "waiting": "Frames that wait for the fabric now.",
-        RELAYED = "relayed": "Frames sent to another node over a third, because the direct way was broken.",
+        WAITING = "waiting": "Frames that currently wait for the fabric.",
+        RELAYED = "relayed": "Frames sent through a relay node because the direct path was broken.",
         PROBES_SENT = "probes_sent": "Probes and echoes sent.",
         PROBES_UNSENT = "probes_unsent": "Probes and echoes that the port refused.",
     }
@@ -58,13 +59,14 @@ impl<P: PacketBuf> FabricOut<P> {
         packets.for_each(|packet| out.drop_packet(packet, reason, frame));
     }
 
-    /// Sends what waits, oldest first.
+    /// Sends the waiting frames, oldest first.
     fn flush(&mut self, frame: &mut Frame<P>, out: &Out<'_>) {
         if self.waiting.is_empty() {
             return;
         }
         if self.down.is_down(PortRole::Fabric) {
-            // They would wait for a link that carries nothing, and keep the node from its own flows meanwhile.
+            // They would wait for a link that carries nothing, and the node would take no packets of its own flows
+            // meanwhile.
             return Self::drop_all(self.waiting.drain(..), Self::LINK_DOWN, frame, out);
         }
         if !self.permit.forwards(out.now()) {
@@ -80,7 +82,7 @@ impl<P: PacketBuf> FabricOut<P> {
         }
     }
 
-    /// Sends a burst behind what waits; what the port refuses waits as well, up to [`FABRIC_QUEUE`].
+    /// Sends a burst after the waiting frames. Frames that the port refuses wait too, up to [`FABRIC_QUEUE`].
     fn send(&mut self, burst: &mut Burst<P>, frame: &mut Frame<P>, out: &Out<'_>) {
         if self.down.is_down(PortRole::Fabric) {
             return Self::drop_all(burst.drain(..), Self::LINK_DOWN, frame, out);
@@ -97,7 +99,7 @@ impl<P: PacketBuf> FabricOut<P> {
         }
     }
 
-    /// Addresses frames to where they get round what is broken.
+    /// Rewrites frames' addresses so that they avoid broken paths.
     #[cold]
     fn go_round(&self, burst: &mut Burst<P>, out: &Out<'_>) {
         for packet in burst {

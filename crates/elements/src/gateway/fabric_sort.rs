@@ -11,14 +11,14 @@ use scalebricks_wire::{MacAddr, ethernet};
 use std::time::Duration;
 
 element! {
-    /// Tells by their addresses what is to be done with frames from the fabric that are not simply for a flow of this node.
+    /// Sorts frames from the fabric by address. Frames that are simply for a flow of this node do not pass here.
     #[derive(Debug)]
     pub struct FabricSort as "FabricSort" { id: NodeId, own: [MacAddr; 2], pub(super) permit: Permit, drops: DropIds, }
     inputs { burst "in": "Frames from the fabric.", }
     outputs {
-        burst "handle": "Frames of flows that are handled here, as another node says, and that went round or were forwarded once more.",
-        burst "lookup" [Optional]: "Frames whose handling node is to be looked up here.",
-        burst "onward" [Optional]: "Frames for another node, with the address of its second phase.",
+        burst "handle": "Frames that another node sent here to be handled, after an indirect path or a second forwarding.",
+        burst "lookup" [Optional]: "Frames whose handling node this node must look up.",
+        burst "onward" [Optional]: "Frames to relay to another node, with their second-phase address.",
         burst "probes" [Optional]: "Probes and their echoes.",
     }
     drops {
@@ -35,19 +35,19 @@ const ONWARD: usize = 2;
 const PROBES: usize = 3;
 
 impl FabricSort {
-    /// The one of a node.
+    /// Creates the element of a node.
     pub fn new(id: NodeId) -> Self {
         let own = OutputPort::ALL.map(|port| FabricMac::handling(id, port).encode());
         Self { id, own, permit: Permit::default(), drops: DropIds::of(Self::SPEC) }
     }
 
-    /// The output that a frame goes to.
+    /// The output for a frame.
     fn output<P: PacketBuf>(&self, packet: &mut P, now: Duration) -> Result<usize, DropReason> {
         match ethernet::destination(packet.data()).and_then(FabricMac::decode) {
             None => Err(DropReason::BadFabricMac),
             Some(mac) if mac.node != self.id => Err(DropReason::OtherMac),
             Some(mac) if mac.phase == Phase::Probe => Ok(PROBES),
-            // Never over yet another node: a frame that goes round cannot circle.
+            // Never through another relay: a relayed frame cannot loop.
             Some(mac) if mac.phase.is_indirect() && mac.output_node != self.id => {
                 if !self.permit.forwards(now) {
                     return Err(DropReason::NoLease);

@@ -1,4 +1,4 @@
-//! A flow's state at its handling node: what the FIB's 16 bytes mean, and the counters beside them.
+//! A flow's state at its handling node: the meaning of the FIB's 16-byte value, and the flow's counters.
 
 use scalebricks_tables::huge::HugeSlice;
 use scalebricks_tables::{FibValue, prefetch_read};
@@ -8,11 +8,11 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A base station, by its place in the cluster's list.
+/// A base station: its index in the cluster's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BaseStationId(pub u16);
 
-/// Where GTP-U for a base station is sent.
+/// Where GTP-U packets for a base station are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseStation {
     /// Its tunnel address.
@@ -21,18 +21,18 @@ pub struct BaseStation {
     pub mac: MacAddr,
 }
 
-/// What the FIB holds for a flow, in both directions.
+/// The FIB's value for a flow, used in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowState {
-    /// The tunnel at the base station: downstream packets carry it.
+    /// The tunnel at the base station. Downstream packets carry it.
     pub teid: Teid,
-    /// The flow's counters at its handling node.
+    /// Index of the flow's counters at its handling node.
     pub index: FlowIndex,
     /// The base station that serves the UE.
     pub base_station: BaseStationId,
     /// The node the flow is pinned to.
     pub node: NodeId,
-    /// The QoS flow, if downstream packets carry a PDU session container.
+    /// The QoS flow identifier, if downstream packets carry a PDU session container.
     pub qfi: Option<Qfi>,
 }
 
@@ -49,7 +49,7 @@ impl FlowState {
         ]
     }
 
-    /// The state in a FIB value made by [`FlowState::encode`].
+    /// Decodes a FIB value made by [`FlowState::encode`].
     #[inline]
     pub const fn decode(value: FibValue) -> Self {
         let [low, high] = value;
@@ -65,13 +65,13 @@ impl FlowState {
         }
     }
 
-    /// The node in a FIB value, as a full copy of the FIB hints at it.
+    /// The node in a FIB value; the hint that a full-copy FIB gives.
     pub const fn node_of(value: FibValue) -> NodeHint {
         NodeHint::new(Self::decode(value).node.get() as u16)
     }
 }
 
-/// What one flow has carried, in packets and bytes of inner IP.
+/// Traffic of one flow, in packets and bytes of inner IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowCount {
     /// Packets to the UE.
@@ -84,7 +84,7 @@ pub struct FlowCount {
     pub upstream_bytes: u64,
 }
 
-/// Saturating: counts also come from elsewhere.
+/// Saturating, since counts also arrive from other nodes.
 impl std::ops::AddAssign for FlowCount {
     fn add_assign(&mut self, other: Self) {
         self.downstream_packets = self.downstream_packets.saturating_add(other.downstream_packets);
@@ -103,43 +103,43 @@ impl std::iter::Sum for FlowCount {
     }
 }
 
-/// Counters of the flows pinned to one node, 32 bytes a flow, by [`FlowIndex`].
+/// Counters of the flows pinned to one node, 32 bytes per flow, indexed by [`FlowIndex`].
 ///
-/// One worker writes, so an addition is a load and a store, not a locked instruction; anyone may read. There may be
-/// more of them at any time, and never fewer: they stand in chunks, whose places never move.
+/// One worker writes, so an addition is a plain load and store; any thread may read. The number of counters can grow at
+/// any time and never shrinks: counters live in chunks that never move.
 #[derive(Debug)]
 pub struct FlowCounters {
     chunks: Box<[OnceLock<Chunk>]>,
 }
 
-/// A flow's counters lie within one line of the cache, and a chunk on one huge page, if there is one.
+/// A flow's counters share one cache line. A chunk fills one huge page, if one is available.
 type Chunk = HugeSlice<[AtomicU64; 4]>;
 
-/// Flows of a chunk: 2 MiB.
+/// Flows per chunk: 2 MiB.
 const CHUNK: usize = 1 << 16;
 
-/// Most flows: 2^26.
+/// Maximum number of chunks: 2^26 flows.
 const MAX_CHUNKS: usize = 1 << 10;
 
 impl FlowCounters {
-    /// Most flows that can be counted.
+    /// Maximum number of flows that can be counted.
     pub const MAX_FLOWS: usize = MAX_CHUNKS * CHUNK;
 
-    /// Zeroed counters for this many flows.
+    /// Allocates zeroed counters for this many flows.
     pub fn new(flows: usize) -> Self {
         let counters = Self { chunks: (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect() };
         counters.reserve(flows);
         counters
     }
 
-    /// Makes zeroed counters until there are this many, up to 2^26; those there are stay as they are.
+    /// Grows to this many counters, up to 2^26. New ones are zero; existing ones keep their values.
     pub fn reserve(&self, flows: usize) {
         for chunk in self.chunks.iter().take(flows.div_ceil(CHUNK)) {
             chunk.get_or_init(|| HugeSlice::zeroed(CHUNK));
         }
     }
 
-    /// Bytes of the counters there are.
+    /// Memory of all counters in bytes.
     pub fn bytes(&self) -> usize {
         self.chunks.iter().filter(|chunk| chunk.get().is_some()).count() * CHUNK * size_of::<[AtomicU64; 4]>()
     }
@@ -150,14 +150,14 @@ impl FlowCounters {
         self.chunks.get(flow / CHUNK)?.get()?.get(flow % CHUNK)
     }
 
-    /// Zeroes a flow's counters. Must be called while its node's worker counts nothing there.
+    /// Zeroes a flow's counters. The node's worker must not count this flow meanwhile.
     pub fn reset(&self, flow: FlowIndex) {
         for counter in self.get(flow).into_iter().flatten() {
             counter.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Asks for the line with a flow's counters, to be written soon.
+    /// Prefetches the cache line of a flow's counters for writing.
     #[inline]
     pub fn prefetch(&self, flow: FlowIndex) {
         if let Some(counts) = self.get(flow) {
@@ -165,7 +165,7 @@ impl FlowCounters {
         }
     }
 
-    /// Counts a packet of the flow. Must be called by the node's own worker only, else counts are lost.
+    /// Counts a packet of the flow. Only the node's own worker may call it; otherwise counts are lost.
     #[inline]
     pub fn count(&self, flow: FlowIndex, upstream: bool, bytes: usize) {
         let Some(counts) = self.get(flow) else { return };
@@ -177,7 +177,7 @@ impl FlowCounters {
         add(&counts[at + 1], bytes as u64);
     }
 
-    /// What the flow has carried; zeros for an index there is no flow of.
+    /// The flow's counters; zeros for an unknown index.
     pub fn read(&self, flow: FlowIndex) -> FlowCount {
         let Some(counts) = self.get(flow) else { return FlowCount::default() };
         let [downstream_packets, downstream_bytes, upstream_packets, upstream_bytes] =

@@ -5,15 +5,16 @@ use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Spec, Upstream, ele
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::prefetch_in_front;
 
-/// Packets taken from a port in a turn, at the most: what a turn costs by itself is shared by them.
+/// Most packets taken from a port per turn. They share a turn's fixed cost.
 const MOST: usize = 4 * BURST;
 
-/// Packets taken from each outside port in a turn while all are busy: a busy node asks its tables for more packets at once.
+/// Packets taken from each outside port per turn while all ports are busy: a busy node then looks up more packets at
+/// once.
 const SHARE: usize = 2 * BURST;
 
 element! {
-    /// Takes frames from a port. From an outside port it takes none while the fabric is congested; what is under way on the fabric goes
-    /// before what is new.
+    /// Takes frames from a port. While the fabric is congested it takes none from outside ports: packets already on the
+    /// fabric go first.
     #[derive(Debug)]
     pub struct FromPort as "FromPort" { role: PortRole, }
     outputs { burst "out": "Frames.", }
@@ -22,7 +23,7 @@ element! {
 }
 
 impl FromPort {
-    /// One that takes from this port of its worker.
+    /// Takes from this port of the worker.
     pub const fn new(role: PortRole) -> Self {
         Self { role }
     }
@@ -42,7 +43,7 @@ impl<P: PacketBuf> Element<P> for FromPort {
         }
         let (mut all, mut most, used) = (0, if is_fabric { MOST } else { SHARE }, frame.used());
         while all < most && used + all + BURST <= SLOTS {
-            // Asks for the first lines: the loads of the pass over the frames then wait for each other no longer.
+            // Prefetches the first lines, so that the loads of the pass over the frames overlap.
             let came = frame.receive(self.role as usize, 0, |burst| {
                 burst.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
             });

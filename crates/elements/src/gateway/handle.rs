@@ -27,7 +27,7 @@ use std::sync::Arc;
 type Column<C> = scalebricks_graph::Handle<C>;
 
 element! {
-    /// Finds the state of each packet's flow in the FIB, and takes the packet into the flow's tunnel or out of it.
+    /// Looks up each packet's flow in the FIB, then encapsulates or decapsulates the packet.
     #[derive(Debug)]
     pub struct Handle<P> as "Handle" {
         fib: Arc<dyn Fib>, pub(super) classifier: Classifier, pub(super) tunnels: Tunnels, own: [u64; 2],
@@ -35,17 +35,17 @@ element! {
         parsed: Column<Parsed>, keyed: Column<HashedKey>, found: Column<FibHit>, punted: Column<PuntInfo>,
     }
     inputs {
-        burst "fabric" [Optional]: "Frames from the fabric. Those that are not simply for a flow of this node leave by `other`.",
-        burst "judged" [Optional]: "Frames that an ingress node has judged, whatever their address.",
+        burst "fabric" [Optional]: "Frames from the fabric. Those that are not simply to be handled here leave by `other`.",
+        burst "judged" [Optional]: "Frames that an ingress node has already checked, whatever their address.",
         push "keyed" [Optional]: "Packets whose key is known.",
-        push "found" [Optional]: "Packets with what the FIB holds for their flow.",
+        push "found" [Optional]: "Packets with the FIB's value for their flow.",
     }
     outputs {
-        burst "internet": "Packets out of their tunnels, and answers of the node itself, which are marked.",
-        burst "base_station": "Packets in their tunnels. Of one that was fragmented, all fragments but the first are marked.",
+        burst "internet": "Decapsulated packets, and the node's own answers, which are marked.",
+        burst "base_station": "Encapsulated packets. All fragments of a packet but the first are marked.",
         push "missed" [Optional]: "Packets whose flow the FIB does not hold.",
-        burst "other" [Optional]: "Frames from the fabric with another address than the node's own two.",
-        push "slow" [Optional]: "Packets whose next hop's address is not known: for the slow path.",
+        burst "other" [Optional]: "Frames from the fabric whose address is not one of the node's two handling addresses.",
+        push "slow" [Optional]: "Packets whose next hop's MAC address is unknown, for the slow path.",
     }
     reads { Parsed on "keyed", HashedKey on "keyed", Parsed on "found", FibHit on "found", }
     writes { Parsed on "missed", HashedKey on "missed", PuntInfo on "missed", PuntInfo on "slow", }
@@ -74,11 +74,11 @@ element! {
     counters {
         ICMP_SENT = "icmp_sent": "ICMP errors sent.",
         FRAGMENTED = "packets_fragmented": "Packets that were fragmented.",
-        FRAGMENTS = "fragments_made": "Outer fragments sent in place of whole packets.",
+        FRAGMENTS = "fragments_made": "Outer fragments sent instead of whole packets.",
     }
 }
 
-/// Its inputs.
+/// Input numbers.
 pub(super) mod input {
     pub(in super::super) const FABRIC: usize = 0;
     pub(in super::super) const KEYED: usize = 2;
@@ -89,10 +89,10 @@ const MISSED: usize = 2;
 const OTHER: usize = 3;
 const SLOW: usize = 4;
 
-/// In place of a key that is not needed any more.
+/// Placeholder for a key that is no longer needed.
 const NO_KEY: FlowKey = FlowKey::teid(Teid::new(0));
 
-/// Where the element stands, if it is a part of another: its number, and the number of its first output.
+/// The element's position if it is part of a fused element: its part number, and the number of its first output.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FusedPosition {
     pub(super) part: u8,
@@ -100,7 +100,7 @@ pub(super) struct FusedPosition {
 }
 
 impl<P: PacketBuf> Handle<P> {
-    /// The one of a node.
+    /// Creates the element of a node.
     pub fn new(config: &NodeConfig, fib: Arc<dyn Fib>, counters: Arc<FlowCounters>) -> Self {
         Self {
             fib,
@@ -120,7 +120,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// Takes frames from the fabric, and handles them.
+    /// Takes frames from the fabric and handles them.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -143,7 +143,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// Looks up what waits, and sends what left.
+    /// Looks up the waiting packets, and sends the finished ones.
     #[inline]
     pub(super) fn finish(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.ask(frame, out);
@@ -177,7 +177,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// A frame from the fabric that is not plain, or not just to be handled.
+    /// A frame from the fabric that is not plain, or needs more than handling.
     #[inline(never)]
     fn take_other(&mut self, packet: P, frame: &mut Frame<P>, out: &Out<'_>) {
         match self.classifier.any_after_fabric(packet.data(), out.now()) {
@@ -186,7 +186,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// Looks the waiting packets up in the FIB and acts on each.
+    /// Looks the waiting packets up in the FIB and processes each.
     #[inline]
     pub(super) fn ask(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if self.waiting.is_empty() {
@@ -216,7 +216,7 @@ impl<P: PacketBuf> Handle<P> {
         self.missed.push(MissedPacket { packet, parsed: *parsed, key: *key, hash });
     }
 
-    /// Acts on a packet whose flow's entry was found.
+    /// Processes a packet whose flow was found.
     #[inline(always)]
     fn act(&mut self, work: BatchEntry<'_, P>, flow: &FlowState, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let BatchEntry { mut packet, parsed, hash, .. } = work;
@@ -232,7 +232,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// What does not just leave.
+    /// Packets that need more than being sent.
     #[inline(never)]
     fn end_otherwise(
         &mut self,
@@ -254,7 +254,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all of them, or none.
+    /// Sends an encapsulated packet as fragments of its outer IPv4 packet: all fragments, or none.
     fn send_fragmented(&mut self, packet: P, next_hop: NextHop, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let mtu = usize::from(self.tunnels.policy.base_station_mtu);
         let Some(pieces) = cut(&packet, mtu, || frame.alloc()) else {
@@ -268,7 +268,7 @@ impl<P: PacketBuf> Handle<P> {
         }
     }
 
-    /// Drops a packet and tells its sender the largest that fits (RFC 1191 §4, RFC 4443 §3.2).
+    /// Drops a packet and reports the largest size that fits to its sender (RFC 1191 §4, RFC 4443 §3.2).
     fn refuse_too_big(
         &mut self,
         packet: P,
@@ -285,7 +285,7 @@ impl<P: PacketBuf> Handle<P> {
         self.drop_packet(packet, DropReason::FragmentationNeeded, frame, out);
     }
 
-    /// Sends a frame to its next hop, whose [`NextHop::mac`] is in its Ethernet header.
+    /// Sends a frame to its next hop. Its Ethernet header already holds [`NextHop::mac`].
     fn send_via(
         &mut self,
         port: OutputPort,
@@ -316,7 +316,7 @@ impl<P: PacketBuf> Handle<P> {
         out.push(self.place.first_output + SLOW, slot);
     }
 
-    /// Sends what the FIB does not hold by the output for it.
+    /// Sends packets that the FIB does not hold to output `missed`.
     #[cold]
     pub(super) fn send_missed(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for MissedPacket { packet, parsed, key, hash } in self.missed.drain(..) {

@@ -1,4 +1,4 @@
-//! Where packets go whose flow is here.
+//! The stage after steering, for packets that this node handles.
 
 use super::batch::BatchEntry;
 use super::columns::{FibHit, HashedKey};
@@ -9,19 +9,20 @@ use scalebricks_graph::{Frame, Handle, Out};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::FibValue;
 
-/// What comes after [`Steer`](super::Steer) for packets whose flow is here: the edge to another element, or that element itself.
+/// What follows [`Steer`](super::Steer) for packets of this node's flows: an edge to another element, or the fused
+/// element itself.
 pub(super) trait HandlingStage<P: PacketBuf> {
-    /// A packet will be found, with this state: its memory may be asked for.
+    /// Announces a packet that will be found, with its state, so that its memory can be prefetched.
     fn expect(&self, packet: &P, parsed: &Parsed, flow: &FlowState);
 
-    /// A packet that the GPT says is here.
+    /// A packet that the GPT places here.
     fn here(&mut self, work: BatchEntry<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>);
 
-    /// A packet that is here, and what the FIB holds for its flow.
+    /// A packet of a local flow, with the FIB's value for it.
     fn found(&mut self, work: BatchEntry<'_, P>, value: FibValue, frame: &mut Frame<P>, out: &mut Out<'_>);
 }
 
-/// By slots, to whatever is connected.
+/// Puts packets into slots and sends them to the connected element.
 #[derive(Debug)]
 pub(super) struct ToSlots {
     pub(super) parsed: Handle<Parsed>,

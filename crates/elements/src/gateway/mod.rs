@@ -1,33 +1,33 @@
-//! The gateway: its elements, and what they are made of.
+//! The mobile gateway: its elements and their parts.
 //!
-//! A packet enters at any node. The *ingress node* asks a table for the flow's *handling node*, and sends the packet there over the
-//! fabric; the handling node finds the flow's state in its FIB, and the packet leaves: downstream in a GTP-U tunnel to the flow's base
-//! station, upstream out of its tunnel to the Internet.
+//! A packet enters at any node. The *ingress node* looks up the flow's *handling node* and sends the packet there over
+//! the fabric. The handling node finds the flow's state in its FIB and sends the packet out: downstream in a GTP-U
+//! tunnel to the flow's base station, upstream out of its tunnel to the Internet.
 //!
 //! | element | what it does |
 //! |---|---|
 //! | [`FromPort`] | takes frames from a port |
-//! | [`FabricSort`] | tells by their addresses what is to be done with frames from the fabric that are not simply for a flow of this node |
-//! | [`Steer`] | from a frame to its flow's key, and to the node that a table names for it |
-//! | [`Valiant`] | VLB: sends frames for another node over a third |
-//! | [`Handle`] | from the key to the flow's state, and into its tunnel or out of it |
-//! | [`SteerAndHandle`] | the two as one element, so that a packet whose flow is here needs no slot between them |
-//! | [`ToPort`], [`FabricOut`] | send frames, and keep what a full fabric refuses |
-//! | [`Probes`] | the probes of the fabric |
-//! | [`SlowPath`] | keeps packets for the node itself until the turn ends |
+//! | [`FabricSort`] | sorts frames from the fabric that need more than plain handling |
+//! | [`Steer`] | parses a frame to its flow's key and looks up the flow's node |
+//! | [`Valiant`] | VLB: sends frames for another node through an intermediate node |
+//! | [`Handle`] | looks up the flow's state, then encapsulates or decapsulates |
+//! | [`SteerAndHandle`] | both as one element, so that packets of local flows need no slot in between |
+//! | [`ToPort`], [`FabricOut`] | send frames; `FabricOut` queues what a full fabric refuses |
+//! | [`Probes`] | sends and answers the fabric's probes |
+//! | [`SlowPath`] | collects packets for the node itself until the turn ends |
 //!
-//! Frames pass by value from the ports to these elements and back; only what the slow path gets, and what is handled apart from where
-//! it was steered, is in slots.
+//! Frames pass by value between ports and these elements. Only packets for the slow path, and packets that another
+//! element handles after steering, use slots.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`fabric`] | between the nodes: addresses, probes and the ways round what is broken, leases |
-//! | [`packet`] | from a frame to its flow key; the two ends of a tunnel; what does not fit |
-//! | [`outside`] | next hops on the outside links, own addresses there, links that are down |
-//! | [`local`] | the slow path: neighbours, and answers of the node itself |
+//! | [`fabric`] | between the nodes: addresses, probes, paths around failures, leases |
+//! | [`packet`] | from a frame to its flow key; encapsulation; packets that exceed the MTU |
+//! | [`outside`] | next hops, local addresses and link state of the outside links |
+//! | [`local`] | the slow path: neighbours, and the node's own answers |
 //! | [`flow`] | a flow's state and its counters |
-//! | [`config`], [`settings`] | what a node's elements are told when they are made, and while they run |
-//! | [`punt`], [`reason`], [`role`] | what is given to the slow path, every reason to drop a packet, what a port leads to |
+//! | [`config`], [`settings`] | what elements are created with, and what changes while they run |
+//! | [`punt`], [`reason`], [`role`] | packets for the slow path, all drop reasons, port roles |
 
 mod batch;
 mod columns;
@@ -83,7 +83,7 @@ pub use valiant::Valiant;
 use scalebricks_graph::Spec;
 use scalebricks_io::PacketBuf;
 
-/// What the elements are, in the order in which a packet meets them.
+/// The specs of the elements, in the order in which a packet meets them.
 pub fn specs<P: PacketBuf + 'static>() -> [&'static Spec; 9] {
     [
         FromPort::SPEC,

@@ -11,16 +11,16 @@ use scalebricks_wire::MacAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Echoes that a worker sends to one node in a [`WINDOW`], at the most: one for each worker that a node can have. Whoever replays probes
-/// cannot make it send more.
+/// Most echoes that a worker sends to one node per [`WINDOW`]: one for each worker that a node can have. Replayed
+/// probes cannot make it send more.
 const ECHOES: u8 = 64;
 
 /// See [`ECHOES`].
 const WINDOW: Duration = Duration::from_millis(100);
 
 element! {
-    /// Sends the fabric's probes when they are due, echoes those of other nodes, and takes echoes in. Without the fabric's health it takes
-    /// no part in probing.
+    /// Sends the fabric's probes when they are due, echoes probes of other nodes, and receives echoes. Without fabric
+    /// health it takes no part in probing.
     #[derive(Debug)]
     pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, budget: Budget, }
     inputs { burst "in" [Optional]: "Frames for this node's probe address.", }
@@ -28,11 +28,11 @@ element! {
     drops { BAD_PROBE = DropReason::BadProbe, }
     counters {
         RECEIVED = "probes_received": "Probes and echoes received from the fabric.",
-        UNSENT = "probes_unsent": "Probes and echoes that were not sent: no buffer, or a node that asks for too many.",
+        UNSENT = "probes_unsent": "Probes and echoes that were not sent: no buffer was free, or the other node asked for too many.",
     }
 }
 
-/// Echoes sent to each node since the window began.
+/// Echoes sent to each node in the current window.
 #[derive(Debug)]
 struct Budget {
     echoes: Box<[u8; 256]>,
@@ -40,7 +40,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Whether one more echo may go to this node.
+    /// Whether another echo may go to this node.
     fn may_echo(&mut self, to: NodeId, now: Duration) -> bool {
         if now >= self.window + WINDOW || now < self.window {
             self.window = now;
@@ -53,14 +53,14 @@ impl Budget {
 }
 
 impl Probes {
-    /// The one of a node.
+    /// Creates the element of a node.
     pub fn new(id: NodeId) -> Self {
         let source = FabricMac::handling(id, OutputPort::ALL[0]).encode();
         let budget = Budget { echoes: Box::new([0; 256]), window: Duration::ZERO };
         Self { source, health: None, budget }
     }
 
-    /// Takes part in probing from now on: sends probes when its timer runs out, and sets it again.
+    /// Starts probing: sends probes whenever its timer expires.
     pub(super) fn set_health(&mut self, health: Arc<FabricHealth>) {
         self.health = Some(health);
     }
@@ -114,7 +114,7 @@ impl<P: PacketBuf> Element<P> for Probes {
     }
 }
 
-/// The echo takes the place of the probe in its buffer.
+/// The echo reuses the probe's buffer.
 fn echo<P: PacketBuf>(
     mut packet: P,
     health: &FabricHealth,

@@ -1,4 +1,4 @@
-//! Why a packet was dropped. Declared once: elements take name and meaning from here, and every reason is a counter with this name.
+//! Drop reasons, declared once: elements take names and meanings from here, and each reason is a counter of this name.
 
 use scalebricks_graph::spec::NameAndDoc;
 
@@ -17,12 +17,12 @@ macro_rules! reasons {
             /// All reasons, in the order of their counters.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The reason of a name.
+            /// The reason with this name.
             pub fn of_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|reason| reason.name() == name)
             }
 
-            /// What it means, in words.
+            /// Its meaning as text.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
@@ -81,7 +81,7 @@ macro_rules! reasons {
                 $reason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, count)| count > 0)
             }
 
-            /// All drops together.
+            /// The sum of all drops.
             pub fn total(&self) -> u64 {
                 self.0.iter().sum()
             }
@@ -98,7 +98,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why a packet was dropped. There is no drop without one.
+    /// Why a packet was dropped. Every drop has a reason.
     DropReason,
     /// How many packets were dropped, by reason.
     DropCounts;
@@ -106,11 +106,11 @@ reasons! {
     Truncated = "truncated",
     /// Neither IPv4 nor IPv6: ARP, other ethertypes, 802.3 frames.
     NonIp = "non_ip",
-    /// An IP header that contradicts itself.
+    /// The IP header contradicts itself.
     MalformedIp = "malformed_ip",
     /// The IPv4 header checksum is wrong (an option ignores it).
     BadIpv4Checksum = "bad_ipv4_checksum",
-    /// For an address of the node itself, and nothing it answers.
+    /// Addressed to the node itself, which does not answer it.
     ForThisNode = "for_this_node",
     /// From or to a link-local unicast address, which routers do not forward (RFC 4291 §2.5.6, RFC 3927 §7).
     LinkLocal = "link_local",
@@ -118,11 +118,11 @@ reasons! {
     Multicast = "multicast",
     /// The frame is for another station's MAC address.
     OtherMac = "other_mac",
-    /// A fabric address arrived on an outside port.
+    /// The frame has an address of the fabric but arrived on an outside port.
     EncodedMacOutside = "encoded_mac_outside",
-    /// A frame on the fabric whose address is none of ours.
+    /// A frame on the fabric whose address is not of the fabric's layout, or not for this node.
     BadFabricMac = "bad_fabric_mac",
-    /// A probe of the fabric that no node of this cluster made for this node, or at a node that takes no part in probing.
+    /// A probe that no node of this cluster made for this node, or that reached a node without probing.
     BadProbe = "bad_probe",
     /// A non-first fragment whose first fragment did not pass here before it.
     FragmentWithoutFirst = "fragment_without_first",
@@ -134,39 +134,40 @@ reasons! {
     NotForGateway = "not_for_gateway",
     /// Upstream to the gateway, but not GTP-U.
     NotGtpu = "not_gtpu",
-    /// A GTP-U header that contradicts itself.
+    /// The GTP-U header contradicts itself.
     MalformedGtpu = "malformed_gtpu",
     /// A GTP-U message other than G-PDU.
     GtpuSignalling = "gtpu_signalling",
-    /// A G-PDU with an extension header that its receiver must comprehend, and that is not known here.
+    /// A G-PDU with an extension header that the receiver must comprehend, but that this node does not know.
     UnsupportedExtension = "unsupported_extension",
-    /// A GTP-U packet that was itself fragmented on its way; the TEID is only in its first fragment.
+    /// An outer GTP-U packet that arrived fragmented: only the first fragment has the TEID.
     GtpuFragment = "gtpu_fragment",
-    /// The packet inside the tunnel is no IP packet.
+    /// The packet inside the tunnel is not an IP packet.
     MalformedInner = "malformed_inner",
-    /// Does not fit the base-station link, and is answered by ICMP as configured.
+    /// It does not fit the base-station link and is answered by ICMP, as configured.
     FragmentationNeeded = "fragmentation_needed",
-    /// Larger than an IP packet can be once encapsulated.
+    /// Once encapsulated, it would exceed the size of an IP packet.
     TooLarge = "too_large",
-    /// No buffer was left to make a copy, a fragment or an answer in.
+    /// No buffer was free for a copy, a fragment or an answer.
     NoBuffer = "no_buffer",
     /// No route leads to its destination.
     NoRoute = "no_route",
-    /// Its next hop's address on the link is not known: it was held for it in vain, or dropped at once.
+    /// The next hop's MAC address is unknown: the packet was held until resolution failed, or dropped at once.
     Unresolved = "unresolved",
-    /// More packets for the node itself than it deals with in a turn.
+    /// More packets for the node itself than the slow path takes per turn.
     SlowPathFull = "slow_path_full",
     /// The outgoing port's link is down.
     LinkDown = "link_down",
     /// The outgoing port took no more packets.
     PortFull = "port_full",
-    /// The fabric was congested beyond the node's queue.
+    /// The fabric was congested and the node's queue was full.
     FabricFull = "fabric_full",
-    /// The node's lease had expired, as it had no contact with the log and half of the other members; or its tables were never filled yet.
+    /// The node's lease had expired, because it had no contact with the log and half of the other members; or its
+    /// tables were never filled.
     NoLease = "no_lease",
-    /// More packets were in hand at once than a turn has room for.
+    /// More packets were in progress than a turn has slots for.
     NoSlot = "no_slot",
-    /// An element of the graph lost track of the packet: an error in the program.
+    /// An element lost track of the packet: a bug.
     GraphError = "graph_error",
 }
 

@@ -1,9 +1,9 @@
-//! What a node's ports lead to.
+//! The roles of a node's ports.
 
 use crate::gateway::fabric::mac::OutputPort;
 use std::fmt;
 
-/// What a port leads to.
+/// What a port connects to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PortRole {
     /// The Internet.

@@ -1,4 +1,4 @@
-//! What a node's elements are told while it runs.
+//! What changes in a node's elements while they run.
 
 use super::permit::Permit;
 use super::route_cache::RouteCache;
@@ -11,7 +11,7 @@ use scalebricks_graph::Graph;
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
-/// Looks at this lease from now on.
+/// Uses this lease from now on.
 pub fn set_lease<P: PacketBuf + 'static>(graph: &mut Graph<P>, lease: &Arc<Lease>) {
     let permit = || Permit::of(Arc::clone(lease));
     graph.each_mut(|steer: &mut Steer<P>| steer.permit = permit());
@@ -20,7 +20,7 @@ pub fn set_lease<P: PacketBuf + 'static>(graph: &mut Graph<P>, lease: &Arc<Lease
     graph.each_mut(|fabric: &mut FabricOut<P>| fabric.permit = permit());
 }
 
-/// Takes other next hops, and the own addresses that stand beside them.
+/// Replaces the next hops, and the local addresses that belong to them.
 pub fn set_adjacencies<P: PacketBuf + 'static>(graph: &mut Graph<P>, adjacencies: &Arc<Adjacencies>) {
     graph.each_mut(|steer: &mut Steer<P>| steer.classifier.set_adjacencies(adjacencies));
     graph.each_mut(|handle: &mut Handle<P>| {
@@ -29,13 +29,13 @@ pub fn set_adjacencies<P: PacketBuf + 'static>(graph: &mut Graph<P>, adjacencies
     });
 }
 
-/// Looks at these flags for ports that are down.
+/// Uses these flags of down links.
 pub fn set_down_links<P: PacketBuf + 'static>(graph: &mut Graph<P>, down: &Arc<DownLinks>) {
     graph.each_mut(|port: &mut ToPort| port.down = Arc::clone(down));
     graph.each_mut(|fabric: &mut FabricOut<P>| fabric.down = Arc::clone(down));
 }
 
-/// Takes part in probing, and goes round what is broken.
+/// Starts probing and routing around failures.
 pub fn set_fabric_health<P: PacketBuf + 'static>(graph: &mut Graph<P>, health: &Arc<FabricHealth>) {
     let ways = || RouteCache::of(Arc::clone(health));
     graph.each_mut(|probes: &mut Probes| probes.set_health(Arc::clone(health)));

@@ -11,10 +11,10 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Keeps packets for the node's slow path until the turn ends. Without a slow path it drops them.
+    /// Collects packets for the node's slow path until the turn ends. Without a slow path it drops them.
     #[derive(Debug)]
     pub struct SlowPath<P> as "SlowPath" { punts: Option<Vec<Punt<P>>>, drops: DropIds, punted: Handle<PuntInfo>, }
-    inputs { push "in": "Packets for the node itself, of unknown flows, or whose next hop's address is not known.", }
+    inputs { push "in": "Packets for the node itself, of unknown flows, or whose next hop's MAC address is unknown.", }
     reads { PuntInfo, }
     drops {
         NON_IP = DropReason::NonIp,
@@ -42,12 +42,12 @@ impl<P> Default for SlowPath<P> {
 }
 
 impl<P> SlowPath<P> {
-    /// From now on, packets wait for [`Self::take`], which must be called after every turn.
+    /// Keeps packets from now on. [`Self::take`] must then be called after every turn.
     pub fn keep(&mut self) {
         self.punts.get_or_insert_with(|| Vec::with_capacity(PUNTS));
     }
 
-    /// The packets since the last call, into an empty list that takes the place of this one.
+    /// Swaps the packets since the last call with `into`, which must be empty.
     pub fn take(&mut self, into: &mut Vec<Punt<P>>) {
         if let Some(punts) = &mut self.punts {
             std::mem::swap(punts, into);

@@ -21,11 +21,11 @@ use scalebricks_types::{ClusterSize, FlowKey, KeyHash, NodeHint, NodeId};
 use scalebricks_wire::{MacAddr, ethernet};
 use std::sync::Arc;
 
-/// The table that says where a packet's flow is.
+/// The table that locates a packet's flow.
 pub enum LocationTable {
-    /// It names a node.
+    /// A GPT: it names a node.
     Gpt(Box<dyn GptReader>),
-    /// It is the FIB of all flows: it names the node, and has what handling needs.
+    /// The FIB of all flows: it names the node and holds the state for handling.
     Fib(Arc<dyn Fib>),
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for LocationTable {
 }
 
 element! {
-    /// Finds the key of each packet, asks a table where its flow is, and writes the addresses of frames for other nodes.
+    /// Parses each packet's key, looks up its node, and addresses frames for other nodes.
     #[derive(Debug)]
     pub struct Steer<P> as "Steer" {
         directory: LocationTable, pub(super) classifier: Classifier, id: NodeId, size: ClusterSize, phase: Phase,
@@ -46,15 +46,15 @@ element! {
     inputs {
         burst "internet" [Optional]: "Frames from the Internet.",
         burst "base_station" [Optional]: "Frames from base stations.",
-        burst "fabric" [Optional]: "Frames that an ingress node has judged.",
+        burst "fabric" [Optional]: "Frames that an ingress node has already checked.",
         push "keyed" [Optional]: "Packets whose key is known.",
-        push "missed" [Optional]: "The same, whose flow is not here: they may go to another node, once.",
+        push "missed" [Optional]: "Packets whose key is known but whose flow is not here. They may go to another node, once.",
     }
     outputs {
         burst "away": "Frames for other nodes.",
-        push "here" [Optional]: "Packets whose flow is here, as the GPT says.",
-        push "found" [Optional]: "Packets whose flow is here, with what the FIB holds for it.",
-        push "slow" [Optional]: "Packets of no flow, or of an unknown one: for the slow path.",
+        push "here" [Optional]: "Packets that the GPT places at this node.",
+        push "found" [Optional]: "Packets of local flows with the FIB's value.",
+        push "slow" [Optional]: "Packets without a flow or of an unknown flow, for the slow path.",
     }
     reads { Parsed on "keyed", HashedKey on "keyed", Parsed on "missed", HashedKey on "missed", }
     writes { Parsed on "here", Parsed on "found", HashedKey on "here", FibHit on "found", PuntInfo on "slow", }
@@ -81,7 +81,7 @@ element! {
     counters { FORWARDED_AGAIN = "forwarded_again": "Packets forwarded once more because the FIB here did not hold them and the GPT named another node.", }
 }
 
-/// Its inputs.
+/// Input numbers.
 pub(super) mod input {
     pub(in super::super) const INTERNET: usize = 0;
     pub(in super::super) const BASE_STATION: usize = 1;
@@ -90,7 +90,7 @@ pub(super) mod input {
     pub(in super::super) const COUNT: usize = 5;
 }
 
-/// Its outputs.
+/// Output numbers.
 pub(super) mod output {
     pub(in super::super) const AWAY: usize = 0;
     pub(in super::super) const HERE: usize = 1;
@@ -99,7 +99,7 @@ pub(super) mod output {
     pub(in super::super) const COUNT: usize = 4;
 }
 
-/// A packet whose flow is not here, with all that is known of it.
+/// A packet whose flow is not here, with its metadata.
 #[derive(Debug)]
 pub(super) struct MissedPacket<P> {
     pub(super) packet: P,
@@ -109,7 +109,7 @@ pub(super) struct MissedPacket<P> {
 }
 
 impl<P: PacketBuf> Steer<P> {
-    /// One that sends what belongs to another node there in this phase.
+    /// Creates the element of a node. Frames for other nodes are sent in this phase.
     pub fn new(config: &NodeConfig, directory: LocationTable, phase: Phase) -> Self {
         Self {
             directory,
@@ -117,7 +117,7 @@ impl<P: PacketBuf> Steer<P> {
             id: config.id,
             size: config.size,
             phase,
-            // By output: what leaves there came by the other port.
+            // By output port: packets that leave there arrived at the other port.
             outside: [config.macs.base_station, config.macs.internet],
             own: OutputPort::ALL.map(|port| FabricMac::handling(config.id, port).encode()),
             permit: Permit::default(),
@@ -131,7 +131,7 @@ impl<P: PacketBuf> Steer<P> {
         }
     }
 
-    /// Takes frames that came by value, and steers them; what is here goes to `here`.
+    /// Takes frames by value and steers them. Packets of local flows go to `here`.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -154,13 +154,13 @@ impl<P: PacketBuf> Steer<P> {
         self.finish(frame);
     }
 
-    /// Sends what is for other nodes.
+    /// Sends frames for other nodes.
     #[inline(always)]
     pub(super) fn finish(&mut self, frame: &mut Frame<P>) {
         frame.bursts(output::AWAY).append(&mut self.away);
     }
 
-    /// Frames from outside, whose packets leave at `output`.
+    /// Frames from outside whose packets leave at `output`.
     #[inline(always)]
     fn take_new(
         &mut self,
@@ -204,7 +204,7 @@ impl<P: PacketBuf> Steer<P> {
         }
     }
 
-    /// Frames from the fabric, which an ingress node has judged.
+    /// Frames from the fabric that an ingress node has already checked.
     fn take_judged(
         &mut self,
         chunk: &mut Chunk<P>,
@@ -223,7 +223,7 @@ impl<P: PacketBuf> Steer<P> {
         }
     }
 
-    /// Asks the table where the waiting packets belong, and sends each on its way.
+    /// Looks up the waiting packets and sends each to its destination.
     #[inline]
     fn ask(
         &mut self,
@@ -276,7 +276,7 @@ impl<P: PacketBuf> Steer<P> {
         }
     }
 
-    /// Sends a frame to the node where its flow is.
+    /// Sends a frame to its flow's node.
     #[inline(always)]
     fn send(&mut self, node: NodeId, work: BatchEntry<'_, P>, frame: &mut Frame<P>, out: &Out<'_>) {
         let mac = FabricMac { phase: self.phase, ..FabricMac::handling(node, work.parsed.output) };
@@ -292,8 +292,8 @@ impl<P: PacketBuf> Steer<P> {
         self.away.push(packet);
     }
 
-    /// A key that leads nowhere. An exact table knows that there is no such flow, so it is for this node to say so; a number that names
-    /// no node is another drop.
+    /// A key without a flow. An exact table knows that the flow does not exist, so this node must report it; a hint
+    /// that names no node is a separate drop reason.
     #[cold]
     fn refuse(&self, work: BatchEntry<'_, P>, hint: NodeHint, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if hint == NodeHint::NONE {
@@ -304,8 +304,8 @@ impl<P: PacketBuf> Steer<P> {
         }
     }
 
-    /// A flow that is not here may have moved since the ingress node looked: if the GPT here names another node, the packet goes there,
-    /// once.
+    /// A flow that is not here may have moved since the ingress node's lookup. If the GPT here names another node, the
+    /// packet is forwarded there, once.
     #[cold]
     pub(super) fn send_again(&mut self, missed: MissedPacket<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let MissedPacket { packet, parsed, key, hash } = missed;
@@ -329,12 +329,12 @@ impl<P: PacketBuf> Steer<P> {
         out.push(output::SLOW, slot);
     }
 
-    /// Where packets go that are here, unless they are handled at once.
+    /// The stage for packets of local flows that another element handles.
     const fn to_slots(&self) -> ToSlots {
         ToSlots { parsed: self.parsed, keyed: self.keyed, found: self.found }
     }
 
-    /// A packet in a slot whose key is known.
+    /// Takes a packet with a known key out of its slot.
     fn missed(&self, slot: Slot, frame: &mut Frame<P>) -> MissedPacket<P> {
         let parsed = frame.column(self.parsed)[&slot];
         let HashedKey { key, hash } = frame.column(self.keyed)[&slot];
@@ -347,7 +347,7 @@ fn check_address(frame: &[u8], own: MacAddr) -> Result<(), DropReason> {
     match ethernet::destination(frame) {
         Some(mac) if mac == own => Ok(()),
         Some(mac) if FabricMac::is_marked(mac) => Err(DropReason::EncodedMacOutside),
-        // What it is decides the reason: ARP is "non_ip" before it is broadcast.
+        // Other checks decide the reason: ARP counts as "non_ip" before it counts as broadcast.
         Some(mac) if mac.is_multicast() => Ok(()),
         Some(_) => Err(DropReason::OtherMac),
         None => Err(DropReason::Truncated),

@@ -5,18 +5,18 @@ use super::steer::{self, Steer};
 use scalebricks_graph::{Bursts, Control, Element, Frame, Out, SlotList, Spec};
 use scalebricks_io::PacketBuf;
 
-/// [`Steer`] and [`Handle`] as one element: a packet whose flow is here is handled where it is steered, and needs no slot between the two.
-/// Each keeps its name, ports, counters and handlers.
+/// [`Steer`] and [`Handle`] as one element. Packets of local flows are handled where they are steered and need no slot
+/// in between. Each part keeps its name, ports, counters and handlers.
 #[derive(Debug)]
 pub struct SteerAndHandle<P> {
     steer: Steer<P>,
     handle: Handle<P>,
-    /// Whether the GPT is asked once more for what the FIB does not hold.
+    /// Whether packets that the FIB does not hold are looked up in the GPT again.
     asks_again: bool,
 }
 
 impl<P> SteerAndHandle<P> {
-    /// Joins the two. If it asks again, [`Handle`]'s output `missed` leads to [`Steer`]'s input of that name.
+    /// Joins the two. If `asks_again`, [`Handle`]'s output `missed` leads to [`Steer`]'s input `missed`.
     pub fn new(steer: Steer<P>, mut handle: Handle<P>, asks_again: bool) -> Self {
         handle.place = FusedPosition { part: 1, first_output: steer::output::COUNT };
         Self { steer, handle, asks_again }
@@ -24,7 +24,7 @@ impl<P> SteerAndHandle<P> {
 }
 
 impl<P: PacketBuf> SteerAndHandle<P> {
-    /// What waits for the FIB, and what it does not hold.
+    /// Processes the packets that wait for the FIB, and those that it does not hold.
     #[inline(always)]
     fn finish(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Self { steer, handle, asks_again } = self;

@@ -8,22 +8,22 @@ use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
 element! {
-    /// Sends frames by an outside port.
+    /// Sends frames on an outside port.
     #[derive(Debug)]
     pub struct ToPort as "ToPort" { role: PortRole, pub(super) down: Arc<DownLinks>, }
     inputs {
-        burst "in": "Finished frames. One that is marked stands for no packet that came in: a further fragment of one, or an answer of the node itself.",
+        burst "in": "Finished frames. A marked frame does not count as a packet: it is a further fragment, or an answer of the node itself.",
     }
     drops {
         PORT_FULL = DropReason::PortFull,
         LINK_DOWN = DropReason::LinkDown,
         NO_LEASE = DropReason::NoLease,
     }
-    counters { SENT = "sent": "Packets sent, a fragmented one counted once, and answers of the node itself apart.", }
+    counters { SENT = "sent": "Packets sent. A fragmented packet counts once; the node's own answers do not count.", }
 }
 
 impl ToPort {
-    /// One that sends by this port of its worker.
+    /// Sends on this port of the worker.
     pub fn new(role: PortRole) -> Self {
         Self { role, down: Arc::default() }
     }

@@ -11,8 +11,8 @@ use scalebricks_wire::ethernet;
 use std::hash::{BuildHasher, RandomState};
 
 element! {
-    /// VLB: sends each frame to its handling node over an intermediate node drawn at random, all fragments of one datagram over the
-    /// same.
+    /// VLB: sends each frame to its handling node through a random intermediate node. All fragments of a datagram take
+    /// the same one.
     #[derive(Debug)]
     pub struct Valiant as "Valiant" { detours: IntermediatePicker, pub(super) ways: RouteCache, datagrams: RandomState, }
     inputs { burst "in": "Frames addressed to their handling nodes.", }
@@ -20,7 +20,7 @@ element! {
 }
 
 impl Valiant {
-    /// The one of a node.
+    /// Creates the element of a node.
     pub fn new(config: &NodeConfig) -> Self {
         let detours = IntermediatePicker::new(config.id, config.size);
         Self { detours, ways: RouteCache::default(), datagrams: RandomState::new() }
@@ -40,7 +40,7 @@ impl<P: PacketBuf> Element<P> for Valiant {
         bursts.each(|chunk| {
             for mut packet in chunk.packets.drain(..) {
                 let bytes = packet.data_mut();
-                // What Steer wrote: the address of the handling node.
+                // Steer wrote the address of the handling node.
                 if let Some(mac) = ethernet::destination(bytes).and_then(FabricMac::decode) {
                     let downstream =
                         (mac.port == OutputPort::BaseStation).then(|| DatagramId::of_frame(bytes)).flatten();

@@ -44,9 +44,9 @@ fn change_names(folder: &Path, switch: &Running) {
     let socket = ["--socket", "switch.sock"];
     let refused = |args: &[&str]| refused(folder, &[args, &socket].concat());
     let (status, error) = refused(&["names", "add", "02:00:00:00:07:01", "drop"]);
-    assert!(status == Some(1) && error.contains("'02:00:00:00:07:01': the name is already there"), "{error}");
+    assert!(status == Some(1) && error.contains("'02:00:00:00:07:01': the name already exists"), "{error}");
     let (status, error) = refused(&["names", "alter", "02:00:00:00:07:02", "drop"]);
-    assert!(status == Some(1) && error.contains("the name is not there"), "{error}");
+    assert!(status == Some(1) && error.contains("the name does not exist"), "{error}");
     let (_, error) = refused(&["names", "add", "02:00:00:00:07:03", "forward", "nowhere"]);
     assert!(error.contains("no port is named 'nowhere'"), "{error}");
     ask(folder, &["names", "alter", "02:00:00:00:07:01", "drop"]);

@@ -1,7 +1,7 @@
-//! Carrying a plan out, and making room for it before.
+//! Executes a plan, and makes room for it first.
 //!
-//! The order in which things become visible is what keeps readers right: new actions first, then names, then the filter's bits,
-//! then that actions are out of use (`Actions::meaning`).
+//! Readers stay correct because changes become visible in this order: new actions, then names, then the filter's bits,
+//! then the removal of unused actions (`Actions::meaning`).
 
 use super::super::action::{ActionId, MAX_ACTIONS};
 use super::super::fib::Generation;
@@ -15,14 +15,14 @@ use scalebricks_types::{KeyHash, PartitionId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Free places among the names that the table was made for, as a part of them, below which it grows before it is changed.
+/// The table grows before a change if less than this fraction (1/8) of its capacity would be free.
 const SLACK: u64 = 8;
 
-/// Threads that make a table anew.
-const BUILD_THREADS: usize = 0; // one a core
+/// Threads that rebuild a table.
+const BUILD_THREADS: usize = 0; // one per core
 
 impl NameTable {
-    /// Carries a plan out.
+    /// Executes a plan.
     pub(super) fn commit(&mut self, plan: Plan) -> Result<Changes, NameError> {
         let done = changes(&plan);
         if plan.steps.is_empty() {
@@ -33,7 +33,7 @@ impl NameTable {
         if self.is_worn(ids, plan.new_actions) || !self.make_room(names, ids) {
             self.make_anew(&plan)?;
         } else if !self.change(&plan) {
-            // No seed suited a range, or one was full though there was room on average: unlikely in the extreme.
+            // No seed suited a range, or one was full despite room on average: extremely unlikely.
             self.make_anew(&plan)?;
         }
         for step in plan.steps {
@@ -45,14 +45,14 @@ impl NameTable {
         Ok(done)
     }
 
-    /// Whether so many ids, those out of use among them, do not fit the values, while those in use do with room to spare. Then
-    /// it is time to number actions anew: wider values would cost every name a bit.
+    /// Whether this many IDs, including unused ones, exceed the value width while those in use fit with room to spare.
+    /// Then actions are renumbered: wider values would cost every name a bit.
     fn is_worn(&self, ids: usize, new: usize) -> bool {
         let values = 1_usize << self.control.params().value_bits();
         ids > MAX_ACTIONS || (ids > values && self.interner.live() + new <= values - values / 4)
     }
 
-    /// Changes the table in place; false if it has no room. It is then as it was.
+    /// Changes the table in place. Returns false, and changes nothing, if it has no room.
     fn change(&mut self, plan: &Plan) -> bool {
         let Some(ids) = acquire(&mut self.interner, &plan.steps) else { return false };
         let generation = self.fib.generation.load_full();
@@ -69,7 +69,7 @@ impl NameTable {
             change_filter(filter, &plan.steps);
             let delta = filter.take_delta();
             if let Some(shared) = &*generation.filter.load() {
-                // Both were made of the same parameters.
+                // Both tables have the same parameters.
                 let _applied = shared.apply(&delta);
             }
         }
@@ -78,14 +78,14 @@ impl NameTable {
         true
     }
 
-    /// Shows readers which actions there are.
+    /// Publishes the current actions to readers.
     fn tell_actions(&mut self, generation: &Generation) {
         if let Some(actions) = self.interner.news() {
             generation.actions.0.store(Arc::new(actions));
         }
     }
 
-    /// Notes the ids of names, and lets go of those they had.
+    /// Stores the names' new IDs and releases the old ones.
     fn settle(&mut self, steps: &[Step], ids: &[Option<ActionId>]) {
         for (step, id) in steps.iter().zip(ids) {
             if let Some(id) = *id {
@@ -97,7 +97,7 @@ impl NameTable {
         }
     }
 
-    /// Gives the table a shape with room for so many names and ids, if it has not; false if it could not.
+    /// Reshapes the table for this many names and IDs if needed; false if it could not.
     fn make_room(&mut self, names: u64, ids: usize) -> bool {
         let now = *self.control.params();
         let is_tight = names > u64::from(now.ranges()) * now.names_per_range();
@@ -116,7 +116,7 @@ impl NameTable {
         to.is_ok_and(|to| self.reshape(to))
     }
 
-    /// Converts the table, partition by partition, while it is read; false if a partition could not be converted.
+    /// Converts the table partition by partition while it is read; false if a partition could not be converted.
     fn reshape(&mut self, to: Params) -> bool {
         self.reshaped += 1;
         let othello = Arc::clone(&self.fib.generation.load().othello);
@@ -125,7 +125,7 @@ impl NameTable {
         }
         let partitions = to.partitions().get();
         (0..partitions).all(|partition| {
-            // Partitions are numbered in 16 bits.
+            // Partition numbers have 16 bits.
             match self.control.reshape_step(PartitionId(partition as u16)) {
                 Ok(Some(delta)) => othello.apply(&delta).is_ok(),
                 Ok(None) => true,
@@ -134,7 +134,7 @@ impl NameTable {
         })
     }
 
-    /// Makes the table of what is to be after a plan, with ids from 0 on, and puts it in the place of the old by one store.
+    /// Builds a new table for the state after a plan, with IDs from 0 on, and replaces the old one by one store.
     fn make_anew(&mut self, plan: &Plan) -> Result<(), NameError> {
         let mut interner = Interner::default();
         let mut names = HashMap::with_capacity(self.names.len());
@@ -163,8 +163,8 @@ impl NameTable {
         Ok(())
     }
 
-    /// Makes a larger filter once there are so many names that it lets too many others through. One that cannot be made larger goes
-    /// on as it is: it never refuses a name.
+    /// Builds a larger filter when too many foreign names pass. If that fails, the old filter stays: it never refuses a
+    /// name of the table.
     fn grow_filter(&mut self) {
         let (Some(filter), Some(rate)) = (&self.filter, self.config.filter_rate) else { return };
         let names = self.names.len() as u64;
@@ -193,7 +193,7 @@ fn changes(plan: &Plan) -> Changes {
     changes
 }
 
-/// The ids of what names are to have; `None` if there are not enough, and then nothing has changed.
+/// The IDs for the new actions of names; `None`, with nothing changed, if there are not enough.
 fn acquire(interner: &mut Interner, steps: &[Step]) -> Option<Vec<Option<ActionId>>> {
     let mut ids = Vec::with_capacity(steps.len());
     for step in steps {
@@ -221,7 +221,7 @@ fn change_filter(filter: &mut CountingFilter, steps: &[Step]) {
         match (step.before, step.after) {
             (None, Some(_)) => filter.insert(step.hash),
             (Some(_), None) => {
-                // Every name of the table is in it.
+                // Every name of the table is in the filter.
                 let _there = filter.remove(step.hash);
             }
             _ => {}

@@ -3,12 +3,13 @@
 use super::super::action::{Action, ActionId, Actions, MAX_ACTIONS, NumberedAction};
 use std::collections::HashMap;
 
-/// Actions in use, with how many names have each. Numbers are given ascending, and none twice: see `Actions::meaning`.
+/// Actions in use, with the number of names of each. Numbers are assigned in ascending order and never reused: see
+/// `Actions::meaning`.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
     ids: HashMap<Action, ActionId>,
     slots: Vec<Slot>,
-    /// Whether a number was given, or came out of use, since readers were told last.
+    /// Whether a number was assigned or became unused since readers were last updated.
     is_changed: bool,
 }
 
@@ -24,7 +25,7 @@ impl Interner {
         self.ids.len()
     }
 
-    /// Numbers given so far, those out of use included.
+    /// Numbers assigned so far, including unused ones.
     pub(super) fn given(&self) -> usize {
         self.slots.len()
     }
@@ -38,12 +39,12 @@ impl Interner {
         self.ids.contains_key(action)
     }
 
-    /// Names of an action.
+    /// Number of names with this action.
     pub(super) fn names(&self, id: ActionId) -> u64 {
         self.slots.get(usize::from(id.0)).map_or(0, |slot| slot.names)
     }
 
-    /// One name more has this action. `None` if there is no number left.
+    /// Counts one more name with this action. `None` if no number is left.
     pub(super) fn acquire(&mut self, action: Action) -> Option<ActionId> {
         if let Some(&id) = self.ids.get(&action) {
             self.slots[usize::from(id.0)].names += 1;
@@ -59,7 +60,7 @@ impl Interner {
         Some(id)
     }
 
-    /// One name less has this action.
+    /// Counts one name less with this action.
     pub(super) fn release(&mut self, id: ActionId) {
         let Some(slot) = self.slots.get_mut(usize::from(id.0)) else { return };
         slot.names = slot.names.saturating_sub(1);
@@ -69,12 +70,12 @@ impl Interner {
         }
     }
 
-    /// What readers need, if that has changed since it was asked for last.
+    /// The readers' data, if it changed since the last call.
     pub(super) fn news(&mut self) -> Option<Actions> {
         std::mem::take(&mut self.is_changed).then(|| self.export())
     }
 
-    /// What readers need.
+    /// The readers' data.
     pub(super) fn export(&self) -> Actions {
         let numbered =
             self.slots.iter().map(|slot| NumberedAction { action: slot.action, is_live: slot.names > 0 });

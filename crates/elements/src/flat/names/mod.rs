@@ -1,7 +1,7 @@
 //! The names of a switch and their actions: the control side, without I/O.
 //!
-//! [`NameTable`] holds every name in full, and keeps a [`FlatFib`], which holds none, as it should be. Changes are all or
-//! nothing, and names that a change does not touch answer right all the while.
+//! [`NameTable`] holds every name in full and keeps a [`FlatFib`], which holds none, up to date. Changes are all or
+//! nothing, and lookups of unaffected names stay correct throughout.
 
 mod commit;
 mod interner;
@@ -21,10 +21,10 @@ use scalebricks_types::{KeyHasher, PartitionCount};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Update streams of a switch's table: what is reshaped at once.
+/// Partitions of a switch's table: each is reshaped as a whole.
 const PARTITIONS: u32 = 64;
 
-/// Most bits of a checksum: beside the 16 bits of a value, 8 fit a slot.
+/// Most checksum bits: 8 fit a slot beside the 16 bits of a value.
 pub const MAX_CHECK_BITS: u8 = 8;
 
 /// Bits of the checksum in each slot.
@@ -32,7 +32,7 @@ pub const MAX_CHECK_BITS: u8 = 8;
 pub struct CheckBits(u8);
 
 impl CheckBits {
-    /// So many bits, up to [`MAX_CHECK_BITS`]; 0 for none.
+    /// This many bits, up to [`MAX_CHECK_BITS`]; 0 for none.
     pub const fn new(bits: u8) -> Option<Self> {
         if bits <= MAX_CHECK_BITS { Some(Self(bits)) } else { None }
     }
@@ -43,39 +43,40 @@ impl CheckBits {
     }
 }
 
-/// What a name table is made for.
+/// Configuration of a name table.
 #[derive(Debug, Clone, Copy)]
 pub struct NameConfig {
-    /// What names are.
+    /// The kind of names.
     pub kind: NameKind,
     /// Their keyed hash.
     pub hasher: KeyHasher,
     /// Ports of the switch.
     pub ports: usize,
-    /// Names expected; more make it grow.
+    /// Expected number of names; the table grows beyond it.
     pub expected: u64,
     /// Checksums in the slots.
     pub check_bits: CheckBits,
-    /// Share of names not in the table that a Bloom filter beside it may let through; `None`: no filter.
+    /// False-positive rate of an optional Bloom filter in front of the table; `None`: no filter.
     pub filter_rate: Option<f64>,
-    /// Whether names not in the table are to be spread evenly over the actions in use: for
-    /// [`UnknownNamePolicy::Answer`](super::Unknown::Answer). Then the table is made anew whenever actions need wider numbers.
+    /// Whether names not in the table are spread evenly over the actions in use, for
+    /// [`UnknownNamePolicy::Answer`](super::UnknownNamePolicy::Answer). Then the table is rebuilt whenever actions need
+    /// wider numbers.
     pub spreads_aliens: bool,
 }
 
-/// One change, as an operator asks for it. In Concise's words: add, alter and delete.
+/// One change, as an operator requests it. Concise's terms are add, alter and delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameOp {
-    /// Adds a name that is not there.
+    /// Adds a new name.
     Add(FlatName, Action),
-    /// Changes the action of a name that is there.
+    /// Changes the action of an existing name.
     Alter(FlatName, Action),
-    /// Takes out a name that is there.
+    /// Removes an existing name.
     Remove(FlatName),
 }
 
 impl NameOp {
-    /// The name it is about.
+    /// The name that it changes.
     pub const fn name(&self) -> &FlatName {
         match self {
             Self::Add(name, _) | Self::Alter(name, _) | Self::Remove(name) => name,
@@ -83,61 +84,61 @@ impl NameOp {
     }
 }
 
-/// Why names cannot be what they were to be. The table is as it was.
+/// Why a change was refused. The table is unchanged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NameError {
     /// Added twice.
-    #[error("the name is already there")]
+    #[error("the name already exists")]
     Exists {
-        /// Place among the operations.
+        /// Index of the operation.
         op: usize,
     },
-    /// Altered or removed without being there.
-    #[error("the name is not there")]
+    /// A name to alter or remove does not exist.
+    #[error("the name does not exist")]
     Missing {
-        /// Place among the operations.
+        /// Index of the operation.
         op: usize,
     },
-    /// A name that no frame of this switch can have.
-    #[error("not a name of this switch, whose names are of the kind {kind}")]
+    /// A name of another kind than the switch's.
+    #[error("not a valid name for this switch, whose names are of kind {kind}")]
     Kind {
-        /// Place among the operations.
+        /// Index of the operation.
         op: usize,
         /// The switch's kind.
         kind: &'static str,
     },
     /// An action with a port that the switch does not have.
-    #[error("{port} is none of the switch's {ports}")]
+    #[error("{port} is not one of the switch's {ports} ports")]
     NoSuchPort {
-        /// Place among the operations.
+        /// Index of the operation.
         op: usize,
         /// The port.
         port: PortNo,
         /// How many there are.
         ports: usize,
     },
-    /// More different actions than ids.
-    #[error("{0} different actions are more than {max}", max = super::action::MAX_ACTIONS)]
+    /// More different actions than IDs.
+    #[error("{0} different actions exceed the maximum of {max}", max = super::action::MAX_ACTIONS)]
     TooManyActions(usize),
-    /// Two names of one hash: by chance once in 2^64 pairs. Another secret sets them apart.
-    #[error("its hash is that of another name; choose another secret")]
+    /// Two names have the same hash, which happens by chance once in 2^64 pairs. Another secret separates them.
+    #[error("the name's hash equals that of another name; choose another secret")]
     Collision {
-        /// Place among the operations.
+        /// Index of the operation.
         op: usize,
     },
-    /// A table that cannot be made so large.
+    /// The table cannot be this large.
     #[error("table: {0}")]
     Params(#[from] ParamsError),
-    /// A filter that cannot be made so large.
+    /// The filter cannot be this large.
     #[error("filter: {0}")]
     Filter(#[from] FilterParamsError),
-    /// Names that fit no table.
+    /// No table can hold these names.
     #[error("table: {0}")]
     Build(#[from] BuildError),
 }
 
 impl NameError {
-    /// The place among operations of the one that was refused, if it was one.
+    /// The index of the refused operation, if one was refused.
     pub const fn op(&self) -> Option<usize> {
         match *self {
             Self::Exists { op }
@@ -150,16 +151,16 @@ impl NameError {
     }
 }
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Names that were not there.
+    /// Names added.
     pub added: usize,
-    /// Names with another action than before.
+    /// Names whose action changed.
     pub altered: usize,
-    /// Names that are gone.
+    /// Names removed.
     pub removed: usize,
-    /// Names that stay as they were.
+    /// Names left unchanged.
     pub kept: usize,
 }
 
@@ -174,15 +175,15 @@ pub struct NameStats {
     pub value_bits: u8,
     /// Bits of a checksum in a slot.
     pub check_bits: u8,
-    /// Bytes that lookups may touch.
+    /// Bytes of the data that lookups read.
     pub table_bytes: usize,
-    /// Bytes of Othello's control structure and of the filter's; the names themselves are not counted.
+    /// Bytes of the control structures of Othello and the filter, without the names themselves.
     pub control_bytes: usize,
-    /// How often the table was given another shape, or made anew.
+    /// How often the table was reshaped or rebuilt.
     pub reshaped: u64,
 }
 
-/// All names with their actions, and the table that switches look them up in.
+/// All names with their actions, and the table in which switches look them up.
 #[derive(Debug)]
 pub struct NameTable {
     config: NameConfig,
@@ -195,7 +196,7 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// A table without names.
+    /// Creates an empty table.
     ///
     /// # Errors
     /// [`NameError::Params`], [`NameError::Filter`] if it cannot be made as large as expected.
@@ -208,22 +209,22 @@ impl NameTable {
         Ok(Self { config, names: HashMap::new(), interner, control, filter, fib, reshaped: 0 })
     }
 
-    /// What it was made for.
+    /// Its configuration.
     pub const fn config(&self) -> &NameConfig {
         &self.config
     }
 
-    /// What switches look names up in. It stays the same for as long as this table lives.
+    /// The table in which switches look names up. It stays the same for the life of this name table.
     pub const fn fib(&self) -> &Arc<FlatFib> {
         &self.fib
     }
 
-    /// The action of a name: exact.
+    /// The exact action of a name.
     pub fn get(&self, name: &FlatName) -> Option<Action> {
         self.names.get(name).and_then(|&id| self.interner.action(id))
     }
 
-    /// All names with their actions, in no order.
+    /// All names with their actions, unordered.
     pub fn iter(&self) -> impl Iterator<Item = (&FlatName, Action)> + '_ {
         self.names.iter().filter_map(|(name, &id)| Some((name, self.interner.action(id)?)))
     }
@@ -253,10 +254,10 @@ impl NameTable {
         }
     }
 
-    /// Does operations one after another: all, or none.
+    /// Executes operations in order: all, or none.
     ///
     /// # Errors
-    /// [`NameError`] of the first that cannot be done.
+    /// [`NameError`] of the first operation that fails.
     pub fn apply(&mut self, ops: &[NameOp]) -> Result<Changes, NameError> {
         let plan = plan::of_ops(self, ops)?;
         let mut done = self.commit(plan)?;
@@ -264,7 +265,7 @@ impl NameTable {
         Ok(done)
     }
 
-    /// Brings the table to a list, by difference: names that are in both with one action are not touched.
+    /// Changes the table to a list by difference: names in both with the same action are not touched.
     ///
     /// # Errors
     /// [`NameError`]; [`NameError::Exists`] for a name that is in the list twice.
@@ -276,7 +277,7 @@ impl NameTable {
     }
 }
 
-/// The shape for so many names and ids.
+/// The shape for this many names and IDs.
 fn params(config: &NameConfig, names: u64, ids: usize) -> Result<Params, NameError> {
     let Ok(partitions) = PartitionCount::new(PARTITIONS) else { unreachable!("a power of two") };
     let bits = usize::BITS - ids.saturating_sub(1).leading_zeros();

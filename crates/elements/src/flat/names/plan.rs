@@ -1,4 +1,4 @@
-//! What a change comes down to, name by name, before anything is changed.
+//! Reduces a change to one step per name, before anything is changed.
 
 use super::super::action::{Action, ActionId, MAX_ACTIONS};
 use super::super::name::FlatName;
@@ -6,7 +6,7 @@ use super::{NameError, NameOp, NameTable};
 use scalebricks_types::KeyHash;
 use std::collections::{HashMap, HashSet};
 
-/// What becomes of a name.
+/// The change of one name.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) name: FlatName,
@@ -15,17 +15,17 @@ pub(super) struct Step {
     pub(super) after: Option<Action>,
 }
 
-/// Steps about distinct names, each of which changes something.
+/// Steps for distinct names, each of which changes something.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
-    /// Actions that are not in use yet.
+    /// Number of actions not yet in use.
     pub(super) new_actions: usize,
 }
 
-/// The plan of operations that are done one after another.
+/// The plan for operations executed in order.
 pub(super) fn of_ops(table: &NameTable, ops: &[NameOp]) -> Result<Plan, NameError> {
-    // What each name has after the operations so far, and which of them was the last about it.
+    // Each name's action after the operations so far, and the last operation about it.
     let mut after: HashMap<&FlatName, (Option<Action>, usize)> = HashMap::with_capacity(ops.len());
     for (op, change) in ops.iter().enumerate() {
         let name = change.name();
@@ -41,12 +41,12 @@ pub(super) fn of_ops(table: &NameTable, ops: &[NameOp]) -> Result<Plan, NameErro
     }
     let mut steps: Vec<(usize, Step)> =
         after.into_iter().filter_map(|(name, (action, op))| Some((op, step(table, name, action)?))).collect();
-    // The order of a map is nobody's: the same operations make the same table.
+    // Map order is arbitrary; sorting makes equal operations build equal tables.
     steps.sort_unstable_by_key(|(op, _)| *op);
     finish(table, steps)
 }
 
-/// The plan that leads to a list.
+/// The plan that changes the table to a list.
 pub(super) fn of_list(table: &NameTable, list: &[(FlatName, Action)]) -> Result<Plan, NameError> {
     let mut listed: HashSet<&FlatName> = HashSet::with_capacity(list.len());
     let mut steps = Vec::new();
@@ -80,14 +80,14 @@ fn check(table: &NameTable, op: usize, name: &FlatName, action: Option<Action>) 
     }
 }
 
-/// What becomes of a name; `None` if it stays as it is.
+/// The step for a name; `None` if it does not change.
 fn step(table: &NameTable, name: &FlatName, after: Option<Action>) -> Option<Step> {
     let before = table.names.get(name).copied();
     let now = before.and_then(|id| table.interner.action(id));
     (now != after).then(|| Step { name: name.clone(), hash: name.hash(&table.config.hasher), before, after })
 }
 
-/// Sees that no two names have one hash, and that ids suffice.
+/// Checks that no two names have the same hash, and that there are enough IDs.
 fn finish(table: &NameTable, steps: Vec<(usize, Step)>) -> Result<Plan, NameError> {
     let mut hashes = HashSet::new();
     let mut uses: HashMap<ActionId, u64> = HashMap::new();

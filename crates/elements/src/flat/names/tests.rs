@@ -1,4 +1,4 @@
-//! What names are refused, and that numbers of actions are used sparingly.
+//! Which names are refused, and that action numbers are used sparingly.
 
 use super::super::{Action, BytesAt, FlatName, FlatTuple, Length, NameBytes, NameKind, PortNo};
 use super::*;
@@ -83,7 +83,7 @@ fn operations_go_one_after_another_and_all_or_none() {
     let refused = names.apply(&[NameOp::Remove(mac(1)), NameOp::Add(mac(3), Action::Drop)]);
     assert_eq!(refused, Err(NameError::Exists { op: 1 }));
     assert_eq!(names.get(&mac(1)), Some(Action::Flood));
-    // To remove a name and add it again is to alter it.
+    // Removing a name and adding it again alters it.
     let done = names.apply(&[NameOp::Remove(mac(1)), NameOp::Add(mac(1), Action::Drop)]);
     assert_eq!(done, Ok(Changes { added: 0, altered: 1, removed: 0, kept: 1 }));
 }

@@ -1,28 +1,28 @@
-//! VLB's detours: a packet takes the way to its handling node over an intermediate node drawn at random.
+//! VLB: draws the random intermediate node on a packet's path to its handling node.
 
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use scalebricks_types::{ClusterSize, NodeId};
 
-/// Draws one node's intermediate nodes.
+/// Draws intermediate nodes for one node.
 #[derive(Debug)]
 pub(crate) struct IntermediatePicker {
     id: NodeId,
     size: ClusterSize,
-    /// State of the generator.
+    /// State of the random generator.
     random: u64,
 }
 
 impl IntermediatePicker {
-    /// Those of a node.
+    /// Creates the picker of a node.
     pub(crate) fn new(id: NodeId, size: ClusterSize) -> Self {
-        // Any odd number will do; nodes must differ, or all draw the same intermediates.
+        // Any odd multiplier works. Nodes must differ, or all would draw the same intermediates.
         let random = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(u64::from(id.get()) * 2 + 1);
         Self { id, size, random }
     }
 
-    /// The way to `node` over an intermediate node drawn uniformly from all. Drawing the ingress or the output node itself means the
-    /// direct way, and so does drawing one that would lose the packet. Fragments of one datagram share their way, or the first could
-    /// be overtaken.
+    /// The path to `node` through an intermediate node drawn uniformly from all nodes. Drawing the ingress or output
+    /// node means the direct path, and so does drawing a node that would lose the packet. Fragments of a datagram share
+    /// their path, so that none overtakes the first.
     #[inline]
     pub(crate) fn draw(
         &mut self,

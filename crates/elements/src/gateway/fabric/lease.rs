@@ -1,25 +1,25 @@
-//! Until when a node may act, as its workers see it.
+//! A node's lease as its workers see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The deadlines of a node's lease, in the time of [`Worker::turn`](scalebricks_graph::Worker::turn). Whoever renews the lease moves them; workers
-/// compare them with the time themselves. So a lease expires also while whoever renews it is stuck, and for a process that was
-/// stopped and goes on.
+/// The deadlines of a node's lease, in the time of [`Worker::turn`](scalebricks_graph::Worker::turn). The control plane
+/// moves the deadlines; workers compare them with the time themselves. So a lease also expires while the control plane
+/// is stuck, and for a process that was stopped and resumed.
 ///
-/// Cost: a relaxed load and a comparison a look.
+/// Cost: one relaxed load and one comparison per check.
 #[derive(Debug)]
 pub struct Lease {
     claim_until_ns: AtomicU64,
     forward_until_ns: AtomicU64,
-    /// Whether the tables were ever filled.
+    /// Whether the tables were filled once.
     is_filled: AtomicBool,
-    /// The moment from which the node's time is counted, if it can be read here.
+    /// The start of the node's time, if it can be read here.
     start: Option<Instant>,
 }
 
 impl Lease {
-    /// A lease that was never renewed: the node may do nothing.
+    /// A lease that was never granted: the node may do nothing.
     pub const fn none() -> Self {
         Self {
             claim_until_ns: AtomicU64::new(0),
@@ -29,7 +29,7 @@ impl Lease {
         }
     }
 
-    /// A lease without end, for a node whose tables come from a file.
+    /// A lease that never expires, for a node whose tables come from a file.
     pub const fn unlimited() -> Self {
         Self {
             claim_until_ns: AtomicU64::new(u64::MAX),
@@ -39,25 +39,25 @@ impl Lease {
         }
     }
 
-    /// The same, of a node whose tables are still to be filled: until [`Self::filled`] it takes no packets from outside, as its
-    /// tables may lead them astray. Other nodes send it packets of flows that it holds already.
+    /// The same for a node whose tables are not yet filled. Until [`Self::filled`] it takes no packets from outside, as
+    /// its tables may misdirect them; it does handle packets from other nodes for flows that it holds.
     #[must_use]
     pub const fn to_be_filled(self) -> Self {
         Self { is_filled: AtomicBool::new(false), ..self }
     }
 
-    /// The tables hold all that they are to hold, for the first time.
+    /// Marks the tables as filled.
     pub fn filled(&self) {
         self.is_filled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the tables were ever filled.
+    /// Whether the tables were filled once.
     #[inline]
     pub fn is_filled(&self) -> bool {
         self.is_filled.load(Ordering::Relaxed)
     }
 
-    /// The same, of a node whose time is counted from this moment: see [`Self::still_lets_forward`].
+    /// Sets the moment from which the node's time counts: see [`Self::still_lets_forward`].
     #[must_use]
     pub const fn counted_from(self, start: Instant) -> Self {
         Self { start: Some(start), ..self }
@@ -69,7 +69,8 @@ impl Lease {
         self.forward_until_ns.store(nanoseconds(forward_until), Ordering::Relaxed);
     }
 
-    /// Whether the node may claim addresses and report errors to peers. Not before its tables were filled: it drops what it would be sent.
+    /// Whether the node may claim addresses and report errors to peers. False until its tables are filled: it would
+    /// drop the packets that it attracts.
     #[inline]
     pub fn may_claim(&self, now: Duration) -> bool {
         self.is_filled() && nanoseconds(now) < self.claim_until_ns.load(Ordering::Relaxed)
@@ -81,22 +82,22 @@ impl Lease {
         nanoseconds(now) < self.forward_until_ns.load(Ordering::Relaxed)
     }
 
-    /// Whether it may forward by the clock, and not by the time when a turn began: a worker may have been stopped since. True if
-    /// the clock cannot be read here.
+    /// Whether it may forward according to the clock instead of the turn's start time: a worker may have been stopped
+    /// since. True if the clock cannot be read here.
     ///
-    /// Cost: a look at the clock, some 25 ns.
+    /// Cost: one clock read, about 25 ns.
     pub fn still_lets_forward(&self) -> bool {
         self.start.is_none_or(|start| self.may_forward(start.elapsed()))
     }
 
-    /// The time before which the node may claim addresses, and that before which it may forward.
+    /// The times until which the node may claim addresses and may forward.
     pub fn deadlines(&self) -> (Duration, Duration) {
         let load = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
         (load(&self.claim_until_ns), load(&self.forward_until_ns))
     }
 }
 
-/// Below `u64::MAX`, which is the end of a lease without end.
+/// Below `u64::MAX`, which means that the lease never expires.
 #[inline]
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)

@@ -1,18 +1,18 @@
-//! What a destination MAC address says inside the cluster.
+//! The meaning of a destination MAC address inside the cluster.
 //!
-//! The fabric adds no header (RouteBricks §6.1): the ingress node rewrites the destination MAC, and everything later
-//! nodes must know to move the frame on is in it. One layout serves the gateway and the VLB router:
+//! The fabric adds no header (RouteBricks §6.1). The ingress node rewrites the destination MAC, which carries
+//! everything that later nodes need to forward the frame. One layout serves the gateway and the VLB router:
 //!
 //! | octet | content |
 //! |---|---|
 //! | 0 | `0x02`: unicast, locally administered |
 //! | 1 | `0x5b`: marks the cluster's encoded addresses |
 //! | 2 | bits 0–3: [`Phase`]; bit 7: the frame was forwarded once more after a FIB miss |
-//! | 3 | the node the switch delivers to |
-//! | 4 | the node where the packet leaves the cluster, as far as is known; of an indirect lookup, the node that looks up |
+//! | 3 | the node to which the switch delivers |
+//! | 4 | the node where the packet leaves the cluster, as far as is known; for an indirect lookup, the node that looks up |
 //! | 5 | the port where it leaves: [`OutputPort`] |
 //!
-//! A switch needs one entry an address: a node announces every address whose octet 3 is its own
+//! A switch needs one entry per address: a node announces every address whose octet 3 is its own
 //! ([`FabricMac::announced_by`]).
 
 use scalebricks_types::{ClusterSize, NodeId};
@@ -22,38 +22,38 @@ const LOCAL_UNICAST: u8 = 0x02;
 const MARK: u8 = 0x5b;
 const AGAIN: u8 = 0x80;
 
-/// What the addressed node has to do with the frame.
+/// What the addressed node must do with the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Phase {
-    /// Look the flow up in the FIB and act on it.
+    /// Look the flow up in the FIB and handle the packet.
     Handling = 0,
-    /// Find the handling node in the lookup table, then send it there (hash partition).
+    /// Find the handling node in the lookup table and forward the packet there (hash partition).
     Lookup = 1,
-    /// Send it on to the output node, which handles it, without parsing it (VLB, and round a broken link).
+    /// Relay it, unparsed, to the output node, which handles it (VLB, or around a broken link).
     Indirect = 2,
-    /// Send it on to the output node, which looks its handling node up, without parsing it (round a broken link).
+    /// Relay it, unparsed, to the output node, which looks up its handling node (around a broken link).
     IndirectLookup = 3,
-    /// Answer it: one node finds out whether it reaches another ([`fabric_health`](crate::gateway::fabric::health)).
+    /// Answer it: a node tests whether it reaches another ([`fabric_health`](crate::gateway::fabric::health)).
     Probe = 4,
 }
 
 impl Phase {
     const ALL: [Self; 5] = [Self::Handling, Self::Lookup, Self::Indirect, Self::IndirectLookup, Self::Probe];
 
-    /// Whether the addressed node passes the frame on to the output node.
+    /// Whether the addressed node relays the frame to the output node.
     pub const fn is_indirect(self) -> bool {
         matches!(self, Self::Indirect | Self::IndirectLookup)
     }
 }
 
-/// Where a packet leaves the handling node; which says in which direction it flows.
+/// Where a packet leaves the handling node; this determines its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum OutputPort {
-    /// Upstream: GTP-U comes in, IP leaves to the Internet.
+    /// Upstream: GTP-U arrives, IP leaves to the Internet.
     Internet = 0,
-    /// Downstream: IP comes in, GTP-U leaves to the base stations.
+    /// Downstream: IP arrives, GTP-U leaves to the base stations.
     BaseStation = 1,
 }
 
@@ -61,7 +61,7 @@ impl OutputPort {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Internet, Self::BaseStation];
 
-    /// The other: where packets come from that leave here.
+    /// The other port, where packets that leave here come from.
     #[inline]
     pub const fn opposite(self) -> Self {
         match self {
@@ -74,30 +74,31 @@ impl OutputPort {
 /// An encoded destination address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FabricMac {
-    /// What the addressed node has to do.
+    /// What the addressed node must do.
     pub phase: Phase,
-    /// The node the switch delivers to.
+    /// The node to which the switch delivers.
     pub node: NodeId,
-    /// The node where the packet leaves, or is looked up; equal to `node` unless the phase [is indirect](Phase::is_indirect).
+    /// The node where the packet leaves or is looked up; equal to `node` unless the phase [is
+    /// indirect](Phase::is_indirect).
     pub output_node: NodeId,
     /// The port where it leaves.
     pub port: OutputPort,
-    /// The frame missed a FIB already and was forwarded once more; a second miss drops it.
+    /// The frame was already forwarded once more after a FIB miss; a second miss drops it.
     pub again: bool,
 }
 
 impl FabricMac {
-    /// The address of the node that handles a packet.
+    /// The address of a packet's handling node.
     pub const fn handling(node: NodeId, port: OutputPort) -> Self {
         Self { phase: Phase::Handling, node, output_node: node, port, again: false }
     }
 
-    /// The address of the node that looks a packet's handling node up.
+    /// The address of the node that looks up a packet's handling node.
     pub const fn lookup(node: NodeId, port: OutputPort) -> Self {
         Self { phase: Phase::Lookup, node, output_node: node, port, again: false }
     }
 
-    /// The address of an intermediate node that sends the packet on to `output_node`.
+    /// The address of an intermediate node that relays the packet to `output_node`.
     pub const fn indirect(node: NodeId, output_node: NodeId, port: OutputPort) -> Self {
         Self { phase: Phase::Indirect, node, output_node, port, again: false }
     }
@@ -107,8 +108,8 @@ impl FabricMac {
         Self { phase: Phase::Probe, node, output_node: node, port: OutputPort::Internet, again: false }
     }
 
-    /// The address of a frame that is to get where this one gets by way of `relay`. An address that is indirect already stays as it
-    /// is: there is never more than one intermediate node.
+    /// The address that reaches the same node through `relay`. An address that is already indirect is unchanged: there
+    /// is never more than one intermediate node.
     pub const fn by_way_of(self, relay: NodeId) -> Self {
         let phase = match self.phase {
             Phase::Handling => Phase::Indirect,
@@ -118,7 +119,7 @@ impl FabricMac {
         Self { phase, node: relay, ..self }
     }
 
-    /// The next address of a frame that reached its intermediate node.
+    /// The next address of a frame at its intermediate node.
     pub const fn second_phase(self) -> Self {
         let phase = match self.phase {
             Phase::Lookup | Phase::IndirectLookup => Phase::Lookup,
@@ -131,7 +132,7 @@ impl FabricMac {
     #[inline(always)]
     pub const fn encode(self) -> MacAddr {
         let flags = self.phase as u8 | if self.again { AGAIN } else { 0 };
-        // As one word, not octet by octet.
+        // Written as one word instead of octet by octet.
         let word = LOCAL_UNICAST as u64
             | (MARK as u64) << 8
             | (flags as u64) << 16
@@ -142,7 +143,7 @@ impl FabricMac {
         MacAddr([a, b, c, d, e, f])
     }
 
-    /// What the address says, or `None` if it is no encoded address of this layout.
+    /// Decodes the address; `None` if it is not an encoded address of this layout.
     #[inline]
     pub const fn decode(mac: MacAddr) -> Option<Self> {
         let [LOCAL_UNICAST, MARK, flags, node, output_node, port] = mac.octets() else { return None };
@@ -163,8 +164,8 @@ impl FabricMac {
         Some(Self { phase, node, output_node, port, again: flags & AGAIN != 0 })
     }
 
-    /// Whether an address carries the cluster's mark, whatever else it says. Such a frame on an outside port is
-    /// someone trying to speak for the fabric.
+    /// Whether an address carries the cluster's mark, whatever the rest says. Such a frame on an outside port is an
+    /// attempt to inject into the fabric.
     #[inline]
     pub const fn is_marked(mac: MacAddr) -> bool {
         matches!(mac.octets(), [LOCAL_UNICAST, MARK, ..])
@@ -173,7 +174,7 @@ impl FabricMac {
     /// Every address that must reach `node` in a cluster of this size: the switch's static entries for its port.
     pub fn announced_by(node: NodeId, size: ClusterSize) -> impl Iterator<Item = MacAddr> {
         let addresses = Phase::ALL.into_iter().flat_map(move |phase| {
-            // Nobody goes over a node to itself.
+            // No node relays to itself.
             let outputs = size.nodes().filter(move |&output| phase.is_indirect() != (output == node));
             outputs.flat_map(move |output_node| {
                 let ports = OutputPort::ALL.into_iter();
@@ -186,7 +187,8 @@ impl FabricMac {
             .map(Self::encode)
     }
 
-    /// Whether some node sends to this address: frames are sent once more only to be handled, probes have one address a node.
+    /// Whether any node sends to this address: frames are forwarded once more only to be handled, and probes have one
+    /// address per node.
     const fn exists(self) -> bool {
         match self.phase {
             Phase::Handling | Phase::Indirect => true,

@@ -1,11 +1,11 @@
-//! Between the nodes of a cluster.
+//! Communication between the nodes of a cluster.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`mac`] | what a destination MAC says inside the cluster |
-//! | [`health`] | whom a node hears and reaches over the fabric, and the ways round what is broken |
+//! | [`mac`] | the meaning of a destination MAC inside the cluster |
+//! | [`health`] | which nodes this one hears and reaches over the fabric, and paths around failures |
 //! | [`lease`] | until when a node may forward |
-//! | `intermediate` | VLB: over which third node a packet goes |
+//! | `intermediate` | VLB: the random intermediate node |
 
 pub mod health;
 pub(super) mod intermediate;

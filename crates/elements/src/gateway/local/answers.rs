@@ -1,4 +1,4 @@
-//! What is answered at the node's own addresses: ICMP echo on the links, GTP-U path management at the tunnel end.
+//! Answers at the node's own addresses: ICMP echo on the links, GTP-U path management at the tunnel endpoint.
 
 use super::config::is_host;
 use super::{Consumed, LocalStack, Outbox};
@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 const TTL: u8 = 64;
 
 impl LocalStack {
-    /// Takes an IP packet if it is for an own address and of a kind that is answered or counted.
+    /// Processes an IP packet if it is for a local address and of a kind that is answered or counted.
     pub(super) fn receive_ip(
         &mut self,
         port: OutputPort,
@@ -50,8 +50,8 @@ impl LocalStack {
         Consumed::Yes
     }
 
-    /// Whether packets to this address are for the node: an own address of the link, one that it stands in for, or the
-    /// gateway's.
+    /// Whether packets to this address are for the node: a local address of the link, one it took over, or the
+    /// gateway's address.
     pub(super) fn is_answered(&self, port: OutputPort, address: IpAddr) -> bool {
         self.link(port).is_own(address)
             || self.claimed.holds(port, address)
@@ -88,7 +88,7 @@ impl LocalStack {
         }
     }
 
-    /// A datagram for GTP-U's port at an own address of the base-station link. G-PDUs are the fast path's.
+    /// A datagram to GTP-U's port at a local address of the base-station link. The fast path processes G-PDUs.
     fn receive_gtpu(&mut self, packet: &IpPacket<'_>, out: &mut Outbox) -> Consumed {
         let Some(datagram) = GtpuDatagram::read(packet) else {
             self.stats.dropped_malformed += 1;
@@ -100,7 +100,7 @@ impl LocalStack {
         }
         let message = &datagram.message;
         let kind = message.message_type();
-        // TS 29.281 §5.2.1: whatever it is, its sender learns which extension headers may be used here.
+        // TS 29.281 §5.2.1: whatever the message, report the supported extension headers to its sender.
         if message.extensions().first_unsupported(&KNOWN_EXTENSIONS).is_some() {
             self.other_in(kind);
             self.notify_of_extensions(&datagram, out);
@@ -133,7 +133,7 @@ impl LocalStack {
         } += 1;
     }
 
-    /// TS 29.281 §7.2.2: an echo response, to the port asked from (§4.4.2). Without a sequence number, 0.
+    /// TS 29.281 §7.2.2: sends an echo response to the port of the request (§4.4.2). The sequence number defaults to 0.
     fn answer_path(&mut self, datagram: &GtpuDatagram<'_>, out: &mut Outbox) {
         let response = message::echo_response(datagram.message.sequence().unwrap_or(0));
         if self.answer_gtpu(datagram, datagram.src_port, &response, out) {
@@ -141,7 +141,7 @@ impl LocalStack {
         }
     }
 
-    /// TS 29.281 §7.2.3: which extension headers the gateway knows, to GTP-U's port (§4.4.2).
+    /// TS 29.281 §7.2.3: sends the list of supported extension headers to GTP-U's port (§4.4.2).
     fn notify_of_extensions(&mut self, datagram: &GtpuDatagram<'_>, out: &mut Outbox) {
         let mut notification = [0; 32];
         let sequence = datagram.message.sequence().unwrap_or(0);
@@ -167,7 +167,7 @@ impl LocalStack {
         self.send_gtpu(datagram.dst, datagram.src, port, message, out)
     }
 
-    /// Sends a GTP-U message, of at most a few dozen octets, out of the base-station link.
+    /// Sends a GTP-U message of at most a few dozen octets on the base-station link.
     pub(super) fn send_gtpu(
         &mut self,
         src: Ipv4Addr,
@@ -180,7 +180,7 @@ impl LocalStack {
         let header = Ipv4Header {
             dscp_ecn: 0,
             total_len: MIN_HEADER_LEN as u16 + udp_len,
-            identification: 0, // RFC 6864 §4.1: any value will do with DF set
+            identification: 0, // RFC 6864 §4.1: any value is valid with DF set
             dont_fragment: true,
             more_fragments: false,
             fragment_units: 0,
@@ -208,7 +208,7 @@ pub(super) struct GtpuDatagram<'a> {
 }
 
 impl<'a> GtpuDatagram<'a> {
-    /// Reads a whole packet; `None` if its lengths contradict each other, or it comes from port 0, where nobody is.
+    /// Parses a whole packet; `None` if its lengths contradict each other or its source port is 0, which no host uses.
     pub(super) fn read(packet: &IpPacket<'a>) -> Option<Self> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (packet.summary.src, packet.summary.dst) else {
             return None;
@@ -216,7 +216,7 @@ impl<'a> GtpuDatagram<'a> {
         let udp = Udp::parse(packet.l4()).ok()?;
         let datagram = packet.l4().get(..usize::from(udp.len()))?;
         let pseudo = checksum::pseudo_header_v4(src, dst, protocol::UDP, udp.len());
-        // Linux hands a packet over a virtual link with the sum of the pseudo header alone, for an interface to finish.
+        // On virtual links Linux passes packets on with only the pseudo header's sum, for an interface to complete.
         let is_unfinished = udp.checksum() == !pseudo.finish();
         let is_checksum_ok = udp.checksum() == 0 || is_unfinished || pseudo.bytes(datagram).finish() == 0;
         let message = Gtpu::parse(udp.payload()).ok()?;

@@ -1,7 +1,7 @@
 //! ARP (RFC 826) on one link.
 //!
-//! Who has an own address, or one that the node stands in for, is told. What others say of themselves changes what is known of neighbours the node wants
-//! to know; it makes no new ones.
+//! The node answers requests for its own addresses and for those it took over. What other stations announce updates
+//! neighbours that the node already tracks; it creates no new ones.
 
 use super::config::is_host;
 use super::neighbour::MacEvidence;
@@ -30,7 +30,7 @@ impl LocalStack {
             Operation::Other(_) => return Consumed::No,
         }
         let link = self.link(port);
-        // RFC 5227 §2.1.1: who wants to know whether an address is free has none yet.
+        // RFC 5227 §2.1.1: a station that probes whether an address is free has no address yet.
         let is_probe = arp.operation == Operation::Request && arp.sender_ip.is_unspecified();
         if !self.is_station(port, arp.sender_mac) || !(is_probe || is_host(IpAddr::V4(arp.sender_ip))) {
             self.stats.dropped_bad_source += 1;
@@ -57,12 +57,13 @@ impl LocalStack {
         Consumed::Yes
     }
 
-    /// Whether this can be the address of one other station (RFC 1812 §3.3.2: no group's is believed).
+    /// Whether this can be the MAC address of a single other station (RFC 1812 §3.3.2: group addresses are not
+    /// believed).
     pub(super) fn is_station(&self, port: OutputPort, mac: MacAddr) -> bool {
         !mac.is_multicast() && mac != MacAddr::default() && mac != self.link(port).mac
     }
 
-    /// Takes in what was said of a neighbour, and sends what waited for it.
+    /// Processes what a station said about a neighbour, and sends the frames that waited for it.
     pub(super) fn hear(
         &mut self,
         port: OutputPort,
@@ -87,8 +88,9 @@ impl LocalStack {
         }
     }
 
-    /// Asks for a neighbour: all on the link, or itself whether it is still there (RFC 1122 §2.3.2.1 (2)). Who may not speak
-    /// as the owner of its address asks as one who has none yet (RFC 5227 §2.1.1), so that nobody learns it.
+    /// Asks for a neighbour: by broadcast, or by unicast to check that it is still there (RFC 1122 §2.3.2.1 (2)). A
+    /// node that may not claim its address asks without a sender address (RFC 5227 §2.1.1), so that no station learns
+    /// one.
     pub(super) fn ask_by_arp(
         &mut self,
         port: OutputPort,
@@ -106,7 +108,7 @@ impl LocalStack {
         }
     }
 
-    /// An ARP announcement (RFC 5227 §2.3): a request for the own address, by the own address.
+    /// Sends an ARP announcement (RFC 5227 §2.3): a request for the local address, from that address.
     pub(super) fn announce_by_arp(&mut self, port: OutputPort, own: Ipv4Addr, out: &mut Outbox) {
         if self.send_request(port, MacAddr::BROADCAST, own, own, out) {
             self.stats.arp_announcements_out += 1;

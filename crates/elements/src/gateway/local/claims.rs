@@ -1,8 +1,8 @@
-//! Which addresses the node answers for on its links: its own, and those of nodes that it stands in for.
+//! Which addresses the node answers for on its links: its own, and those it took over from other nodes.
 //!
-//! Neighbours send to whoever said last that an address is his. So an address changes hands by what is said on the link: who
-//! takes it announces it (RFC 5227 §2.3, RFC 4861 §7.2.6), at once and twice more; who had it goes on answering for it until
-//! he hears that, and somebody always answers. In between, packets are forwarded by whoever gets them.
+//! Neighbours send to the station that last announced an address. So an address moves by announcement: the new holder
+//! announces it (RFC 5227 §2.3, RFC 4861 §7.2.6), at once and twice more. The old holder answers for it until it hears
+//! the announcement, so that some node always answers. Meanwhile, whichever node receives a packet forwards it.
 
 use super::LocalStack;
 use super::outbox::Outbox;
@@ -11,28 +11,28 @@ use crate::gateway::outside::local_addrs::LocalAddresses;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Times between the announcements of an address.
+/// Intervals between the announcements of an address.
 const ANNOUNCE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 
-/// Least time between two announcements of an address that somebody else uses against the claims (RFC 5227 §1.1:
+/// Least time between two announcements of an address that another station also uses (RFC 5227 §1.1:
 /// `DEFEND_INTERVAL`).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Announcements of a node without a lease are looked at again after this.
+/// Without a lease, announcements are retried after this time.
 const POSTPONED: Duration = Duration::from_millis(50);
 
-/// What a node answers for.
+/// The addresses that a node answers for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// Its own addresses, in this of its lives: each has them announced once more. `None`: another node answers for them.
-    /// Then this one neither does, nor speaks as their owner when it asks for neighbours.
+    /// The node's life in which it claims its own addresses; a new life announces them again. `None`: another node
+    /// answers for them. Then this node neither answers for them nor uses them as sender when it asks for neighbours.
     pub own: Option<u64>,
-    /// Those of others.
+    /// Addresses of other nodes.
     pub others: Vec<AdoptedAddress>,
 }
 
 impl Default for Claims {
-    /// Its own, and no other.
+    /// The node's own addresses only.
     fn default() -> Self {
         Self { own: Some(0), others: Vec::new() }
     }
@@ -45,11 +45,11 @@ pub struct AdoptedAddress {
     pub port: OutputPort,
     /// The address, in a network of the link.
     pub address: IpAddr,
-    /// Whether another node is to have it: it is let go as soon as that one is heard.
+    /// Whether another node should take it: this node releases it as soon as it hears that node.
     pub is_due_to_another: bool,
 }
 
-/// What is claimed now, and what of it is to be announced.
+/// The current claims, and which of them must still be announced.
 #[derive(Debug)]
 pub(super) struct ClaimState {
     pub(super) own: Option<u64>,
@@ -57,32 +57,32 @@ pub(super) struct ClaimState {
     announcements: Vec<Announcement>,
 }
 
-/// An address of another node, held or let go.
+/// An address of another node, held or released.
 #[derive(Debug)]
 struct HeldAddress {
     of: AdoptedAddress,
     is_let_go: bool,
-    /// When it may be defended again.
+    /// When it may be announced again in defence.
     next_defence: Duration,
 }
 
-/// An address that is to be announced.
+/// An address to announce.
 #[derive(Debug)]
 struct Announcement {
     port: OutputPort,
     address: IpAddr,
-    /// How often it was.
+    /// How often it was announced.
     done: usize,
     due: Duration,
 }
 
 impl ClaimState {
-    /// Nothing yet.
+    /// No claims yet.
     pub(super) const fn nothing() -> Self {
         Self { own: None, others: Vec::new(), announcements: Vec::new() }
     }
 
-    /// Whether it is an address of another node that this one stands in for.
+    /// Whether this node took this address over from another node.
     pub(super) fn holds(&self, port: OutputPort, address: IpAddr) -> bool {
         self.others.iter().any(|held| held.is(port, address) && !held.is_let_go)
     }
@@ -97,19 +97,19 @@ impl ClaimState {
         self.announcements.push(Announcement { port, address, done: 0, due: now });
     }
 
-    /// Announces an address no more.
+    /// Stops announcing an address.
     fn hush(&mut self, port: OutputPort, address: IpAddr) {
         self.announcements.retain(|other| (other.port, other.address) != (port, address));
     }
 
-    /// Announces nothing for a while.
+    /// Postpones all announcements.
     fn postpone(&mut self, now: Duration) {
         for announcement in &mut self.announcements {
             announcement.due = announcement.due.max(now.saturating_add(POSTPONED));
         }
     }
 
-    /// The next address that is to be announced now, taken as done.
+    /// The next address to announce now; it counts as announced.
     fn next_announcement(&mut self, now: Duration) -> Option<(OutputPort, IpAddr)> {
         let at = self.announcements.iter().position(|announcement| announcement.due <= now)?;
         let announcement = &mut self.announcements[at];
@@ -134,10 +134,10 @@ impl HeldAddress {
 }
 
 impl LocalStack {
-    /// Answers for these addresses from now on, and for no other; what is new among them is announced. A slow path that was
-    /// just made claims [the node's own](Claims::default).
+    /// Answers for exactly these addresses from now on, and announces the new ones. A new slow path claims [the node's
+    /// own](Claims::default).
     ///
-    /// Addresses of others that are the node's own, and those that are due to another already, are passed over.
+    /// Skips adopted addresses that are the node's own, and new ones that are already due to another node.
     pub fn claim(&mut self, claims: &Claims, now: Duration) {
         self.now = now;
         if self.claimed.own != claims.own {
@@ -190,8 +190,8 @@ impl LocalStack {
         }
     }
 
-    /// Another station says that an address is its own. Whether that was about one that this node stands in for: let go if it
-    /// is due to another, announced once more if not.
+    /// Another station claims an address. Returns whether this node had taken that address over. If it is due to
+    /// another node, it is released; otherwise it is announced once more.
     pub(super) fn is_contested(&mut self, port: OutputPort, address: IpAddr) -> bool {
         let held = self.claimed.others.iter_mut().find(|held| held.is(port, address) && !held.is_let_go);
         let Some(held) = held else { return false };
@@ -209,18 +209,18 @@ impl LocalStack {
         true
     }
 
-    /// Whether the node tells who asks that this address is its own.
+    /// Whether the node answers requests for this address.
     pub(super) fn is_claimed(&self, port: OutputPort, address: IpAddr) -> bool {
         self.lease.may_claim(self.now)
             && (self.claims_own() && self.link(port).is_own(address) || self.claimed.holds(port, address))
     }
 
-    /// Whether the node speaks as the owner of its addresses.
+    /// Whether the node acts as the owner of its addresses.
     pub(super) fn claims_own(&self) -> bool {
         self.claimed.own.is_some() && self.lease.may_claim(self.now)
     }
 
-    /// Says which addresses are the node's, of those whose time has come.
+    /// Announces the addresses that are due.
     pub(super) fn announce(&mut self, out: &mut Outbox) {
         if !self.lease.may_claim(self.now) {
             return self.claimed.postpone(self.now);
@@ -235,7 +235,7 @@ impl LocalStack {
         }
     }
 
-    /// What is for the node itself on the Internet link.
+    /// The node's addresses on the Internet link.
     pub(super) fn own_addresses(&self) -> LocalAddresses {
         let port = OutputPort::Internet;
         let own = self.link(port).addresses().iter().map(|(own, _)| *own);
@@ -243,7 +243,7 @@ impl LocalStack {
         LocalAddresses::new(own.chain(others.map(|held| held.of.address)).collect())
     }
 
-    /// The fast path is to learn of other addresses.
+    /// Makes a new snapshot, so that the fast path learns the new addresses.
     fn own_changed(&mut self) {
         self.neighbours.is_changed = true;
         self.publish();

@@ -1,72 +1,72 @@
-//! What a slow path is told when it is made.
+//! The configuration of a slow path.
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::outside::adjacency::Net;
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// One outside link as its node sees it.
+/// One outside link of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// The node's MAC address.
     pub mac: MacAddr,
-    /// Its addresses, each with the length of the network on the link. The IPv6 link-local address, made of the MAC
-    /// address, need not be among them.
+    /// The node's addresses, each with the prefix length of its network on the link. The IPv6 link-local address
+    /// derived from the MAC address is implied.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest IP packet, octets.
     pub mtu: u16,
 }
 
-/// Where packets to a network go.
+/// The route to a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The link.
     pub port: OutputPort,
     /// The network: 0.0.0.0/0 and `::/0` are default routes.
     pub to: (IpAddr, u8),
-    /// Next hops on the link, of the same IP version: flows spread over those that are there.
+    /// Next hops on the link, of the same IP version. Flows are spread over those that are reachable.
     pub via: Vec<IpAddr>,
 }
 
-/// So many a second, and at once after a rest.
+/// A rate limit: tokens per second, and a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// A second; 0 means never.
+    /// Tokens per second; 0 means never.
     pub per_second: u32,
-    /// At once, at least 1.
+    /// Burst size, at least 1.
     pub burst: u32,
 }
 
-/// Bounds of memory and of what is sent unasked or to strangers.
+/// Limits on memory, and on messages to unauthenticated peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalLimits {
-    /// Neighbours known beside base stations and next hops of routes: 1,024. A new one takes the place of the one
-    /// longest unasked for.
+    /// Neighbours besides base stations and next hops of routes: 1,024. A new one replaces the least recently requested
+    /// one.
     pub neighbours: usize,
-    /// Frames held for one unresolved neighbour: 16; the newest stay (RFC 4861 §7.2.2).
+    /// Frames held per unresolved neighbour: 16; the newest stay (RFC 4861 §7.2.2).
     pub held_a_neighbour: usize,
-    /// Frames held in all: 1,024.
+    /// Total frames held: 1,024.
     pub held_frames: usize,
-    /// Their octets in all: 4 MiB.
+    /// Total octets held: 4 MiB.
     pub held_bytes: usize,
-    /// ARP requests and neighbour solicitations for base stations and next hops: 1,000 a second, 100 at once.
+    /// ARP requests and neighbour solicitations for base stations and next hops: 1,000 per second, burst 100.
     pub asks: Rate,
-    /// Other addresses asked for because a packet goes there: 200 a second, 100 at once.
+    /// Requests for other addresses, caused by packets to them: 200 per second, burst 100.
     pub demand_asks: Rate,
-    /// ARP replies and neighbour advertisements: 2,000 a second, 500 at once.
+    /// ARP replies and neighbour advertisements: 2,000 per second, burst 500.
     pub neighbour_answers: Rate,
-    /// ICMP echo replies: 1,000 a second, 100 at once.
+    /// ICMP echo replies: 1,000 per second, burst 100.
     pub echo_replies: Rate,
-    /// GTP-U echo responses and notifications of extension headers: 10,000 a second, 2,000 at once. All base stations
-    /// may ask in the same second, and take silence for a dead path.
+    /// GTP-U echo responses and extension-header notifications: 10,000 per second, burst 2,000. All base stations may
+    /// ask within the same second, and treat a missing answer as a failed path.
     pub gtpu_answers: Rate,
-    /// GTP-U error indications in all: 1,000 a second, 200 at once.
+    /// Total GTP-U error indications: 1,000 per second, burst 200.
     pub error_indications: Rate,
-    /// To one peer: 50 a second, 20 at once.
+    /// GTP-U error indications per peer: 50 per second, burst 20.
     pub error_indications_a_peer: Rate,
-    /// ICMP destination unreachable in all: 500 a second, 100 at once.
+    /// Total ICMP destination unreachable: 500 per second, burst 100.
     pub unreachables: Rate,
-    /// To one peer: 10 a second, 6 at once (what Linux grants one).
+    /// ICMP destination unreachable per peer: 10 per second, burst 6 (Linux's limit per peer).
     pub unreachables_a_peer: Rate,
 }
 
@@ -91,51 +91,51 @@ impl Default for LocalLimits {
     }
 }
 
-/// All a slow path needs to know.
+/// The full configuration of a slow path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalConfig {
     /// The Internet link.
     pub internet: Interface,
     /// The base-station link.
     pub base_station: Interface,
-    /// Routes beside the networks on the links. Of two to one network, the first counts.
+    /// Routes besides the networks on the links. Of two routes to one network, the first counts.
     pub routes: Vec<Route>,
     /// Tunnel addresses of the base stations, by [`BaseStationId`](crate::gateway::BaseStationId).
     pub base_stations: Vec<Ipv4Addr>,
-    /// The tunnel address of the gateway, the same at every node. It is answered for, but asked for by ARP only if
-    /// it is also an address of the base-station link.
+    /// The tunnel address of the gateway, the same at every node. The node answers packets to it, but answers ARP for
+    /// it only if it is also an address of the base-station link.
     pub gateway: Ipv4Addr,
     /// The source of ICMPv6 errors where the Internet link has no IPv6 address.
     pub gateway_v6: Ipv6Addr,
-    /// Bounds; the default will do.
+    /// Limits; the defaults suit most nodes.
     pub limits: LocalLimits,
 }
 
-/// Why a configuration cannot work.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LocalConfigError {
-    /// A multicast or zero address belongs to no interface.
-    #[error("{0} is no interface's MAC address")]
+    /// A multicast or zero address cannot be an interface's.
+    #[error("{0} is not a valid MAC address for an interface")]
     Mac(MacAddr),
-    /// Every IPv4 host takes 576 octets (RFC 791 §3.1), every IPv6 link 1,280 (RFC 8200 §5).
-    #[error("an MTU of {mtu} is below the {least} that its addresses need")]
+    /// Every IPv4 host accepts 576 octets (RFC 791 §3.1), every IPv6 link 1,280 (RFC 8200 §5).
+    #[error("MTU {mtu} is below the minimum of {least} for the link's addresses")]
     Mtu {
         /// The MTU given.
         mtu: u16,
-        /// The least there may be.
+        /// The minimum.
         least: u16,
     },
-    /// A network longer than its addresses.
-    #[error("{0}/{1} is no network")]
+    /// The prefix is longer than the address.
+    #[error("{0}/{1} is not a valid network")]
     Network(IpAddr, u8),
-    /// An address that no host has.
-    #[error("{0} is no host's address")]
+    /// No host can have this address.
+    #[error("{0} is not a valid host address")]
     Address(IpAddr),
     /// A route without next hops leads nowhere.
     #[error("the route to {0}/{1} has no next hop")]
     NoNextHop(IpAddr, u8),
-    /// A next hop that is on no network of its link, or is the node itself.
-    #[error("next hop {0} is on no network of its link")]
+    /// The next hop is in no network of its link, or is the node itself.
+    #[error("next hop {0} is not in any network of its link")]
     NextHop(IpAddr),
     /// No route leads to a base station.
     #[error("no route leads to base station {0}")]
@@ -151,7 +151,8 @@ impl LocalConfig {
         }
     }
 
-    /// Whether it can work. [`LocalStack::new`](super::Local::new) does not ask: to it, what leads nowhere is just that.
+    /// Validates the configuration. [`LocalStack::new`](super::LocalStack::new) does not: it treats unreachable
+    /// destinations as such.
     ///
     /// # Errors
     /// [`LocalConfigError`], the first found.
@@ -192,7 +193,7 @@ impl LocalConfig {
 }
 
 impl Interface {
-    /// Whether an address is in a network of the link: link-local ones of IPv6 always are.
+    /// Whether an address is in a network of the link. IPv6 link-local addresses always are.
     pub fn is_on_link(&self, address: IpAddr) -> bool {
         matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
             || self.addresses.iter().any(|network| holds(*network, address))
@@ -234,7 +235,7 @@ fn holds((network, len): (IpAddr, u8), address: IpAddr) -> bool {
     }
 }
 
-/// Whether one host can have this address: it may be answered (RFC 1122 §3.2.1.3, RFC 4291 §2.5).
+/// Whether a single host can have this address, so that it may be answered (RFC 1122 §3.2.1.3, RFC 4291 §2.5).
 pub(super) fn is_host(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

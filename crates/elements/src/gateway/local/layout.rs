@@ -1,4 +1,4 @@
-//! From the configuration to what never changes of the next hops, and from the neighbours to what does.
+//! Builds the fixed part of the next hops from the configuration, and snapshots from the neighbours.
 
 use super::config::Route;
 use super::link::Link;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Networks, routes and base stations, with the next hops of each by name.
+/// Networks, routes and base stations, with the addresses of each group's next hops.
 #[derive(Debug)]
 pub(super) struct Layout {
     shape: Arc<RouteTables>,
@@ -30,18 +30,18 @@ impl Layout {
         Self { shape: Arc::new(RouteTables { links: shapes, base_stations }), groups: groups.list }
     }
 
-    /// Every next hop and base station on a link, once.
+    /// Every next hop and base station on a link, without duplicates.
     pub(super) fn wanted(&self) -> BTreeSet<Key> {
         self.groups.iter().flatten().copied().collect()
     }
 
-    /// Whether a neighbour can have this address, given that it is in a network of the link.
+    /// Whether a neighbour can have this address, which must be in a network of the link.
     pub(super) fn may_be_neighbour(&self, (link, address): Key) -> bool {
         let shape = self.shape.links.get(usize::from(link));
         shape.is_some_and(|shape| shape.no_neighbours.binary_search(&address).is_err())
     }
 
-    /// What is known now. Cost: all groups and neighbours.
+    /// The current snapshot. Cost: linear in groups and neighbours.
     pub(super) fn snapshot(&self, neighbours: &Neighbours) -> Adjacencies {
         let group = |hops: &Vec<Key>| {
             let known: Vec<_> = hops.iter().filter_map(|hop| neighbours.mac(hop)).collect();
@@ -61,7 +61,7 @@ impl Layout {
     }
 }
 
-/// Groups of next hops; routes over the same ones share theirs.
+/// Groups of next hops. Routes with the same next hops share a group.
 #[derive(Default)]
 struct Groups {
     list: Vec<Vec<Key>>,
@@ -74,7 +74,7 @@ impl Groups {
             return Target::Nowhere;
         }
         let Self { list, known } = self;
-        let next = list.len() as u32; // one a route or base station
+        let next = list.len() as u32; // one per route or base station
         Target::NextHopGroup(*known.entry(hops).or_insert_with_key(|hops| {
             list.push(hops.clone());
             next
@@ -125,7 +125,7 @@ fn ends(own: Ipv4Addr, len: u8) -> impl Iterator<Item = IpAddr> {
 fn station_target(station: Ipv4Addr, ran: &LinkRoutes, groups: &mut Groups) -> Target {
     let address = IpAddr::V4(station);
     match ran.v4.lookup(station.to_bits()) {
-        // A group of its own: it is found without a search.
+        // Its own group: found without a search.
         Target::OnLink if ran.no_neighbours.binary_search(&address).is_err() => {
             groups.target(vec![(OutputPort::BaseStation as u8, address)])
         }

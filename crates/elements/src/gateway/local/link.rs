@@ -6,13 +6,13 @@ use crate::gateway::outside::adjacency::Net;
 use scalebricks_wire::{MacAddr, nd};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A link.
+/// An outside link.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) port: OutputPort,
     pub(super) mac: MacAddr,
     pub(super) mtu: usize,
-    /// As configured, the link-local address of IPv6 last.
+    /// As configured, with the IPv6 link-local address last.
     addresses: Vec<(IpAddr, u8)>,
 }
 
@@ -29,17 +29,17 @@ impl Link {
         Self { port, mac: interface.mac, mtu: usize::from(interface.mtu), addresses }
     }
 
-    /// The node's addresses, each with the length of its network.
+    /// The node's addresses, each with its network's prefix length.
     pub(super) fn addresses(&self) -> &[(IpAddr, u8)] {
         &self.addresses
     }
 
-    /// Whether the address is the node's.
+    /// Whether the address is the node's own.
     pub(super) fn is_own(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|(own, _)| *own == address)
     }
 
-    /// The node's address in the smallest network that holds a neighbour: whom it is asked by.
+    /// The node's address in the smallest network that contains a neighbour: the sender of requests to it.
     pub(super) fn source_v4(&self, neighbour: Ipv4Addr) -> Option<Ipv4Addr> {
         let own = self.addresses.iter().filter_map(|(own, len)| match own {
             IpAddr::V4(own) => Some((*own, *len)),
@@ -59,7 +59,7 @@ impl Link {
         holding.max_by_key(|(_, len)| *len).map(|(own, _)| own)
     }
 
-    /// The first address of the same version as `peer`, link-local ones apart: who speaks for the node.
+    /// The first non-link-local address of the same IP version as `peer`: the node's source address.
     pub(super) fn speaker(&self, peer: IpAddr) -> Option<IpAddr> {
         let is_wide = |own: &IpAddr| !matches!(own, IpAddr::V6(own) if own.is_unicast_link_local());
         self.addresses.iter().map(|(own, _)| *own).find(|own| own.is_ipv4() == peer.is_ipv4() && is_wide(own))

@@ -1,22 +1,22 @@
-//! The slow path of a node on real links: a machine without I/O. Frames that are not for the fast path go in, with the
-//! time; frames to be sent come out, and a snapshot of next hops for the fast path to read.
+//! The slow path of a node on real links: a state machine without I/O. Its inputs are frames that are not for the fast
+//! path, and the time. Its outputs are frames to send, and a snapshot of next hops for the fast path.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`config`] | links, routes, limits |
-//! | `neighbour`, `neighbours` | who is on the links: asked, believed for a while, asked again |
-//! | `monitor` | whether any next hop of a link still answers |
-//! | `arp`, `nd` | the questions and answers of IPv4 and IPv6 |
-//! | `claims` | which addresses the node answers for: its own, and those of nodes that died |
+//! | `neighbour`, `neighbours` | resolves and revalidates the stations on the links |
+//! | `monitor` | detects links whose next hops stop answering |
+//! | `arp`, `nd` | ARP and neighbour-discovery messages |
+//! | `claims` | which addresses the node answers for: its own, and those taken over from failed nodes |
 //! | `answers` | ICMP echo and GTP-U path management for the node's own addresses |
-//! | `unknown_flow` | errors about tunnels and users that nobody knows |
-//! | `layout`, [`crate::gateway::outside::adjacency`] | networks and routes, and the snapshot |
-//! | `peer_buckets`, `outbox`, `stats` | what bounds and counts all this |
+//! | `unknown_flow` | errors about unknown tunnels and users |
+//! | `layout`, [`crate::gateway::outside::adjacency`] | networks, routes and the snapshot |
+//! | `peer_buckets`, `outbox`, `stats` | limits and counters |
 //!
-//! Nothing that arrives makes it panic or grow without bound, and it tells nobody more than he asked. Left out on
-//! purpose: duplicate address detection (RFC 4862 §5.4; an address another station uses is counted as
-//! `address_conflicts`), router advertisements and redirects (the gateway is configured), proxy ARP, reassembly.
-//! Nor does it report group memberships (RFC 3810): a switch that snoops must flood the solicited-node groups.
+//! No input makes it panic or grow without bound, and it reveals no more than was asked for. Left out on purpose:
+//! duplicate address detection (RFC 4862 §5.4; an address that another station uses counts as `address_conflicts`),
+//! router advertisements and redirects (the gateway is configured), proxy ARP, and reassembly. It does not report group
+//! memberships either (RFC 3810): a snooping switch must flood the solicited-node groups.
 
 mod answers;
 mod arp;
@@ -57,24 +57,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Least time between two snapshots, for each costs a walk over all neighbours. Frames for who is resolved meanwhile
-/// come to [`LocalStack::hold`], which knows already.
+/// Least time between two snapshots, since each walks all neighbours. Frames for neighbours resolved in the meantime
+/// reach [`LocalStack::hold`], which already knows the address.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Whether a frame was for the slow path.
+/// Whether the slow path consumed a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Consumed {
-    /// It was: answered, or counted.
+    /// It did: the frame was answered or counted.
     Yes,
-    /// It was not; the caller drops it for the reason it had.
+    /// It did not; the caller drops the frame for its original reason.
     No,
 }
 
-/// The memory that others can make the machine use, now.
+/// Memory currently in use that other stations can influence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Neighbours beside base stations and next hops; at most [`LocalLimits::neighbours`].
+    /// Neighbours besides base stations and next hops; at most [`LocalLimits::neighbours`].
     pub learnt: usize,
     /// Frames held; at most [`LocalLimits::held_frames`].
     pub held_frames: usize,
@@ -82,7 +82,7 @@ pub struct Occupancy {
     pub held_bytes: usize,
 }
 
-/// The slow path of one node. `now` is the time since any fixed moment, the same for all calls.
+/// The slow path of one node. `now` is the time since a fixed moment, the same for all calls.
 #[derive(Debug)]
 pub struct LocalStack {
     links: [Link; 2],
@@ -100,7 +100,7 @@ pub struct LocalStack {
     stats: LocalStats,
 }
 
-/// What limits the answers, by their kind.
+/// Rate limits of the answers, by kind.
 #[derive(Debug)]
 struct Limiters {
     neighbour_answers: Bucket,
@@ -110,7 +110,7 @@ struct Limiters {
     unreachables: ErrorLimit,
 }
 
-/// What limits errors, in all and a peer.
+/// Rate limits of errors, in total and per peer.
 #[derive(Debug)]
 struct ErrorLimit {
     all: Bucket,
@@ -131,7 +131,7 @@ impl Limiters {
 }
 
 impl LocalStack {
-    /// A slow path at rest: the first [`LocalStack::poll`] announces its addresses and asks for its neighbours.
+    /// An idle slow path. The first [`LocalStack::poll`] announces its addresses and asks for its neighbours.
     pub fn new(config: LocalConfig, now: Duration) -> Self {
         let links = [
             Link::new(OutputPort::Internet, config.internet),
@@ -157,13 +157,13 @@ impl LocalStack {
             stats: LocalStats::default(),
         };
         made.claim(&Claims::default(), now);
-        made.next_snapshot = now; // nobody has seen one yet
+        made.next_snapshot = now; // no snapshot was read yet
         made
     }
 
-    /// Looks at this lease from now on. While it does not let the node claim addresses, the node neither answers for its addresses nor
-    /// announces them. While it does not let the node forward, no IP packet leaves: neither what was held, nor answers to echo requests
-    /// and to GTP-U signalling, as peers would take the path for alive.
+    /// Uses this lease from now on. Without the right to claim addresses, the node neither answers for its addresses
+    /// nor announces them. Without the right to forward, it sends no IP packet: neither held ones nor answers to echo
+    /// requests and GTP-U signalling, which would make peers believe that the path works.
     pub fn set_lease(&mut self, lease: Arc<Lease>) {
         self.lease = lease;
     }
@@ -173,17 +173,17 @@ impl LocalStack {
         Arc::clone(&self.adjacencies)
     }
 
-    /// A number that changes whenever the snapshot does. What is learnt of a link is in the snapshot at once, or
-    /// within 10 ms by [`LocalStack::next_deadline`].
+    /// A number that changes with every snapshot. New information about a link is in the snapshot at once, or within 10
+    /// ms by [`LocalStack::next_deadline`].
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Takes a frame that came from a link and is not for the fast path: ARP, neighbour discovery, ICMP echo to own
+    /// Processes a frame from a link that is not for the fast path: ARP, neighbour discovery, ICMP echo to local
     /// addresses, GTP-U path management.
     ///
-    /// ARP and neighbour discovery belong to the link, so they are heard untagged or priority-tagged only. IP packets
-    /// are taken behind up to two VLAN tags, as the fast path takes them; answers are untagged.
+    /// ARP and neighbour discovery concern the link itself, so they are accepted untagged or priority-tagged only. IP
+    /// packets may have up to two VLAN tags, as on the fast path; answers are untagged.
     pub fn receive(&mut self, port: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) -> Consumed {
         self.now = now;
         let Ok(header) = parse_frame(frame) else { return Consumed::No };
@@ -210,8 +210,9 @@ impl LocalStack {
         taken
     }
 
-    /// Takes a finished frame whose next hop is not resolved; its destination MAC address is to be filled in. Holds
-    /// it, asks, and sends it when the answer comes. If none comes, it is [lost](Outbox::drain_lost).
+    /// Takes a complete frame whose next hop is not resolved; its destination MAC address is still missing. Holds the
+    /// frame, asks for the neighbour, and sends the frame once it answers. If it does not, the frame is
+    /// [lost](Outbox::drain_lost).
     pub fn hold(
         &mut self,
         port: OutputPort,
@@ -227,11 +228,12 @@ impl LocalStack {
         held
     }
 
-    /// Does what is due: announces own addresses, asks for neighbours and gives them up, makes a new snapshot.
+    /// Performs what is due: announces local addresses, asks for neighbours, gives up on silent ones, makes a new
+    /// snapshot.
     pub fn poll(&mut self, now: Duration, out: &mut Outbox) {
         self.now = now;
         self.announce(out);
-        // First, for who does not answer them has its turn now.
+        // First, since neighbours that do not answer these are asked again next.
         if !out.is_full() {
             for question in self.neighbours.checks(now, &mut self.stats) {
                 self.ask(question, out);
@@ -246,19 +248,20 @@ impl LocalStack {
         self.publish();
     }
 
-    /// Whether the next hops of an outside link are silent. A link none of whose next hops ever answered is not.
+    /// Reports when all next hops of an outside link are silent. A link whose next hops never answered does not count
+    /// as silent.
     pub const fn silence(&self, port: OutputPort) -> Option<&LinkSilence> {
         self.neighbours.silence(port)
     }
 
-    /// When [`LocalStack::poll`] has something to do; in the past if it has now.
+    /// When [`LocalStack::poll`] has work; in the past if it has work now.
     pub fn next_deadline(&self) -> Duration {
         let announcement = self.claimed.next_deadline();
         let snapshot = if self.neighbours.is_changed { self.next_snapshot } else { Duration::MAX };
         self.neighbours.next_deadline().min(announcement).min(snapshot)
     }
 
-    /// All neighbours, in order of link and address.
+    /// All neighbours, ordered by link and address.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> {
         self.neighbours.iter().filter_map(|(&(link, address), entry)| {
             Some(Neighbour {
@@ -272,12 +275,12 @@ impl LocalStack {
         })
     }
 
-    /// What was counted.
+    /// The counters.
     pub const fn stats(&self) -> LocalStats {
         self.stats
     }
 
-    /// The memory in use that others decide about.
+    /// The memory in use that other stations can influence.
     pub const fn occupancy(&self) -> Occupancy {
         self.neighbours.occupancy()
     }
@@ -286,7 +289,7 @@ impl LocalStack {
         &self.links[port as usize]
     }
 
-    /// Sends a whole IP packet that the node made, to where the routes say. `false`, and counted, if it cannot go.
+    /// Routes and sends an IP packet made by the node. Returns `false`, and counts it, if it cannot be sent.
     fn send_ip(&mut self, port: OutputPort, dst: IpAddr, packet: &[u8], out: &mut Outbox) -> bool {
         let link = self.link(port);
         if packet.len() > link.mtu {
@@ -371,7 +374,7 @@ impl LocalStack {
             out.lose(frame, kind, DropReason::SlowPathFull);
             return false;
         }
-        // What is held has an Ethernet header.
+        // Held frames have an Ethernet header.
         ethernet::set_destination(&mut frame, mac) && out.push(port, frame, kind)
     }
 

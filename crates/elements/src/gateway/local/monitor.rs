@@ -1,12 +1,12 @@
-//! Whether anybody is there on an outside link: its next hops are asked all the time, each alone.
+//! Detects outside links whose next hops stop answering, by asking each next hop regularly with unicast requests.
 //!
-//! A next hop that answered once is asked every 300 ms, at most four of them a link: of more, other four each time. A link whose
-//! next hops do not answer three such rounds is silent, until one of them answers. One that is silent while others answer is not
-//! used any longer, long before the 30 s are over for which an answer is believed.
+//! Next hops that answered before are asked every 300 ms, at most four per link and round; with more next hops, each
+//! round asks another four. A link is silent when its next hops miss three such rounds, until one of them answers. A
+//! next hop that is silent while others answer is no longer used, long before the 30 s for which an answer is believed.
 //!
-//! This is more often than once a second, which RFC 1122 §2.3.2.1 recommends against floods of broadcasts: these questions are
-//! unicast, and bounded for each link whatever the number of its next hops. An answer shows that frames pass both ways; other
-//! frames of a next hop show only one of them, and do not count.
+//! This is more often than the once per second that RFC 1122 §2.3.2.1 recommends against broadcast floods. These
+//! requests are unicast, and bounded per link whatever the number of next hops. An answer proves that frames pass in
+//! both directions; other frames from a next hop prove one direction only and do not count.
 
 use super::neighbour::NeighbourState;
 use super::neighbours::{Key, NeighbourQuery, Neighbours, reschedule};
@@ -15,15 +15,15 @@ use crate::gateway::fabric::mac::OutputPort;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Time between two rounds of questions.
+/// Time between two rounds of requests.
 const INTERVAL: Duration = Duration::from_millis(300);
-/// A next hop that answered so lately is not asked.
+/// A next hop that answered within this time is not asked.
 const FRESH: Duration = Duration::from_millis(150);
-/// Next hops asked in a round.
+/// Next hops asked per round.
 const AT_ONCE: usize = 4;
-/// Next hops looked at in a round: of thousands, many may never have answered.
+/// Next hops examined per round: of thousands, many may never have answered.
 const LOOKED_AT: usize = 64;
-/// Rounds without an answer after which a link is silent, and a next hop is lost if others answer.
+/// Unanswered rounds after which a link is silent, and after which a next hop is lost if others answer.
 const ROUNDS: u8 = 3;
 
 /// The next hops of a link do not answer.
@@ -31,20 +31,20 @@ const ROUNDS: u8 = 3;
 pub struct LinkSilence {
     /// When one of them last answered.
     pub since: Duration,
-    /// Those asked last, at most four.
+    /// The next hops asked last, at most four.
     pub asked: Vec<IpAddr>,
 }
 
-/// Watches one link.
+/// Monitors one link.
 #[derive(Debug, Default)]
 pub(super) struct Monitor {
-    /// The next hops and base stations on the link, in the order in which they are asked: spread over their addresses.
+    /// The next hops and base stations on the link in the order in which they are asked: spread over their addresses.
     hops: Vec<IpAddr>,
-    /// Where the next round begins.
+    /// Where the next round begins in `hops`.
     at: usize,
     due: Duration,
     heard: Duration,
-    /// Rounds since then in which somebody was asked.
+    /// Rounds since then in which some next hop was asked.
     rounds: u8,
     silence: Option<LinkSilence>,
 }
@@ -70,22 +70,24 @@ impl Monitor {
         self.silence.as_ref()
     }
 
-    /// The next hops that are looked at in this round.
+    /// The next hops to examine in this round.
     fn next_hops(&self) -> Vec<IpAddr> {
         let count = self.hops.len().min(LOOKED_AT);
         self.hops.iter().cycle().skip(self.at).take(count).copied().collect()
     }
 
-    /// So many of them have had their turn.
+    /// Advances past this many next hops.
     fn went_on(&mut self, by: usize) {
         self.at = (self.at + by).checked_rem(self.hops.len()).unwrap_or(0);
     }
 }
 
-/// The same addresses, neighbours in the list far apart: those of one rack, which may fail together, are not asked together.
+/// Reorders addresses so that neighbouring ones are far apart: those of one rack may fail together and should not be
+/// asked together.
 fn spread(hops: &[IpAddr]) -> Vec<IpAddr> {
     let count = hops.len();
-    // Near the golden section, and coprime to the count, so that each has its turn. The last in the range is.
+    // Near the golden section and coprime to the count, so that every hop is visited. The last value in the range
+    // always is.
     let stride = (count * 5 / 8..=count + 1).find(|stride| gcd(*stride, count) == 1).unwrap_or(1);
     (0..count).filter_map(|at| hops.get(at * stride % count).copied()).collect()
 }
@@ -95,7 +97,7 @@ const fn gcd(a: usize, b: usize) -> usize {
 }
 
 impl Neighbours {
-    /// The questions of the rounds that are due, at most [`AT_ONCE`] a link.
+    /// The requests of the rounds that are due, at most [`AT_ONCE`] per link.
     pub(super) fn checks(&mut self, now: Duration, stats: &mut LocalStats) -> Vec<NeighbourQuery> {
         let mut questions = Vec::new();
         for port in OutputPort::ALL {
@@ -139,8 +141,8 @@ impl Neighbours {
         }
     }
 
-    /// Whom to ask of these: those that answered once and are not given up; if there are none, those that are. And how many of the
-    /// list are done with.
+    /// Chooses which of these to ask: those that answered once and are not given up, or if there are none, those given
+    /// up. Also returns how many of the list were examined.
     fn choose(&self, keys: &[Key]) -> (Vec<Key>, usize) {
         let pick = |is_missing: bool| -> (Vec<Key>, usize) {
             let is_right = |key: &Key| {
@@ -157,7 +159,7 @@ impl Neighbours {
         if there.is_empty() { pick(true) } else { (there, passed) }
     }
 
-    /// Looks at one next hop. Whether it is to be asked.
+    /// Examines one next hop; returns whether to ask it.
     fn check(&mut self, key: Key, now: Duration, is_link_silent: bool, stats: &mut LocalStats) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else { return false };
         let before = entry.due;

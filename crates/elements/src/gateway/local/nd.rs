@@ -1,7 +1,7 @@
 //! Neighbour discovery (RFC 4861 §7.2) on one link.
 //!
-//! As with ARP, what others say of themselves changes what is known of neighbours the node wants to know, and makes
-//! no new ones: less than RFC 4861 §7.2.3 would allow.
+//! As with ARP, what other stations announce updates neighbours that the node tracks and creates no new ones. This is
+//! less than RFC 4861 §7.2.3 allows.
 
 use super::neighbour::MacEvidence;
 use super::{Consumed, LocalStack, Outbox};
@@ -13,7 +13,7 @@ use scalebricks_wire::parse_ip;
 use std::net::{IpAddr, Ipv6Addr};
 
 impl LocalStack {
-    /// Takes an IPv6 packet if it is about neighbours.
+    /// Processes an IPv6 packet if it is neighbour discovery.
     pub(super) fn receive_nd(
         &mut self,
         port: OutputPort,
@@ -55,7 +55,7 @@ impl LocalStack {
         if self.is_contested(port, src) {
             return;
         }
-        // RFC 4861 §7.2.4: who has no address yet is told by telling all.
+        // RFC 4861 §7.2.4: a sender without an address is answered by multicast to all nodes.
         if message.src.is_unspecified() {
             if is_for_own {
                 self.advertise(
@@ -147,8 +147,8 @@ impl LocalStack {
         self.push(port, [&ethernet::header(to, mac, ETHERTYPE_IPV6)[..], &packet].concat(), out)
     }
 
-    /// Asks for a neighbour: its solicited-node group, or itself whether it is still there (RFC 4861 §7.2.2, §7.3.3). Who
-    /// may not speak as the owner of its address asks by its link-local one, which is no other node's.
+    /// Asks for a neighbour: its solicited-node group, or by unicast to check that it is still there (RFC 4861 §7.2.2,
+    /// §7.3.3). A node that may not claim its address asks from its link-local one, which is unique to it.
     pub(super) fn ask_by_nd(
         &mut self,
         port: OutputPort,

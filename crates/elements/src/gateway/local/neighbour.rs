@@ -1,15 +1,15 @@
-//! One neighbour: what is known of it, and when it is asked.
+//! The state of one neighbour, and when it is asked.
 //!
 //! ```text
-//!              asks all, 3 times 1 s apart        its time is up: asks it alone, 3 times 1 s apart
+//!              asks all, 3 times 1 s apart        lifetime over: asks it alone, 3 times 1 s apart
 //! Incomplete ───────── answer ─────────▶ Reachable ─────────────────────────────────▶ Probe
 //!    │  ▲                                    ▲  ▲───────────── answer ─────────────────┘ │
 //!    │  └────────────────────────────────────│───────────────── no answer ──────────────┘
-//!    └─ no answer ─▶ Missing ─── answer ─────┘      Stale: somebody said so unasked; to be probed
+//!    └─ no answer ─▶ Missing ─── answer ─────┘      Stale: learnt from an unsolicited message; to be probed
 //! ```
 //!
-//! These are the states of RFC 4861 §7.3.2, for ARP too, without DELAY: nothing is learnt from the packets that pass,
-//! so nothing is waited for. In Reachable, Stale and Probe the MAC address is used.
+//! These are the states of RFC 4861 §7.3.2, also for ARP, without DELAY: nothing is learnt from forwarded packets, so
+//! there is nothing to wait for. In Reachable, Stale and Probe the MAC address is used.
 
 use super::neighbours::Waiting;
 use scalebricks_wire::MacAddr;
@@ -17,34 +17,34 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Questions before a neighbour counts as not there (RFC 4861 §10).
+/// Requests before a neighbour counts as missing (RFC 4861 §10).
 pub(super) const ATTEMPTS: u8 = 3;
-/// Between two questions to one neighbour (RFC 4861 §10; RFC 1122 §2.3.2.1 allows no more than one a second).
+/// Time between two requests to one neighbour (RFC 4861 §10; RFC 1122 §2.3.2.1 allows at most one per second).
 pub(super) const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long an answer is believed; a quarter more or less, so that neighbours are not all asked at once.
+/// How long an answer is valid, varied by up to a quarter, so that neighbours are not all asked at once.
 pub(super) const REACHABLE: Duration = Duration::from_secs(30);
-/// Longest time between questions to a missing neighbour.
+/// Longest time between requests to a missing neighbour.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// After a question, this long an answer is one to it.
+/// An answer that arrives within this time of a request counts as its answer.
 const ANSWER_WINDOW: Duration = Duration::from_secs(3);
 
-/// How much is known of a neighbour.
+/// The resolution state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NeighbourState {
-    /// Asked for; its MAC address is not known.
+    /// It was asked for; its MAC address is unknown.
     Incomplete,
-    /// It answered not long ago.
+    /// It answered recently.
     Reachable,
-    /// Its MAC address was heard without having been asked for, and is about to be probed.
+    /// Its MAC address came unsolicited and will be probed.
     Stale,
-    /// Asked whether it is still there; the MAC address it had is used.
+    /// It is being asked whether it is still there; its previous MAC address is used.
     Probe,
-    /// It did not answer, and is asked less and less often: each time after twice as long, up to 30 s.
+    /// It did not answer. It is asked with exponential back-off, up to every 30 s.
     Missing,
 }
 
 impl NeighbourState {
-    /// A name for people: lower case.
+    /// A lower-case name for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Incomplete => "incomplete",
@@ -56,55 +56,55 @@ impl NeighbourState {
     }
 }
 
-/// What was said of a neighbour's MAC address.
+/// How a neighbour's MAC address was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MacEvidence {
-    /// As an answer to the node.
+    /// In answer to the node's request.
     Answer,
-    /// Unasked; replaces what is known.
+    /// Unsolicited; replaces the known address.
     Update,
-    /// Unasked; casts doubt on what is known (RFC 4861 §7.2.5 without O).
+    /// Unsolicited; makes the known address doubtful (RFC 4861 §7.2.5 without O).
     Hint,
 }
 
-/// What came of it.
+/// The result of processing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LearnOutcome {
     /// Nothing new.
     Nothing,
-    /// Nothing: nobody had asked.
+    /// Nothing: the node had not asked.
     Unsolicited,
-    /// The MAC address is known now, or another: frames may go.
+    /// The MAC address is now known, or has changed: frames can be sent.
     Address {
-        /// There was another before.
+        /// Another address was known before.
         moved: bool,
     },
-    /// It is as was believed.
+    /// The known address was confirmed.
     Confirmed,
 }
 
-/// What to do when a neighbour's time has come.
+/// What to do when a neighbour's timer expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimerAction {
-    /// Ask: this station, or all.
+    /// Ask this station, or all.
     Ask(Option<MacAddr>),
-    /// Ask all: it stopped answering, its MAC address is not used any longer.
+    /// Ask all: it stopped answering, and its MAC address is no longer used.
     AskLost,
-    /// It did not answer: those that are wanted always are missing from now on, others are forgotten.
+    /// It did not answer: a pinned neighbour becomes missing, another one is forgotten.
     GiveUp,
 }
 
-/// One neighbour.
+/// The state of one neighbour.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) state: NeighbourState,
     /// Known in Reachable, Stale and Probe.
     pub(super) mac: Option<MacAddr>,
-    /// Wanted always: a base station or a next hop of a route.
+    /// Always needed: a base station, or a next hop of a route.
     pub(super) is_pinned: bool,
     /// When it last answered, or was first asked for.
     pub(super) since: Duration,
-    /// When it is its turn.
+    /// When its timer expires.
     pub(super) due: Duration,
     /// When a packet last had to be held for it.
     pub(super) wanted: Duration,
@@ -139,7 +139,7 @@ impl Entry {
         }
     }
 
-    /// Takes its turn.
+    /// Handles its timer.
     pub(super) fn take_turn(&mut self, now: Duration) -> TimerAction {
         use NeighbourState::{Incomplete, Missing, Probe, Reachable, Stale};
         match self.state {
@@ -169,15 +169,15 @@ impl Entry {
         }
     }
 
-    /// Whether a packet that has to go there is reason to ask now, before its turn: nobody was asked yet, or not for
-    /// a second.
+    /// Whether a packet to it justifies a request before its timer expires: it was not asked yet, or not within the
+    /// last second.
     pub(super) fn is_worth_asking(&self, now: Duration) -> bool {
         let unasked = self.state == NeighbourState::Incomplete && self.asked == 0;
         let rested = self.last_ask.is_none_or(|at| at.saturating_add(ASK_INTERVAL) <= now);
         unasked || (self.state == NeighbourState::Missing && rested)
     }
 
-    /// Asks before its turn. A missing neighbour keeps its turn.
+    /// Asks before its timer expires. The timer of a missing neighbour does not change.
     pub(super) fn ask_now(&mut self, now: Duration) {
         let due = self.due;
         self.ask(now, ASK_INTERVAL);
@@ -193,7 +193,7 @@ impl Entry {
         TimerAction::Ask(self.mac)
     }
 
-    /// Takes in what was said; `lifetime` is how long an answer is believed.
+    /// Processes an announcement; `lifetime` is how long an answer is valid.
     pub(super) fn hear(
         &mut self,
         mac: Option<MacAddr>,
@@ -201,10 +201,11 @@ impl Entry {
         lifetime: Duration,
         now: Duration,
     ) -> LearnOutcome {
-        // RFC 4861 §7.2.5: without an address, the message speaks of the one that is known.
+        // RFC 4861 §7.2.5: a message without an address concerns the known one.
         let Some(mac) = mac.or(self.mac) else { return LearnOutcome::Unsolicited };
         let is_same = self.mac == Some(mac);
-        // Who was asked alone and answers with another address has not answered: it has said something new.
+        // A unicast request that is answered with another address is not answered; it is an announcement of the new
+        // address.
         if said == MacEvidence::Answer && self.is_awaiting(now) && (is_same || self.mac.is_none()) {
             self.state = NeighbourState::Reachable;
             self.mac = Some(mac);
@@ -240,13 +241,14 @@ impl Entry {
         self.state == NeighbourState::Reachable && self.since == now
     }
 
-    /// The monitor asks it alone.
+    /// Records that the monitor asks it by unicast.
     pub(super) const fn check(&mut self, now: Duration) {
         self.checked = Some(now);
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// It stopped answering: its MAC address is not used any longer, and all are asked for it, no more than once a second.
+    /// It stopped answering: its MAC address is no longer used, and all stations are asked for it, at most once per
+    /// second.
     pub(super) fn lose(&mut self, now: Duration) {
         self.doubt(now);
         self.state = NeighbourState::Incomplete;
@@ -254,7 +256,7 @@ impl Entry {
         self.asked = 0;
     }
 
-    /// To be probed soon; whatever is said, no more than once a second.
+    /// Schedules a probe, at most once per second whatever is announced.
     pub(super) fn doubt(&mut self, now: Duration) {
         self.state = NeighbourState::Stale;
         self.due = self.last_ask.map_or(now, |at| at.saturating_add(ASK_INTERVAL).max(now));
@@ -268,7 +270,7 @@ impl Entry {
     }
 }
 
-/// A neighbour, for people.
+/// A neighbour, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
     /// The link.
@@ -277,10 +279,11 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// Its MAC address, if it is known.
     pub mac: Option<MacAddr>,
-    /// How much is known of it.
+    /// Its resolution state.
     pub state: NeighbourState,
-    /// Time since it last answered, or was first asked for if it never did; at the last call that gave the time.
+    /// Time since it last answered, or since it was first asked for if it never did; as of the last call that passed
+    /// the time.
     pub age: Duration,
-    /// Whether it is a base station or a next hop of a route: wanted always.
+    /// Whether it is a base station or a next hop of a route, and thus always needed.
     pub is_pinned: bool,
 }

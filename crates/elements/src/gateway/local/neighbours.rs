@@ -1,4 +1,4 @@
-//! All neighbours of a node: bounded, each with the frames that wait for it, and whose turn is next.
+//! All neighbours of a node: bounded, each with the frames that wait for it, ordered by their timers.
 
 use super::Occupancy;
 use super::config::LocalLimits;
@@ -14,32 +14,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A neighbour: the number of its link, its address.
+/// A neighbour: its link's number and its address.
 pub(super) type Key = (u8, IpAddr);
 
-/// A frame that waits for a neighbour, with its destination to be filled in.
+/// A frame that waits for a neighbour; its destination MAC is still missing.
 pub(super) type Waiting = (Vec<u8>, FrameKind);
 
-/// What became of a frame that needs a neighbour's MAC address.
+/// What happened to a frame that needs a neighbour's MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendOutcome {
-    /// The address is known: send it.
+    /// The address is known: send the frame.
     Send(MacAddr),
     /// It waits.
     Waits,
-    /// It is counted, and dropped.
+    /// It was counted and dropped.
     Lost,
 }
 
-/// The same, and what is to be done beside.
+/// The outcome, and whether to send a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HoldDecision {
     pub(super) fate: SendOutcome,
-    /// Whether the neighbour is to be asked for.
+    /// Whether to ask for the neighbour.
     pub(super) asks: bool,
 }
 
-/// Whom to ask: the neighbour alone at its MAC address, or all.
+/// Which neighbour to ask for: by unicast to its MAC address, or by multicast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeighbourQuery {
     pub(super) key: Key,
@@ -50,12 +50,12 @@ pub(super) struct NeighbourQuery {
 #[derive(Debug)]
 pub(super) struct Neighbours {
     pub(super) entries: BTreeMap<Key, Entry>,
-    /// When whose turn is; those that are wanted always apart, for they wait for tokens of their own.
+    /// Timers. Pinned neighbours are separate, as they have their own rate limit.
     pub(super) turns: [BTreeSet<(Duration, Key)>; 2],
     learnt: usize,
     held_frames: usize,
     held_bytes: usize,
-    /// Frames that were held and will not be sent, until somebody takes them.
+    /// Held frames that will not be sent, until [`Self::tell_lost`] takes them.
     lost: Vec<Waiting>,
     /// By [`OutputPort`].
     pub(super) monitors: [Monitor; 2],
@@ -63,7 +63,7 @@ pub(super) struct Neighbours {
     asks: Bucket,
     demand_asks: Bucket,
     random: u64,
-    /// A MAC address came, changed or went since this was last cleared.
+    /// A MAC address appeared, changed or disappeared since this was last cleared.
     pub(super) is_changed: bool,
 }
 
@@ -85,7 +85,7 @@ impl Neighbours {
         }
     }
 
-    /// Wants these neighbours always, and watches whether they are there.
+    /// Pins these neighbours: always resolves and monitors them.
     pub(super) fn pin(&mut self, keys: &BTreeSet<Key>, now: Duration) {
         for key in keys {
             if !self.entries.contains_key(key) {
@@ -103,14 +103,14 @@ impl Neighbours {
         self.monitors[port as usize].silence()
     }
 
-    /// Gives the packets among the frames that will not be sent to whoever counts them.
+    /// Moves the packets that will not be sent to the outbox, where they are counted.
     pub(super) fn tell_lost(&mut self, out: &mut Outbox) {
         for (frame, kind) in self.lost.drain(..) {
             out.lose(frame, kind, DropReason::Unresolved);
         }
     }
 
-    /// All, in order of link and address.
+    /// All neighbours, ordered by link and address.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter()
     }
@@ -153,7 +153,7 @@ impl Neighbours {
         HoldDecision { fate: if is_kept { SendOutcome::Waits } else { SendOutcome::Lost }, asks }
     }
 
-    /// Makes room for a neighbour that a packet goes to, if it may be asked for.
+    /// Makes room for a neighbour to which a packet goes, if it may be asked for.
     fn learn(&mut self, key: Key, now: Duration, stats: &mut LocalStats) -> bool {
         if self.limits.neighbours == 0 || !self.demand_asks.has_token(now) {
             stats.dropped_rate += 1;
@@ -170,11 +170,12 @@ impl Neighbours {
         true
     }
 
-    /// Whether there is room for a frame, in which it is put.
+    /// Stores a frame if there is room.
     fn keep(&mut self, key: Key, frame: &[u8], kind: FrameKind, stats: &mut LocalStats) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else { return false };
         while entry.held.len() >= self.limits.held_a_neighbour.max(1) {
-            // The oldest frame that stands for no packet makes room, or else the oldest packet; a packet does so for packets only.
+            // Evicts the oldest frame that does not count as a packet, or else the oldest packet; only a packet may
+            // evict a packet.
             let other = entry.held.iter().position(|(_, kind)| *kind != FrameKind::Packet);
             if other.is_none() && kind != FrameKind::Packet {
                 stats.dropped_held_full += 1;
@@ -198,7 +199,7 @@ impl Neighbours {
         true
     }
 
-    /// Takes in what was said of a neighbour's MAC address. Returns the frames that waited for it.
+    /// Processes an announced MAC address. Returns the frames that waited for it.
     pub(super) fn hear(
         &mut self,
         key: Key,
@@ -209,7 +210,7 @@ impl Neighbours {
     ) -> VecDeque<Waiting> {
         let lifetime = self.lifetime();
         let Some(entry) = self.entries.get_mut(&key) else {
-            // Everybody's requests and announcements are heard; only answers are suspicious.
+            // All stations' requests and announcements arrive here; only an unrequested answer is suspicious.
             stats.dropped_unsolicited += u64::from(said == MacEvidence::Answer);
             return VecDeque::new();
         };
@@ -233,7 +234,7 @@ impl Neighbours {
         }
     }
 
-    /// Takes the next turn that is due. `None` if there is none, or no token to ask with.
+    /// Handles the next expired timer. `None` if there is none, or no token for a request.
     pub(super) fn next_question(&mut self, now: Duration, stats: &mut LocalStats) -> Option<NeighbourQuery> {
         while let Some(key) = self.due(false, now).or_else(|| self.due(true, now)) {
             let entry = self.entries.get_mut(&key)?;
@@ -257,18 +258,18 @@ impl Neighbours {
             if bucket.take(now) {
                 return Some(NeighbourQuery { key, mac });
             }
-            stats.dropped_rate += 1; // a learnt one's question is lost, its turn is over all the same
+            stats.dropped_rate += 1; // an unpinned neighbour's request is skipped; its timer still advances
         }
         None
     }
 
-    /// Whose turn it is. Those wanted always wait for a token, so that each is asked in the end.
+    /// The neighbour whose timer has expired. Pinned ones wait for a token, so that each is asked eventually.
     fn due(&self, is_pinned: bool, now: Duration) -> Option<Key> {
         let &(due, key) = self.turns[usize::from(is_pinned)].first()?;
         (due <= now && (!is_pinned || self.asks.has_token(now))).then_some(key)
     }
 
-    /// When [`Neighbours::next_question`] will have something to do.
+    /// When [`Neighbours::next_question`] next has work.
     pub(super) fn next_deadline(&self) -> Duration {
         let first = |set: &BTreeSet<(Duration, Key)>| set.first().map_or(Duration::MAX, |(due, _)| *due);
         let [learnt, pinned] = &self.turns;
@@ -276,9 +277,9 @@ impl Neighbours {
         first(learnt).min(first(pinned).max(self.asks.next())).min(checks)
     }
 
-    /// How long an answer is believed: [`REACHABLE`], a quarter more or less.
+    /// How long an answer is valid: [`REACHABLE`], varied by up to a quarter.
     fn lifetime(&mut self) -> Duration {
-        // A Weyl sequence: consecutive answers are spread evenly.
+        // A Weyl sequence: consecutive values are evenly spread.
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let part = (self.random >> 48) as u32; // 16 bits
         REACHABLE * 3 / 4 + REACHABLE / 2 * part / (1 << 16)
@@ -317,7 +318,7 @@ impl Neighbours {
         held
     }
 
-    /// The memory in use that others decide about.
+    /// The memory in use that other stations can influence.
     pub(super) const fn occupancy(&self) -> Occupancy {
         Occupancy { learnt: self.learnt, held_frames: self.held_frames, held_bytes: self.held_bytes }
     }

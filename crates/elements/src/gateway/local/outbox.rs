@@ -1,29 +1,29 @@
-//! Frames that wait to be sent, and packets that were lost.
+//! Frames to send, and lost packets.
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::reason::DropReason;
 use std::collections::VecDeque;
 
-/// What a frame is to whoever counts packets.
+/// How a frame counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// It stands for a packet that came in, which is sent or dropped with it: once.
+    /// It represents a received packet, which is sent or dropped with it, exactly once.
     Packet,
-    /// Anything else: messages of the node itself, and all fragments of a packet but its first.
+    /// It does not count: messages of the node itself, and all fragments of a packet but the first.
     Other,
 }
 
-/// What becomes of a frame that was given to be held.
+/// The result of holding a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum HoldOutcome {
-    /// It waits, or is sent with the [`Outbox`].
+    /// The frame waits, or is sent with the [`Outbox`].
     Accepted,
-    /// It is counted, and lost: the caller drops it.
+    /// The frame was counted and lost: the caller drops it.
     Dropped(DropReason),
 }
 
-/// Frames to send, bounded.
+/// A bounded queue of frames to send.
 #[derive(Debug)]
 pub struct Outbox {
     frames: VecDeque<(OutputPort, Vec<u8>, FrameKind)>,
@@ -32,12 +32,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Room for this many frames.
+    /// Creates a queue for this many frames.
     pub fn new(capacity: usize) -> Self {
         Self { frames: VecDeque::new(), capacity, lost: Vec::new() }
     }
 
-    /// The frames and where each leaves, oldest first.
+    /// The frames and their outgoing ports, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (OutputPort, &[u8])> {
         self.frames.iter().map(|(port, frame, _)| (*port, frame.as_slice()))
     }
@@ -47,13 +47,13 @@ impl Outbox {
         self.frames.drain(..)
     }
 
-    /// Takes out the packets that were held and will not be sent, each with the reason. At most as many as can be held at once for
-    /// each call that was given this outbox.
+    /// Removes the held packets that will not be sent, each with the reason. Each call that was given this outbox adds
+    /// at most as many as can be held at once.
     pub fn drain_lost(&mut self) -> impl Iterator<Item = (Vec<u8>, DropReason)> {
         self.lost.drain(..)
     }
 
-    /// How many frames wait.
+    /// Number of waiting frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
@@ -68,7 +68,7 @@ impl Outbox {
         self.frames.len() >= self.capacity
     }
 
-    /// Puts a frame last; `false` if it does not fit.
+    /// Appends a frame; `false` if the queue is full.
     #[must_use]
     pub(super) fn push(&mut self, port: OutputPort, frame: Vec<u8>, kind: FrameKind) -> bool {
         let fits = !self.is_full();
@@ -78,7 +78,7 @@ impl Outbox {
         fits
     }
 
-    /// Takes a frame that will not be sent.
+    /// Records a frame that will not be sent.
     pub(super) fn lose(&mut self, frame: Vec<u8>, kind: FrameKind, reason: DropReason) {
         if kind == FrameKind::Packet {
             self.lost.push((frame, reason));

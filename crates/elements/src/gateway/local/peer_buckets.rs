@@ -1,4 +1,4 @@
-//! Limits on what is answered, in all and for each peer.
+//! Rate limits on answers, in total and per peer.
 
 use super::config::Rate;
 use scalebricks_types::{Bucket, Limit, Spent};
@@ -13,8 +13,8 @@ impl Rate {
     }
 }
 
-/// Buckets of peers. Bounded: peers share [`PEER_BUCKETS`] by a hash that is keyed at random, so that nobody can tell
-/// whom he shares with.
+/// Token buckets of peers. Bounded: peers share [`PEER_BUCKETS`] by a randomly keyed hash, so that no peer can tell
+/// with which others it shares.
 #[derive(Debug)]
 pub(super) struct PeerBuckets {
     limit: Limit,
@@ -32,7 +32,7 @@ impl PeerBuckets {
         Self { limit, spent, hash: RandomState::new() }
     }
 
-    /// Takes a token of the peer's bucket if there is one.
+    /// Takes a token from the peer's bucket, if there is one.
     pub(super) fn take(&mut self, peer: IpAddr, now: Duration) -> bool {
         let at = self.hash.hash_one(peer) as usize % PEER_BUCKETS;
         self.spent.get_mut(at).is_some_and(|spent| self.limit.take(spent, now))

@@ -1,4 +1,4 @@
-//! What the slow path counts: every kind of message in and out, every drop, by name.
+//! Counters of the slow path: messages received and sent by kind, and drops by reason.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -36,7 +36,7 @@ counters! {
     echo_requests_in,
     /// ICMPv6 echo requests to own addresses.
     echo_requests_v6_in,
-    /// Other ICMP and ICMPv6 messages to own addresses: errors and replies, which change nothing.
+    /// Other ICMP and ICMPv6 messages to own addresses: errors and replies, which have no effect.
     other_icmp_in,
     /// GTP-U echo requests.
     gtpu_echo_requests_in,
@@ -55,7 +55,7 @@ counters! {
     /// Packets to unknown users.
     unknown_users_in,
 
-    /// ARP requests, announcements apart.
+    /// ARP requests other than announcements.
     arp_requests_out,
     /// ARP replies.
     arp_replies_out,
@@ -83,63 +83,63 @@ counters! {
     unreachables_v6_out,
     /// Frames held for a neighbour to be resolved.
     held,
-    /// Of these, sent when it was.
+    /// Held frames that were sent once the neighbour was resolved.
     held_sent,
-    /// Frames whose neighbour was known when they came to be held: sent at once.
+    /// Frames whose neighbour was already resolved when they were to be held; sent at once.
     sent_at_once,
 
-    /// Another station uses an own address: its message was ignored.
+    /// Another station uses one of the node's addresses; its message was ignored.
     address_conflicts,
-    /// Addresses of other nodes that this one began to answer for.
+    /// Addresses of other nodes that this node took over.
     addresses_taken_over,
-    /// Those that it left to others again.
+    /// Adopted addresses that it released.
     addresses_let_go,
-    /// Questions to next hops alone whether they are still there.
+    /// Unicast requests that check whether next hops are still there.
     next_hops_checked,
-    /// Times that all next hops of a link fell silent.
+    /// How often all next hops of a link became silent.
     links_silent,
     /// Neighbours that stopped answering.
     neighbours_lost,
     /// Neighbours whose MAC address changed.
     neighbours_moved,
 
-    /// Messages, or frames to be held, that contradict themselves.
+    /// Messages, or frames to hold, that contradict themselves.
     dropped_malformed,
     /// A checksum was wrong: IPv4, ICMP, ICMPv6, UDP.
     dropped_checksum,
-    /// A neighbour discovery message that may come from off the link: its hop limit is not 255.
+    /// A neighbour discovery message that may come from another link: its hop limit is not 255.
     dropped_hop_limit,
-    /// An answer to nothing asked, or of a station that nobody here wants to know.
+    /// An unrequested answer, or one about a station that the node does not track.
     dropped_unsolicited,
-    /// A source that no host has, or the node's own.
+    /// A source that no host can have, or the node's own.
     dropped_bad_source,
-    /// A packet to an own address in a frame to many.
+    /// A packet to an own address in a broadcast or multicast frame.
     dropped_link_broadcast,
     /// A fragment to an own address.
     dropped_fragment,
-    /// An answer that the link does not take.
+    /// An answer larger than the link's MTU.
     dropped_answer_too_big,
     /// A packet that must not be answered with an error (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e)).
     dropped_no_error_allowed,
-    /// An answer for which there is no address to send it from.
+    /// An answer without a source address to send it from.
     dropped_no_own_address,
-    /// An answer, or a frame to be held, whose next hop is on no network of the link.
+    /// An answer, or a frame to hold, whose next hop is in no network of the link.
     dropped_no_route,
-    /// A question or an answer above its limit a second.
+    /// A request or an answer above the rate limit.
     dropped_rate,
-    /// An answer above its peer's limit a second.
+    /// An answer above the rate limit per peer.
     dropped_peer_rate,
-    /// A held frame that a newer one took the place of.
+    /// A held frame that a newer one replaced.
     dropped_held_replaced,
-    /// A frame that found the room for held frames full.
+    /// A frame that was not held because the memory for held frames was full.
     dropped_held_full,
     /// A held frame whose neighbour did not answer.
     dropped_held_unanswered,
-    /// A frame, not held, for a neighbour that is known not to answer.
+    /// A frame for a neighbour that is known not to answer.
     dropped_missing,
-    /// A held frame whose neighbour was forgotten for another.
+    /// A held frame whose neighbour was evicted for another.
     dropped_held_forgotten,
-    /// A frame that found the outbox full.
+    /// A frame dropped because the outbox was full.
     dropped_outbox_full,
     /// Packets and answers of a node whose lease had expired.
     dropped_no_lease,

@@ -1,5 +1,5 @@
-//! Errors about what nobody knows: tunnels to the base stations, users to the Internet. Never more than the limits, in
-//! all and a peer, for their sources may be forged.
+//! Errors about unknown tunnels, sent to base stations, and about unknown users, sent to the Internet. Rate-limited in
+//! total and per peer, since sources may be forged.
 
 use super::answers::GtpuDatagram;
 use super::config::is_host;
@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 impl LocalStack {
-    /// Takes an upstream G-PDU (whole frame, with up to two VLAN tags, whatever its Ethernet addresses) whose tunnel
-    /// nobody knows: its outer source gets a GTP-U error indication (TS 29.281 §7.3.1), within the limits.
+    /// Processes an upstream G-PDU of an unknown tunnel (whole frame, up to two VLAN tags, any Ethernet addresses):
+    /// sends a GTP-U error indication to its outer source (TS 29.281 §7.3.1), within the limits.
     pub fn unknown_tunnel(&mut self, frame: &[u8], now: Duration, out: &mut Outbox) {
         self.now = now;
         self.stats.unknown_tunnels_in += 1;
@@ -47,8 +47,8 @@ impl LocalStack {
         }
     }
 
-    /// Takes a downstream packet (whole frame, as above) for a user nobody knows: its sender gets an ICMP "host
-    /// unreachable" or ICMPv6 "address unreachable" from the Internet link's first address, within the limits.
+    /// Processes a downstream packet (whole frame, as above) for an unknown user: sends an ICMP "host unreachable" or
+    /// ICMPv6 "address unreachable" to its sender from the Internet link's first address, within the limits.
     pub fn unknown_user(&mut self, frame: &[u8], now: Duration, out: &mut Outbox) {
         self.now = now;
         self.stats.unknown_users_in += 1;
@@ -90,7 +90,7 @@ impl LocalStack {
         }
     }
 
-    /// The packet in a frame, if it was for one station and its header is sound.
+    /// The packet in a frame, if it was unicast and its header is valid.
     fn packet_at_fault<'a>(&mut self, frame: &'a [u8]) -> Option<IpPacket<'a>> {
         let parsed = parse_frame(frame).ok();
         let is_group = parsed.is_some_and(|header| header.dst.is_multicast());
@@ -110,7 +110,7 @@ impl LocalStack {
         Some(packet)
     }
 
-    /// Takes the tokens of an error, or counts why there is none.
+    /// Takes the tokens of an error, or counts why the error is not sent.
     fn may_err(&mut self, peer: IpAddr, which: impl Fn(&mut Limiters) -> &mut ErrorLimit) -> bool {
         let limit = which(&mut self.limiters);
         if !limit.all.has_token(self.now) {

@@ -3,15 +3,15 @@
 use crate::gateway::role::PortRole;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Ports whose links are down, a flag each: set by whoever watches the links, read by all workers once a burst.
+/// One flag per port whose link is down: set by the link monitor, read by all workers once per burst.
 #[derive(Debug, Default)]
 pub struct DownLinks(AtomicU8);
 
 impl DownLinks {
-    /// Says whether a port's link is down.
+    /// Sets whether a port's link is down.
     pub fn set(&self, port: PortRole, is_down: bool) {
         let flag = 1 << port as u8;
-        // Nothing is published with it.
+        // No other data is published with it.
         if is_down {
             self.0.fetch_or(flag, Ordering::Relaxed);
         } else {
@@ -19,7 +19,7 @@ impl DownLinks {
         }
     }
 
-    /// Whether a port's link is down. Cost: a load.
+    /// Whether a port's link is down. Cost: one load.
     #[inline(always)]
     pub fn is_down(&self, port: PortRole) -> bool {
         self.0.load(Ordering::Relaxed) & 1 << port as u8 != 0

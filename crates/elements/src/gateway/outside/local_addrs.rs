@@ -1,4 +1,4 @@
-//! The addresses of a node on its Internet link: what is for them is for no flow.
+//! The node's own addresses on its Internet link. Packets to them belong to no flow.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(crate) struct LocalAddresses {
 }
 
 impl LocalAddresses {
-    /// These.
+    /// Creates the set of these addresses.
     pub(crate) fn new(all: Arc<[IpAddr]>) -> Self {
         let v4 = |address: &IpAddr| match address {
             IpAddr::V4(address) => Some(address.octets()),
@@ -25,18 +25,18 @@ impl LocalAddresses {
         Self { v4: all.iter().filter_map(v4).collect(), v6: all.iter().filter_map(v6).collect(), all }
     }
 
-    /// Whether it is one of them.
+    /// Whether the address is one of them.
     pub(crate) fn contains(&self, address: &IpAddr) -> bool {
         self.all.contains(address)
     }
 
-    /// Those of IPv4, as they stand in packets.
+    /// The IPv4 addresses, as they appear in packets.
     #[inline(always)]
     pub(crate) fn v4(&self) -> &[[u8; 4]] {
         &self.v4
     }
 
-    /// Those of IPv6, as they stand in packets.
+    /// The IPv6 addresses, as they appear in packets.
     #[inline(always)]
     pub(crate) fn v6(&self) -> &[[u8; 16]] {
         &self.v6

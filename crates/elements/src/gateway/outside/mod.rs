@@ -1,4 +1,4 @@
-//! The links to the outside: the Internet and the base stations.
+//! The outside links, to the Internet and to the base stations.
 //!
 //! | module | what it holds |
 //! |---|---|

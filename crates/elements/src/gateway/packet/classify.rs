@@ -1,7 +1,7 @@
-//! From a frame's bytes to its flow key, or to the reason it has none.
+//! From a frame's bytes to its flow key, or to the reason why it has none.
 //!
-//! At the ingress node everything about the packet is judged; after a crossing of the fabric the same bytes are only
-//! read again for their key. The two agree because they are one function.
+//! The ingress node checks everything about the packet; the handling node parses the same bytes again for the key only.
+//! The two agree because one function does both.
 
 use crate::gateway::config::NodeConfig;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
@@ -22,28 +22,28 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Extension headers that the gateway understands, of those a receiver must (TS 29.281 §5.2.1).
+/// Extension headers that the gateway understands, of those that a receiver must comprehend (TS 29.281 §5.2.1).
 pub(crate) const KNOWN_EXTENSIONS: [u8; 1] = [extension::kind::PDU_SESSION_CONTAINER];
 
-/// What later stages need of a parsed packet.
+/// What later stages need from a parsed packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    /// Where the packet will leave, which says in which direction it flows.
+    /// Where the packet will leave; this determines its direction.
     pub(crate) output: OutputPort,
-    /// Start of the IP packet that belongs to the user: behind Ethernet downstream, behind GTP-U upstream.
+    /// Start of the user's IP packet: after Ethernet downstream, after GTP-U upstream.
     pub(crate) user_offset: u16,
-    /// Its length, without what Ethernet padded.
+    /// Its length, without Ethernet padding.
     pub(crate) user_len: usize,
     /// DSCP and ECN octet of the user's packet downstream; 0 upstream.
     pub(crate) traffic_class: u8,
-    /// A hash of the fragmented datagram this packet is a piece of.
+    /// A hash of the fragmented datagram that this packet is part of.
     pub(crate) datagram: Option<u64>,
-    /// It was forwarded once more already.
+    /// It was already forwarded once more.
     pub(crate) again: bool,
 }
 
 impl Parsed {
-    /// What stands where no packet is.
+    /// Placeholder where there is no packet.
     pub(crate) const NOTHING: Self = Self {
         output: OutputPort::Internet,
         user_offset: 0,
@@ -54,7 +54,7 @@ impl Parsed {
     };
 }
 
-/// Finds keys. One a node: it holds the fragments in passage.
+/// Parses frames to flow keys. Each node has one, as it holds the fragment cache.
 #[derive(Debug)]
 pub(crate) struct Classifier {
     hasher: BatchHasher,
@@ -62,7 +62,7 @@ pub(crate) struct Classifier {
     verify_checksum: bool,
     gateway: std::net::Ipv4Addr,
     own: LocalAddresses,
-    /// Packets from link-local addresses are refused as well as packets to them.
+    /// Whether packets from link-local addresses are refused too, not only packets to them.
     is_strict: bool,
     fragments: FragmentCache,
     datagram_hash: RandomState,
@@ -71,7 +71,7 @@ pub(crate) struct Classifier {
 type Classified = Result<(Parsed, FlowKey), DropReason>;
 
 impl Classifier {
-    /// `is_strict` as [`Adjacencies::is_strict`](crate::gateway::Adjacencies::is_strict) says.
+    /// For `is_strict` see [`Adjacencies::is_strict`](crate::gateway::Adjacencies::is_strict).
     pub(crate) fn new(policy: &Policy, seed: HashSeed, own: LocalAddresses, is_strict: bool) -> Self {
         Self {
             hasher: BatchHasher::new(KeyHasher::new(seed)),
@@ -85,12 +85,12 @@ impl Classifier {
         }
     }
 
-    /// The one of a node.
+    /// Creates the classifier of a node.
     pub(crate) fn of(config: &NodeConfig) -> Self {
         Self::new(&config.policy, config.seed, config.own(), config.adjacencies.is_strict())
     }
 
-    /// Takes the own addresses that stand beside other next hops.
+    /// Takes the local addresses that belong to new next hops.
     pub(crate) fn set_adjacencies(&mut self, adjacencies: &Adjacencies) {
         if let Some(own) = adjacencies.own() {
             self.own.clone_from(own);
@@ -98,7 +98,8 @@ impl Classifier {
         self.is_strict = adjacencies.is_strict();
     }
 
-    /// Finds the key of any frame from the fabric that an ingress node has judged, by its address there.
+    /// Finds the key of any frame from the fabric that an ingress node has checked. Its fabric address tells the
+    /// direction.
     pub(crate) fn any_after_fabric(&mut self, frame: &[u8], now: Duration) -> Classified {
         let mac = ethernet::destination(frame).and_then(FabricMac::decode).ok_or(DropReason::BadFabricMac)?;
         let (parsed, key) = match self.plain_after_fabric(frame, mac.port) {
@@ -114,30 +115,29 @@ impl Classifier {
         &self.hasher
     }
 
-    /// Judges a frame from outside and finds its key, if it is plain. Any other is for [`Self::ingress`].
+    /// Checks a plain frame from outside and finds its key. Other frames go to [`Self::ingress`].
     #[inline(always)]
     pub(crate) fn plain_ingress(&self, frame: &[u8], output: OutputPort) -> Option<(Parsed, FlowKey)> {
         self.plain(frame, output, self.verify_checksum)
     }
 
-    /// Judges a frame from outside and finds its key.
+    /// Checks a frame from outside and finds its key.
     pub(crate) fn ingress(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
         self.parse(frame, output, self.verify_checksum, now)
     }
 
-    /// Finds the key of a plain frame that an ingress node has judged. Any other is for [`Self::after_fabric`].
+    /// Finds the key of a plain frame that an ingress node has checked. Other frames go to [`Self::after_fabric`].
     #[inline(always)]
     pub(crate) fn plain_after_fabric(&self, frame: &[u8], output: OutputPort) -> Option<(Parsed, FlowKey)> {
         self.plain(frame, output, false)
     }
 
-    /// Finds the key of a frame that an ingress node has judged.
+    /// Finds the key of a frame that an ingress node has checked.
     pub(crate) fn after_fabric(&mut self, frame: &[u8], output: OutputPort, now: Duration) -> Classified {
         self.parse(frame, output, false, now)
     }
 
-    /// A call of its own rather than the first step of the others: what it finds then goes from registers to where it
-    /// is kept.
+    /// A call of its own, not the first step of the others: its results then go from registers to their destination.
     #[inline(always)]
     fn plain(&self, frame: &[u8], output: OutputPort, verify_checksum: bool) -> Option<(Parsed, FlowKey)> {
         let Plain { key, user_offset, user_len, traffic_class } =
@@ -182,7 +182,7 @@ impl Classifier {
         if self.own.contains(&ip.dst) {
             return Err(DropReason::ForThisNode);
         }
-        // A link-local destination names no UE behind another link, so it is refused whether the node is strict or not.
+        // A link-local destination names no UE behind another link, so it is refused even if the node is not strict.
         if is_link_local(ip.dst) || self.is_strict && is_link_local(ip.src) {
             return Err(DropReason::LinkLocal);
         }
@@ -246,8 +246,8 @@ impl Classifier {
     }
 }
 
-/// The tuple a downstream packet is steered by: its own, or for an ICMP error that of the flow it is about, which is
-/// the quoted (upstream) packet's turned round.
+/// The tuple that steers a downstream packet: its own, or, for an ICMP error, the reversed tuple of the quoted
+/// (upstream) packet.
 fn downstream_tuple(packet: &IpPacket<'_>) -> FiveTuple {
     match packet.quoted() {
         Some(Ok(quoted)) => quoted.five_tuple().reversed(),
@@ -258,7 +258,7 @@ fn downstream_tuple(packet: &IpPacket<'_>) -> FiveTuple {
 fn frame_error(error: ParseError) -> DropReason {
     match error {
         ParseError::Truncated => DropReason::Truncated,
-        _ => DropReason::NonIp, // more tags than a gateway looks through
+        _ => DropReason::NonIp, // more tags than a gateway parses
     }
 }
 
@@ -274,7 +274,7 @@ fn is_multicast(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST)
 }
 
-/// The key by which a node that takes this frame steers it, whatever its MAC address.
+/// The key by which a node that accepts this frame steers it, whatever its MAC address.
 pub fn key_of(config: &NodeConfig, port: PortRole, frame: &[u8]) -> Option<(FlowKey, KeyHash)> {
     let mut classifier =
         Classifier::new(&config.policy, config.seed, config.own(), config.adjacencies.is_strict());

@@ -1,5 +1,5 @@
-//! Remembers which flow the first fragment of a datagram belonged to, so that the others, which carry no ports, can
-//! follow it. Bounded: a full cache forgets its oldest datagram.
+//! Remembers the flow of a datagram's first fragment, so that later fragments, which carry no ports, can follow it.
+//! Bounded: a full cache forgets its oldest datagram.
 
 use scalebricks_types::FlowKey;
 use scalebricks_wire::{IpSummary, parse_frame, parse_ip};
@@ -14,37 +14,37 @@ pub struct DatagramId {
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// Upper-layer protocol; 0 for IPv6, where the identification alone tells datagrams apart.
+    /// Upper-layer protocol; 0 for IPv6, where the identification alone distinguishes datagrams.
     pub protocol: u8,
     /// The identification field.
     pub id: u32,
 }
 
 impl DatagramId {
-    /// That of the datagram which a packet is a fragment of.
+    /// The datagram that a packet is a fragment of.
     pub fn of(ip: &IpSummary) -> Option<Self> {
         let protocol = if ip.is_ipv4() { ip.protocol } else { 0 };
         ip.fragment.map(|fragment| Self { src: ip.src, dst: ip.dst, protocol, id: fragment.id })
     }
 
-    /// That of the datagram which the packet in a frame is a fragment of.
+    /// The datagram that the packet in a frame is a fragment of.
     pub fn of_frame(bytes: &[u8]) -> Option<Self> {
         let frame = parse_frame(bytes).ok().filter(scalebricks_wire::Frame::is_ip)?;
         Self::of(&parse_ip(bytes.get(frame.l3_offset..)?).ok()?.summary)
     }
 }
 
-/// Datagrams remembered a node.
+/// Datagrams remembered per node.
 pub const CAPACITY: usize = 4_096;
 
 /// How long a first fragment is remembered: the reassembly timeout of RFC 8200 §4.5.
 pub const LIFETIME: Duration = Duration::from_secs(60);
 
-/// The flows of fragmented datagrams in passage. Its hash is keyed at random: fragments are an attacker's bytes.
+/// The flows of fragmented datagrams in transit. The hash has a random key, since attackers choose the fragments.
 #[derive(Debug, Default)]
 pub struct FragmentCache {
     flows: HashMap<DatagramId, (FlowKey, Duration)>,
-    /// In order of arrival; a datagram seen again stands here twice, the younger entry counts.
+    /// In order of arrival. A datagram seen again is here twice; the newer entry counts.
     arrivals: VecDeque<(DatagramId, Duration)>,
 }
 
@@ -60,7 +60,7 @@ impl FragmentCache {
         self.arrivals.push_back((datagram, now));
     }
 
-    /// The flow of a datagram, if its first fragment passed not too long ago.
+    /// The flow of a datagram, if its first fragment passed within [`LIFETIME`].
     pub fn flow(&self, datagram: &DatagramId, now: Duration) -> Option<FlowKey> {
         let &(flow, at) = self.flows.get(datagram)?;
         (at + LIFETIME >= now).then_some(flow)
@@ -108,7 +108,7 @@ mod tests {
         cache.learn(datagram(7), flow(1), Duration::ZERO);
         cache.learn(datagram(7), flow(2), Duration::from_secs(50));
         let later = Duration::from_secs(70);
-        cache.learn(datagram(8), flow(3), later); // the first entry for 7 is past its time and goes
+        cache.learn(datagram(8), flow(3), later); // the first entry for 7 has expired and goes
         assert_eq!(cache.flow(&datagram(7), later), Some(flow(2)));
         for n in 0..2 * CAPACITY as u32 {
             cache.learn(datagram(7), flow(n), later);

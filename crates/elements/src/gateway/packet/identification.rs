@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// Size of the number space.
 const NUMBERS: u32 = 1 << 16;
 
-/// Counters of one node. Destinations whose addresses fall on the same counter share its numbers.
+/// Counters of one node. Destinations that map to the same counter share its numbers.
 const COUNTERS: usize = 1 << COUNTER_BITS;
 const COUNTER_BITS: u32 = 10;
 
 /// The identifications of one node, shared by its workers.
 ///
-/// A part has 65,536 / n numbers at n nodes. Each destination is given them in turn, so a number comes again after that
-/// many fragmented packets to one destination, or to those that share its counter.
+/// With n nodes a node's range has 65,536 / n numbers. Each destination gets them in turn, so a number repeats after
+/// that many fragmented packets to one destination, or to destinations that share its counter.
 #[derive(Debug)]
 pub struct Identifications {
     first: u16,
@@ -28,11 +28,11 @@ pub struct Identifications {
 }
 
 impl Identifications {
-    /// The part of one node in a cluster of this size. `start` shifts where in its part each counter begins: a process
-    /// that is started again should not begin with the numbers it used last.
+    /// The range of one node in a cluster of this size. `start` shifts where each counter begins: a restarted process
+    /// should not begin with the numbers it used last.
     pub fn new(node: NodeId, size: ClusterSize, start: u32) -> Self {
         let nodes = size.get() as u32; // at most 256
-        // A node beyond the cluster would have no part; it has the last one.
+        // A node beyond the cluster would have no range; it gets the last one.
         let node = u32::from(node.get()).min(nodes - 1);
         let (first, end) = (NUMBERS * node / nodes, NUMBERS * (node + 1) / nodes);
         let begin = first + start % (end - first);
@@ -40,15 +40,15 @@ impl Identifications {
         Self { first: first as u16, last: (end - 1) as u16, next }
     }
 
-    /// The numbers of this node.
+    /// The range of this node.
     pub const fn part(&self) -> RangeInclusive<u16> {
         self.first..=self.last
     }
 
-    /// The identification of the next fragmented packet to a destination. Cost: one atomic update, which workers that
-    /// fragment for the same destination contend for.
+    /// The identification for the next fragmented packet to a destination. Cost: one atomic update; workers that
+    /// fragment for the same destination contend for it.
     pub fn next(&self, destination: Ipv4Addr) -> u16 {
-        // Multiplicative hashing: neighbouring addresses get counters of their own.
+        // Multiplicative hashing: neighbouring addresses get different counters.
         let at = destination.to_bits().wrapping_mul(0x9E37_79B1) >> (u32::BITS - COUNTER_BITS);
         let Some(counter) = self.next.get(at as usize) else { return self.first };
         let mut drawn = counter.load(Ordering::Relaxed);

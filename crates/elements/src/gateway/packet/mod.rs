@@ -1,11 +1,11 @@
-//! What is done to a packet.
+//! Processing of single packets.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`classify`], `plain`, [`fragment_cache`] | from a frame to its flow key |
-//! | `tunnels`, [`identification`] | the two ends of a tunnel |
-//! | [`oversize`] | what does not fit |
-//! | [`policy`] | what is decided about packets |
+//! | `tunnels`, [`identification`] | encapsulation and decapsulation |
+//! | [`oversize`] | packets that exceed the MTU |
+//! | [`policy`] | configured decisions about packets |
 
 pub mod classify;
 pub mod fragment_cache;

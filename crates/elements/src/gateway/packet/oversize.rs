@@ -1,4 +1,4 @@
-//! What does not fit the base-station link: fragmented, or refused with ICMP.
+//! Packets that do not fit the base-station link: fragmented, or refused with ICMP.
 
 use crate::gateway::outside::adjacency::NextHop;
 use crate::gateway::packet::classify::Parsed;
@@ -16,7 +16,7 @@ pub const ICMP_PIECE: u8 = 255;
 pub const MAX_PIECES: u8 = 254;
 
 impl Tunnels {
-    /// The ICMP error about a packet; `None` where none may be sent or no buffer is left to make it in.
+    /// The ICMP error for a packet; `None` if none may be sent or no buffer is free.
     pub(crate) fn too_big_answer<P: PacketBuf>(
         &self,
         packet: &P,
@@ -45,7 +45,7 @@ impl Tunnels {
     }
 }
 
-/// The fragments of a frame with an IPv4 packet; `None` if the buffers do not suffice for all of them.
+/// The fragments of a frame with an IPv4 packet; `None` if there are not enough buffers for all of them.
 pub(crate) fn cut<P: PacketBuf>(
     packet: &P,
     mtu: usize,

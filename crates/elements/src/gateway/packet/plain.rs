@@ -1,11 +1,12 @@
-//! The quick parser: classifies usual packets by one look at a fixed number of octets. These are, untagged and whole:
+//! The quick parser: classifies common packets by reading a fixed number of octets. These are untagged, unfragmented
+//! and:
 //!
 //! - downstream, keyed by five-tuple: IPv4 without options, with ports;
 //! - downstream, keyed by UE: IPv4 without options, or IPv6 without extension headers;
-//! - upstream: IPv4 without options with a G-PDU that has no extension header but a PDU session container.
+//! - upstream: IPv4 without options with a G-PDU that has no extension header except a PDU session container.
 //!
-//! All other packets, and all malformed ones, are left to the parsers, which give the reason. What is classified here
-//! is classified as the parsers would.
+//! All other packets, and all malformed ones, go to the full parsers, which give the reason. For every packet that the
+//! quick parser classifies, its result equals that of the full parsers.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use scalebricks_wire::ipv6::HEADER_LEN as IPV6_LEN;
 use scalebricks_wire::protocol::{ICMPV6, UDP, has_ports};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is known of such a packet.
+/// The result for such a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plain {
     pub(crate) key: FlowKey,
@@ -34,23 +35,23 @@ pub(crate) struct Plain {
 const TO_PORTS: usize = ETHERNET_LEN + IPV4_LEN + 4;
 /// Octets from Ethernet to the user's packet in a tunnel.
 const TO_USER: usize = ETHERNET_LEN + IPV4_LEN + 8 + 8;
-/// First octet of the last address that is no multicast address; what is above those is reserved, broadcast among it.
+/// First octet of the last non-multicast address; higher ones are reserved, including broadcast.
 const LAST_UNICAST: u8 = 223;
 /// First two octets of IPv4 link-local addresses (RFC 3927 §2.1), the first in the lowest bits.
 const LINK_LOCAL: u16 = u16::from_le_bytes([169, 254]);
-/// IPv6 addresses whose first octet is this or more are link-local or multicast (RFC 4291 §2.4), or reserved.
+/// IPv6 addresses whose first octet is at least this are link-local or multicast (RFC 4291 §2.4), or reserved.
 const FIRST_LOCAL_V6: u8 = 0xfe;
-/// GTP-U version 1, no optional fields; a G-PDU.
+/// GTP-U version 1 without optional fields; a G-PDU.
 const PLAIN_GPDU: u16 = 0x30ff;
-/// The same with extension headers (E), as base stations of 5G send it.
+/// The same with extension headers (E), as 5G base stations send it.
 const GPDU_WITH_EXTENSION: u16 = 0x34ff;
-/// The flags S and PN: a sequence number, an N-PDU number. Their octets are there whenever E is set (TS 29.281 §5.1).
+/// The flags S and PN: a sequence number, an N-PDU number. Their octets are present whenever E is set (TS 29.281 §5.1).
 const SEQUENCE_AND_N_PDU: u16 = 0x0300;
 /// Octets of the optional fields: sequence number, N-PDU number, type of the first extension header.
 const OPTIONAL: usize = 4;
 
-/// An IPv4 header without options and the ports behind it as three registers, each octet loaded once. Octets stand as in
-/// memory: the first in the lowest bits.
+/// An IPv4 header without options and the following ports as three registers, each octet loaded once. Octets are in
+/// memory order: the first in the lowest bits.
 #[derive(Clone, Copy)]
 struct Headers {
     /// Version and header length, traffic class, length, identification, fragment offset.
@@ -69,7 +70,7 @@ impl Headers {
     }
 
     /// The packet's stated length, if it is a plain packet with ports for one station, neither from nor to a link-local
-    /// address, and of the `there` octets that there are it wants no more than all.
+    /// address, and its stated length is at most the `there` octets that are present.
     #[inline(always)]
     fn plain_len(self, there: usize, verify_checksum: bool) -> Option<usize> {
         let len = self.unicast_len(there, verify_checksum)?;
@@ -87,14 +88,14 @@ impl Headers {
         (is_plain && len >= IPV4_LEN && len <= there).then_some(len)
     }
 
-    /// The checksum of the header. The sum of 16-bit words is the same in either byte order (RFC 1071 §2), and may be
-    /// made of wider words, the carries added in the end.
+    /// Verifies the header checksum. The sum of 16-bit words is the same in either byte order (RFC 1071 §2), and may be
+    /// computed from wider words with the carries added at the end.
     #[inline(always)]
     fn checksum_ok(self) -> bool {
         let halves = |word: u64| (word & u64::from(u32::MAX)) + (word >> 32);
         let sum = halves(self.length) + halves(self.source) + u64::from(self.dst());
         let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-        // A header is not all zeros, so neither is its sum; at most 2 · 0xffff + 4 remains.
+        // A header is never all zeros, so neither is its sum; at most 2 · 0xffff + 4 remains.
         (sum & 0xffff) + (sum >> 16) == 0xffff
     }
 
@@ -113,7 +114,7 @@ impl Headers {
         (self.source >> 8) as u8
     }
 
-    /// The destination address, its octets as in memory.
+    /// The destination address, its octets in memory order.
     #[inline(always)]
     const fn dst(self) -> u32 {
         self.destination as u32
@@ -134,7 +135,7 @@ impl Headers {
     }
 }
 
-/// Version, header length, "more fragments" and the offset; what they are in a plain packet.
+/// Version, header length, "more fragments" and the offset, and their values in a plain packet.
 const LENGTH_MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
 const PLAIN_LENGTH: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
 
@@ -148,7 +149,7 @@ fn headers(head: &[u8; TO_PORTS]) -> Option<Headers> {
     head[ETHERNET_LEN..].first_chunk().map(Headers::load)
 }
 
-/// A downstream packet, keyed by its five-tuple, for none of the node's own addresses.
+/// A downstream packet, keyed by its five-tuple, not for the node's own addresses.
 #[inline(always)]
 fn downstream(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> Option<Plain> {
     let headers = headers(frame.first_chunk()?)?;
@@ -160,8 +161,8 @@ fn downstream(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> Opti
     Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
 }
 
-/// A downstream packet, keyed by its UE, for none of the node's own addresses. Its protocol does not matter, so echo
-/// requests and replies are among them.
+/// A downstream packet, keyed by its UE, not for the node's own addresses. Any protocol is accepted, including echo
+/// requests and replies.
 #[inline(always)]
 fn downstream_ue(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> Option<Plain> {
     let Some(headers) = headers(frame.first_chunk()?) else {
@@ -176,7 +177,7 @@ fn downstream_ue(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> O
     Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
 }
 
-/// The same of IPv6: keyed by its /64.
+/// The same for IPv6, keyed by its /64.
 #[inline(always)]
 fn downstream_ue_v6(frame: &[u8], own: &LocalAddresses) -> Option<Plain> {
     let head: &[u8; ETHERNET_LEN + IPV6_LEN] = frame.first_chunk()?;
@@ -215,7 +216,7 @@ fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -> Option<Pl
         && headers.dst() == u32::from_le_bytes(gateway.octets())
         && headers.ports()[1] == PORT
         && len >= to_user - ETHERNET_LEN
-        // Lengths that leave nothing over: what is padded in between is rare.
+        // Lengths must match exactly: padding in between is rare.
         && usize::from(short(38)) + IPV4_LEN == len
         && usize::from(short(44)) + TO_USER - ETHERNET_LEN == len;
     if !is_plain {
@@ -226,8 +227,8 @@ fn upstream(frame: &[u8], gateway: Ipv4Addr, verify_checksum: bool) -> Option<Pl
     Some(Plain { key: FlowKey::teid(teid), user_offset: to_user as u16, user_len, traffic_class: 0 })
 }
 
-/// Where the user's packet starts behind a PDU session container that is the only extension header. Its length is in
-/// words, of which there are several where delays are measured (TS 38.415 §5.5.2.2).
+/// Where the user's packet starts after a PDU session container that is the only extension header. Its length is in
+/// words; it has several where delays are measured (TS 38.415 §5.5.2.2).
 #[inline(always)]
 fn behind_container(frame: &[u8]) -> Option<usize> {
     let &[_, _, _, PDU_SESSION_CONTAINER, words, ..] =
@@ -236,11 +237,11 @@ fn behind_container(frame: &[u8]) -> Option<usize> {
         return None;
     };
     let end = TO_USER + OPTIONAL + usize::from(words) * 4;
-    // Without a word, this octet would be the type of the container itself.
+    // With length 0, this octet would be the type of the container itself.
     (*frame.get(end - 1)? == NONE).then_some(end)
 }
 
-/// Where the user's packet goes that came in a tunnel.
+/// The destination of the user's packet inside a tunnel.
 #[inline(always)]
 pub(crate) fn destination(user: &[u8], verify_checksum: bool) -> Option<Ipv4Addr> {
     let headers = Headers::load(user.first_chunk()?);
@@ -248,7 +249,7 @@ pub(crate) fn destination(user: &[u8], verify_checksum: bool) -> Option<Ipv4Addr
     Some(Ipv4Addr::from(u32::from_be(headers.dst())))
 }
 
-/// A packet of either direction. `profile` says what of a downstream packet is its key.
+/// A packet of either direction. `profile` selects the key of downstream packets.
 #[inline(always)]
 pub(crate) fn of(
     frame: &[u8],

@@ -1,6 +1,6 @@
-//! The two ends of a flow's tunnel: a user's packet goes in downstream and comes out upstream, in its buffer.
+//! Encapsulates users' packets downstream and decapsulates them upstream, in place.
 //!
-//! Reads: the base stations, the next hops. Writes: the packet's headers, the flow's counters.
+//! Reads the base stations and next hops; writes the packet's headers and the flow's counters.
 
 use crate::gateway::config::NodeConfig;
 use crate::gateway::flow::{FlowCounters, FlowState};
@@ -21,23 +21,23 @@ use std::sync::Arc;
 /// Time to live of the outer packet, as hosts send today (RFC 1700).
 const OUTER_TTL: u8 = 64;
 
-/// What became of a packet.
+/// The result of processing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TunnelOutcome {
-    /// It is finished, and fits its link.
+    /// It is complete and fits its link.
     Leaves,
-    /// It is finished, and is to be cut into fragments of its outer packet.
+    /// It is complete, and its outer packet must be fragmented.
     InPieces(NextHop),
-    /// It is finished but for the MAC address of this next hop.
+    /// It is complete except for the MAC address of this next hop.
     Unresolved(IpAddr),
-    /// It is too large, and its sender is to be told this MTU.
+    /// It is too large; report this MTU to its sender.
     TooBig(u16),
-    /// It is to be dropped.
+    /// It must be dropped.
     Dropped(DropReason),
 }
 
 impl TunnelOutcome {
-    /// A packet that is finished and fits its link.
+    /// A complete packet that fits its link.
     const fn over(next_hop: NextHop) -> Self {
         match next_hop {
             NextHop::Via(_) => Self::Leaves,
@@ -54,21 +54,21 @@ enum LinkFit {
     InPieces,
 }
 
-/// All that is needed to put packets into tunnels, and to take them out.
+/// Everything that encapsulation and decapsulation need.
 #[derive(Debug)]
 pub(crate) struct Tunnels {
     pub(crate) policy: Policy,
     pub(crate) adjacencies: Arc<Adjacencies>,
-    /// The node's own address on the Internet link.
+    /// The node's own MAC address on the Internet link.
     pub(crate) internet: MacAddr,
-    /// What all outer headers have in common.
+    /// The fields that all outer headers share.
     outer: OuterV4Template,
     identifications: Arc<Identifications>,
     counters: Arc<FlowCounters>,
 }
 
 impl Tunnels {
-    /// Those of a node.
+    /// Creates it for a node.
     pub(crate) fn new(config: &NodeConfig, counters: Arc<FlowCounters>) -> Self {
         Self {
             policy: config.policy,
@@ -80,13 +80,13 @@ impl Tunnels {
         }
     }
 
-    /// Asks for the line with the counters of a packet's flow.
+    /// Prefetches the cache line of a flow's counters.
     #[inline(always)]
     pub(crate) fn prefetch_counters(&self, flow: &FlowState) {
         self.counters.prefetch(flow.index);
     }
 
-    /// Downstream: the user's packet goes into the flow's tunnel.
+    /// Downstream: puts the user's packet into the flow's tunnel.
     #[inline(always)]
     pub(crate) fn encapsulate<P: PacketBuf>(
         &self,
@@ -95,7 +95,7 @@ impl Tunnels {
         hash: KeyHash,
         flow: &FlowState,
     ) -> TunnelOutcome {
-        // The usual case apart: a next hop that may be anything is passed through memory, at a cost.
+        // The common case is separate: a general next hop would be returned through memory, which costs time.
         let Some((address, mac)) = self.adjacencies.base_station_via(flow.base_station) else {
             return self.encapsulate_slowly(packet, parsed, hash, flow);
         };
@@ -106,7 +106,7 @@ impl Tunnels {
         }
     }
 
-    /// [`Self::encapsulate`] for any base station over any next hop.
+    /// [`Self::encapsulate`] for any base station and next hop.
     #[inline(never)]
     fn encapsulate_slowly<P: PacketBuf>(
         &self,
@@ -128,7 +128,7 @@ impl Tunnels {
         }
     }
 
-    /// Writes the tunnel's headers in front of the user's packet, and counts it.
+    /// Writes the tunnel's headers before the user's packet, and counts it.
     #[inline(always)]
     fn write_tunnel_headers<P: PacketBuf>(
         &self,
@@ -156,9 +156,10 @@ impl Tunnels {
         let outer = OuterV4Fields {
             dst_mac: mac,
             dst: address,
-            // DSCP copied. ECN not: RFC 6040 §4.1 has it cleared unless the far end is known to combine it.
+            // Copies DSCP but not ECN: RFC 6040 §4.1 requires it to be cleared unless the far end is known to combine
+            // it.
             dscp_ecn: parsed.traffic_class & 0xfc,
-            // RFC 6864 §4.1: a whole packet is atomic, and only fragments need a number of their own.
+            // RFC 6864 §4.1: an unfragmented packet is atomic; only fragments need a unique number.
             identification: (fits == LinkFit::InPieces).then(|| self.identifications.next(address)),
             tunnel: Tunnel { teid: flow.teid, qfi: flow.qfi, src_port: entropy_port(hash) },
         };
@@ -169,14 +170,15 @@ impl Tunnels {
         Ok(fits)
     }
 
-    /// What happens to a user's packet for which its tunnel has room for only `mtu` octets. Apart from the usual path.
+    /// What happens to a user's packet for which its tunnel has room for only `mtu` octets. Kept out of the common
+    /// path.
     #[cold]
     fn does_not_fit<P: PacketBuf>(&self, packet: &P, parsed: &Parsed, mtu: u16) -> DoesNotFit {
         let user = packet.data().get(usize::from(parsed.user_offset)..).unwrap_or_default();
         self.policy.does_not_fit(user, mtu)
     }
 
-    /// Upstream: the user's packet leaves its tunnel.
+    /// Upstream: takes the user's packet out of its tunnel.
     #[inline(always)]
     pub(crate) fn decapsulate<P: PacketBuf>(
         &self,
@@ -185,7 +187,7 @@ impl Tunnels {
         hash: KeyHash,
         flow: &FlowState,
     ) -> TunnelOutcome {
-        // Judged in its tunnel: whoever captures drops sees the whole frame.
+        // Checked before decapsulation, so that captures of drops contain the whole frame.
         let start = usize::from(parsed.user_offset);
         let Some(user) = packet.data().get(start..start + parsed.user_len) else {
             return TunnelOutcome::Dropped(DropReason::Truncated);
@@ -201,7 +203,7 @@ impl Tunnels {
         }
     }
 
-    /// [`Self::decapsulate`] of any packet to any next hop.
+    /// [`Self::decapsulate`] for any packet and next hop.
     #[inline(never)]
     fn decapsulate_slowly<P: PacketBuf>(
         &self,
@@ -236,7 +238,7 @@ impl Tunnels {
         }
     }
 
-    /// Leaves the user's packet behind an Ethernet header, and counts it.
+    /// Replaces the tunnel's headers by an Ethernet header, and counts the packet.
     #[inline(always)]
     fn write_ethernet_header<P: PacketBuf>(
         &self,
@@ -254,7 +256,7 @@ impl Tunnels {
     }
 }
 
-/// Asks for the line in front of a packet where its tunnel's headers will be written, if it gets one.
+/// Prefetches the cache line before the packet where its tunnel headers will be written, if any.
 #[inline(always)]
 pub(crate) fn prefetch_tunnel<P: PacketBuf>(packet: &P, parsed: &Parsed) {
     if parsed.output == crate::gateway::fabric::mac::OutputPort::BaseStation {
@@ -262,25 +264,25 @@ pub(crate) fn prefetch_tunnel<P: PacketBuf>(packet: &P, parsed: &Parsed) {
     }
 }
 
-/// The same for a frame whose packet gets such headers.
+/// The same for a frame that will be encapsulated.
 #[inline(always)]
 pub(crate) fn prefetch_headers(bytes: &[u8]) {
     prefetch_in_front(bytes, OUTER_V4_IP_LEN);
 }
 
-/// Cuts a packet down to the user's IP packet in it, with room for so many octets in front.
+/// Trims a packet to the user's IP packet, with `front` octets of room before it.
 #[inline(always)]
 fn cut_out<P: PacketBuf>(packet: &mut P, parsed: &Parsed, front: usize) -> Result<(), TunnelOutcome> {
     let (start, len) = (usize::from(parsed.user_offset), parsed.user_len);
     packet.reframe(start, len, front).map_err(|_| {
-        // The packet is as it was.
+        // On failure the packet is unchanged.
         let is_there = start + len <= packet.data().len();
         TunnelOutcome::Dropped(if is_there { DropReason::NoBuffer } else { DropReason::Truncated })
     })
 }
 
-/// The outer UDP source port: 14 bits of the flow's hash in the dynamic range (RFC 6335 §6), so that links and
-/// receive queues behind the gateway spread flows, never packets of one flow (TS 29.281 §4.4.2.0).
+/// The outer UDP source port: 14 bits of the flow's hash in the dynamic range (RFC 6335 §6), so that links and receive
+/// queues behind the gateway spread flows but keep each flow together (TS 29.281 §4.4.2.0).
 const fn entropy_port(hash: KeyHash) -> u16 {
     0xc000 | (hash.get() as u16 & 0x3fff)
 }

@@ -1,4 +1,4 @@
-//! What a node knows about each other one, from the probes it received. A machine without I/O or clock.
+//! What a node knows about each other node from received probes. A state machine without I/O or clock.
 
 use super::probe::{Kind, Probe};
 use super::routes::{Reports, RouteSelector, Routes};
@@ -15,11 +15,12 @@ pub(super) struct Receipt {
     pub(super) probe: Probe,
 }
 
-/// A probe whose stamp is older than the newest of its sender's by less than this was overtaken: it came late, or over another
-/// worker. Beyond it the sender's process is another one, whose stamps begin anew.
+/// A probe whose stamp is older than its sender's newest by less than this was overtaken: it was delayed, or another
+/// worker received it. A larger difference means that the sender's process was restarted and its stamps begin anew.
 const OVERTAKEN: Duration = Duration::from_secs(10);
 
-/// The clock of stamps: nanoseconds from a random number on, modulo 2^64. So stamps of an earlier process mean nothing to this one.
+/// The clock of stamps: nanoseconds from a random start, modulo 2^64. Stamps of an earlier process are therefore
+/// invalid here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StampClock(u64);
 
@@ -34,7 +35,7 @@ impl StampClock {
         self.0.wrapping_add(nanos(now)).max(1)
     }
 
-    /// How long before `now` a stamp was made, if that is no longer than [`HEARING`].
+    /// How long before `now` a stamp was made, if at most [`HEARING`].
     fn since(self, stamp: u64, now: Duration) -> Option<Duration> {
         let passed = Duration::from_nanos(self.stamp(now).wrapping_sub(stamp));
         (stamp != 0 && passed <= HEARING).then_some(passed)
@@ -46,7 +47,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the newest probe of a node says.
+/// The content of a node's newest probe.
 #[derive(Debug, Clone, Copy, Default)]
 struct Report {
     life: u64,
@@ -60,40 +61,41 @@ struct Peer {
     /// When its last probe arrived.
     heard: Option<Duration>,
     report: Report,
-    /// When the newest of this node's probes was sent that it has answered.
+    /// When this node sent the newest probe that the peer has answered.
     reached: Option<Duration>,
-    /// Time from its newest answered probe to the echo.
+    /// Round-trip time of its newest answered probe.
     round_trip: Option<Duration>,
-    /// When it last granted this node its lease, unless it has not done so since.
+    /// When its newest probe granted this node its lease; `None` if that probe did not.
     granted: Option<Duration>,
 }
 
-/// What workers put into probes: as of the last refresh.
+/// The content of the next probes, as of the last refresh.
 #[derive(Debug, Default)]
 pub(super) struct ProbeContents {
-    /// Until when it holds. A worker whose refreshing thread stands still says no more whom it hears, and grants nothing.
+    /// Until when this content is valid. If the refreshing thread stops, workers report no heard nodes and grant
+    /// nothing.
     pub(super) until: Duration,
     pub(super) life: u64,
     pub(super) epoch: u64,
     pub(super) hears: NodeSet,
     pub(super) reaches: NodeSet,
     pub(super) grants: NodeSet,
-    /// By node: the newest stamp it sent, and its life with it. A stamp of 0 for a node that was not heard yet.
+    /// By node: the newest stamp it sent, and its life with it. The stamp is 0 if the node was not heard yet.
     pub(super) newest: Box<[(u64, u64)]>,
 }
 
-/// The machine.
+/// The state of all peers.
 #[derive(Debug)]
 pub(super) struct Peers {
     me: NodeId,
     clock: StampClock,
     life: u64,
     epoch: u64,
-    /// By node: the life in which it is an alive member of the newest view.
+    /// By node: its life, if it is an alive member of the newest view.
     members: Box<[Option<u64>]>,
     known: Box<[Peer]>,
     router: RouteSelector,
-    /// From when on silence counts: the first refresh, or the first after a pause.
+    /// When silence starts to count: the first refresh, or the first after a pause.
     began: Option<Duration>,
     refreshed: Duration,
 }
@@ -117,7 +119,7 @@ impl Peers {
         }
     }
 
-    /// Who the node is, and who is alive in its newest view.
+    /// Sets the node's identity and the alive members of its newest view.
     pub(super) fn set_identity(
         &mut self,
         life: u64,
@@ -125,7 +127,7 @@ impl Peers {
         members: impl IntoIterator<Item = (NodeId, u64)>,
     ) {
         if life != self.life {
-            // Granted to an earlier life.
+            // Those grants were for an earlier life.
             self.known.iter_mut().for_each(|peer| peer.granted = None);
         }
         (self.life, self.epoch) = (life, epoch);
@@ -137,7 +139,7 @@ impl Peers {
         }
     }
 
-    /// Takes a probe or echo in. Cost: constant.
+    /// Processes a probe or echo. Cost: constant.
     pub(super) fn receive(&mut self, Receipt { at, probe }: Receipt) {
         let Some(peer) = self.known.get_mut(probe.from.index()) else { return };
         let is_first = peer.heard.is_none();
@@ -165,24 +167,24 @@ impl Peers {
         (0..=u8::MAX).map(NodeId::new).zip(&self.known)
     }
 
-    /// The nodes whose probes arrived lately.
+    /// The nodes whose probes arrived within [`HEARING`].
     pub(super) fn hears(&self, now: Duration) -> NodeSet {
         self.nodes().filter(|(_, peer)| is_recent(peer.heard, now)).map(|(node, _)| node).collect()
     }
 
-    /// The nodes that answered a probe which was sent lately.
+    /// The nodes that answered a probe sent within [`HEARING`].
     pub(super) fn reaches(&self, now: Duration) -> NodeSet {
         self.nodes().filter(|(_, peer)| is_recent(peer.reached, now)).map(|(node, _)| node).collect()
     }
 
-    /// Who grants this node its lease, and since when.
+    /// Which nodes grant this node its lease, and since when.
     pub(super) fn grants_to_me(&self, now: Duration) -> impl Iterator<Item = (NodeId, Duration)> {
         self.nodes().filter_map(move |(node, peer)| {
             peer.granted.filter(|_| is_recent(peer.granted, now)).map(|at| (node, at))
         })
     }
 
-    /// To whom this node grants the lease.
+    /// To which nodes this node grants the lease.
     fn grants(&self, hears: &NodeSet) -> NodeSet {
         let heard = self.nodes().zip(&self.members).filter(|((node, _), _)| hears.contains(*node));
         heard
@@ -191,7 +193,7 @@ impl Peers {
             .collect()
     }
 
-    /// What the workers say and which ways they use from now on.
+    /// Computes the next probes' content and the routes.
     pub(super) fn refresh(&mut self, now: Duration) -> (ProbeContents, Routes) {
         if self.began.is_none() || now.saturating_sub(self.refreshed) > PAUSE {
             self.began = Some(now);
@@ -212,7 +214,7 @@ impl Peers {
         (outgoing, self.router.route(&reaches, &reports, is_settled, now))
     }
 
-    /// What is known of each other node.
+    /// The state of each other node.
     pub(super) fn view(&self, now: Duration) -> Vec<PeerView> {
         let others = self.nodes().filter(|(node, _)| *node != self.me);
         let view = |(node, peer): (NodeId, &Peer)| PeerView {

@@ -1,7 +1,7 @@
-//! The probe: what one node's worker sends another node over the fabric, and the echo that comes back.
+//! The probe that one node's worker sends to another node over the fabric, and its echo.
 //!
-//! An Ethernet frame with the address [`FabricMac::probe`], the ethertype [`ETHERTYPE`] and [`PROBE_BYTES`] octets. What follows
-//! them (padding) is ignored. Integers are little-endian.
+//! An Ethernet frame with the address [`FabricMac::probe`], the ethertype [`ETHERTYPE`] and [`PROBE_BYTES`] octets.
+//! Padding after them is ignored. Integers are little-endian.
 //!
 //! | octets | content |
 //! |---|---|
@@ -12,10 +12,10 @@
 //! | 4–7 | 0 |
 //! | 8–15 | the sender's life, 0 while it has none |
 //! | 16–23 | epoch of the newest view that the sender has read |
-//! | 24–31 | stamp: when it was sent, by a clock of the sender's own |
-//! | 32–39 | probe: the newest stamp that the sender has got from the receiver, 0 if none; echo: the stamp that is answered |
+//! | 24–31 | stamp: when it was sent, by the sender's own clock |
+//! | 32–39 | probe: the newest stamp that the sender received from the receiver, 0 if none; echo: the stamp that is answered |
 //! | 40–47 | the life that came with that stamp |
-//! | 48–79 | nodes whose probes the sender received lately |
+//! | 48–79 | nodes whose probes the sender received within [`HEARING`](super::HEARING) |
 //! | 80–111 | nodes that the sender reaches |
 //! | 112–143 | nodes to which the sender grants their lease |
 //! | 144–151 | tag: SipHash-1-3 of octets 0–143 under a key derived from the cluster's secret |
@@ -30,28 +30,28 @@ pub const ETHERTYPE: u16 = 0x88b5;
 /// The layout's version.
 pub const VERSION: u8 = 1;
 
-/// Octets of a probe behind the Ethernet header.
+/// Octets of a probe after the Ethernet header.
 pub const PROBE_BYTES: usize = TAGGED + 8;
 
 /// Octets of a frame with a probe.
 pub const FRAME_BYTES: usize = ethernet::HEADER_LEN + PROBE_BYTES;
 
-/// Octets under the tag.
+/// Octets covered by the tag.
 pub const TAGGED: usize = 144;
 
-/// Whether a probe asks or answers.
+/// Whether it is a probe or an echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Is to be echoed.
+    /// A probe, to be echoed.
     Probe,
-    /// Answers one, and is not echoed.
+    /// The answer to a probe; not echoed.
     Echo,
 }
 
 /// A probe or an echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// Which of them.
+    /// Probe or echo.
     pub kind: Kind,
     /// The sender.
     pub from: NodeId,
@@ -61,11 +61,11 @@ pub struct Probe {
     pub life: u64,
     /// Epoch of the newest view that the sender has read.
     pub epoch: u64,
-    /// When it was sent, by a clock of the sender's process: nanoseconds from a random number on, modulo 2^64.
+    /// When it was sent, by the sender's process clock: nanoseconds from a random start, modulo 2^64.
     pub stamp: u64,
-    /// The stamp of the receiver that the sender answers, or got last; 0 if none.
+    /// The receiver's stamp that the sender answers, or received last; 0 if none.
     pub answers: u64,
-    /// The life of the receiver that came with it.
+    /// The receiver's life that came with it.
     pub answers_life: u64,
     /// Nodes whose probes the sender received in the last [`HEARING`](super::HEARING).
     pub hears: NodeSet,
@@ -76,7 +76,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The octets under the tag.
+    /// Encodes the octets covered by the tag.
     pub fn encode(&self) -> [u8; TAGGED] {
         let mut out = [0; TAGGED];
         let kind = match self.kind {
@@ -93,7 +93,8 @@ impl Probe {
         out
     }
 
-    /// The probe in octets whose tag is right; `None` for another version, an unknown kind, or octets that are to be 0 and are not.
+    /// Decodes octets whose tag was verified; `None` for another version, an unknown kind, or reserved octets that are
+    /// not zero.
     pub fn decode(tagged: &[u8; TAGGED]) -> Option<Self> {
         let words = tagged.as_chunks::<8>().0;
         let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
@@ -125,14 +126,14 @@ impl Probe {
 pub struct ProbeKey(KeyHasher);
 
 impl ProbeKey {
-    /// The key that a cluster with this secret uses. It is not the secret itself, which hashes flow keys.
+    /// The key for a cluster with this secret. It differs from the secret, which also hashes flow keys.
     pub fn new(secret: HashSeed) -> Self {
         let words = [b"fabric probe key 0", b"fabric probe key 1"];
         let [low, high] = words.map(|name| KeyHasher::new(secret).hash_bytes(name).get());
         Self(KeyHasher::new(HashSeed::new(low, high)))
     }
 
-    /// The probe as it stands behind the Ethernet header. Cost: about 20 `SipHash` rounds.
+    /// Encodes the probe as it follows the Ethernet header. Cost: about 20 `SipHash` rounds.
     pub fn encode(&self, probe: &Probe) -> [u8; PROBE_BYTES] {
         let mut out = [0; PROBE_BYTES];
         let (tagged, tag) = out.split_at_mut(TAGGED);
@@ -141,8 +142,8 @@ impl ProbeKey {
         out
     }
 
-    /// The probe in these bytes, if a node of this cluster made it. Never panics; reads [`PROBE_BYTES`] octets at the most. Cost:
-    /// about 20 `SipHash` rounds.
+    /// Decodes the probe in these bytes, if a node of this cluster made it. Never panics; reads at most [`PROBE_BYTES`]
+    /// octets. Cost: about 20 `SipHash` rounds.
     pub fn decode(&self, bytes: &[u8]) -> Option<Probe> {
         let bytes = bytes.first_chunk::<PROBE_BYTES>()?;
         let (tagged, tag) = bytes.split_at(TAGGED);
@@ -161,7 +162,7 @@ impl ProbeKey {
         frame
     }
 
-    /// The probe in a frame, whatever its addresses.
+    /// Decodes the probe in a frame, whatever its addresses.
     pub fn open(&self, frame: &[u8]) -> Option<Probe> {
         let (header, content) = frame.split_at_checked(ethernet::HEADER_LEN)?;
         header.ends_with(&ETHERTYPE.to_be_bytes()).then(|| self.decode(content))?
@@ -216,8 +217,8 @@ mod tests {
             prop_assert_eq!(key().decode(&bytes), None);
         }
 
-        /// What the tag does not refuse, the decoder does: bytes with a right tag are a probe exactly if version, kind and zeros
-        /// are right.
+        /// The decoder refuses what the tag does not: bytes with a valid tag are a probe exactly if version, kind and
+        /// zeros are valid.
         #[test]
         fn tagged_bytes_are_a_probe_or_none(mut content in prop::collection::vec(any::<u8>(), TAGGED), head in 0..4_u8) {
             let heads: [&[u8]; 4] = [&[], &[VERSION], &[VERSION, 1], &[VERSION, 2, 7, 8, 0, 0, 0, 0]];

@@ -1,70 +1,71 @@
-//! The ways to other nodes: direct, or over one node in between where the direct way is broken.
+//! Routes to other nodes: direct, or through one relay where the direct path is broken.
 
 use scalebricks_types::{ClusterSize, HashSeed, KeyHasher, NodeId, NodeSet};
 use std::time::Duration;
 
-/// How long a node has to be reached directly before frames for it go directly again. A link that fails for a moment every second so
-/// does not change the way each time.
+/// How long a node must be reached directly before its frames go directly again. A link that fails briefly every second
+/// thus does not change the route each time.
 pub const STEADY: Duration = Duration::from_secs(1);
 
-/// Nodes that this one hears and reaches, each with those that it reports to hear and reach.
+/// The nodes that this one hears and reaches, each with the nodes that it reports to hear and reach.
 pub(super) type Reports = Vec<(NodeId, NodeSet)>;
 
-/// The ways that workers use.
+/// The routes that workers use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routes {
-    /// By node: over whom, if not directly.
+    /// By node: the relay, if it is not reached directly.
     via: Box<[Option<NodeId>]>,
-    /// By node: those in between by which it can be reached.
+    /// By node: the relays through which it can be reached.
     relays: Box<[NodeSet]>,
     is_direct: bool,
 }
 
 impl Routes {
-    /// All ways are direct, and nothing is known of others.
+    /// Direct routes only, with no known relays.
     pub(super) fn direct(size: ClusterSize) -> Self {
         let (via, relays) = (vec![None; size.get()].into(), vec![NodeSet::EMPTY; size.get()].into());
         Self { via, relays, is_direct: true }
     }
 
-    /// Over whom frames for `node` go; `None`: directly.
+    /// The relay for frames to `node`; `None` means directly.
     #[inline]
     pub fn via(&self, node: NodeId) -> Option<NodeId> {
         self.via.get(node.index()).copied().flatten()
     }
 
-    /// Whether frames for `node` would arrive over `relay`: it is reached, and reports that it hears and reaches `node`.
+    /// Whether frames for `node` would arrive through `relay`: it is reached, and reports that it hears and reaches
+    /// `node`.
     #[inline]
     pub fn leads_over(&self, relay: NodeId, node: NodeId) -> bool {
         self.relays.get(node.index()).is_some_and(|relays| relays.contains(relay))
     }
 
-    /// Whether every node's way is direct.
+    /// Whether every route is direct.
     pub const fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// The nodes that are not reached directly, each with the one in between.
+    /// The nodes that are not reached directly, each with its relay.
     pub fn detours(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         (0..=u8::MAX).map(NodeId::new).zip(&self.via).filter_map(|(node, via)| via.map(|via| (node, via)))
     }
 }
 
-/// One node's way.
+/// The route to one node.
 #[derive(Debug, Clone, Copy, Default)]
 struct PeerRoute {
     via: Option<NodeId>,
-    /// Since when the direct way works again.
+    /// Since when the direct path works again.
     reached_since: Option<Duration>,
 }
 
-/// Decides on ways. A machine without I/O or clock.
+/// Chooses routes. A state machine without I/O or clock.
 ///
-/// - A node that was not reached for [`HEARING`](super::HEARING) is sent to over a third that is reached, and that reports to hear and
-///   reach it. Without such a node the way stays direct.
-/// - The node in between stays the same until it fails. Which one it is, is drawn by rendezvous hashing over sender and receiver, so
-///   that pairs share the load.
-/// - The way is direct again after the node was reached for [`STEADY`].
+/// - A node that was not reached for [`HEARING`](super::HEARING) gets a relay that is reached and reports that it hears and
+///   reaches the node. Without such a relay the route stays direct.
+/// - The relay stays the same until it fails. Rendezvous hashing over sender and receiver selects it, so that pairs share the
+///   load.
+/// - The route is direct again after the node was reached for [`STEADY`].
 #[derive(Debug)]
 pub(super) struct RouteSelector {
     me: NodeId,
@@ -74,18 +75,18 @@ pub(super) struct RouteSelector {
 
 impl RouteSelector {
     pub(super) fn new(me: NodeId, size: ClusterSize) -> Self {
-        // No secret: whoever relays for whom is no secret either.
+        // Not secret: which node relays for which is not secret either.
         let hasher = KeyHasher::new(HashSeed::new(0, 0));
         Self { me, hasher, ways: vec![PeerRoute::default(); size.get()].into() }
     }
 
-    /// Over whom frames for `node` go.
+    /// The relay for frames to `node`.
     pub(super) fn via(&self, node: NodeId) -> Option<NodeId> {
         self.ways.get(node.index()).and_then(|way| way.via)
     }
 
-    /// The ways from now on. Before it `is_settled`, no way leaves the direct one: silence means nothing yet. Cost: the number of
-    /// nodes squared.
+    /// The new routes. Until it `is_settled`, all routes stay direct, since silence means nothing yet. Cost: quadratic
+    /// in the number of nodes.
     pub(super) fn route(
         &mut self,
         reaches: &NodeSet,
@@ -138,7 +139,7 @@ mod tests {
         RouteSelector::new(ME, ClusterSize::new(usize::from(NODES)).unwrap())
     }
 
-    /// Whom `ME` reaches, and whom each that it reaches reports to reach; the nodes as bits.
+    /// Which nodes `ME` reaches, and which nodes each of them reports to reach; nodes as bits.
     fn seen(reaches: u8, reached_by: [u8; 5]) -> (NodeSet, Reports) {
         let nodes = |bits: u8| (0..NODES).filter(move |node| bits & 1 << node != 0).map(NodeId::new);
         let reports = nodes(reaches).map(|node| (node, nodes(reached_by[node.index()]).collect()));
@@ -148,7 +149,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Every way leads somewhere at each moment, a way that works stays, and a direct one comes back only after a second.
+        /// Every route leads somewhere at each moment, a working route stays, and a direct one returns only after a
+        /// second.
         #[test]
         fn ways_lead_there_and_do_not_swing(
             steps in prop::collection::vec((1..32_u8, any::<[u8; 5]>(), any::<bool>(), 0..700_u64), 1..60),

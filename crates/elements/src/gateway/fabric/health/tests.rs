@@ -1,4 +1,4 @@
-//! What is shared between workers and the thread that refreshes.
+//! State shared between workers and the refreshing thread.
 
 use super::*;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn a_probe_says_who_is_heard_and_grants_the_lease() {
         [(true, true), (false, false)]
     );
     assert_eq!(view[0].round_trip, Some(Duration::ZERO));
-    // A new life: what was granted to the one before is of no account.
+    // A new life: grants to the earlier one do not count.
     a.set_identity(13, 7, members);
     assert_eq!(a.grants_to_me(now), []);
     exchange(&b, &a, now);
@@ -111,8 +111,8 @@ fn what_nobody_takes_in_is_bounded_and_the_newest_stays() {
     assert_eq!((said.answers, said.answers_life), (room + 9, room + 9));
 }
 
-/// Workers receive and send while another thread refreshes and others ask: nothing is lost while there is room, and what workers say
-/// is always a whole snapshot.
+/// Workers send and receive while other threads refresh and read: nothing is lost while there is room, and workers
+/// always report a whole snapshot.
 #[test]
 fn workers_never_see_half_a_refresh() {
     let (a, b) = (health(0), Arc::new(health(1)));

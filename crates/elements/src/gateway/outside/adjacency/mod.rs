@@ -1,11 +1,11 @@
-//! Where frames go on the outside links: what the fast path reads, in one piece that is never changed.
+//! Next hops on the outside links: an immutable snapshot that the fast path reads.
 //!
-//! Whoever learns more makes a new one ([`Local`]); a node looks at the newest once a turn
-//! ([`set_adjacencies`](crate::gateway::settings::set_adjacencies)). Networks and next hops come from the configuration and are shared by all pieces;
-//! only what is known of the link changes, and which addresses are the node's own there: it may stand in for another node
-//! ([`Claims`](crate::gateway::local::Claims)).
+//! The slow path ([`LocalStack`]) makes a new snapshot when it learns more; a node takes the newest once per turn
+//! ([`set_adjacencies`](crate::gateway::settings::set_adjacencies)). Networks and next hops come from the configuration
+//! and are shared by all snapshots. Only resolved MAC addresses change, and the node's own addresses, as it may take
+//! over another node's ([`Claims`](crate::gateway::local::Claims)).
 //!
-//! [`Local`]: crate::gateway::local::Local
+//! [`LocalStack`]: crate::gateway::local::LocalStack
 
 mod scope;
 mod table;
@@ -21,19 +21,19 @@ use scope::is_forwarded;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// The station on the link that a packet goes to next.
+/// The station on the link to which a packet goes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextHop {
-    /// Known, with its address on the link.
+    /// Resolved, with its MAC address.
     Via(MacAddr),
-    /// Known by its IP address only: somebody has to ask for the other.
+    /// Known by its IP address only; its MAC address must be resolved.
     Ask(IpAddr),
-    /// No route leads there.
+    /// There is no route.
     NoRoute,
 }
 
 impl NextHop {
-    /// Its address on the link, or zeros until it is known.
+    /// Its MAC address, or zeros until it is known.
     #[inline]
     pub const fn mac(self) -> MacAddr {
         match self {
@@ -43,35 +43,35 @@ impl NextHop {
     }
 }
 
-/// What does not change while neighbours come and go.
+/// The configured part, which does not change with the neighbours.
 #[derive(Debug)]
 pub(crate) struct RouteTables {
     /// By [`OutputPort`].
     pub(crate) links: [LinkRoutes; 2],
-    /// Each base station's tunnel address and where it is.
+    /// Each base station's tunnel address and its target.
     pub(crate) base_stations: Box<[(Ipv4Addr, Target)]>,
 }
 
-/// The networks on and behind one link.
+/// The networks reachable through one link.
 #[derive(Debug)]
 pub(crate) struct LinkRoutes {
     pub(crate) v4: Table<u32>,
     pub(crate) v6: Table<u128>,
-    /// Addresses of networks on the link that no neighbour has: the node's own, the first and the last of each
-    /// IPv4 network. Sorted.
+    /// Addresses in the link's networks that no neighbour has: the node's own, and the first and last of each IPv4
+    /// network. Sorted.
     pub(crate) no_neighbours: Box<[IpAddr]>,
 }
 
-/// A group of equal next hops, as far as they are known.
+/// A group of equal next hops, as far as they are resolved.
 #[derive(Debug)]
 pub(crate) enum NextHopGroup {
-    /// One.
+    /// One resolved next hop.
     Via(MacAddr),
-    /// Several: the hash picks.
+    /// Several; the flow's hash selects one.
     Spread(Box<[MacAddr]>),
-    /// None of them: this one is to be asked for.
+    /// None is resolved; resolve this one.
     Ask(IpAddr),
-    /// There is none.
+    /// The group is empty.
     Nowhere,
 }
 
@@ -91,7 +91,8 @@ impl NextHopGroup {
         match self {
             Self::Via(mac) => NextHop::Via(*mac),
             Self::Spread(macs) => {
-                // Mixed: which node handles a flow may depend on its hash, and no node's flows may all go one way.
+                // Mixed again: the handling node may depend on the flow's hash, and a node's flows must not all take
+                // one path.
                 let drawn = u128::from(hash.wrapping_mul(0x9E37_79B9_7F4A_7C15));
                 let at = (drawn * macs.len() as u128) >> 64;
                 macs.get(at as usize).map_or(NextHop::NoRoute, |mac| NextHop::Via(*mac))
@@ -102,8 +103,8 @@ impl NextHopGroup {
     }
 }
 
-/// The stations known on one link, in order of their addresses: found in a few steps whatever their number, and no
-/// choice of addresses makes it slower.
+/// The stations known on one link, sorted by address: lookup takes few steps whatever their number, and no choice of
+/// addresses makes it slower.
 #[derive(Debug, Default)]
 pub(crate) struct Stations {
     pub(crate) v4: Vec<(u32, MacAddr)>,
@@ -123,14 +124,15 @@ impl Stations {
     }
 }
 
-/// Where a base station is, if there is one known way to it: what nearly every downstream packet asks, in one place.
+/// A base station and its only next hop, if there is exactly one: in one place because nearly every downstream packet
+/// needs it.
 #[derive(Debug, Clone, Copy)]
 struct Station {
     address: Ipv4Addr,
     mac: Option<MacAddr>,
 }
 
-/// The next hops of everything.
+/// A snapshot of all next hops.
 #[derive(Debug)]
 pub struct Adjacencies {
     shape: Arc<RouteTables>,
@@ -140,36 +142,36 @@ pub struct Adjacencies {
     stations: [Stations; 2],
     /// See [`Self::is_strict`].
     is_strict: bool,
-    /// What the node answers for on the Internet link, if that may change.
+    /// The addresses that the node answers for on the Internet link, if they may change.
     own: Option<LocalAddresses>,
 }
 
 impl Adjacencies {
-    /// What is known now, in the order of addresses a link.
+    /// A snapshot. The stations of each link must be sorted by address.
     pub(crate) fn new(shape: Arc<RouteTables>, groups: Box<[NextHopGroup]>, stations: [Stations; 2]) -> Self {
         Self { shape, base_stations: Box::default(), groups, stations, is_strict: true, own: None }
             .with_base_stations()
     }
 
-    /// The same, with the addresses that the node answers for on the Internet link now.
+    /// The same snapshot with the node's current addresses on the Internet link.
     pub(crate) fn with_own(self, own: LocalAddresses) -> Self {
         Self { own: Some(own), ..self }
     }
 
-    /// The addresses that the node answers for on the Internet link, if that may change.
+    /// The addresses that the node answers for on the Internet link, if they may change.
     pub(crate) const fn own(&self) -> Option<&LocalAddresses> {
         self.own.as_ref()
     }
 
-    /// Whether the node forwards only what a router may: not from or to a link-local address (RFC 4291 §2.5.6,
-    /// RFC 3927 §7), and not to the destinations that [`Self::internet`] names. Always so on real links. The cluster in
-    /// memory ([`Self::fixed`]) has no links that an address could be local to, and judges only where a packet to a UE
-    /// goes.
+    /// Whether the node forwards only what a router may: not from or to a link-local address (RFC 4291 §2.5.6, RFC 3927
+    /// §7), and not to the destinations that [`Self::internet`] lists. Always true on real links. The in-memory cluster
+    /// ([`Self::fixed`]) has no links to which an address could be local, and checks only the destination of packets to
+    /// a UE.
     pub(crate) const fn is_strict(&self) -> bool {
         self.is_strict
     }
 
-    /// With what is known of the base stations put together.
+    /// Adds the combined base-station entries.
     fn with_base_stations(self) -> Self {
         let station = |&(address, target): &(Ipv4Addr, Target)| {
             let mac = match target {
@@ -183,7 +185,7 @@ impl Adjacencies {
         Self { base_stations, ..self }
     }
 
-    /// All resolved: one router towards all of the Internet, and each base station on the link itself.
+    /// Everything resolved: one router for the whole Internet, and each base station on the link itself.
     pub fn fixed(router: MacAddr, base_stations: &[BaseStation]) -> Self {
         let all = Target::NextHopGroup(0);
         let station = |(n, station): (u32, &BaseStation)| (station.address, Target::NextHopGroup(n));
@@ -210,11 +212,11 @@ impl Adjacencies {
         .with_base_stations()
     }
 
-    /// The next hop of an IP packet on the Internet link; `hash`, of its flow, picks among equal ones. Flows may
-    /// change their way when a next hop comes or goes.
+    /// The next hop of an IP packet on the Internet link; the flow's `hash` selects among equal ones. Flows may change
+    /// their path when a next hop comes or goes.
     ///
-    /// Destinations that no router forwards to have none: "this" network, loopback, link-local, multicast, class E
-    /// (RFC 1812 §5.3.7, RFC 4291 §2.5.3 and §2.5.6).
+    /// Destinations that no router forwards to have none: "this" network, loopback, link-local, multicast, class E (RFC
+    /// 1812 §5.3.7, RFC 4291 §2.5.3 and §2.5.6).
     #[inline]
     pub fn internet(&self, dst: IpAddr, hash: u64) -> NextHop {
         if self.is_strict && !is_forwarded(dst) {
@@ -223,7 +225,7 @@ impl Adjacencies {
         self.next_hop(OutputPort::Internet, dst, hash)
     }
 
-    /// [`Self::internet`] where it is [`NextHop::Via`] the one next hop of a route; `None` else.
+    /// [`Self::internet`] where the result is [`NextHop::Via`] the only next hop of a route; otherwise `None`.
     #[inline(always)]
     pub(crate) fn internet_via(&self, dst: Ipv4Addr) -> Option<MacAddr> {
         if self.is_strict && !is_forwarded(IpAddr::V4(dst)) {
@@ -235,7 +237,7 @@ impl Adjacencies {
         }
     }
 
-    /// The next hop of a group that has one, and is known.
+    /// The next hop of a group that has exactly one, resolved.
     #[inline(always)]
     fn via(&self, group: u32) -> Option<MacAddr> {
         match self.groups.get(group as usize)? {
@@ -244,7 +246,8 @@ impl Adjacencies {
         }
     }
 
-    /// [`Self::base_station`] where it is [`NextHop::Via`] the only way there is; `None` else. Cost: one line.
+    /// [`Self::base_station`] where the result is [`NextHop::Via`] the only path; otherwise `None`. Cost: one cache
+    /// line.
     #[inline(always)]
     pub(crate) fn base_station_via(&self, id: BaseStationId) -> Option<(Ipv4Addr, MacAddr)> {
         let station = self.base_stations.get(usize::from(id.0))?;
@@ -257,12 +260,12 @@ impl Adjacencies {
         Some((address, self.follow(OutputPort::BaseStation, target, IpAddr::V4(address), hash)))
     }
 
-    /// The next hop of any address on the base-station link: for answers the node makes.
+    /// The next hop of any address on the base-station link, for the node's own answers.
     pub fn ran(&self, dst: IpAddr, hash: u64) -> NextHop {
         self.next_hop(OutputPort::BaseStation, dst, hash)
     }
 
-    /// The next hop of any address on a link, link-local ones too.
+    /// The next hop of any address on a link, including link-local ones.
     #[inline]
     pub(crate) fn next_hop(&self, port: OutputPort, dst: IpAddr, hash: u64) -> NextHop {
         let link = &self.shape.links[port as usize];

@@ -1,4 +1,4 @@
-//! Which addresses mean something beyond their link, and may be forwarded to.
+//! Which addresses have more than link scope and may be forwarded to.
 
 use std::net::IpAddr;
 

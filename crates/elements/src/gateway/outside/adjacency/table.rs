@@ -1,25 +1,25 @@
-//! Longest-prefix match over the networks of one link: a short list where there are few, a trie where there are many.
+//! Longest-prefix match over the networks of one link: a short list for few networks, a trie for many.
 
 use prefix_trie::{Prefix, PrefixMap};
 use std::fmt::Debug;
 use std::ops::BitAnd;
 
-/// Networks compared one by one, longest first; with more, a trie is asked. A link with a connected network and a
-/// default route costs one comparison.
+/// Up to this many networks are compared one by one, longest first; more use a trie. A link with a connected network
+/// and a default route costs one comparison.
 const FEW: usize = 8;
 
 /// Where packets to a network go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// To one of these next hops: a place in [`Adjacencies`](super::Adjacencies)' list of groups.
+    /// To one of these next hops: an index into the groups of [`Adjacencies`](super::Adjacencies).
     NextHopGroup(u32),
-    /// To the destination itself: it is on the link.
+    /// To the destination itself, which is on the link.
     OnLink,
     /// Nowhere.
     Nowhere,
 }
 
-/// The bits of an address, IPv4's or IPv6's.
+/// The bits of an IPv4 or IPv6 address.
 pub(crate) trait Bits: Copy + Eq + Debug + BitAnd<Output = Self> {
     /// How many.
     const WIDTH: u8;
@@ -41,7 +41,7 @@ impl Bits for u128 {
     }
 }
 
-/// A network: its address, without host bits, and its length.
+/// A network: its address without host bits, and its prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Net<A> {
     bits: A,
@@ -79,13 +79,13 @@ macro_rules! prefix {
 prefix!(u32);
 prefix!(u128);
 
-/// The networks of one link and one IP version. Of two routes to one network, the first given counts.
+/// The networks of one link and IP version. Of two routes to one network, the first counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<A>
 where
     Net<A>: Prefix,
 {
-    /// Network, mask and target, longest first, the default route apart.
+    /// Network, mask and target, longest first, without the default route.
     few: Box<[(A, A, Target)]>,
     many: Option<PrefixMap<Net<A>, Target>>,
     default: Target,
@@ -120,7 +120,7 @@ where
         Self { few, many, default }
     }
 
-    /// Where packets to this address go. Cost: up to [`FEW`] comparisons, or a walk down the trie.
+    /// The target for this address. Cost: up to [`FEW`] comparisons, or a trie lookup.
     #[inline]
     pub(crate) fn lookup(&self, address: A) -> Target {
         for &(net, mask, target) in &self.few {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition: of the networks that hold the address, the longest; of equal ones, the first.
+    /// Reference: of the networks that contain the address, the longest; of equal ones, the first.
     fn by_definition<A: Bits>(routes: &[(Net<A>, Target)], address: A) -> Target {
         let mut best: Option<(Net<A>, Target)> = None;
         for &(net, target) in routes.iter().filter(|(net, _)| net.contains(address)) {
