@@ -62,7 +62,7 @@ fn change_names(folder: &Path, switch: &Running) {
         );
     }
     let (_, error) = refused(&["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:00"]);
-    assert!(error.contains("not there"), "all or none: {error}");
+    assert!(error.contains("the name does not exist"), "all or none: {error}");
     ask(folder, &["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:01"]);
     let listed = ask(folder, &["names", "list"]);
     assert_eq!(listed.lines().count(), 7 + 1 + 18, "{listed}");

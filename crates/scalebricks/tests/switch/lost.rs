@@ -76,7 +76,7 @@ fn a_snapshot_that_is_ahead_of_the_log_is_not_begun_with() {
     let bytes = Arc::from(*b"whatever it says");
     pollster::block_on(engine.put_snapshot(P, Snapshot { position: Position(7), bytes })).unwrap();
     let switch = follow(&configuration, &engine);
-    let is_told = |fault: String| fault.contains("of position 7, and the log ends at 0");
+    let is_told = |fault: String| fault.contains("of position 7, but the log ends at 0");
     wait("it says why", || switch.view().fault.is_some_and(is_told));
     assert!(!switch.has_all_names());
 }
