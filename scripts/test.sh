@@ -13,6 +13,7 @@
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
 #   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer count as failed (900)
+#   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   CHECK_TIMEOUT   seconds until one of the checks beside the repository counts as failed (600)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
@@ -79,19 +80,9 @@ logged() {
 
 has_dpdk() { pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; }
 
-# One set of features for clippy, documentation, tests and the lab, so that nothing is built twice: those of DPDK where it is
-# installed. A crate's features depend on which crates are built with it; so all stages build the whole workspace.
-WORKSPACE="--locked --workspace"
-if has_dpdk; then WORKSPACE+=" --features scalebricks/dpdk,scalebricks-bench/dpdk"; fi
-
-# Runs a command that compiles what a stage runs afterwards, and keeps how long that takes.
-compile() {
-    local began=$SECONDS status
-    "$@"
-    status=$?
-    build_s=$((build_s + SECONDS - began))
-    return $status
-}
+# With whom a crate is built decides with which features: what needs DPDK is built as part of the workspace, as the tests are,
+# and most of it is there.
+WITH_DPDK="--locked --workspace --features scalebricks/dpdk,scalebricks-bench/dpdk"
 
 stage_format() {
     cargo fmt --version >/dev/null 2>&1 || { skip 'no rustfmt (install with: rustup component add rustfmt)'; return; }
@@ -105,22 +96,19 @@ stage_scripts() { logged scripts scripts/gateway-ab-test; }
 stage_clippy() {
     cargo clippy --version >/dev/null 2>&1 || { skip 'no clippy (install with: rustup component add clippy)'; return; }
     if rustc --version | grep -qF "rustc $PINNED "; then
-        # shellcheck disable=SC2086 # a list of options
-        cargo clippy $WORKSPACE --all-targets -- -D warnings &&
+        cargo clippy --workspace --all-targets --locked -- -D warnings &&
             cargo clippy -p scalebricks-bench --features peers --all-targets --locked -- -D warnings
     else
         echo "clippy is not that of Rust $PINNED: what it warns of is shown and does not fail the run"
-        # shellcheck disable=SC2086 # a list of options
-        cargo clippy $WORKSPACE --all-targets
+        cargo clippy --workspace --all-targets --locked
     fi
 }
 
 # Every link of the documentation leads somewhere. Without DPDK the crate of its ports is empty, apart from links.
 stage_doc() {
-    local but=(--exclude scalebricks-dpdk)
-    if has_dpdk; then but=(); fi
-    # shellcheck disable=SC2086 # a list of options
-    RUSTDOCFLAGS='-D warnings' logged doc cargo doc $WORKSPACE --no-deps --keep-going "${but[@]}"
+    local which=(--exclude scalebricks-dpdk)
+    if has_dpdk; then which=(--features scalebricks/dpdk,scalebricks-bench/dpdk); fi
+    RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going "${which[@]}"
 }
 
 stage_build() {
@@ -147,16 +135,10 @@ stage_checks() {
     return $failed
 }
 
-# All tests, those of ports over DPDK as well where it is installed. Those with NATS servers have a stage of their own. Some ports
-# meet the system's own network and need root.
+# Those with NATS servers have a stage of their own, and so have those of features.
 stage_tests() {
-    local idle=''
-    # shellcheck disable=SC2086 # a list of options
-    compile cargo test $WORKSPACE --no-run || return
-    # shellcheck disable=SC2086 # a list of options
-    with_huge_pages logged tests env NATS_TESTS=apart cargo test $WORKSPACE --no-fail-fast || return
-    has_dpdk || idle=$(names_of_tests_behind dpdk)
-    no_idle_binary "$LOGS/tests.log" "$idle" &&
+    logged tests env NATS_TESTS=apart cargo test --workspace --locked --no-fail-fast || return
+    no_idle_binary "$LOGS/tests.log" "$(names_of_tests_behind dpdk)" &&
         at_least $(($(tests_in_sources crates -e 'fn loom_' -e 'feature = "') - $(tests_in_sources "${NATS_SOURCES[@]}"))) \
             "$(passed <(without_binary "$LOGS/tests.log" nats))" tests
 }
@@ -169,10 +151,8 @@ stage_nats() {
         return 1
     fi
     # As part of the workspace: with it the features of what all use are those of the tests before, and built.
-    # shellcheck disable=SC2086 # a list of options
-    compile cargo test $WORKSPACE --test nats --no-run || return
-    # shellcheck disable=SC2086 # a list of options
-    REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test $WORKSPACE --test nats || return
+    cargo test --locked --workspace --test nats --no-run &&
+        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked --workspace --test nats || return
     local servers
     # What each cluster of a test asks for.
     servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${NATS_SOURCES[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
@@ -182,8 +162,7 @@ stage_nats() {
 
 # The structures of other authors that `scalebricks-bench` measures beside ours: a hundred crates, so apart.
 stage_peers() {
-    compile cargo test --locked -p scalebricks-bench --features peers --lib --no-run &&
-        logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
+    logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
         at_least "$(tests_in_sources crates/bench/src -e 'feature = "dpdk"')" "$(passed "$LOGS/peers.log")" tests
 }
 
@@ -199,14 +178,21 @@ with_huge_pages() {
     return $status
 }
 
-# Whether the tests of ports over DPDK's devices ran: the stage tests runs them.
+# Ports over DPDK's virtual devices, and whatever else only the feature brings. Those that meet the system's own network need root.
 stage_dpdk() {
     has_dpdk || { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
-    [ -e "$LOGS/tests.log" ] || stage_tests || return
-    local names
-    names=$(cd crates/dpdk/tests && printf '%s|' *)
-    awk -v names="tests/(${names%|})|scalebricks_dpdk" '/ (Running|Doc-tests) / { is_wanted = $0 ~ names } is_wanted' "$LOGS/tests.log" >"$LOGS/dpdk.log"
-    at_least "$(tests_in_sources crates/dpdk)" "$(passed "$LOGS/dpdk.log")" tests
+    local name tests=(--lib) only
+    for name in $(names_of_tests_behind dpdk); do tests+=(--test "$name"); done
+    # shellcheck disable=SC2086 # a list of options
+    cargo clippy $WITH_DPDK --all-targets -- -D warnings &&
+        cargo test --locked --workspace "${tests[@]}" -- --list --format terse >"$LOGS/dpdk.without" &&
+        cargo test $WITH_DPDK "${tests[@]}" -- --list --format terse >"$LOGS/dpdk.with" || return
+    # Every test that is not there without the feature.
+    mapfile -t only < <(comm -13 <(sort "$LOGS/dpdk.without") <(sort "$LOGS/dpdk.with") | sed -n 's/: test$//p')
+    # shellcheck disable=SC2086 # a list of options
+    with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test $WITH_DPDK "${tests[@]}" -- --exact "${only[@]}" &&
+        at_least "${#only[@]}" "$(passed "$LOGS/dpdk.log")" 'tests of the feature' &&
+        at_least "$(tests_in_sources crates/dpdk)" "${#only[@]}" 'tests found behind the feature'
 }
 
 # A cluster over real interfaces, in all architectures.
@@ -228,7 +214,7 @@ stage_lab() {
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
     # What is checked here are packets, not rates: the program that the tests of the switch run will do, and is there.
     # shellcheck disable=SC2086 # a list of options
-    compile cargo test $WORKSPACE --test switch --no-run || return
+    cargo test $WITH_DPDK --test switch --no-run || return
     local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
@@ -240,11 +226,9 @@ stage_lab() {
         at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was looked at'
 }
 
-# shellcheck disable=SC2086 # a list of options
-stage_unit() { logged unit cargo test $WORKSPACE --lib --bins; }
+stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
 
-# shellcheck disable=SC2086 # a list of options
-stage_layering() { cargo test --quiet $WORKSPACE --test layering; }
+stage_layering() { cargo test --quiet --locked --workspace --test layering; }
 
 stage_msrv() {
     have_toolchain "$MSRV" ||
@@ -450,7 +434,6 @@ judge_apart() {
     fi
 }
 
-build_s=0
 summary=()
 notes=()
 apart=()
@@ -465,7 +448,6 @@ for stage in $stages; do
     fi
     printf '\n== %s\n' "$stage"
     began=$SECONDS
-    build_s=0
     why=''
     "stage_$stage"
     status=$?
@@ -493,9 +475,7 @@ for stage in $stages; do
     *) failed=1 ;;
     esac
     outcomes[$stage]=$outcome
-    took=$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))
-    [ $build_s = 0 ] || took+=$(printf ' (build %d s, run %d s)' $build_s $((SECONDS - began - build_s)))
-    summary+=("$took")
+    summary+=("$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))")
     [ $failed = 0 ] || break
 done
 if [ $failed = 0 ]; then

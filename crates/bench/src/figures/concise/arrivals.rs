@@ -184,8 +184,8 @@ mod tests {
             (&[][..], "no two packets"),
             (&[5_000_000_000], "no two packets"),
             (&[5_000_000_000, 6_000_000_000], "no two packets"),
-            (&[5_000_000_000; 3], "no time between"),
-            (&[5_000_000_000, 4_000_000_000], "no time between"), // backwards
+            (&[5_000_000_000; 3], "same timestamp"),
+            (&[5_000_000_000, 4_000_000_000], "same timestamp"), // backwards
         ] {
             for bytes in [pcap(times, 1, little), pcapng(times, 1)] {
                 let error = gaps(&bytes).unwrap_err();
