@@ -7,11 +7,11 @@
 //!
 //! - As many frames were taken from the fabric as were sent over it. Three orders make this sound (after Mattern's
 //!   counting of messages, 1987): a worker publishes its sent count before its taken count, and both before it parks; the
-//! check reads the flags first, then the taken counts, then the sent counts. So a visible "taken" implies that the
-//! sends it caused are visible, and equality means that no frame was in transit.
+//!   check reads the flags first, then the taken counts, then the sent counts. So a visible "taken" implies that the
+//!   sends it caused are visible, and equality means that no frame was in transit.
 //! - Every worker's last turn found nothing, and nothing was sent or taken since before it began. Then no worker will
 //!   receive the frames in transit: a switch drops a frame for an address that it does not know, and packet counts will
-//! show the loss.
+//!   show the loss.
 //!
 //! No clock is involved: a worker may be delayed for any time.
 

@@ -198,7 +198,7 @@ impl<P: PacketBuf> Steer<P> {
         match classified {
             Ok((parsed, key)) => self.waiting.push_unhashed(packet, &parsed, &key),
             Err((reason, true)) => {
-                self.punt(packet, output.opposite(), PuntReason::NoFlow(reason), frame, out)
+                self.punt(packet, output.opposite(), PuntReason::NoFlow(reason), frame, out);
             }
             Err((reason, false)) => out.drop_packet(packet, self.drops.id(reason), frame),
         }

@@ -182,16 +182,13 @@ impl Follower {
         loop {
             let Some(entries) = &mut self.entries else { return Err(Fault::Ended) };
             let next = match self.options.probe_after {
-                None => entries.next().await,
-                Some(quiet) => match timeout(quiet, entries.next()).await {
-                    Ok(next) => next,
-                    Err(_) => {
-                        self.engine.last(self.partition).await?;
-                        continue;
-                    }
-                },
+                None => Ok(entries.next().await),
+                Some(quiet) => timeout(quiet, entries.next()).await,
             };
-            return next.ok_or(Fault::Ended)?.map_err(Fault::Read);
+            match next {
+                Ok(next) => return next.ok_or(Fault::Ended)?.map_err(Fault::Read),
+                Err(_) => self.engine.last(self.partition).await.map(drop)?,
+            }
         }
     }
 
