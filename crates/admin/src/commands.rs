@@ -109,6 +109,9 @@ pub struct Watch {
 }
 
 /// Asks once and shows what it hears; or again and again until Ctrl-C, with what it heard before.
+///
+/// # Errors
+/// [`CommandError`].
 pub fn watch<T: Serialize>(
     how: Watch,
     ask: impl Fn() -> Result<T, ClientError>,
@@ -153,6 +156,9 @@ pub fn capture(args: &CaptureArgs, console: &Console, interrupt: &Interrupt) -> 
 }
 
 /// Prints an answer, as JSON or in words.
+///
+/// # Errors
+/// [`CommandError`].
 pub fn tell<T: Serialize>(
     console: &Console,
     json: bool,

@@ -199,6 +199,9 @@ impl AdminServer {
     }
 
     /// The same for whatever answers.
+    ///
+    /// # Errors
+    /// [`ServerError`].
     pub fn serve(listen: &Listen, router: impl Fn() -> Router + Send + 'static) -> Result<Self, ServerError> {
         let acceptor = listen.tcp.as_ref().map(Acceptor::new).transpose()?;
         let tcp = listen.tcp.as_ref().map(|tcp| bind(tcp.address)).transpose()?;

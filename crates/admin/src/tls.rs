@@ -23,6 +23,9 @@ fn bad(path: &Path, what: &impl ToString) -> TlsFileError {
 }
 
 /// The certificates of a file: one at least.
+///
+/// # Errors
+/// [`TlsFileError`].
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = found.map_err(|error| bad(path, &error))?;
@@ -30,11 +33,17 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFile
 }
 
 /// The private key of a file.
+///
+/// # Errors
+/// [`TlsFileError`].
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsFileError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| bad(path, &error))
 }
 
 /// A client's configuration that trusts the certificates of a file and no others.
+///
+/// # Errors
+/// [`TlsFileError`].
 pub fn trust(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsFileError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
@@ -46,6 +55,9 @@ pub fn trust(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>
 }
 
 /// Checks a client's files: the authorities it trusts (`None`: those of the system), and its certificate with the key of it.
+///
+/// # Errors
+/// [`TlsFileError`].
 pub fn check(authorities: Option<&Path>, identity: Option<&(PathBuf, PathBuf)>) -> Result<(), TlsFileError> {
     if let Some(path) = authorities {
         trust(path)?;

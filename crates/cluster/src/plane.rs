@@ -313,6 +313,9 @@ impl ControlPlane {
 }
 
 /// A number for this process's batches, higher than all before.
+///
+/// # Errors
+/// [`EngineError`] of the engine.
 pub async fn draw_writer(engine: &dyn Engine) -> Result<WriterId, EngineError> {
     const KEY: &str = "cluster.writer";
     loop {

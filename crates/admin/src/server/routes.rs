@@ -78,6 +78,9 @@ pub fn openapi() -> Result<String, serde_json::Error> {
 }
 
 /// A schema as it is published.
+///
+/// # Errors
+/// [`serde_json::Error`].
 pub fn schema_text<S: OpenApi>() -> Result<String, serde_json::Error> {
     Ok(S::openapi().to_pretty_json()? + "\n")
 }
