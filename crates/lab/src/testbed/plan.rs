@@ -394,7 +394,7 @@ impl Plan {
 #[cfg(test)]
 impl Plan {
     /// Four nodes with two phones each, whose flows come from files: for tests.
-    pub fn sample() -> Self {
+    pub(crate) fn sample() -> Self {
         Self {
             name: "sb".to_owned(),
             size: ClusterSize::new(4).unwrap(),
