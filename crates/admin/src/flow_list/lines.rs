@@ -1,4 +1,4 @@
-//! Flows as lines of a flow file: what [`flows`](super::flows) reads.
+//! Flows as lines of a flow file: what [`flows`](crate::flows) reads.
 
 use super::columns::Column;
 use scalebricks_apps::gateway::PinnedState;

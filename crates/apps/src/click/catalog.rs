@@ -53,7 +53,7 @@ impl Codes {
 }
 
 impl Catalog {
-    /// The classes of a registry, and those [beside] a graph.
+    /// The classes of a registry, and those that only configurations have, such as `AddressInfo`.
     pub fn new<P: PacketBuf + 'static>(registry: &Registry<P>) -> Self {
         let specs = registry.specs().chain(config_only::specs());
         Self { classes: specs.map(|spec| (spec.class, Codes::of(spec))).collect() }

@@ -11,7 +11,7 @@
 //! | [`gateway`] | Figures 8 to 10 from the rows of the gateway benchmark |
 //! | [`concise`] | the figures and tables of the Concise paper |
 //! | [`tables`] | rows of other benchmarks as tables of `docs/measured.md` and `README.md` |
-//! | [`exhibit`], [`chart`] | charts, tables and sentences, and how charts are drawn |
+//! | [`chart`] | how charts are drawn |
 
 pub mod batches;
 pub mod capacity;

@@ -5,7 +5,7 @@
 //! | [`config`], [`load`] | the configuration, and reading it and the names |
 //! | [`args`] | the command line |
 //! | [`replay`] | captures through the switch, in this process |
-//! | [`running`], [`view`] | a switch that runs: its names and counters, and what it says of itself |
+//! | [`running`] | a switch that runs: its names, its counters, and the state that it reports |
 //! | [`admin`] | the window into a running switch |
 //! | [`log`] | names by a log that several switches follow |
 //! | `run` | the daemon: with the feature `dpdk` |

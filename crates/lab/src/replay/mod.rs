@@ -2,9 +2,9 @@
 //! follows each until it has left or was dropped.
 //!
 //! The capture is read twice or more. First its packets are grouped into conversations and the mobile of each is
-//! found ([`conversation`]); then, once an architecture, each frame is put in: what is for a mobile as it is, from the
+//! found (`conversation`); then, once an architecture, each frame is put in: what is for a mobile as it is, from the
 //! Internet; what comes from one in GTP-U, from its base station; what belongs to no conversation from the Internet
-//! too, to be dropped by name. What must become of each packet follows from the conversations alone ([`plan`]); the
+//! too, to be dropped by name. What must become of each packet follows from the conversations alone (`plan`); the
 //! ledger compares.
 //!
 //! With [`Policy::verify_ipv4_checksum`] packets with a wrong IPv4 header checksum are dropped as `bad_ipv4_checksum`,

@@ -61,7 +61,7 @@ struct Cable {
 }
 
 impl Network<'_> {
-    /// Makes all of it. What is there when it fails is for [`remove`](super::remove) to take away.
+    /// Makes all of it. After a failure, the caller removes what was already made.
     ///
     /// # Errors
     /// [`LabError::Rights`] where namespaces cannot be made; else what a command said.

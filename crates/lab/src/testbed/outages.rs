@@ -1,15 +1,15 @@
-//! Outages: what breaks in a cluster whose flows come from the control plane, one thing after the other, under three loads at once. For
-//! each it is told how long it was felt, and by whom. Base station and router change nothing: they go on sending to the same
-//! addresses, each phone's packets to those of one node.
+//! Outages: breaks one part after the other of a cluster whose flows come from the control plane, under three loads at
+//! once. Reports for each outage how long it disturbed which flows. Base station and router change nothing: they keep
+//! sending to the same addresses, and all packets of a phone to those of one node.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`list`] | all outages, each with whom it concerns and what is allowed |
-//! | [`acts`] | how they are made and undone |
+//! | `acts` | how they are made and undone |
 //! | [`loads`], [`track`] | the loads, and what became of each flow's packets |
-//! | [`scene`], [`heirs`] | the lab meanwhile: its nodes, its view, where flows are handled |
-//! | [`isolation`] | a node's death beside the same with hash partition |
-//! | [`stall`] | for how long the machine itself stood still |
+//! | `scene`, `heirs` | the lab meanwhile: its nodes, its view, where flows are handled |
+//! | `isolation` | a node's death beside the same with hash partition |
+//! | `stall` | for how long the machine itself stood still |
 //! | [`results`] | rows, tables, JSON |
 
 mod acts;

@@ -40,7 +40,7 @@ pub struct Outage {
     pub concerns: fn(Place, Route) -> bool,
     /// When the flows that are concerned are to go again.
     pub recovers: Recovers,
-    /// How often the view may change, from the first until all is as before: [`ONCE`] for each node that leaves and returns.
+    /// How often the view may change, from the first until all is as before: `ONCE` for each node that leaves and returns.
     pub view_changes: u64,
     /// What else is looked at while it lasts.
     pub looks_at: LooksAt,
