@@ -363,7 +363,7 @@ fn a_place_that_cannot_be_written_is_named() {
 fn an_interrupt_ends_it_with_its_status() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_scalebricks-bench"))
-        .args(["bench", "setsep-space", "--keys", "300k", "--value-bits", "1,2,3,4,5,6,7,8"])
+        .args(["setsep-space", "--keys", "300k", "--value-bits", "1,2,3,4,5,6,7,8"])
         .current_dir(directory.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())

@@ -31,13 +31,16 @@ pub fn start(flows: u64) -> Result<(), BenchError> {
         return Ok(());
     }
     let mib = 512 + ((flows * FLOW_BYTES) >> 20);
+    // For the first option see `Efd`; the second suppresses messages about missing devices.
+    let mut extra = vec!["--force-max-simd-bitwidth=128".to_owned(), "--log-level=*:error".to_owned()];
     let memory = if free_huge_mib() >= mib {
+        // All at once. When memory grows, each virtio port tells its vhost port while it holds the lock of the
+        // heap; here both are in one process, and the vhost port waits for that lock without end.
+        extra.extend(["-m".to_owned(), mib.to_string()]);
         Memory::HugePages
     } else {
         Memory::Ordinary { mib: u32::try_from(mib).unwrap_or(u32::MAX) }
     };
-    // For the second option see `Efd`; the third suppresses messages about missing devices.
-    let extra = ["--force-max-simd-bitwidth=128", "--log-level=*:error"].map(str::to_owned).to_vec();
     let eal = Eal::start(&EalConfig { memory, extra, ..EalConfig::default() });
     let eal = eal.map_err(|error| BenchError::of("DPDK", error))?;
     EAL.get_or_init(|| eal);

@@ -28,6 +28,7 @@ use scalebricks_io::BURST;
 use scalebricks_report::exhibit::{Chart, PageTable, Scale};
 use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Frame lengths in bytes.
@@ -54,6 +55,10 @@ impl FibReader for NoLookup {
 /// # Errors
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    // DPDK serves all vhost sockets of a process with one thread, and two that open links at once wait for each
+    // other without end.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     dpdk::start(0)?;
     let value_bits = session.options().first_value_bits(8);
     let mut links = Vec::new();
