@@ -66,8 +66,8 @@ fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
 
 sim: ## simulate the control plane with SEEDS seeds a kind of cluster (500)
-	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test distribution --test cluster --test courier
-	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks --test simulation any_seed
+	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test integration -- distribution:: cluster:: courier::
+	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks --test integration simulation::any_seed
 
 soak: ## every test SOAK_RUNS times (20), each time with other seeds
 	@scripts/test.sh soak

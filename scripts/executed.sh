@@ -3,9 +3,6 @@
 # Tests that passed, by the closing lines in these logs.
 passed() { cat -- "$@" | sed -n 's/^test result: .*[^0-9]\([0-9][0-9]*\) passed;.*/\1/p' | awk '{ sum += $1 } END { print sum + 0 }'; }
 
-# A log without what binaries of tests of one name printed.
-without_binary() { awk -v name=" Running tests/$2" '/ (Running|Doc-tests) / { is_left_out = index($0, name) > 0 } !is_left_out' "$1"; }
-
 # Fails unless so many were executed. Where nothing is wanted, whoever counted the sources found nothing: that fails, too.
 at_least() {
     local wanted=$1 count=$2 what=$3

@@ -13,11 +13,12 @@
 #   FUZZ_SECONDS    seconds per fuzz target (8)
 #   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
 #   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer count as failed (900)
-#   DPDK_TIMEOUT    seconds until the tests of ports over DPDK count as failed (300)
+#   TESTS_TIMEOUT   seconds until the tests, once built, count as failed (1200)
+#   FULL            1: single stages, too, are built with the features of `all`: DPDK, and the peers of the benchmarks
 #   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
 #   CHECK_TIMEOUT   seconds until one of the checks beside the repository counts as failed (600)
 #   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
-#   REQUIRE_HUGE_PAGES  1: too few huge pages fail the dpdk stage
+#   REQUIRE_HUGE_PAGES  1: too few huge pages fail the tests that need them
 #   REQUIRE_AVX512  1: a processor without AVX-512 fails the tests of kernels, and so does one that leaves a variant out
 #   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
@@ -27,7 +28,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
-ALL="format scripts clippy doc build checks tests nats peers dpdk lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
+ALL="format scripts clippy doc build checks tests nats lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
 # `make test`: all tests of the sources. The other stages repeat some of them with other tools, or on other networks.
 TEST="format scripts tests"
 QUICK="format scripts clippy unit layering"
@@ -37,8 +38,9 @@ MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 PINNED=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-graph -p scalebricks-elements -p scalebricks-click -p scalebricks-apps -p scalebricks-control"
 LOGS=target/test-logs
-# Tests of the stage nats: the stage tests compiles and starts them, and they do nothing there.
-NATS_SOURCES=(crates/engine/tests/nats crates/scalebricks/tests/nats crates/scalebricks/tests/nats.rs)
+# Tests of the stage nats; the stage tests builds them and skips them by this name.
+NATS_TESTS=nats_servers
+NATS_SOURCES=(crates/engine/tests/$NATS_TESTS crates/scalebricks/tests/$NATS_TESTS crates/scalebricks/tests/$NATS_TESTS.rs)
 # What a stage returns when it cannot run here.
 SKIPPED=77
 
@@ -80,9 +82,22 @@ logged() {
 
 has_dpdk() { pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; }
 
-# With whom a crate is built decides with which features: what needs DPDK is built as part of the workspace, as the tests are,
-# and most of it is there.
-WITH_DPDK="--locked --workspace --features scalebricks/dpdk,scalebricks-bench/dpdk"
+# One set of features for all stages of a run, so that no crate is built twice. `all` takes every feature that this machine can
+# build; other runs need cargo alone.
+features() {
+    local features=scalebricks-bench/peers
+    has_dpdk && features+=,scalebricks/dpdk,scalebricks-bench/dpdk
+    printf -- '--features %s' $features
+}
+
+# Runs a command that builds; the summary shows its seconds apart.
+building() {
+    local began=$SECONDS status
+    "$@"
+    status=$?
+    built=$((built + SECONDS - began))
+    return $status
+}
 
 stage_format() {
     cargo fmt --version >/dev/null 2>&1 || { skip 'no rustfmt (install with: rustup component add rustfmt)'; return; }
@@ -93,28 +108,29 @@ stage_format() {
 # Scripts whose verdict others rely on.
 stage_scripts() { logged scripts scripts/gateway-ab-test; }
 
+# shellcheck disable=SC2086 # a list of options
 stage_clippy() {
     cargo clippy --version >/dev/null 2>&1 || { skip 'no clippy (install with: rustup component add clippy)'; return; }
     if rustc --version | grep -qF "rustc $PINNED "; then
-        cargo clippy --workspace --all-targets --locked -- -D warnings &&
-            cargo clippy -p scalebricks-bench --features peers --all-targets --locked -- -D warnings
+        cargo clippy --workspace --all-targets --locked $FEATURES -- -D warnings
     else
-        echo "clippy is not that of Rust $PINNED: what it warns of is shown and does not fail the run"
-        cargo clippy --workspace --all-targets --locked
+        echo "clippy is not that of Rust $PINNED: its warnings are shown and do not fail the run"
+        cargo clippy --workspace --all-targets --locked $FEATURES
     fi
 }
 
-# Every link of the documentation leads somewhere. Without DPDK the crate of its ports is empty, apart from links.
+# Every link of the documentation leads somewhere. Without DPDK, the crate of its ports is empty except for links.
+# shellcheck disable=SC2086 # a list of options
 stage_doc() {
-    local which=(--exclude scalebricks-dpdk)
-    if has_dpdk; then which=(--features scalebricks/dpdk,scalebricks-bench/dpdk); fi
-    RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going "${which[@]}"
+    local without=()
+    [[ $FEATURES == */dpdk* ]] || without=(--exclude scalebricks-dpdk)
+    RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going $FEATURES "${without[@]}"
 }
 
 stage_build() {
     # What is shipped; the rest is built with the tests. The fuzz crate has a lock file of its own, which a changed dependency of ours leaves behind.
     cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null &&
-        cargo build --release --locked -p scalebricks --bin scalebricks
+        building cargo build --release --locked -p scalebricks --bin scalebricks
 }
 
 # Checks that need more than the repository has, such as captures of real traffic: every executable in `checks` of a folder
@@ -135,35 +151,38 @@ stage_checks() {
     return $failed
 }
 
-# Those with NATS servers have a stage of their own, and so have those of features.
+# All tests but those with NATS servers, which have a stage of their own.
+# shellcheck disable=SC2086 # a list of options
 stage_tests() {
-    logged tests env NATS_TESTS=apart cargo test --workspace --locked --no-fail-fast || return
-    no_idle_binary "$LOGS/tests.log" "$(names_of_tests_behind dpdk)" &&
-        at_least $(($(tests_in_sources crates -e 'fn loom_' -e 'feature = "') - $(tests_in_sources "${NATS_SOURCES[@]}"))) \
-            "$(passed <(without_binary "$LOGS/tests.log" nats))" tests
+    local dpdk='' absent=(-e 'fn loom_')
+    if [[ $FEATURES != */dpdk* ]]; then
+        dpdk=$(names_of_tests_behind dpdk)
+        absent+=(-e 'feature = "')
+    fi
+    building cargo test --workspace --locked $FEATURES --no-run || return
+    with_huge_pages logged tests timeout --kill-after=10 "${TESTS_TIMEOUT:-1200}" \
+        cargo test --workspace --locked $FEATURES --no-fail-fast -- --skip "$NATS_TESTS::" || return
+    printf 'apart: nats: tests with NATS servers\n' >>"$LOGS/tests.log"
+    if [ -n "$dpdk" ]; then printf 'skipped: no tests of DPDK (FULL=1 builds them, where there is libdpdk-dev and libclang-dev)\n' >>"$LOGS/tests.log"; fi
+    no_idle_binary "$LOGS/tests.log" "$dpdk" &&
+        at_least $(($(tests_in_sources crates "${absent[@]}") - $(tests_in_sources "${NATS_SOURCES[@]}"))) "$(passed "$LOGS/tests.log")" tests
 }
 
 # The engine over three real servers, which are killed on the way.
+# shellcheck disable=SC2086 # a list of options
 stage_nats() {
     if ! scripts/nats.sh path >/dev/null; then
         [ "${REQUIRE_NATS:-}" = 1 ] || { skip 'no nats-server of 2.15 or newer, and none could be built (install Go 1.21 or newer)'; return; }
         printf 'required, but there is no nats-server\n' >&2
         return 1
     fi
-    # As part of the workspace: with it the features of what all use are those of the tests before, and built.
-    cargo test --locked --workspace --test nats --no-run &&
-        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" cargo test --locked --workspace --test nats || return
-    local servers
+    local servers tests=(cargo test --workspace --locked $FEATURES --test integration)
+    building "${tests[@]}" --no-run &&
+        REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" "${tests[@]}" "$NATS_TESTS::" || return
     # What each cluster of a test asks for.
     servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${NATS_SOURCES[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
     at_least $(($(tests_in_sources "${NATS_SOURCES[@]}") + $(conformance_tests))) "$(passed "$LOGS/nats.log")" tests &&
         at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
-}
-
-# The structures of other authors that `scalebricks-bench` measures beside ours: a hundred crates, so apart.
-stage_peers() {
-    logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
-        at_least "$(tests_in_sources crates/bench/src -e 'feature = "dpdk"')" "$(passed "$LOGS/peers.log")" tests
 }
 
 # Sets huge pages aside for as long as a command runs, where that is allowed and too few are free.
@@ -178,27 +197,11 @@ with_huge_pages() {
     return $status
 }
 
-# Ports over DPDK's virtual devices, and whatever else only the feature brings. Those that meet the system's own network need root.
-stage_dpdk() {
-    has_dpdk || { skip 'no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'; return; }
-    local name tests=(--lib) only
-    for name in $(names_of_tests_behind dpdk); do tests+=(--test "$name"); done
-    # shellcheck disable=SC2086 # a list of options
-    cargo clippy $WITH_DPDK --all-targets -- -D warnings &&
-        cargo test --locked --workspace "${tests[@]}" -- --list --format terse >"$LOGS/dpdk.without" &&
-        cargo test $WITH_DPDK "${tests[@]}" -- --list --format terse >"$LOGS/dpdk.with" || return
-    # Every test that is not there without the feature.
-    mapfile -t only < <(comm -13 <(sort "$LOGS/dpdk.without") <(sort "$LOGS/dpdk.with") | sed -n 's/: test$//p')
-    # shellcheck disable=SC2086 # a list of options
-    with_huge_pages logged dpdk timeout "${DPDK_TIMEOUT:-300}" cargo test $WITH_DPDK "${tests[@]}" -- --exact "${only[@]}" &&
-        at_least "${#only[@]}" "$(passed "$LOGS/dpdk.log")" 'tests of the feature' &&
-        at_least "$(tests_in_sources crates/dpdk)" "${#only[@]}" 'tests found behind the feature'
-}
-
 # A cluster over real interfaces, in all architectures.
+# shellcheck disable=SC2086 # a list of options
 stage_lab() {
     local probe=sb-probe-$$ what=''
-    has_dpdk || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev)'
+    [[ $FEATURES == */dpdk* ]] || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev; a single stage: FULL=1)'
     if ! command -v ip >/dev/null; then
         what='no ip (on Debian: apt install iproute2)'
     elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
@@ -212,9 +215,8 @@ stage_lab() {
     # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart. There the
     # flows come from the control plane. Of the outages those that each stand for a promise: docs/outages.md has all.
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
-    # What is checked here are packets, not rates: the program that the tests of the switch run will do, and is there.
-    # shellcheck disable=SC2086 # a list of options
-    cargo test $WITH_DPDK --test switch --no-run || return
+    # What is checked here are packets, not rates: the program that the tests run will do, and is built.
+    building cargo test --workspace --locked $FEATURES --test integration --no-run || return
     local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
@@ -382,15 +384,17 @@ stage_packets() { logged packets scripts/check-pcap.sh; }
 # many chances for a race or a deadline. Property tests are told the seed of a run, so that it can be repeated.
 stage_soak() {
     local run seed
-    cargo test --workspace --locked --no-run || return
+    building cargo test --workspace --locked --no-run || return
     for ((run = 1; run <= ${SOAK_RUNS:-20}; run++)); do
         seed=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
         printf '\n== run %d of %d: PROPTEST_RNG_SEED=%s\n' "$run" "${SOAK_RUNS:-20}" "$seed"
-        logged soak env NATS_TESTS=apart "PROPTEST_RNG_SEED=$seed" cargo test --workspace --locked --no-fail-fast --lib --bins --tests ||
+        logged soak env "PROPTEST_RNG_SEED=$seed" cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- --skip "$NATS_TESTS::" ||
             { printf 'run %d failed; again with PROPTEST_RNG_SEED=%s scripts/test.sh tests\n' "$run" "$seed"; return 1; }
     done
 }
 
+FEATURES=''
+if [ "${1:-all}" = all ] || [ "${FULL:-}" = 1 ]; then FEATURES=$(features); fi
 case "${1:-all}" in
 all)
     stages=$ALL
@@ -448,6 +452,7 @@ for stage in $stages; do
     fi
     printf '\n== %s\n' "$stage"
     began=$SECONDS
+    built=0
     why=''
     "stage_$stage"
     status=$?
@@ -475,7 +480,9 @@ for stage in $stages; do
     *) failed=1 ;;
     esac
     outcomes[$stage]=$outcome
-    summary+=("$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))")
+    line=$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))
+    if [ $built -gt 0 ]; then line+=$(printf ', of which %d s to build' $built); fi
+    summary+=("$line")
     [ $failed = 0 ] || break
 done
 if [ $failed = 0 ]; then

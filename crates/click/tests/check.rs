@@ -1,9 +1,8 @@
 //! Configurations against the catalog of the tests.
 
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-mod catalog;
+use crate::catalog;
 
 use catalog::TestCatalog;
 use scalebricks_click::values::AddressInfo;

@@ -1,6 +1,5 @@
 //! Click's language: what a text describes, and what is refused.
 
-#![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

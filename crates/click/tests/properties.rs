@@ -1,14 +1,13 @@
 //! Random configurations: what is printed is read as it was, compounds expand to what they stand for, and no text
 //! makes anything panic or exceed a limit.
 
-#![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
     clippy::format_push_string,
     reason = "a test's helpers fail the test, and write text"
 )]
 
-mod catalog;
+use crate::catalog;
 
 use catalog::TestCatalog;
 use proptest::prelude::*;

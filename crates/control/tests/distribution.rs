@@ -10,7 +10,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-mod common;
+use crate::common;
 
 use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;

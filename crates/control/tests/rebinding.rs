@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-mod common;
+use crate::common;
 
 use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;

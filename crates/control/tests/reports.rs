@@ -1,7 +1,7 @@
 //! What a node says of itself counts even if it comes before the owner knows that it is one, or who speaks.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use common::{HASHER, Memory};
 use scalebricks_control::agent::{Action, Agent, Packet};

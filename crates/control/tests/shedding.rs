@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-mod common;
+use crate::common;
 
 use common::{HASHER, Memory, node};
 use scalebricks_control::distribution::{FibWhole, Message, Owner, Replica};

@@ -1,6 +1,5 @@
 //! `scalebricks engine` from outside: killed and started again, stopped in order, checked.
 
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use pollster::block_on;

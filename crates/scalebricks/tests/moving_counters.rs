@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-mod worker;
+use crate::worker;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

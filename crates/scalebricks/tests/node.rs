@@ -1,6 +1,5 @@
 //! `scalebricks node check` from outside: what it prints, and how it ends.
 
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use std::fs;

@@ -1,6 +1,5 @@
 //! `scalebricks node check` refuses what `scalebricks node run` would refuse, except devices; likewise for a switch.
 
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use std::fs::{self, Permissions};

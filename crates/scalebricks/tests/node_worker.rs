@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
-mod worker;
+use crate::worker;
 
 use etherparse::PacketBuilder;
 use rand::rngs::StdRng;

@@ -2,7 +2,6 @@
 //! missing it says so and passes, unless `REQUIRE_NAMESPACES` is set.
 
 #![cfg(feature = "dpdk")]
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
 
 use scalebricks_admin::client::{Client, Target};

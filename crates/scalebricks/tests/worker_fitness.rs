@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper fails by panicking")]
 
-mod worker;
+use crate::worker;
 
 use proptest::prelude::*;
 use scalebricks_apps::gateway::{NodePorts, NodeStats};

@@ -1,7 +1,7 @@
 //! Tables changed from list to list, against plain maps and tables made from nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper fails by panicking")]
 
-use crate::common::{SEED, flows};
+use crate::gateway::common::{SEED, flows};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};

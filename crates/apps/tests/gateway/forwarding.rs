@@ -1,6 +1,8 @@
 //! Every flow, from every ingress node, in every architecture: out once, at its node, in its tunnel, unchanged.
 
-use crate::common::{Left, bench, downstream, g_pdu, station, to_gateway, tunnelled, upstream_inner};
+use crate::gateway::common::{
+    Left, bench, downstream, g_pdu, station, to_gateway, tunnelled, upstream_inner,
+};
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::{OutputPort, Policy};
 use scalebricks_types::{FlowIndex, KeyProfile};
@@ -69,7 +71,11 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
 }
 
 /// Each flow carried each of its packets once an ingress node, in both directions, counted at its node.
-fn check_counters(bench: &crate::common::Bench, flows: &[scalebricks_apps::gateway::FlowSpec], nodes: usize) {
+fn check_counters(
+    bench: &crate::gateway::common::Bench,
+    flows: &[scalebricks_apps::gateway::FlowSpec],
+    nodes: usize,
+) {
     let mut next = vec![0u32; nodes];
     for (n, flow) in flows.iter().enumerate() {
         let index = FlowIndex(next[flow.node.index()]);

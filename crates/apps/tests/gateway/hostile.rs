@@ -1,6 +1,6 @@
 //! Random and damaged frames from every side: nothing panics, and every packet is accounted for exactly once.
 
-use crate::common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
+use crate::gateway::common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
 use proptest::prelude::*;
 use proptest::test_runner::{TestRunner, contextualize_config};
 use scalebricks_apps::gateway::Architecture;

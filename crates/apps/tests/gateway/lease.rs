@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use crate::common::{bench, downstream, g_pdu, to_gateway, upstream_inner};
-use crate::lab::{INTERNET, Lab, OWN, ROUTERS, arp_request, config, read_arp};
+use crate::gateway::common::{bench, downstream, g_pdu, to_gateway, upstream_inner};
+use crate::gateway::lab::{INTERNET, Lab, OWN, ROUTERS, arp_request, config, read_arp};
 use etherparse::PacketBuilder;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::local::Consumed;
@@ -121,7 +121,7 @@ fn without_a_lease_a_node_sends_neither_echo_replies_nor_frames_that_it_held() {
     assert!(lab.sent().iter().all(|(_, frame)| frame[12..14] != [8, 0]));
     assert_eq!(lab.local.stats().dropped_no_lease, 1);
     let mut echo = Vec::new();
-    PacketBuilder::ethernet2(crate::lab::mac_of(ROUTERS[0]), crate::lab::INTERNET_MAC)
+    PacketBuilder::ethernet2(crate::gateway::lab::mac_of(ROUTERS[0]), crate::gateway::lab::INTERNET_MAC)
         .ipv4(ROUTERS[0].octets(), OWN.octets(), 64)
         .icmpv4_echo_request(7, 8)
         .write(&mut echo, b"x")

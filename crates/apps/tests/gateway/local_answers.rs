@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use crate::lab::*;
+use crate::gateway::lab::*;
 use etherparse::{ArpOperation, PacketBuilder};
 use scalebricks_elements::gateway::local::{Consumed, LocalLimits, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

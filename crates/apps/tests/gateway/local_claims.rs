@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
-use crate::lab::*;
+use crate::gateway::lab::*;
 use etherparse::ArpOperation;
 use proptest::prelude::*;
 use scalebricks_elements::gateway::OutputPort;

@@ -1,7 +1,7 @@
 //! Whatever arrives, in whatever order and at whatever time: nothing panics, nothing grows, nobody is answered in
 //! another's name, and what is sent is sound to a library that is not ours.
 
-use crate::lab::*;
+use crate::gateway::lab::*;
 use etherparse::ArpOperation;
 use proptest::prelude::*;
 use scalebricks_elements::gateway::local::{

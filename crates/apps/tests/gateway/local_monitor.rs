@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
-use crate::lab::*;
+use crate::gateway::lab::*;
 use proptest::prelude::*;
 use scalebricks_elements::gateway::local::{Claims, LinkSilence, LocalConfig, NeighbourState};
 use scalebricks_elements::gateway::{BaseStationId, NextHop};

@@ -1,6 +1,6 @@
 //! Who is on the links: asked, answered, believed for a while, asked again.
 
-use crate::lab::*;
+use crate::gateway::lab::*;
 use etherparse::ArpOperation;
 use scalebricks_elements::gateway::local::{Consumed, FrameKind, HoldOutcome, NeighbourState};
 use scalebricks_elements::gateway::{BaseStationId, DropReason, NextHop};

@@ -1,7 +1,7 @@
 //! How often a node asks each of its tables for a packet, in every architecture: an answer that was found is not asked for again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
+use crate::gateway::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
 use scalebricks_apps::gateway::flow_tables::bulk;
 use scalebricks_apps::gateway::node::{NodePorts, NodeTables};
 use scalebricks_apps::gateway::{Architecture, FlowSpec, Layout, Node};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use crate::common::{SEED, bench_with, downstream, flows, g_pdu, to_gateway, upstream_inner};
+use crate::gateway::common::{SEED, bench_with, downstream, flows, g_pdu, to_gateway, upstream_inner};
 use scalebricks_apps::gateway::{Architecture, FlowSpec, FlowTables, Node, NodePorts};
 use scalebricks_elements::gateway::{FlowCount, OutputPort, Policy};
 use scalebricks_graph::Mark;

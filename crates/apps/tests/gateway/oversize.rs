@@ -7,7 +7,7 @@
     reason = "a test helper fails by panicking"
 )]
 
-use crate::common::{Bench, SERVER, SERVER6, bench, downstream, station, tunnelled};
+use crate::gateway::common::{Bench, SERVER, SERVER6, bench, downstream, station, tunnelled};
 use etherparse::defrag::IpDefragPool;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Type, Icmpv6Type, IpNumber, Ipv4HeaderSlice, NetSlice, SlicedPacket, TransportSlice};

@@ -1,6 +1,6 @@
 //! What is dropped, by name; fragments, ICMP errors.
 
-use crate::common::{PEER_MAC, bench, downstream, g_pdu, to_gateway, tunnelled, ue, upstream_inner};
+use crate::gateway::common::{PEER_MAC, bench, downstream, g_pdu, to_gateway, tunnelled, ue, upstream_inner};
 use etherparse::PacketBuilder;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::{FabricMac, OutputPort, Policy};
@@ -9,7 +9,7 @@ use scalebricks_types::{KeyProfile, NodeId};
 const DOWN: OutputPort = OutputPort::BaseStation;
 const UP: OutputPort = OutputPort::Internet;
 
-fn scalebricks() -> crate::common::Bench {
+fn scalebricks() -> crate::gateway::common::Bench {
     bench(Architecture::ScaleBricks, 4, Policy::default())
 }
 
@@ -248,7 +248,7 @@ fn icmp_errors_follow_the_flow_they_are_about() {
     }
     let mut frame = Vec::new();
     PacketBuilder::ethernet2(PEER_MAC, [0; 6])
-        .ipv6([1; 16], crate::common::ue6(9).octets(), 60)
+        .ipv6([1; 16], crate::gateway::common::ue6(9).octets(), 60)
         .icmpv6(etherparse::Icmpv6Type::DestinationUnreachable(etherparse::icmpv6::DestUnreachableCode::Port))
         .write(&mut frame, &upstream_inner(9, b"six"))
         .unwrap();
@@ -274,7 +274,8 @@ fn a_packet_too_large_for_any_tunnel_is_dropped() {
 #[test]
 fn hints_that_name_no_node_are_dropped_by_name() {
     // Three nodes need two bits, and in a full table an unknown key may well be answered with the fourth value.
-    let mut bench = crate::common::bench_with(30_000, Architecture::ScaleBricks, 3, Policy::default());
+    let mut bench =
+        crate::gateway::common::bench_with(30_000, Architecture::ScaleBricks, 3, Policy::default());
     let mut reasons = std::collections::BTreeMap::new();
     for port in 0..400u16 {
         let frame = patched(downstream(0, b"?"), 34, &(10_000 + port).to_be_bytes());

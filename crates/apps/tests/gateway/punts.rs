@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use crate::common::{SERVER, SERVER6, bench, downstream, g_pdu, to_gateway, ue, ue6, upstream_inner};
+use crate::gateway::common::{
+    SERVER, SERVER6, bench, downstream, g_pdu, to_gateway, ue, ue6, upstream_inner,
+};
 use etherparse::PacketBuilder;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::punt::PUNTS;
@@ -15,14 +17,18 @@ const DOWN: OutputPort = OutputPort::BaseStation;
 const UP: OutputPort = OutputPort::Internet;
 
 /// A cluster whose nodes have a slow path.
-fn scalebricks() -> crate::common::Bench {
+fn scalebricks() -> crate::gateway::common::Bench {
     let mut bench = bench(Architecture::ScaleBricks, 4, Policy::default());
     bench.cluster.nodes_mut().iter_mut().for_each(scalebricks_apps::gateway::Node::keep_punts);
     bench
 }
 
 /// Puts a frame in at node 0; what the nodes handed over, by node.
-fn punted(bench: &mut crate::common::Bench, output: OutputPort, frame: &[u8]) -> Vec<(usize, Punt<Packet>)> {
+fn punted(
+    bench: &mut crate::gateway::common::Bench,
+    output: OutputPort,
+    frame: &[u8],
+) -> Vec<(usize, Punt<Packet>)> {
     bench.inject(0, output, frame, false);
     bench.cluster.run_until_idle(1);
     let mut all = Vec::new();
@@ -143,7 +149,7 @@ fn link_local_packets_do_not_cross_to_another_link() {
     let policy = Policy { key_profile: KeyProfile::Ue, ..Policy::default() };
     let mut in_memory = bench(Architecture::ScaleBricks, 4, policy);
     let mut on_links = bench(Architecture::ScaleBricks, 4, policy);
-    let slow_path = crate::lab::Lab::resolved().local;
+    let slow_path = crate::gateway::lab::Lab::resolved().local;
     for node in on_links.cluster.nodes_mut() {
         node.set_adjacencies(slow_path.adjacencies());
     }
@@ -159,7 +165,7 @@ fn link_local_packets_do_not_cross_to_another_link() {
         (DOWN, NEIGHBOUR6.into(), NEIGHBOUR6.into(), refused, refused),
         (DOWN, NEIGHBOUR.into(), ue(0).into(), None, refused),
         (DOWN, NEIGHBOUR6.into(), ue6(1).into(), None, refused),
-        (DOWN, NEIGHBOUR6.into(), crate::lab::LINK_LOCAL.into(), refused, Some("for_this_node")),
+        (DOWN, NEIGHBOUR6.into(), crate::gateway::lab::LINK_LOCAL.into(), refused, Some("for_this_node")),
         (UP, ue(0).into(), global.into(), None, None),
         (UP, ue6(1).into(), global6.into(), None, None),
         (UP, ue(0).into(), NEIGHBOUR.into(), None, refused),

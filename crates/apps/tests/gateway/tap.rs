@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use crate::common::{PEER_MAC, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
+use crate::gateway::common::{PEER_MAC, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
 use scalebricks_apps::gateway::filter::Filter;
 use scalebricks_apps::gateway::flow_tables::{Layout, bulk};
 use scalebricks_apps::gateway::{Architecture, Node, NodePorts};
@@ -243,7 +243,7 @@ fn a_filter_looks_at_outer_and_inner_headers_and_at_arp() {
     let port = |port| Filter { udp_port: Some(port), ..Filter::default() };
     let (plain, tunnelled) = (downstream(0, b""), upstream(0, b""));
     let request = arp_request();
-    let (ue, gateway) = (crate::common::ue(0), Policy::default().gateway_address);
+    let (ue, gateway) = (crate::gateway::common::ue(0), Policy::default().gateway_address);
     for (filter, on_plain, on_tunnelled, on_arp) in [
         (Filter::default(), true, true, true),
         (host(ue), true, true, false),

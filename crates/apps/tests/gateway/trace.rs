@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use crate::common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
+use crate::gateway::common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
 use proptest::prelude::*;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_apps::gateway::trace::{TraceError, TraceReport, trace};

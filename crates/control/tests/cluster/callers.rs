@@ -1,7 +1,7 @@
 //! Callers at all nodes: what they are told is what the log says, and each call is executed once, whoever owns its partition when.
 
-use crate::common::{HASHER, node};
-use crate::world::{Sent, World};
+use crate::cluster::common::{HASHER, node};
+use crate::cluster::world::{Sent, World};
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use scalebricks_control::calls::{
@@ -78,7 +78,7 @@ impl World {
         let Some(epoch) = self.record.as_ref().and_then(|(_, view)| view.pins_in(node(to))) else { return };
         // No flow of those that the world changes.
         let change = Change::Upsert(key, Session { node: node(to), epoch, value: [token << 32, 1] });
-        let partition = crate::world::partitions().of(HASHER.hash(&key));
+        let partition = crate::cluster::world::partitions().of(HASHER.hash(&key));
         let now = self.now;
         let Some(process) = &mut self.nodes[by] else { return };
         self.calls.made = token;

@@ -1,7 +1,7 @@
 //! What drives a node: the records and logs that it reads, and what it is told to do.
 
-use crate::common::{HASHER, node};
-use crate::world::{Sent, World};
+use crate::cluster::common::{HASHER, node};
+use crate::cluster::world::{Sent, World};
 use rand::Rng;
 use scalebricks_control::agent::Action;
 use scalebricks_control::engine::Revision;

@@ -1,7 +1,7 @@
 //! What is demanded of a world.
 
-use crate::common::node;
-use crate::world::{FLOWS, Log, REPLAY, World, all_partitions, keys_of_flow};
+use crate::cluster::common::node;
+use crate::cluster::world::{FLOWS, Log, REPLAY, World, all_partitions, keys_of_flow};
 use rand::seq::IndexedRandom;
 use scalebricks_control::membership::Placed;
 use scalebricks_tables::FibValue;

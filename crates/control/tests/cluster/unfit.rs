@@ -1,8 +1,8 @@
 //! Nodes that cannot do their work, and nodes that die again and again: what becomes of flows.
 
-use crate::common::node;
-use crate::seeds;
-use crate::world::World;
+use crate::cluster::common::node;
+use crate::cluster::seeds;
+use crate::cluster::world::World;
 use scalebricks_control::membership::{FIT_HOLD, Fitness, Unfitness};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The nodes, the log, the network, and what goes wrong.
 
-use crate::callers::{Calling, Calls};
-use crate::common::{HASHER, Memory, node};
+use crate::cluster::callers::{Calling, Calls};
+use crate::cluster::common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

@@ -1,6 +1,6 @@
 //! Cuts of single links, of groups, and between nodes and the engine, each in a named test.
 
-use crate::world::{World, ms, seconds};
+use crate::membership::world::{World, ms, seconds};
 use scalebricks_control::membership::HALF_HEARD;
 
 /// What a cut leads to: a world of so many nodes, after the cut, still for ten minutes.
@@ -306,7 +306,7 @@ fn a_broken_pair_is_gone_round_by_one_witness() {
         let mut world = World::together(seed, 4);
         let relay = |world: &World, from: usize, to: usize| {
             let relays = world.machine(from).relays(world.clock(from));
-            relays.get(&crate::world::id(to)).map(|node| usize::from(node.get()))
+            relays.get(&crate::membership::world::id(to)).map(|node| usize::from(node.get()))
         };
         assert_eq!(relay(&world, 0, 1), None);
         world.set_link(0, 1, false);

@@ -1,6 +1,6 @@
 //! Deaths, pauses and restarts, without cuts of single links.
 
-use crate::world::{World, id, ms, seconds};
+use crate::membership::world::{World, id, ms, seconds};
 use scalebricks_control::membership::PULSELESS;
 use std::time::Duration;
 

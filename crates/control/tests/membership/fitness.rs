@@ -1,6 +1,6 @@
 //! Nodes that cannot do their work and say so: stuck workers, and links and next hops that fail at one node, at some, at all.
 
-use crate::world::{World, ms, seconds};
+use crate::membership::world::{World, ms, seconds};
 use rand::Rng;
 use scalebricks_control::membership::{CALM, FIT_HOLD, Fitness, HEARING, Respect, Unfitness};
 use std::time::Duration;
@@ -246,7 +246,7 @@ fn random(seed: u64) {
     world.run(seconds(5));
     for _ in 0..world.rng.random_range(3..7) {
         if world.rng.random_bool(0.3) {
-            crate::seeds::disturb(&mut world);
+            crate::membership::seeds::disturb(&mut world);
         }
         let fitness = match world.rng.random_range(0..4) {
             0 => FIT,

@@ -1,6 +1,6 @@
 //! What is demanded of a world.
 
-use crate::world::{Change, NOTICED, World, id};
+use crate::membership::world::{Change, NOTICED, World, id};
 use scalebricks_control::membership::{HEARING, PULSELESS, Suspension};
 use std::time::Duration;
 

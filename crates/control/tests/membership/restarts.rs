@@ -1,6 +1,6 @@
 //! Processes that end again and again.
 
-use crate::world::{World, ms, seconds};
+use crate::membership::world::{World, ms, seconds};
 use scalebricks_control::membership::CALM;
 
 /// Ends a node's process, and starts another after a time.

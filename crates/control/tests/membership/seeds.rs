@@ -1,6 +1,6 @@
 //! Random cuts, one after the other.
 
-use crate::world::{World, ms, seconds};
+use crate::membership::world::{World, ms, seconds};
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use scalebricks_control::membership::HALF_HEARD;

@@ -1,6 +1,6 @@
 //! Captures over the socket.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use scalebricks_admin::client::ClientError;
 use scalebricks_admin::model::{CaptureRequest, Direction, PortRole};
 use scalebricks_graph::tap::MAX_CAPTURES;
@@ -42,7 +42,7 @@ fn a_packet_is_captured_before_and_after() {
     let after = SystemTime::now();
     let frames = frames(bytes);
     assert_eq!(frames.len(), 2);
-    assert_eq!(frames[0].data, crate::running::downstream(4, b"to be seen"));
+    assert_eq!(frames[0].data, crate::admin::running::downstream(4, b"to be seen"));
     assert_eq!(frames[1].data, running.far.lock().unwrap().at_base_station());
     let captured_at = SystemTime::UNIX_EPOCH + frames[0].timestamp;
     assert!(before <= captured_at && captured_at <= after, "{before:?} {captured_at:?} {after:?}");
@@ -56,7 +56,7 @@ fn a_packet_is_captured_between_two_elements() {
     let request =
         CaptureRequest { edges, direction: Direction::None, count: Some(1), ..CaptureRequest::default() };
     let bytes = capture(&running, &request, || running.far.lock().unwrap().downstream(4, b"to be seen"));
-    assert_eq!(frames(bytes.clone())[0].data, crate::running::downstream(4, b"to be seen"));
+    assert_eq!(frames(bytes.clone())[0].data, crate::admin::running::downstream(4, b"to be seen"));
     let comment = b"edge: from_internet.0";
     assert!(bytes.windows(comment.len()).any(|window| window == comment), "the edge is the comment");
     let request = CaptureRequest { edges: vec!["steer".to_owned()], ..request };
@@ -99,7 +99,7 @@ fn drops_come_with_their_reason() {
     let bytes = capture(&running, &request, || {
         let mut far = running.far.lock().unwrap();
         far.downstream(4, b"forwarded");
-        let mut frame = crate::running::downstream(4, b"not ours");
+        let mut frame = crate::admin::running::downstream(4, b"not ours");
         frame[5] = 0x77;
         let mut pool = scalebricks_io::Pool::new(1, 2_000).unwrap();
         far.internet.send(pool.packet(&frame).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! The program itself.
 
-use crate::running::{Running, downstream};
+use crate::admin::running::{Running, downstream};
 use scalebricks_admin::model::{Stats, Status, Trace};
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use std::process::{Command, Output, Stdio};

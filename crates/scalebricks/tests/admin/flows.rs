@@ -1,6 +1,6 @@
 //! Flows, pinned by HTTP: what is refused, and how.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use bytes::Bytes;
 use scalebricks_admin::client::{Client, ClientError, Target};
 use scalebricks_admin::flow_list::columns::FlowParser;

@@ -1,6 +1,6 @@
 //! Names that others rely on: metrics with their types and labels, and the fields of the counters as JSON.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

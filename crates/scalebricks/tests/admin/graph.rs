@@ -1,6 +1,6 @@
 //! The graph that a node's worker runs: its elements, counters and handlers.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use scalebricks_admin::client::{Client, ClientError};
 use scalebricks_admin::model::LinkView;
 use std::process::{Command, Output};

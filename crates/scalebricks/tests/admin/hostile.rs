@@ -1,6 +1,6 @@
 //! Peers that mean no good.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use scalebricks_admin::server::Limits;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! What is answered.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use scalebricks_admin::client::{Client, ClientError, Target};
 use scalebricks_admin::model::{Health, NodeState, ReasonView};
 use scalebricks_admin::server::{AdminServer, Listen, ServerError, openapi};

@@ -1,7 +1,7 @@
 //! Flows pinned by the program itself, through a real control plane over a real log.
 
-use crate::flows::ask;
-use crate::running::Running;
+use crate::admin::flows::ask;
+use crate::admin::running::Running;
 use scalebricks_admin::flow_list::columns::FlowParser;
 use scalebricks_admin::flows::{ControlledFlows, Flows};
 use scalebricks_admin::server::{AdminServer, Listen};

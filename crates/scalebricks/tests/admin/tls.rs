@@ -1,6 +1,6 @@
 //! The address for others: TLS and a token, or nothing.
 
-use crate::running::Running;
+use crate::admin::running::Running;
 use scalebricks_admin::client::{Client, ClientError, Target};
 use scalebricks_admin::server::{AdminServer, Listen, ServerError, TcpListen};
 use std::fs::{self, Permissions};

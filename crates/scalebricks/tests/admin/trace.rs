@@ -1,6 +1,6 @@
 //! Traces over the socket.
 
-use crate::running::{Running, SERVER, downstream, ue};
+use crate::admin::running::{Running, SERVER, downstream, ue};
 use scalebricks_admin::client::ClientError;
 use scalebricks_admin::model::{NodeState, OutputKind, PortRole, TracePacket, TraceRequest};
 use scalebricks_admin::trace::{hex, unhex};

@@ -1,8 +1,8 @@
 //! Controllers: they set, change, move and delete flows at any node, and use addresses and TEIDs again at once.
 
-use crate::process::id;
-use crate::truth::{Truth, WriteId};
-use crate::world::World;
+use crate::simulation::process::id;
+use crate::simulation::truth::{Truth, WriteId};
+use crate::simulation::world::World;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use scalebricks_apps::gateway::PinnedState;
@@ -37,7 +37,10 @@ pub struct Flow {
 
 impl Flow {
     pub fn keys(&self) -> [FlowKey; 2] {
-        [FlowKey::ue(IpAddr::V4(crate::packets::ue(self.address))), FlowKey::teid(Teid::new(self.teid))]
+        [
+            FlowKey::ue(IpAddr::V4(crate::simulation::packets::ue(self.address))),
+            FlowKey::teid(Teid::new(self.teid)),
+        ]
     }
 }
 
@@ -78,7 +81,7 @@ impl Controllers {
             free_addresses: (1..=ADDRESSES).collect(),
             free_teids: (0x1_0001..=0x1_0000 + ADDRESSES).collect(),
             next_write: 0x2000_0000,
-            answered: vec![Position(0); crate::process::PARTITIONS as usize],
+            answered: vec![Position(0); crate::simulation::process::PARTITIONS as usize],
             ..Self::default()
         }
     }

@@ -1,7 +1,7 @@
 //! The log as one node reaches it: an [`Engine`] whose calls are carried out by the world, in the world's time.
 
-use crate::hub::Hub;
-use crate::log::Log;
+use crate::simulation::hub::Hub;
+use crate::simulation::log::Log;
 use futures_util::future::BoxFuture;
 use futures_util::stream::poll_fn;
 use scalebricks_control::engine::{

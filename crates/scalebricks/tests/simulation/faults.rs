@@ -1,9 +1,9 @@
 //! What goes wrong, and when it is over.
 
-use crate::hub::{ms, seconds};
-use crate::log::Uncertain;
-use crate::process::id;
-use crate::world::World;
+use crate::simulation::hub::{ms, seconds};
+use crate::simulation::log::Uncertain;
+use crate::simulation::process::id;
+use crate::simulation::world::World;
 use rand::Rng;
 use rand::seq::IndexedRandom;
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ impl World {
         let nodes: Vec<usize> = (0..self.size()).collect();
         let picked: Vec<usize> = nodes.choose_multiple(&mut self.rng, 2).copied().collect();
         let (a, b) = (picked[0], picked[1]);
-        if crate::world::is_told() {
+        if crate::simulation::world::is_told() {
             println!(
                 "{:?}: {fault:?} {a} {b}; alive {:?}, members {:?}",
                 self.now,

@@ -1,7 +1,7 @@
 //! What all nodes of a world share: the time, the log's servers, and the links between nodes.
 
-use crate::log::Log;
-use crate::network::Network;
+use crate::simulation::log::Log;
+use crate::simulation::network::Network;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! What is demanded of a world: where packets lead, and that the view comes to rest.
 
-use crate::packets::{downstream, ue, upstream};
-use crate::process::id;
-use crate::truth::{Truth, WriteId, write_of};
-use crate::world::World;
+use crate::simulation::packets::{downstream, ue, upstream};
+use crate::simulation::process::id;
+use crate::simulation::truth::{Truth, WriteId, write_of};
+use crate::simulation::world::World;
 use rand::Rng;
 use scalebricks_control::membership::View;
 use scalebricks_types::{FlowKey, NodeHint, NodeId, Position, Teid};
@@ -131,7 +131,7 @@ impl World {
         if self.processes[at].is_none() {
             return;
         }
-        let which = self.rng.random_range(1..=crate::controllers::ADDRESSES);
+        let which = self.rng.random_range(1..=crate::simulation::controllers::ADDRESSES);
         let is_up = self.rng.random_bool(0.4);
         self.packet_of(at, which, is_up);
     }
@@ -155,8 +155,8 @@ impl World {
     /// A frame comes to a node over the fabric.
     pub fn passes(&mut self, node: usize, frame: &[u8]) {
         let is_member = self.is_member(node);
-        if let Some(flight) =
-            crate::packets::under_way(frame).and_then(|number| self.judge.flights.get_mut(&number))
+        if let Some(flight) = crate::simulation::packets::under_way(frame)
+            .and_then(|number| self.judge.flights.get_mut(&number))
         {
             flight.is_steady &= is_member;
         }
@@ -224,7 +224,7 @@ impl World {
     /// How nodes stand: whether the view has them alive, whether they take themselves for members, and whether they have leases.
     fn standing(&self) -> String {
         let of = |node: usize| {
-            let lease = self.processes[node].as_ref().map(crate::process::Process::has_lease);
+            let lease = self.processes[node].as_ref().map(crate::simulation::process::Process::has_lease);
             (node, self.view.member(id(node)).map(|member| member.is_alive), self.is_member(node), lease)
         };
         format!("alive, member, lease: {:?}", (0..self.size()).map(of).collect::<Vec<_>>())
@@ -282,7 +282,7 @@ impl World {
         self.run(Duration::from_millis(200));
         self.judge.flights.clear();
         for at in 0..self.size() {
-            for which in 1..=crate::controllers::ADDRESSES {
+            for which in 1..=crate::simulation::controllers::ADDRESSES {
                 self.packet_of(at, which, false);
                 self.packet_of(at, which, true);
             }

@@ -1,6 +1,6 @@
 //! The servers that keep the log: what they hold, and what they do and when.
 
-use crate::hub::{ms, seconds};
+use crate::simulation::hub::{ms, seconds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::engine::{

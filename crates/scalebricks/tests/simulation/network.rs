@@ -1,6 +1,6 @@
 //! The control links: heartbeats that are lost and overtake each other, and messages that arrive in order or not at all.
 
-use crate::hub::{Hub, ms, seconds};
+use crate::simulation::hub::{Hub, ms, seconds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_cluster::plane::Link;

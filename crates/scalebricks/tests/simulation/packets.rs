@@ -1,7 +1,7 @@
 //! Packets: frames with a number in them, and the fabric that carries them between nodes.
 
-use crate::hub::ms;
-use crate::process::{GATEWAY, IN_MAC, RAN_MAC, ROUTER_MAC, STATION, STATION_MAC};
+use crate::simulation::hub::ms;
+use crate::simulation::process::{GATEWAY, IN_MAC, RAN_MAC, ROUTER_MAC, STATION, STATION_MAC};
 use etherparse::PacketBuilder;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -1,8 +1,8 @@
 //! One node's process: its control plane on a runtime of its own, whose clock the world turns, and its forwarding.
 
-use crate::engine::SimEngine;
-use crate::hub::{Hub, ms, seconds};
-use crate::network::SimLink;
+use crate::simulation::engine::SimEngine;
+use crate::simulation::hub::{Hub, ms, seconds};
+use crate::simulation::network::SimLink;
 use scalebricks_apps::gateway::{FlowTables, Node, NodePorts};
 use scalebricks_cluster::beating::{Beating, LOOK_EVERY};
 use scalebricks_cluster::inbox::Inbox;

@@ -1,9 +1,9 @@
 //! Random faults, one after the other, by seed.
 
-use crate::faults::Fault;
-use crate::hub::seconds;
-use crate::judge::{Counts, told};
-use crate::world::World;
+use crate::simulation::faults::Fault;
+use crate::simulation::hub::seconds;
+use crate::simulation::judge::{Counts, told};
+use crate::simulation::world::World;
 use rand::Rng;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -143,7 +143,7 @@ pub fn run_all(first: u64, seeds: u64) {
     let _told = writeln!(std::io::stderr(), "{:#?}", totals.into_inner().unwrap());
     assert!(
         failed.is_empty(),
-        "{} of {seeds} seeds fail: {failed:?}; SIM_FIRST={} SIM_SEEDS=1 SIM_TELL=1 cargo test -p scalebricks --test simulation any_seed -- --nocapture",
+        "{} of {seeds} seeds fail: {failed:?}; SIM_FIRST={} SIM_SEEDS=1 SIM_TELL=1 cargo test -p scalebricks --test integration simulation::any_seed -- --nocapture",
         failed.len(),
         failed[0],
     );

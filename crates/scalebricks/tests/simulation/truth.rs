@@ -1,7 +1,7 @@
 //! What the logs say, read by the world itself: the history of each key, and what became of each write.
 
-use crate::log::Log;
-use crate::process::{PARTITIONS, SEED};
+use crate::simulation::log::Log;
+use crate::simulation::process::{PARTITIONS, SEED};
 use scalebricks_apps::gateway::PinnedState;
 use scalebricks_control::partition::{Outcome, Partition};
 use scalebricks_control::record::{Change, Payload, Session, decode_payload};

@@ -1,12 +1,12 @@
 //! A world: nodes, the log's servers, the links, controllers and packets. One seed, one run.
 
-use crate::controllers::Controllers;
-use crate::faults::Faults;
-use crate::hub::{Hub, ms};
-use crate::judge::Judge;
-use crate::packets::Fabric;
-use crate::process::{PARTITIONS, Plan, Process, id};
-use crate::truth::Truth;
+use crate::simulation::controllers::Controllers;
+use crate::simulation::faults::Faults;
+use crate::simulation::hub::{Hub, ms};
+use crate::simulation::judge::Judge;
+use crate::simulation::packets::Fabric;
+use crate::simulation::process::{PARTITIONS, Plan, Process, id};
+use crate::simulation::truth::Truth;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::membership::View;
@@ -94,7 +94,7 @@ impl World {
             controllers: Controllers::new(),
             judge: Judge::default(),
             faults: Faults::default(),
-            view: View::empty(crate::process::partitions()),
+            view: View::empty(crate::simulation::process::partitions()),
             views: 0,
             requests: 0.1,
             packets: 2,
@@ -216,10 +216,10 @@ impl World {
             }
             let (mut down, mut up) = (Vec::new(), Vec::new());
             while let Some(packet) = process.base_station.receive() {
-                down.extend(crate::packets::left_downstream(packet.data()));
+                down.extend(crate::simulation::packets::left_downstream(packet.data()));
             }
             while let Some(packet) = process.internet.receive() {
-                up.extend(crate::packets::left_upstream(packet.data()));
+                up.extend(crate::simulation::packets::left_upstream(packet.data()));
             }
             for (teid, number) in down {
                 self.left(node, number, Some(teid));

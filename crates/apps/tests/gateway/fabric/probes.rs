@@ -1,7 +1,7 @@
 //! Probes as a node sends and answers them, and frames that only look like probes.
 
 use super::rig::{node, settled};
-use crate::common::SEED;
+use crate::gateway::common::SEED;
 use proptest::prelude::*;
 use proptest::test_runner::{TestRunner, contextualize_config};
 use scalebricks_apps::gateway::flow_tables::FlowTables;

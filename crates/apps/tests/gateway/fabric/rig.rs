@@ -1,6 +1,6 @@
 //! Nodes that probe each other over a fabric in memory, in simulated time, with directed cuts between pairs of them.
 
-use crate::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
+use crate::gateway::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
 use scalebricks_apps::gateway::flow_tables::bulk;
 use scalebricks_apps::gateway::node::{NodePorts, NodeTables};
 use scalebricks_apps::gateway::{Architecture, FlowSpec, Layout, Node, NodeStats};

@@ -1,7 +1,7 @@
 //! Frames of all kinds.
 
 use super::pair::{FLOWS, HERE, NODES};
-use crate::common::{downstream, g_pdu, to_gateway, upstream_inner};
+use crate::gateway::common::{downstream, g_pdu, to_gateway, upstream_inner};
 use proptest::prelude::*;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::{FabricMac, OutputPort, OutsideMacs, Policy};

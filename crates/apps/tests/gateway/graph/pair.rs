@@ -1,7 +1,7 @@
 //! Two nodes with the same tables, given the same frames: one with its elements joined, one with them apart.
 
 use super::frames::{self, Kind, Side};
-use crate::common::{SEED, flows, station};
+use crate::gateway::common::{SEED, flows, station};
 use scalebricks_apps::gateway::flow_tables::{FlowTables, bulk};
 use scalebricks_apps::gateway::wiring::Form;
 use scalebricks_apps::gateway::{Architecture, Layout, Node, NodePorts, NodeStats, NodeTables};

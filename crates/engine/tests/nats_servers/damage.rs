@@ -1,6 +1,6 @@
 //! What is missing or changed on the servers is told.
 
-use crate::{prefix, servers};
+use crate::nats_servers::{prefix, servers};
 use futures_util::{FutureExt, StreamExt};
 use scalebricks_control::engine::{Batch, BatchId, Engine, EngineError, ReadError, Snapshot, WriterId};
 use scalebricks_engine::nats::JetStream;

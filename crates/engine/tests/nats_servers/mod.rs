@@ -1,7 +1,7 @@
 //! The JetStream engine keeps the promises of the interface on three real servers, and when these are killed.
 //!
 //! Needs a `nats-server`, found or built by `scripts/nats.sh path`. Without one everything here is skipped, unless
-//! `REQUIRE_NATS=1`; with `NATS_TESTS=apart` as well.
+//! `REQUIRE_NATS=1`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "durations and counts, shown with --nocapture")]

@@ -12,6 +12,6 @@ mod lost;
 mod metrics;
 mod program;
 mod replay;
-mod shared;
+pub mod shared;
 mod tls;
 mod unreadable;

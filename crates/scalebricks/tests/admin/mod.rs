@@ -1,7 +1,6 @@
 //! The admin interface end to end: a node that forwards in memory, the server over real sockets, the client, and the
 //! program itself.
 
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod capture;

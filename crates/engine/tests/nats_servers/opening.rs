@@ -1,7 +1,7 @@
 //! Servers that are of no use, and streams of another make.
 
-use crate::cluster::Cluster;
-use crate::{prefix, servers};
+use crate::nats_servers::cluster::Cluster;
+use crate::nats_servers::{prefix, servers};
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_engine::nats::{Auth, JetStream, OpenError, Options, Tls};
 use scalebricks_types::{PartitionId, Position};

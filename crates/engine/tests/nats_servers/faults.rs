@@ -1,6 +1,6 @@
 //! Servers that are killed while batches are under way.
 
-use crate::cluster::Cluster;
+use crate::nats_servers::cluster::Cluster;
 use futures_util::StreamExt;
 use futures_util::future::{join, join_all};
 use scalebricks_control::engine::{

@@ -1,20 +1,13 @@
 //! Nodes and switches over real NATS servers, started with the test's configuration or with the one that is shipped. Needs a `nats-server`, as the engine's tests of this name do.
 
-#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 #[allow(dead_code, reason = "the engine's tests need more of it")]
-#[path = "../../engine/tests/nats/cluster.rs"]
+#[path = "../../engine/tests/nats_servers/cluster.rs"]
 mod cluster;
-#[allow(dead_code, reason = "the switch's tests need more of it")]
-#[path = "switch/program.rs"]
-mod program;
-#[allow(dead_code, reason = "the switch's tests need more of it")]
-#[path = "switch/shared.rs"]
-mod shared;
-#[path = "nats/shipped.rs"]
 mod shipped;
 
+use crate::switch::shared;
 use cluster::Cluster;
 
 #[test]

@@ -16,10 +16,6 @@ use tempfile::TempDir;
 pub fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
-        if std::env::var_os("NATS_TESTS").is_some_and(|value| value == "apart") {
-            say(&format!("apart: nats: tests of {} with NATS servers", env!("CARGO_PKG_NAME")));
-            return None;
-        }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/nats.sh");
         let output = Command::new(script).arg("path").output().unwrap();
         if output.status.success() {

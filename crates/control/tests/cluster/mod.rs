@@ -9,8 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod callers;
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 mod driver;
 mod judge;
 mod unfit;

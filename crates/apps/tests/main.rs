@@ -1,0 +1,13 @@
+//! Gateway, switch and router as programs use them.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod control_socket;
+mod directory;
+mod examples;
+mod gateway;
+mod hostile;
+mod live;
+mod router;
+mod switch;

@@ -1,0 +1,6 @@
+//! The benchmarks as users run them.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod pages;

@@ -1,0 +1,8 @@
+//! The language, its checks and its properties.
+
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod check;
+mod language;
+mod properties;
