@@ -85,7 +85,7 @@ fn syntax_classes_and_arguments_have_their_places() {
         "Idle -> q :: Queue(10,\n  BLOCKING perhaps) -> Unqueue(LIMIT 3, 7, 1, 0) -> Discard;",
         &[
             "r.click:2:3: `q`: BLOCKING: cannot read \"perhaps\" as true or false",
-            "r.click:2:47: `Unqueue@3`: argument \"0\" stands for no parameter",
+            "r.click:2:47: `Unqueue@3`: unexpected argument \"0\"",
         ],
     );
     is_told(

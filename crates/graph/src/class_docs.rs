@@ -3,12 +3,12 @@
 use crate::spec::{Access, PortArity, PortKind, PortSpec, RUN_COUNTERS, RUN_DROPS, Spec};
 use std::fmt::{self, Display, Formatter};
 
-/// A page about classes, each list in the order given.
+/// A page about classes, each list in the given order.
 #[derive(Debug)]
 pub struct Page<'a> {
     /// Classes that configurations name.
     pub classes: &'a [&'static Spec],
-    /// Classes that only programs make.
+    /// Classes that only programs create.
     pub program_only: &'a [&'static Spec],
 }
 
@@ -33,7 +33,7 @@ impl Display for Page<'_> {
     }
 }
 
-/// A section about one class.
+/// The section about one class.
 #[derive(Debug)]
 pub struct Section(pub &'static Spec);
 
@@ -102,7 +102,7 @@ fn number(at: usize, many: PortArity) -> String {
     }
 }
 
-/// Lines of a comment as one.
+/// Joins the lines of a comment.
 fn lines(doc: &[&str]) -> String {
     let lines: Vec<&str> = doc.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
     lines.join(" ")

@@ -1,4 +1,4 @@
-//! Columns: further values beside each packet, one array for each type of value.
+//! Columns: additional values beside each packet, one array per type of value.
 
 use crate::slot::{SLOTS, Slot};
 use std::any::{Any, TypeId};
@@ -6,14 +6,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A value that some elements write beside each packet and others read. The Rust type is the column's identity.
+/// A value that some elements write beside each packet and others read. The Rust type identifies the column.
 ///
-/// A frame has a column only if an element of the graph names it. The builder proves that no element reads a column
-/// that is not written on every path to it.
+/// A frame has a column only if an element of the graph names it. The builder proves that every element reads only
+/// columns that are written on every path to it.
 pub trait Column: Copy + Send + 'static {
     /// Its name in documentation and errors.
     const NAME: &'static str;
-    /// What stands in a new packet's slot in debug builds, so that a read before the first write shows.
+    /// Fills a new packet's entry in debug builds, so that a read before the first write is visible.
     const POISON: Self;
 }
 
@@ -36,7 +36,7 @@ impl<C> IndexMut<&Slot> for Values<C> {
     }
 }
 
-/// A column whose type the frame does not know.
+/// A column of unknown type.
 pub(crate) trait AnyValues: Any + Send {
     fn copy(&mut self, from: &Slot, to: &Slot);
     fn poison(&mut self, at: &Slot);
@@ -57,8 +57,8 @@ impl<C: Column> AnyValues for Values<C> {
 pub struct ColumnSpec {
     /// Its name.
     pub name: &'static str,
-    /// Of a column that is written, the output at which packets have it; of one that is read, the input whose packets must
-    /// have it. Without one, all of them.
+    /// For a written column, the output whose packets have it; for a read column, the input whose packets must have it.
+    /// `None` means all.
     pub on: Option<&'static str>,
     pub(crate) id: fn() -> TypeId,
     pub(crate) make: fn() -> Box<dyn AnyValues>,
@@ -71,13 +71,13 @@ impl fmt::Debug for ColumnSpec {
 }
 
 impl ColumnSpec {
-    /// The column `C`, at all ports or the one named.
+    /// The column `C`, at all ports or at the named one.
     pub const fn of<C: Column>(on: Option<&'static str>) -> Self {
         Self { name: C::NAME, on, id: TypeId::of::<C>, make: || Box::new(Values([C::POISON; SLOTS])) }
     }
 }
 
-/// Where a frame keeps a column. Elements get it once, when the graph is built, from
+/// The position of a column in a frame. Elements get it when the graph is built, from
 /// [`Binder::column`](crate::element::Binder::column).
 pub struct Handle<C> {
     at: u16,
@@ -98,7 +98,7 @@ impl<C> fmt::Debug for Handle<C> {
     }
 }
 
-/// A handle that names no column yet. Using it panics.
+/// A handle without a column. Using it panics.
 impl<C> Default for Handle<C> {
     fn default() -> Self {
         Self { at: u16::MAX, of: PhantomData }
@@ -126,7 +126,7 @@ fn known_mut<C: Column>(values: &mut dyn AnyValues) -> &mut Values<C> {
 }
 
 impl Columns {
-    /// Adds a column unless it is there.
+    /// Adds a column unless it exists.
     pub(crate) fn add(&mut self, spec: &ColumnSpec) {
         let id = (spec.id)();
         if self.0.iter().all(|(there, _)| *there != id) {
@@ -139,16 +139,16 @@ impl Columns {
         Some(Handle { at: u16::try_from(at).ok()?, of: PhantomData })
     }
 
-    /// The values of a column. Cost: one comparison of types, so ask once a batch.
+    /// The values of a column. Cost: a type comparison, so get it once per batch.
     ///
     /// # Panics
-    /// If the handle was not got from this graph's binder.
+    /// If the handle is not from this graph's binder.
     #[inline]
     pub fn get<C: Column>(&self, handle: Handle<C>) -> &Values<C> {
         known(&*self.0[usize::from(handle.at)].1)
     }
 
-    /// The values of a column, to change.
+    /// The values of a column, mutable.
     ///
     /// # Panics
     /// As [`get`](Self::get).

@@ -1,4 +1,4 @@
-//! Counters of elements: one array an element and worker, one writer each.
+//! Element counters: one array per element and worker, with one writer each.
 
 use crate::spec::{CounterId, CounterSpec, DropId, DropSpec, RUN_COUNTERS, RUN_DROPS, Spec};
 use std::collections::BTreeMap;
@@ -30,13 +30,13 @@ impl Cells {
         self.add(counter, n);
     }
 
-    /// Adds to one of the class's counters.
+    /// Adds to a counter of the class.
     #[inline(always)]
     pub(crate) fn count(&self, counter: CounterId, n: u64) {
         self.add(RUN_COUNTERS.len() + usize::from(counter.0), n);
     }
 
-    /// Sets one of the class's counters: one that is a level.
+    /// Sets a counter of the class that is a level.
     #[inline(always)]
     pub(crate) fn set(&self, counter: CounterId, value: u64) {
         if let Some(cell) = self.values.get(RUN_COUNTERS.len() + usize::from(counter.0)) {
@@ -54,20 +54,20 @@ impl Cells {
         self.add(self.drops_from + RUN_DROPS.len() + usize::from(reason.0), n);
     }
 
-    /// One of the runner's and the class's drop reasons, counted from the first of [`RUN_DROPS`].
+    /// Adds to a drop reason of the runner or class, numbered from the first of [`RUN_DROPS`].
     #[inline(always)]
     pub(crate) fn drop_at(&self, reason: u8) {
         self.add(self.drops_from + usize::from(reason), 1);
     }
 
-    /// What is counted now.
+    /// The current values.
     pub(crate) fn counted(&self, element: &Arc<str>, spec: &'static Spec) -> CounterSnapshot {
         let values = self.values.iter().map(|cell| cell.load(Ordering::Relaxed)).collect();
         CounterSnapshot { element: Arc::clone(element), spec, values }
     }
 }
 
-/// One counter or drop reason of one element, to be read often. Cost of a reading: a load.
+/// One counter or drop reason of one element, for frequent reads. Cost of a read: one load.
 #[derive(Debug, Clone)]
 pub struct Reading {
     cells: Arc<Cells>,
@@ -75,14 +75,14 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The value now.
+    /// The current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.cells.values.get(self.at).map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 }
 
-/// What one element has counted, at one moment or summed over workers.
+/// Counter values of one element, at one moment or summed over workers.
 #[derive(Debug, Clone)]
 pub struct CounterSnapshot {
     /// The element's name.
@@ -93,13 +93,13 @@ pub struct CounterSnapshot {
 }
 
 impl CounterSnapshot {
-    /// All counters, those of the runner first.
+    /// All counters, the runner's first.
     pub fn counters(&self) -> impl Iterator<Item = (&'static CounterSpec, u64)> + '_ {
         let specs = RUN_COUNTERS.iter().chain(self.spec.counters);
         specs.zip(self.values.iter().copied())
     }
 
-    /// All drop reasons, those of the runner first.
+    /// All drop reasons, the runner's first.
     pub fn drops(&self) -> impl Iterator<Item = (&'static DropSpec, u64)> + '_ {
         let specs = RUN_DROPS.iter().chain(self.spec.drops);
         specs.zip(self.values.iter().skip(self.spec.drops_from()).copied())
@@ -111,7 +111,7 @@ impl CounterSnapshot {
         counter.or_else(|| self.drops().find(|(spec, _)| spec.name == name).map(|(_, value)| value))
     }
 
-    /// All drops together.
+    /// The sum of all drops.
     pub fn dropped(&self) -> u64 {
         self.drops().map(|(_, value)| value).sum()
     }
@@ -119,21 +119,21 @@ impl CounterSnapshot {
 
 type NameAndClass = (Arc<str>, &'static str);
 
-/// The counters of one worker: of all elements that its graphs have had, so that they go on when a graph is replaced.
-/// Control keeps it, and gives it to every build of a graph for that worker. A clone reads the same counters.
+/// The counters of one worker: of all elements that its graphs have had, so that they continue when a graph is
+/// replaced. Control code keeps it and passes it to every build of a graph for that worker. Clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    /// By name and class: a graph may replace an element by one of another class while both still count.
+    /// By name and class: a new graph may replace an element by one of another class while both still count.
     elements: BTreeMap<NameAndClass, (&'static Spec, Arc<Cells>)>,
 }
 
 impl Ledger {
-    /// An empty one.
+    /// Creates an empty ledger.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The cells of an element: those of an element of the same name and class, or new ones.
+    /// The cells of an element: existing ones for the same name and class, or new ones.
     pub(crate) fn cells(&mut self, element: &Arc<str>, spec: &'static Spec) -> Arc<Cells> {
         let key = (Arc::clone(element), spec.class);
         match self.elements.get(&key) {
@@ -146,19 +146,19 @@ impl Ledger {
         }
     }
 
-    /// What all elements have counted, by name and class. Values of different cells may be some packets apart.
+    /// The values of all elements, by name and class. Values of different cells may be a few packets apart.
     pub fn snapshot(&self) -> Vec<CounterSnapshot> {
         self.elements.iter().map(|((element, _), (spec, cells))| cells.counted(element, spec)).collect()
     }
 
-    /// What the element of this name and class has counted.
+    /// The values of the element of this name and class.
     pub fn counted(&self, element: &str, class: &'static str) -> Option<CounterSnapshot> {
         let key = (Arc::from(element), class);
         let (spec, cells) = self.elements.get(&key)?;
         Some(cells.counted(&key.0, spec))
     }
 
-    /// A counter or drop reason of an element of the newest class of that name, by the names of both.
+    /// A counter or drop reason of the newest element with that name.
     pub fn reading(&self, element: &str, name: &str) -> Option<Reading> {
         let (_, (spec, cells)) = self.elements.iter().rfind(|((there, _), _)| &**there == element)?;
         let counters = RUN_COUNTERS.iter().chain(spec.counters).map(|spec| spec.name);
@@ -179,7 +179,7 @@ impl Ledger {
         })
     }
 
-    /// Forgets elements that `keep` refuses: those that no graph has any more.
+    /// Removes elements that `keep` rejects, those that no graph has any more.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &str) -> bool) {
         self.elements.retain(|(name, class), _| keep(name, class));
     }

@@ -1,11 +1,11 @@
 //! The macro that declares an element.
 
-/// Declares an element: its struct, and beside it what the [`Spec`](crate::Spec) of the class holds. Constants for drop
-/// reasons, counters and handlers become constants of the struct. All sections but the struct may be left out; their
-/// order is fixed.
+/// Declares an element: its struct, and the contents of its class's [`Spec`](crate::Spec). Drop reasons, counters and
+/// handlers become constants of the struct. All sections except the struct are optional; their order is fixed.
 ///
-/// Name and text of a drop reason, a counter or a handler that several elements have stand once, in a [`NameAndDoc`](crate::spec::NameAndDoc): each
-/// element gives its path in place of the two. A path to anything else will do that has a `const fn named(self) -> NameAndDoc`.
+/// Drop reasons, counters and handlers that several elements share are declared once as
+/// [`NameAndDoc`](crate::spec::NameAndDoc); each element gives the constant's path instead of a name and a text. Any
+/// constant with a method `const fn named(self) -> NameAndDoc` will do.
 ///
 /// ```
 /// use scalebricks_graph::spec::NameAndDoc;
@@ -78,7 +78,7 @@ macro_rules! element {
         $vis struct $name $(<$($generic),+>)? { $($fields)* }
 
         impl $(<$($generic),+>)? $name $(<$($generic),+>)? {
-            /// What the class is.
+            /// The class's specification.
             pub const SPEC: &'static $crate::Spec = &$crate::Spec {
                 class: $class,
                 doc: &[$($doc),+],

@@ -1,4 +1,4 @@
-//! What an element is to the graph.
+//! The interface between elements and the graph.
 
 use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle};
@@ -14,21 +14,21 @@ use scalebricks_io::PacketBuf;
 use std::any::{Any, TypeId};
 use std::time::Duration;
 
-/// What an element leaves to its successor in a new configuration.
+/// The state that an element passes to its successor in a new configuration.
 pub type State = Box<dyn Any + Send>;
 
 /// Why an element cannot be part of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// It asks for a column that its spec does not name.
+    /// The element asks for a column that its spec does not name.
     #[error("column {0} is not declared by the class")]
     Undeclared(&'static str),
-    /// It cannot work with the ports or columns it got.
+    /// It cannot work with its ports or columns.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Why a handler did not answer.
+/// Why a handler failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
     /// The graph has no element of that name.
@@ -39,7 +39,7 @@ pub enum HandlerError {
     NoHandler {
         /// The element.
         element: String,
-        /// What was asked for.
+        /// The handler requested.
         handler: String,
     },
     /// The value is invalid.
@@ -47,34 +47,34 @@ pub enum HandlerError {
     Value(String),
 }
 
-/// An element's view of the graph while it is built.
+/// An element's view of the graph during the build.
 #[derive(Debug)]
 pub struct Binder<'a> {
     pub(crate) columns: &'a Columns,
     pub(crate) spec: &'static Spec,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    /// By output: whether it leads somewhere.
+    /// By output: whether it is connected.
     pub(crate) connected: &'a [bool],
 }
 
 impl Binder<'_> {
-    /// Input ports that the element has in this graph: all that must be connected, and others up to the last that is.
+    /// Number of input ports in this graph: all that must be connected, and optional ones up to the last connected one.
     pub const fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Output ports that the element has in this graph, counted in the same way.
+    /// Number of output ports in this graph, counted in the same way.
     pub const fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Whether an output leads somewhere.
+    /// Whether an output is connected.
     pub fn is_connected(&self, output: usize) -> bool {
         self.connected.get(output).is_some_and(|&is| is)
     }
 
-    /// Where the frame keeps a column that the class reads or writes.
+    /// The position of a column that the class reads or writes.
     ///
     /// # Errors
     /// [`BindError::Undeclared`].
@@ -86,12 +86,12 @@ impl Binder<'_> {
     }
 }
 
-/// An element off the packet path: what does not depend on the type of packets.
+/// The part of an element off the packet path, which does not depend on the type of packets.
 pub trait Control: Any + Send {
     /// Its class.
     fn spec(&self) -> &'static Spec;
 
-    /// Learns its place in a graph. Called once, before it runs.
+    /// Binds the element to its place in a graph. Called once, before it runs.
     ///
     /// # Errors
     /// [`BindError`].
@@ -99,13 +99,12 @@ pub trait Control: Any + Send {
         Ok(())
     }
 
-    /// Answers a read handler of its class.
+    /// Reads one of the class's handlers.
     fn read(&self, _handler: HandlerId) -> String {
         String::new()
     }
 
-    /// Answers a read handler of its class that was asked with a parameter: `lookup 192.0.2.1`. Handlers that take none
-    /// ignore it.
+    /// Reads a handler with a parameter: `lookup 192.0.2.1`. Handlers without parameters ignore it.
     ///
     /// # Errors
     /// [`HandlerError::Value`].
@@ -113,7 +112,7 @@ pub trait Control: Any + Send {
         Ok(self.read(handler))
     }
 
-    /// Processes a write handler of its class. Called between turns.
+    /// Executes a write handler. Called between turns.
     ///
     /// # Errors
     /// [`HandlerError::Value`].
@@ -121,101 +120,101 @@ pub trait Control: Any + Send {
         Ok(())
     }
 
-    /// Gives its state away, as a new configuration is about to run. Called on the packet thread, so it moves, and
-    /// copies nothing.
+    /// Hands over its state when a new configuration is about to run. Called on the packet thread: it must move the
+    /// state, not copy it.
     fn hand_over(&mut self) -> Option<State> {
         None
     }
 
-    /// Takes the state of the element of the same name and class in the configuration before.
+    /// Takes the state of the element with the same name and class in the previous configuration.
     ///
     /// # Errors
-    /// Gives the state back if it cannot use it; the old element gets it again, and its packets are dropped.
+    /// Returns the state if it cannot use it; the old element gets it back, and its packets are dropped.
     fn take_over(&mut self, state: State) -> Result<(), State> {
         Err(state)
     }
 }
 
-/// An element: packets come in by numbered inputs and leave by numbered outputs, batch by batch.
+/// An element: packets arrive at numbered inputs and leave by numbered outputs, batch by batch.
 pub trait Element<P: PacketBuf>: Control {
-    /// Works `batch` off, which came in by `input`: each slot goes to an output or is dropped by `out`, or its packet is
-    /// taken out and kept. Slots keep their order from input to each output.
+    /// Processes `batch`, which arrived at `input`. Each slot must be sent to an output, dropped by `out`, or its
+    /// packet taken out and kept. Slots keep their order from input to each output.
     ///
-    /// An element whose inputs pass no slots does without it.
+    /// Elements whose inputs pass no slots need not implement it.
     fn push(&mut self, _input: usize, _batch: &mut SlotList, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// The same for a `burst` input: takes all packets out of `bursts`, and sends each on, drops it or keeps it.
+    /// The same for a `burst` input: takes all packets out of `bursts`, and sends, drops or keeps each.
     fn burst(&mut self, _input: usize, _bursts: &mut Bursts<P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// Called once a turn, before the packets that reach the element in that turn, if its class has
-    /// [`Hook::Begin`](crate::spec::Hook::Begin) or [`Hook::Pulls`](crate::spec::Hook::Pulls): for sources, and for those
-    /// who pull.
+    /// Called once per turn before the packets that reach the element in that turn, if its class has
+    /// [`Hook::Begin`](crate::spec::Hook::Begin) or [`Hook::Pulls`](crate::spec::Hook::Pulls): for sources and pullers.
     fn begin(&mut self, _upstream: &mut Upstream<'_, P>, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// Called once a turn after all packets were processed, if its class has [`Hook::End`](crate::spec::Hook::End): for
-    /// sinks that collect.
+    /// Called once per turn after all packets were processed, if its class has [`Hook::End`](crate::spec::Hook::End):
+    /// for sinks that collect packets.
     fn end(&mut self, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// Reads and writes handlers of its graph, in which its name is `own`. Called once a turn, after all packets have left the frame, if
-    /// its class has [`Hook::Between`](crate::spec::Hook::Between). While it is called, its own handlers do not answer.
+    /// Reads and writes handlers of its graph, in which it is named `own`. Called once per turn after all packets have
+    /// left the frame, if its class has [`Hook::Between`](crate::spec::Hook::Between). During the call its own handlers
+    /// do not answer.
     fn between(&mut self, _own: &str, _graph: &mut Graph<P>, _now: Duration) {}
 
-    /// Whether the run is to end, whatever sources still have. Asked of elements with that hook.
+    /// Whether the run should end even if sources still have packets. Asked of elements with that hook.
     fn stops(&self) -> bool {
         false
     }
 
-    /// A timer that it set by [`Out::wake_at`] has run out. Called at the start of a turn.
+    /// Called at the start of a turn when a timer set by [`Out::wake_at`] has expired.
     fn timer(&mut self, _token: u64, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// Itself as something that can be pulled from.
+    /// The element as a pull source.
     fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
         None
     }
 
-    /// Opens the devices and files that it works with. Called once by [`Graph::open`](crate::Graph::open), on control's
-    /// thread, before it runs. One that takes over its predecessor's state is not asked.
+    /// Opens the devices and files that it works with. Called once by [`Graph::open`](crate::Graph::open) on the
+    /// control thread, before it runs. Not called for an element that takes over its predecessor's state.
     ///
     /// # Errors
-    /// Why it cannot, for the user.
+    /// The reason, for the user.
     fn open(&mut self, _world: &mut dyn Environment<P>) -> Result<(), String> {
         Ok(())
     }
 
-    /// What it still has, if it is a source that ends, or that knows when it goes on. A run is over when all that answer
-    /// have [ended](Supply::Ended).
+    /// What a source still has, if it ends or knows when it continues. A run is over when all such sources have
+    /// [ended](Supply::Ended).
     fn supply(&self) -> Option<Supply> {
         None
     }
 
-    /// What went wrong outside while it ran, for the user; such as a capture file that is broken.
+    /// An external error during the run, for the user, such as a damaged capture file.
     fn fault(&self) -> Option<String> {
         None
     }
 
-    /// Packets that it keeps outside the frame.
+    /// Number of packets that it keeps outside the frame.
     fn held(&self) -> usize {
         0
     }
 
-    /// Gives away all packets that it keeps, in order.
+    /// Removes all packets that it keeps, in order.
     fn drain(&mut self, _to: &mut dyn FnMut(P, Meta)) {}
 
-    /// Elements that this one stands for, if a fusion took their place: [`Control`] by [`part`](Self::part).
+    /// Number of elements that a fused element represents: [`Control`] by [`part`](Self::part).
     fn parts(&self) -> usize {
         1
     }
 
-    /// One of [`parts`](Self::parts); the element itself otherwise.
+    /// One of the [`parts`](Self::parts).
     fn part(&mut self, _at: usize) -> Option<&mut dyn Control> {
         None
     }
 }
 
-/// An element that is asked for packets: a queue, and whatever stands between a queue and the element that asks.
+/// An element that packets can be pulled from: a queue, or an element between a queue and the puller.
 pub trait Pull<P: PacketBuf> {
-    /// Adds up to `want` packets to `into`, in order. Those it asks itself stand behind `upstream`, by number of its
-    /// inputs. What cannot go to `output` goes to other outputs or is dropped, by `out`.
+    /// Adds up to `want` packets to `into`, in order. `upstream` gives access to the elements behind its own inputs, by
+    /// input number. Packets that cannot go to `output` go to other outputs or are dropped, by `out`.
     fn pull(
         &mut self,
         output: usize,

@@ -1,4 +1,4 @@
-//! A worker's packets while a turn lasts.
+//! A worker's packets during a turn.
 
 use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle, Values};
@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-/// New packets that may be in a frame at once; the rest is left for copies.
+/// Most new packets in a frame at once; the remaining slots are for copies.
 pub const INTAKE: usize = SLOTS / 2;
 
-/// The packets a worker has in hand: [`SLOTS`] places, and beside each place what is known of the packet there.
+/// A worker's packets: [`SLOTS`] places, with metadata beside each.
 ///
-/// Packets do not move from put to take; what moves between elements is a byte each. At the end of a turn all slots are
-/// free: what waits longer is taken out and kept by an element.
+/// Packets do not move between put and take; elements pass one-byte slot numbers. At the end of a turn all slots are
+/// free: an element must take out and keep the packets that wait longer.
 pub struct Frame<P> {
     packets: Box<[Option<P>; SLOTS]>,
     meta: Box<[Meta; SLOTS]>,
@@ -27,13 +27,13 @@ pub struct Frame<P> {
     free_len: usize,
     buffers: Box<dyn PacketSource<P> + Send>,
     pub(crate) ports: Ports<P>,
-    /// What captures look at.
+    /// What running captures select.
     pub(crate) watch: Watch,
-    /// By output of the element that runs: what it sends by value.
+    /// Packets sent by value, by output of the running element.
     pub(crate) outs: Box<[Bursts<P>]>,
-    /// Packets by value between elements.
+    /// Number of packets in transit by value.
     pub(crate) by_value: usize,
-    /// Packets in no slot that are to be dropped.
+    /// Packets in no slot that must be dropped.
     pub(crate) dropped: Vec<(P, DropOrigin)>,
 }
 
@@ -46,7 +46,7 @@ impl<P> fmt::Debug for Frame<P> {
     }
 }
 
-/// Puts a packet into a free place. There is nothing to drop in it.
+/// Puts a packet into a free slot, which holds nothing to drop.
 #[inline(always)]
 fn fill<P>(place: &mut Option<P>, packet: P) {
     let before = place.replace(packet);
@@ -55,7 +55,7 @@ fn fill<P>(place: &mut Option<P>, packet: P) {
 }
 
 impl<P: PacketBuf> Frame<P> {
-    /// An empty frame that makes new packets in `buffers`.
+    /// An empty frame that allocates packets from `buffers`.
     pub fn new(buffers: Box<dyn PacketSource<P> + Send>) -> Self {
         let mut free = Box::new([0; SLOTS]);
         for (slot, number) in free.iter_mut().zip((0..=255).rev()) {
@@ -76,28 +76,28 @@ impl<P: PacketBuf> Frame<P> {
         }
     }
 
-    /// Packets in hand: slots in use, and packets that are on their way by value.
+    /// Number of packets: slots in use, and packets in transit by value.
     #[inline]
     pub fn used(&self) -> usize {
         SLOTS - self.free_len + self.by_value
     }
 
-    /// Whether packets are in slots.
+    /// Whether any slot is in use.
     #[inline]
     pub(crate) const fn has_slots(&self) -> bool {
         self.free_len < SLOTS
     }
 
-    /// Gives a packet a slot, with [`Meta`] all zero.
+    /// Puts a packet into a slot, with all-zero [`Meta`].
     ///
     /// # Errors
-    /// Gives the packet back if no slot is free.
+    /// Returns the packet if no slot is free.
     #[inline]
     pub fn put(&mut self, packet: P) -> Result<Slot, P> {
         self.put_with(packet, Meta::default())
     }
 
-    /// Gives a packet a slot, with this [`Meta`].
+    /// Puts a packet into a slot, with this [`Meta`].
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -116,8 +116,8 @@ impl<P: PacketBuf> Frame<P> {
         Ok(slot)
     }
 
-    /// Gives each packet of a burst a slot, with the [`Meta`] that `meta` makes, and adds the slots to `into`, in order. Those that no
-    /// slot is free for stay in the burst. Cost: less than half of as many calls of [`put`](Self::put).
+    /// Puts each packet of a burst into a slot, with the [`Meta`] from `meta`, and adds the slots to `into`, in order.
+    /// Packets without a free slot stay in the burst. Cost: less than half of calling [`put`](Self::put) for each.
     #[inline]
     pub fn put_burst(&mut self, burst: &mut Burst<P>, into: &mut SlotList, mut meta: impl FnMut(&P) -> Meta) {
         let count = burst.len().min(self.free_len);
@@ -133,11 +133,11 @@ impl<P: PacketBuf> Frame<P> {
         self.free_len -= count;
     }
 
-    /// Takes all packets of a list out, in order, and frees their slots. Whenever the burst is full `flush` is called, which leaves
-    /// room in it; what comes after the last call stays in the burst.
+    /// Takes all packets of a list out, in order, and frees their slots. Whenever the burst is full it calls `flush`,
+    /// which must make room; packets after the last call stay in the burst.
     ///
     /// # Panics
-    /// If a slot is of another frame, or `flush` leaves no room.
+    /// If a slot is of another frame, or `flush` makes no room.
     #[inline]
     pub fn take_all(
         &mut self,
@@ -166,21 +166,21 @@ impl<P: PacketBuf> Frame<P> {
         batch.forget();
     }
 
-    /// Gives a packet that was made because of another a slot, such as an error message: with [`Meta`] all zero, but the hops
-    /// of the other, so that packets that cause each other in a cycle end.
+    /// Puts a packet that another one caused, such as an error message, into a slot. Its [`Meta`] is zero except for
+    /// the other packet's hop count, so that packets that cause each other in a cycle end.
     ///
     /// # Errors
-    /// Gives the packet back if no slot is free.
+    /// Returns the packet if no slot is free.
     pub fn put_because(&mut self, packet: P, of: &Slot) -> Result<Slot, P> {
         let slot = self.put(packet)?;
         self.meta[slot.index()].hops = self.meta[of.index()].hops;
         Ok(slot)
     }
 
-    /// Gives a packet that was cut from another a slot, such as a fragment: with [`Meta`] and all columns of the other.
+    /// Puts a packet cut from another, such as a fragment, into a slot, with the other's [`Meta`] and columns.
     ///
     /// # Errors
-    /// Gives the packet back if no slot is free.
+    /// Returns the packet if no slot is free.
     pub fn put_like(&mut self, packet: P, of: &Slot) -> Result<Slot, P> {
         let slot = self.put(packet)?;
         self.meta[slot.index()] = self.meta[of.index()];
@@ -201,8 +201,8 @@ impl<P: PacketBuf> Frame<P> {
         packet.unwrap_or_else(|| unreachable!("a slot has its packet"))
     }
 
-    /// Moves up to `want` packets from the front of a queue into slots, and their slots to `into`, in order. Ends early if no
-    /// slot is free.
+    /// Moves up to `want` packets from the front of a queue into slots and adds the slots to `into`, in order. Stops
+    /// early if no slot is free.
     pub fn put_waiting(&mut self, waiting: &mut VecDeque<(P, Meta)>, want: usize, into: &mut SlotList) {
         for _ in 0..want {
             let Some((packet, meta)) = waiting.pop_front() else { break };
@@ -224,8 +224,8 @@ impl<P: PacketBuf> Frame<P> {
         self.buffers.alloc()
     }
 
-    /// A copy of the packet in a slot of its own, with the same bytes, tag, [`Meta`] and columns. `None` if no slot or
-    /// no buffer is free, or the buffer is too small. Cost: the packet's bytes are copied.
+    /// Copies the packet into another slot, with the same bytes, tag, [`Meta`] and columns. `None` if no slot or buffer
+    /// is free, or the buffer is too small. Cost: a copy of the bytes.
     pub fn copy(&mut self, slot: &Slot) -> Option<Slot> {
         if self.free_len == 0 {
             return None;
@@ -234,8 +234,8 @@ impl<P: PacketBuf> Frame<P> {
         self.put_like(copy, slot).ok()
     }
 
-    /// A copy of the packet in no slot, with the same bytes and tag. `None` if no buffer is free, or the buffer is too small.
-    /// Cost: the packet's bytes are copied.
+    /// Copies the packet into no slot, with the same bytes and tag. `None` if no buffer is free, or the buffer is too
+    /// small. Cost: a copy of the bytes.
     pub fn duplicate(&mut self, slot: &Slot) -> Option<P> {
         let mut copy = self.buffers.alloc()?;
         let original = self.packet(slot);
@@ -253,7 +253,7 @@ impl<P: PacketBuf> Frame<P> {
         self.packets[slot.index()].as_ref().unwrap_or_else(|| unreachable!("a slot has its packet"))
     }
 
-    /// The packet in a slot, to change.
+    /// The packet in a slot, mutable.
     ///
     /// # Panics
     /// If the slot is of another frame.
@@ -262,19 +262,19 @@ impl<P: PacketBuf> Frame<P> {
         self.packets[slot.index()].as_mut().unwrap_or_else(|| unreachable!("a slot has its packet"))
     }
 
-    /// What is known of the packet in a slot.
+    /// The metadata of the packet in a slot.
     #[inline(always)]
     pub fn meta(&self, slot: &Slot) -> &Meta {
         &self.meta[slot.index()]
     }
 
-    /// What is known of the packet in a slot, to change.
+    /// The metadata of the packet in a slot, mutable.
     #[inline(always)]
     pub fn meta_mut(&mut self, slot: &Slot) -> &mut Meta {
         &mut self.meta[slot.index()]
     }
 
-    /// The packet in a slot, and what is known of it.
+    /// The packet in a slot and its metadata.
     ///
     /// # Panics
     /// If the slot is of another frame.
@@ -284,7 +284,7 @@ impl<P: PacketBuf> Frame<P> {
         (packet.unwrap_or_else(|| unreachable!("a slot has its packet")), &mut self.meta[slot.index()])
     }
 
-    /// The values of a column. Ask once a batch.
+    /// The values of a column. Get them once per batch.
     ///
     /// # Panics
     /// As [`Columns::get`].
@@ -293,7 +293,7 @@ impl<P: PacketBuf> Frame<P> {
         self.columns.get(handle)
     }
 
-    /// The values of a column, to change.
+    /// The values of a column, mutable.
     ///
     /// # Panics
     /// As [`Columns::get`].
@@ -302,13 +302,13 @@ impl<P: PacketBuf> Frame<P> {
         self.columns.get_mut(handle)
     }
 
-    /// Packets, what is known of them, and columns, apart: for an element that reads one and writes another.
+    /// Borrows packets, metadata and columns separately, for elements that read one and write another.
     #[inline(always)]
     pub fn parts(&mut self) -> Parts<'_, P> {
         Parts { packets: Packets(&mut self.packets), meta: &mut self.meta, columns: &mut self.columns }
     }
 
-    /// Frees every slot; the packets that were in them.
+    /// Frees every slot and returns the packets in them.
     #[cold]
     pub(crate) fn reclaim(&mut self) -> Vec<P> {
         let left: Vec<P> = self.packets.iter_mut().filter_map(Option::take).collect();
@@ -320,12 +320,12 @@ impl<P: PacketBuf> Frame<P> {
     }
 }
 
-/// The parts of a [`Frame`], borrowed apart.
+/// The parts of a [`Frame`], borrowed separately.
 #[derive(Debug)]
 pub struct Parts<'a, P> {
     /// The packets, by slot.
     pub packets: Packets<'a, P>,
-    /// What is known of each packet, by [`Slot::index`].
+    /// The metadata of each packet, by [`Slot::index`].
     pub meta: &'a mut [Meta; SLOTS],
     /// The columns.
     pub columns: &'a mut Columns,

@@ -1,4 +1,4 @@
-//! A graph that is ready to run, as [`Builder`](crate::Builder) makes it.
+//! A graph that is ready to run, made by [`Builder`](crate::Builder).
 
 use crate::bursts::Bursts;
 use crate::column::Columns;
@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An element as it is named, specified and counted; a fusion has several.
+/// Name, spec and counters of an element; a fusion has several.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub(crate) name: Arc<str>,
@@ -26,11 +26,11 @@ pub struct Part {
 pub(crate) struct Edge {
     /// Its number, for traces and captures.
     pub(crate) id: u32,
-    /// The list it leads to, among [`Graph::pending`].
+    /// The list it leads to, in [`Graph::pending`].
     pub(crate) target: u32,
     pub(crate) node: u16,
     pub(crate) input: u16,
-    /// If it leads to a `burst` input: the bursts it leads to, among [`Graph::carried`].
+    /// If it leads to a `burst` input, the bursts it leads to, in [`Graph::carried`].
     pub(crate) carried: Option<u32>,
     /// Whether it leads to an element that runs no later than this one.
     pub(crate) is_back: bool,
@@ -39,9 +39,9 @@ pub(crate) struct Edge {
 /// An output of a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Port {
-    /// The part it is an output of.
+    /// The part that the output belongs to.
     pub(crate) part: u8,
-    /// Where it leads; `None` if nowhere.
+    /// The connected edge, if any.
     pub(crate) edge: Option<Edge>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Port {
 pub(crate) struct PullEdge {
     pub(crate) node: u16,
     pub(crate) output: u16,
-    /// Whether a packet that is pulled over it has one hop more.
+    /// Whether a packet pulled over it gains a hop.
     pub(crate) is_back: bool,
 }
 
@@ -59,25 +59,25 @@ pub(crate) struct Node<P> {
     pub(crate) element: Box<dyn Element<P>>,
     pub(crate) parts: Box<[Part]>,
     pub(crate) outs: Box<[SlotList]>,
-    /// By output, if any is a `burst` port: what the element sent by value.
+    /// By output, if any is a `burst` port: packets that the element sent by value.
     pub(crate) sent: Box<[Bursts<P>]>,
     /// Outputs that are `burst` ports.
     pub(crate) senders: Box<[u16]>,
-    /// By input, if any is a `burst` port: its bursts, among [`Graph::carried`].
+    /// By input, if any is a `burst` port: its bursts, in [`Graph::carried`].
     pub(crate) carried: Box<[Option<u32>]>,
     /// By output.
     pub(crate) ports: Box<[Port]>,
     /// By input.
     pub(crate) pulls: Box<[Option<PullEdge>]>,
-    /// Where the lists of its inputs are.
+    /// The index of its first input's list.
     pub(crate) first_input: u32,
     pub(crate) inputs: u16,
-    /// Those whose back-pressure it sees, a bit each.
+    /// The elements whose back-pressure it sees, one bit each.
     pub(crate) watches: Box<[u64]>,
     pub(crate) pressure: Option<u16>,
 }
 
-/// Stands in a graph while an element that pulls, or works between turns, is taken out.
+/// Placeholder for an element that is taken out while it pulls or works between turns.
 struct Absent;
 
 impl Control for Absent {
@@ -89,7 +89,7 @@ impl Control for Absent {
 impl<P: PacketBuf> Element<P> for Absent {}
 
 impl<P: PacketBuf + 'static> Node<P> {
-    /// A place without an element. Cost: no allocation.
+    /// A node without an element. Cost: no allocation.
     pub(crate) fn absent() -> Self {
         Self {
             element: Box::new(Absent),
@@ -115,7 +115,7 @@ impl<P: PacketBuf + 'static> Node<P> {
     }
 }
 
-/// An edge as it can be told of.
+/// Description of an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EdgeInfo {
     /// The element it leaves.
@@ -126,11 +126,11 @@ pub struct EdgeInfo {
     pub to: Arc<str>,
     /// By which input.
     pub input: usize,
-    /// Whether a packet that passes it has one hop more.
+    /// Whether a packet that passes it gains a hop.
     pub is_back: bool,
 }
 
-/// A connection as it was declared.
+/// A connection as declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
     /// The element it leaves.
@@ -143,17 +143,17 @@ pub struct Connection {
     pub input: usize,
 }
 
-/// Elements and edges, ready to run on one worker. Elements stand in the order in which they run.
+/// Elements and edges, ready to run on one worker. Elements are in the order in which they run.
 pub struct Graph<P> {
     pub(crate) nodes: Vec<Node<P>>,
-    /// What has reached each input.
+    /// The packets waiting at each input.
     pub(crate) pending: Vec<SlotList>,
-    /// What has reached each `burst` input.
+    /// The packets waiting at each `burst` input.
     pub(crate) carried: Vec<Bursts<P>>,
-    /// By the same number: the element that sent there last, and its port. It gets its bursts back, so that it fills memory which is in
-    /// the cache.
+    /// By the same index: the element that last sent there, and its port. It gets its burst memory back, because that
+    /// memory is in the cache.
     pub(crate) homes: Vec<(u16, u16)>,
-    /// Elements that are called at the beginning of a turn, a bit each.
+    /// Elements called at the beginning of a turn, one bit each.
     pub(crate) begins: Vec<u64>,
     pub(crate) ends: Vec<u16>,
     /// Elements that read and write handlers.
@@ -163,7 +163,7 @@ pub struct Graph<P> {
     pub(crate) names: HashMap<Arc<str>, (u16, u8)>,
     pub(crate) edges: Vec<EdgeInfo>,
     pub(crate) connections: Vec<Connection>,
-    /// How many elements raise back-pressure.
+    /// Number of elements that raise back-pressure.
     pub(crate) pressures: usize,
 }
 
@@ -182,39 +182,38 @@ impl<P: PacketBuf + 'static> Graph<P> {
         self.nodes.iter().flat_map(|node| node.parts.iter()).map(|part| (&*part.name, part.spec))
     }
 
-    /// Elements that run as one, a fusion counting as one.
+    /// Number of elements that run; a fusion counts as one.
     pub fn boxes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// All edges by which packets are pushed; the place in the list is the edge's number.
+    /// All push edges; the index is the edge's number.
     pub fn edges(&self) -> &[EdgeInfo] {
         &self.edges
     }
 
-    /// All connections as they were declared, those that are pulled over and those within a fusion among them.
+    /// All connections as declared, including pull connections and those within a fusion.
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
-    /// Packets that elements keep outside the frame.
+    /// Number of packets that elements keep outside the frame.
     pub fn held(&self) -> usize {
         self.nodes.iter().map(|node| node.element.held()).sum()
     }
 
-    /// Lets all elements open what they work with; see [`Element::open`]. To be called once, before the graph runs.
+    /// Opens the resources of all elements; see [`Element::open`]. Call it once, before the graph runs.
     ///
     /// # Errors
-    /// Elements that could not, by name, and why. What others have opened stays open.
+    /// The names of elements that failed, and why. What others have opened stays open.
     pub fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), Vec<(Arc<str>, String)>> {
         self.open_each(|_, element| element.open(world))
     }
 
-    /// The same one by one: `open` is given each element with its name, and says what came of it. So elements that are to
-    /// take over their predecessors' state can be left out.
+    /// Calls `open` for each element with its name. It can skip elements that will take over their predecessors' state.
     ///
     /// # Errors
-    /// Elements for which it failed, by name, and why.
+    /// The names of elements for which it failed, and why.
     pub fn open_each(
         &mut self,
         mut open: impl FnMut(&str, &mut dyn Element<P>) -> Result<(), String>,
@@ -227,7 +226,7 @@ impl<P: PacketBuf + 'static> Graph<P> {
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
-    /// What the sources that end still have: the earliest time of all. `None` if there is no such source.
+    /// The earliest supply of all sources that end. `None` if there is no such source.
     pub fn supply(&self) -> Option<Supply> {
         let all = self.nodes.iter().filter_map(|node| node.element.supply());
         all.reduce(|one, other| match (one, other) {
@@ -237,31 +236,31 @@ impl<P: PacketBuf + 'static> Graph<P> {
         })
     }
 
-    /// Whether an element wants the run to end.
+    /// Whether an element asks to end the run.
     pub fn is_stopped(&self) -> bool {
         self.betweens.iter().any(|&at| self.nodes[usize::from(at)].element.stops())
     }
 
-    /// Lets elements read and write handlers.
+    /// Runs the elements that read and write handlers.
     pub(crate) fn between(&mut self, now: Duration) {
         for at in 0..self.betweens.len() {
             let at = usize::from(self.betweens[at]);
             let Some(name) = self.nodes[at].parts.first().map(|part| Arc::clone(&part.name)) else {
                 continue;
             };
-            // The element is taken out while it has the graph.
+            // The element is taken out, since it gets the graph as an argument.
             let mut element = std::mem::replace(&mut self.nodes[at].element, Box::new(Absent));
             element.between(&name, self, now);
             self.nodes[at].element = element;
         }
     }
 
-    /// What went wrong outside the graph, by element.
+    /// External errors, by element.
     pub fn faults(&self) -> impl Iterator<Item = (&str, String)> {
         self.nodes.iter().filter_map(|node| Some((&*node.parts.first()?.name, node.element.fault()?)))
     }
 
-    /// Asks a read handler. Every counter and drop reason is one too, and so is `class`. A parameter may follow the
+    /// Reads a handler. Every counter and drop reason is a handler too, and so is `class`. A parameter may follow the
     /// handler's name, as in `lookup 192.0.2.1`.
     ///
     /// # Errors
@@ -283,7 +282,7 @@ impl<P: PacketBuf + 'static> Graph<P> {
         }
     }
 
-    /// Gives a write handler a value.
+    /// Writes a value to a handler.
     ///
     /// # Errors
     /// [`HandlerError`].

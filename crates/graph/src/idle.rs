@@ -1,4 +1,4 @@
-//! A worker on its thread.
+//! Runs a worker on its thread.
 
 use crate::trace::Trace;
 use crate::worker::Worker;
@@ -6,16 +6,16 @@ use scalebricks_io::PacketBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Turns without work after which a worker yields its core, and after which it sleeps.
+/// After this many turns without work a worker yields its core; after a multiple of it, it sleeps.
 const YIELD_AFTER: u32 = 100;
 const SLEEP_AFTER: u32 = 1_000;
 
-/// How long it sleeps: less than a tick of the timers.
+/// Sleep time: less than a tick of the timers.
 const SLEEP: Duration = Duration::from_micros(50);
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
-    /// Turns until `stop` is set. Without work it spins, then yields, then sleeps 50 µs at a time. While it sleeps and after
-    /// it has stopped it holds nothing ([`Quiescence`](crate::Quiescence)).
+    /// Runs turns until `stop` is set. Without work it spins, then yields, then sleeps for 50 µs at a time. While it
+    /// sleeps and after it has stopped it is quiescent ([`Quiescence`](crate::Quiescence)).
     pub fn run(&mut self, stop: &AtomicBool) {
         let start = Instant::now();
         let mut idle = 0;

@@ -1,4 +1,4 @@
-//! What control does to a worker between its turns, on the worker's own thread.
+//! Control operations on a worker between its turns, on the worker's own thread.
 
 use crate::graph::Graph;
 use crate::out::DropOrigin;
@@ -19,7 +19,7 @@ impl<P: PacketBuf + 'static> Graph<P> {
         control.downcast_mut()
     }
 
-    /// Shows `each` every element of this type.
+    /// Calls `each` for every element of this type.
     pub fn each_mut<E: Any>(&mut self, mut each: impl FnMut(&mut E)) {
         for &(node, part) in self.names.values() {
             let control: &mut dyn Any = self.nodes[usize::from(node)].control(usize::from(part));
@@ -31,10 +31,11 @@ impl<P: PacketBuf + 'static> Graph<P> {
 }
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
-    /// Gives a packet to a `burst` input of an element, with its mark set or not, and runs the graph until no packet is left in the frame.
+    /// Passes a packet to a `burst` input of an element, with or without its mark, and runs the graph until the frame
+    /// is empty.
     ///
     /// # Errors
-    /// Gives the packet back if there is no such input.
+    /// Returns the packet if there is no such input.
     pub fn inject(&mut self, element: &str, input: usize, packet: P, is_marked: bool) -> Result<(), P> {
         let Some(&(node, _)) = self.graph.names.get(element) else { return Err(packet) };
         let at = usize::from(node);
@@ -52,15 +53,15 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         Ok(())
     }
 
-    /// Sets a timer of an element, as [`Out::wake_at`](crate::Out::wake_at) does. `None` if there is no such element, or the worker has as
-    /// many timers as it may.
+    /// Sets a timer of an element, like [`Out::wake_at`](crate::Out::wake_at). `None` if there is no such element, or
+    /// the worker has no timer left.
     pub fn wake_at(&mut self, element: &str, at: Duration, token: u64) -> Option<TimerId> {
         let &(node, _) = self.graph.names.get(element)?;
         self.desk.wheel.set(at, node, token)
     }
 
-    /// As [`drop_packet`](Self::drop_packet), of a packet of which only the bytes are left. If there is no buffer to show them in, it is
-    /// only counted.
+    /// Like [`drop_packet`](Self::drop_packet), for a packet of which only the bytes are left. Without a free buffer,
+    /// captures do not see it; it is only counted.
     pub fn drop_bytes(&mut self, element: &str, reason: DropId, bytes: &[u8]) {
         let packet = self.frame.alloc().and_then(|mut packet| packet.append(bytes).ok().map(|()| packet));
         if let Some(packet) = packet {
@@ -72,7 +73,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Drops a packet that was taken out of the graph, for a reason that the class of this element declares: counts it there.
+    /// Counts the drop of a packet that was taken out of the graph, under a drop reason of this element's class.
     pub fn drop_packet(&mut self, element: &str, reason: DropId, packet: &P) {
         let Some(&(node, part)) = self.graph.names.get(element) else { return };
         let why = DropOrigin { node, part, reason: (RUN_DROPS.len() + usize::from(reason.0)) as u8 };

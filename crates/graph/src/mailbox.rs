@@ -1,4 +1,4 @@
-//! How control speaks to a worker: bounded, and processed between turns.
+//! Commands to a worker: bounded, and processed between turns.
 
 use crate::element::HandlerError;
 use crate::graph::Graph;
@@ -8,37 +8,37 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Commands that wait at the most.
+/// Most commands that can wait.
 const COMMANDS: usize = 64;
 
-/// Commands processed in a turn at the most.
+/// Most commands processed per turn.
 pub(crate) const COMMANDS_A_TURN: usize = 4;
 
-/// Takes the old graph.
+/// Receives the old graph.
 type GiveBack<P> = Box<dyn FnOnce(Box<Graph<P>>) + Send>;
 
-/// What is done to a graph between turns.
+/// An operation on a graph between turns.
 type Call<P> = Box<dyn FnOnce(&mut Graph<P>) + Send>;
 
-/// What control wants of a worker.
+/// A command to a worker.
 pub(crate) enum Command<P> {
-    /// To run another graph, and to give the old one back.
+    /// Run another graph and return the old one.
     Replace(Box<Graph<P>>, GiveBack<P>),
-    /// Anything else.
+    /// Call a function.
     Call(Call<P>),
 }
 
-/// The worker has as many commands as it may.
+/// The worker's mailbox is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the worker's mailbox is full: {COMMANDS} commands wait")]
 pub struct MailboxFull;
 
-/// The worker has as many commands as it may; the graph that it did not get.
+/// The mailbox is full; returns the graph.
 #[derive(Debug, thiserror::Error)]
 #[error("{MailboxFull}")]
 pub struct NotReplaced<P>(pub Box<Graph<P>>);
 
-/// A worker as control sees it. Clones speak to the same worker.
+/// A handle for sending commands to a worker. Clones send to the same worker.
 pub struct Remote<P>(pub(crate) Arc<ArrayQueue<Command<P>>>);
 
 impl<P> Clone for Remote<P> {
@@ -58,8 +58,8 @@ impl<P: PacketBuf + 'static> Remote<P> {
         Self(Arc::new(ArrayQueue::new(COMMANDS)))
     }
 
-    /// Runs `graph` from the next turn on. State and queues are handed over by name and class. The old graph comes back,
-    /// so that the caller frees it. If the receiver is dropped, the packet thread frees it.
+    /// Runs `graph` from the next turn on. State and queues are handed over by name and class. The old graph is
+    /// returned, so that the caller frees it. If the receiver is dropped, the packet thread frees it.
     ///
     /// # Errors
     /// [`NotReplaced`].
@@ -73,7 +73,7 @@ impl<P: PacketBuf + 'static> Remote<P> {
         }
     }
 
-    /// Calls `ask` on the packet thread between two turns; its answer comes over the channel. It must not wait.
+    /// Calls `ask` on the packet thread between two turns; the result arrives over the channel. `ask` must not block.
     ///
     /// # Errors
     /// [`MailboxFull`].
@@ -86,7 +86,7 @@ impl<P: PacketBuf + 'static> Remote<P> {
         self.0.push(call).map(|()| answered).map_err(|_| MailboxFull)
     }
 
-    /// Asks a read handler; see [`Graph::read`].
+    /// Reads a handler; see [`Graph::read`].
     ///
     /// # Errors
     /// [`MailboxFull`].
@@ -99,7 +99,7 @@ impl<P: PacketBuf + 'static> Remote<P> {
         self.ask(move |graph| graph.read(&element, &handler))
     }
 
-    /// Gives a write handler a value; see [`Graph::write`].
+    /// Writes a value to a handler; see [`Graph::write`].
     ///
     /// # Errors
     /// [`MailboxFull`].

@@ -1,4 +1,4 @@
-//! Where an element sends packets, and what else it may do while it runs.
+//! Sending packets, and everything else that a running element may do.
 
 use crate::graph::Part;
 use crate::slot::{SLOTS, Slot, SlotList};
@@ -7,10 +7,10 @@ use crate::wheel::{TimerId, Wheel};
 use scalebricks_io::BURST;
 use std::time::Duration;
 
-/// In one turn of so many, a burst is kept for each source that brought nothing the last time.
+/// Once in this many turns, a burst is reserved for each source that had nothing last time.
 const TURNS_A_BURST: u64 = 8;
 
-/// The turn that is under way.
+/// The current turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn {
     /// Time since a fixed moment, the same for all turns.
@@ -19,7 +19,7 @@ pub struct Turn {
     pub number: u64,
 }
 
-/// Why a packet is dropped: element, part of a fusion, and place among all drop reasons there.
+/// The origin of a drop: element, part of a fusion, and index among all drop reasons there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DropOrigin {
     pub(crate) node: u16,
@@ -27,29 +27,29 @@ pub(crate) struct DropOrigin {
     pub(crate) reason: u8,
 }
 
-/// What elements share while a turn lasts.
+/// State that elements share during a turn.
 #[derive(Debug)]
 pub(crate) struct TurnState {
     pub(crate) turn: Turn,
-    /// Packets to drop, in order, and why.
+    /// Packets to drop, in order.
     pub(crate) dropped: SlotList,
     pub(crate) why: Box<[DropOrigin; SLOTS]>,
-    /// A bit for each element that raises back-pressure.
+    /// One bit per element that raises back-pressure.
     pub(crate) raised: Vec<u64>,
-    /// Packets that each of them keeps.
+    /// Number of packets that each of them keeps.
     pub(crate) kept: Vec<usize>,
     pub(crate) wheel: Wheel,
-    /// Elements that were pulled from and have something to send.
+    /// Elements that were pulled from and have packets to send.
     pub(crate) touched: Vec<u16>,
-    /// Sources and schedulers that this turn has yet to call.
+    /// Sources and schedulers not yet called in this turn.
     pub(crate) begins_left: usize,
-    /// Those of them that brought packets the last time.
+    /// Those of them that brought packets last time.
     pub(crate) busy_left: usize,
-    /// How many packets may still pass edges back to an earlier element in this turn.
+    /// Packets that may still pass back edges in this turn.
     pub(crate) backs_left: usize,
     /// Packets that sources brought in this turn.
     pub(crate) brought: usize,
-    /// How often a packet reached an element in this turn.
+    /// Number of times a packet reached an element in this turn.
     pub(crate) moved: usize,
 }
 
@@ -71,10 +71,10 @@ impl TurnState {
         }
     }
 
-    /// What one source may bring in, of `used` slots in use.
+    /// Packets that one source may bring in, with `used` slots in use.
     pub(crate) fn intake(&self, used: usize) -> usize {
         let left = crate::frame::INTAKE.saturating_sub(used);
-        // What was idle waits for its burst for a few turns at the most.
+        // An idle source waits for its burst a few turns at most.
         let keeps = self.turn.number.is_multiple_of(TURNS_A_BURST);
         let idle_left = if keeps { self.begins_left - self.busy_left } else { 0 };
         let equal = left.div_ceil(self.begins_left + 1);
@@ -89,13 +89,13 @@ impl TurnState {
     }
 }
 
-/// An element's outputs, counters and timers, and its view of the turn.
+/// A running element's outputs, counters and timers, and its view of the turn.
 #[derive(Debug)]
 pub struct Out<'a> {
     pub(crate) lists: &'a mut [SlotList],
     pub(crate) parts: &'a [Part],
     pub(crate) desk: &'a mut TurnState,
-    /// Elements whose back-pressure it sees, a bit each.
+    /// The elements whose back-pressure it sees, one bit each.
     pub(crate) watches: &'a [u64],
     /// Its bit among the elements that raise back-pressure.
     pub(crate) pressure: Option<u16>,
@@ -104,13 +104,13 @@ pub struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Outputs the element has.
+    /// Number of outputs of the element.
     #[inline(always)]
     pub fn outputs(&self) -> usize {
         self.lists.len()
     }
 
-    /// Sends a packet. To an output that the element does not have, it is dropped as `unconnected`.
+    /// Sends a packet. If the element has no such output, it is dropped as `unconnected`.
     #[inline(always)]
     pub fn push(&mut self, output: usize, slot: Slot) {
         match self.lists.get_mut(output) {
@@ -119,13 +119,13 @@ impl Out<'_> {
         }
     }
 
-    /// The list of an output, to add slots to; `None` for an output that the element does not have.
+    /// The list of an output, to add slots to; `None` if the element has no such output.
     #[inline(always)]
     pub fn list(&mut self, output: usize) -> Option<&mut SlotList> {
         self.lists.get_mut(output)
     }
 
-    /// Sends all packets of a list. Cost: a swap if the output has none yet.
+    /// Sends all packets of a list. Cost: a swap if the output's list is empty.
     #[inline(always)]
     pub fn all(&mut self, output: usize, batch: &mut SlotList) {
         match self.lists.get_mut(output) {
@@ -134,7 +134,7 @@ impl Out<'_> {
         }
     }
 
-    /// Drops a packet, for a reason that the element's class declares.
+    /// Drops a packet for a drop reason of the element's class.
     #[inline(always)]
     pub fn drop(&mut self, slot: Slot, reason: DropId) {
         self.drop_run(slot, RUN_DROPS.len() + usize::from(reason.0));
@@ -150,7 +150,7 @@ impl Out<'_> {
         self.desk.drop(slot, DropOrigin { node: self.node, part: self.part, reason: reason as u8 });
     }
 
-    /// Counts packets that the element drops outside the frame: those that it kept.
+    /// Counts drops of packets that the element kept outside the frame.
     #[inline]
     pub fn count_drops(&self, reason: DropId, n: u64) {
         if let Some(part) = self.parts.get(usize::from(self.part)) {
@@ -174,7 +174,7 @@ impl Out<'_> {
         }
     }
 
-    /// The turn.
+    /// The current turn.
     #[inline(always)]
     pub fn turn(&self) -> Turn {
         self.desk.turn
@@ -186,21 +186,21 @@ impl Out<'_> {
         self.desk.turn.now
     }
 
-    /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), of `used` slots in use:
-    /// its share of what the frame takes in. What others leave of theirs goes to those called later. For a source that brought
-    /// nothing the last time, a burst is kept in one turn of eight.
+    /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), with `used` slots in
+    /// use: its share of the intake. Unused shares go to elements called later. For a source that brought nothing last
+    /// time, a burst is reserved in one turn of eight.
     pub fn intake(&self, used: usize) -> usize {
         self.desk.intake(used)
     }
 
-    /// Whether an element downstream, short of the next queue, asks for nothing new.
+    /// Whether an element downstream, up to the next queue, raises back-pressure.
     #[inline]
     pub fn is_blocked(&self) -> bool {
         self.watches.iter().zip(&self.desk.raised).any(|(watched, raised)| watched & raised != 0)
     }
 
-    /// Raises or lowers back-pressure: all sources upstream, short of the next queue, see it until it is lowered. Has no
-    /// effect if the class does not declare [`Hook::Pressure`](crate::spec::Hook::Pressure).
+    /// Raises or lowers back-pressure: all upstream sources, up to the next queue, see it until it is lowered. Has no
+    /// effect unless the class declares [`Hook::Pressure`](crate::spec::Hook::Pressure).
     #[inline]
     pub fn set_pressure(&mut self, is_raised: bool) {
         let Some(bit) = self.pressure else { return };
@@ -209,8 +209,8 @@ impl Out<'_> {
         }
     }
 
-    /// Tells how many packets the element keeps, for those that [watch](crate::spec::Hook::Watches) it. Has no effect if the class does
-    /// not declare [`Hook::Pressure`](crate::spec::Hook::Pressure).
+    /// Reports how many packets the element keeps, for elements that [watch](crate::spec::Hook::Watches) it. Has no
+    /// effect unless the class declares [`Hook::Pressure`](crate::spec::Hook::Pressure).
     #[inline]
     pub fn set_kept(&mut self, packets: usize) {
         let Some(bit) = self.pressure else { return };
@@ -219,7 +219,7 @@ impl Out<'_> {
         }
     }
 
-    /// Packets that the elements keep which this one watches, as they told last.
+    /// Number of packets kept by the watched elements, as last reported.
     pub fn kept(&self) -> usize {
         let is_watched =
             |bit: usize| self.watches.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0);
@@ -227,18 +227,18 @@ impl Out<'_> {
         kept.map(|(_, kept)| kept).sum()
     }
 
-    /// Calls [`Element::timer`](crate::Element::timer) in the first turn at `at` or later, about a millisecond late at the
-    /// most. `None` if the worker has as many timers as it may.
+    /// Calls [`Element::timer`](crate::Element::timer) in the first turn at `at` or later, at most about a millisecond
+    /// late. `None` if the worker has no timer left.
     pub fn wake_at(&mut self, at: Duration, token: u64) -> Option<TimerId> {
         self.desk.wheel.set(at, self.node, token)
     }
 
-    /// As [`wake_at`](Self::wake_at), from now on.
+    /// Like [`wake_at`](Self::wake_at), relative to now.
     pub fn wake_in(&mut self, time: Duration, token: u64) -> Option<TimerId> {
         self.wake_at(self.desk.turn.now.saturating_add(time), token)
     }
 
-    /// Cancels a timer. `false` if it has run out, or was cancelled.
+    /// Cancels a timer. `false` if it has expired or was cancelled.
     pub fn cancel(&mut self, timer: TimerId) -> bool {
         self.desk.wheel.cancel(timer)
     }

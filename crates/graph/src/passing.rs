@@ -1,4 +1,4 @@
-//! How packets pass from one element to the next, and where they end that are dropped.
+//! Moves packets between elements, and drops packets.
 
 use crate::frame::Frame;
 use crate::graph::{Edge, Graph};
@@ -11,11 +11,11 @@ use crate::worker::{HOP_LIMIT, Worker};
 use scalebricks_io::PacketBuf;
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
-    /// Moves what an element sent to where its outputs lead, and drops what is to be dropped. Costs little if there is nothing: most
+    /// Moves what an element sent to the connected inputs, and drops what it dropped. Cheap if there is nothing: most
     /// sources bring nothing in most turns.
     #[inline]
     pub(crate) fn send(&mut self, at: usize) {
-        // Without a slot in use every list is empty.
+        // Without slots in use, every list is empty.
         if self.frame.has_slots() {
             self.send_slots(at);
         }
@@ -30,7 +30,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Moves what an element sent in slots to where its outputs lead.
+    /// Moves what an element sent in slots to the connected inputs.
     fn send_slots(&mut self, at: usize) {
         let Graph { nodes, pending, carried, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
@@ -82,7 +82,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Frees slots that an element let go.
+    /// Frees slots that an element lost.
     #[cold]
     pub(crate) fn reclaim(&mut self) {
         let lost = self.frame.reclaim();
@@ -96,7 +96,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         debug_assert!(lost.is_empty(), "{} slots were let go in a turn", lost.len());
     }
 
-    /// Moves what an element sent by value to where its outputs lead.
+    /// Moves what an element sent by value to the connected inputs.
     pub(crate) fn send_by_value(&mut self, at: usize) {
         let Graph { nodes, pending, carried, homes, edges: infos, .. } = &mut *self.graph;
         let node = &mut nodes[at];
@@ -126,13 +126,13 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                     bursts.each(|chunk| dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
                     continue;
                 }
-                // Packets by value carry no hops: the turn as a whole is bounded.
+                // Packets by value carry no hop count, so the turn as a whole is bounded.
                 self.desk.backs_left -= if edge.is_back { count } else { 0 };
                 self.frame.by_value += count;
                 carried[target as usize].append(bursts);
                 homes[target as usize] = (at as u16, number);
             } else {
-                // The list of the same output is empty: its port sends by value.
+                // The list of this output is empty, since its port sends by value.
                 let list = &mut node.outs[at_port];
                 let frame = &mut self.frame;
                 bursts.each(|chunk| {
@@ -154,17 +154,17 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 }
 
-/// Of the bits for an element's inputs, the one that stands for all further ones.
+/// The bit that represents all inputs from this number on.
 pub(crate) const LAST_BIT: usize = 63;
 
-/// Notes that something has reached an input.
+/// Records that something has reached an input.
 #[inline(always)]
 pub(crate) fn mark(ready: &mut [u64], waiting: &mut [u64], edge: Edge) {
     ready[usize::from(edge.node / 64)] |= 1 << (edge.node % 64);
     waiting[usize::from(edge.node)] |= 1 << usize::from(edge.input).min(LAST_BIT);
 }
 
-/// Counts a drop, and shows the packet to whoever watches.
+/// Counts a drop, and shows the packet to captures and traces.
 pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
     graph: &Graph<P>,
     trace: &mut T,
@@ -179,7 +179,7 @@ pub(crate) fn drop_packet<P: PacketBuf, T: Trace<P>>(
     trace.dropped(&part.name, spec, packet);
 }
 
-/// Counts a hop for each packet from `start` on, and drops those that have too many, or all if the turn has.
+/// Counts a hop for each packet from `start` on. Drops those over the limit, or all if the turn's limit is reached.
 #[cold]
 pub(crate) fn go_back<P: PacketBuf>(
     list: &mut SlotList,

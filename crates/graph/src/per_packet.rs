@@ -1,4 +1,4 @@
-//! Small elements: those that look at one packet at a time, and at nothing but the packet and its [`Meta`].
+//! Per-packet elements: they process one packet at a time, using only the packet and its [`Meta`].
 
 use crate::count::Cells;
 use crate::element::{BindError, Binder, Control, Element, HandlerError, Pull, State};
@@ -12,7 +12,7 @@ use crate::spec::{CounterId, DropId, HandlerId, Spec};
 use crate::upstream::Upstream;
 use scalebricks_io::PacketBuf;
 
-/// What becomes of a packet.
+/// What happens to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes to this output.
@@ -22,11 +22,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// It goes on, by output 0.
+    /// It continues by output 0.
     pub const ON: Self = Self::Out(0);
 }
 
-/// The counters of a small element, and the turn.
+/// The counters of a per-packet element, and the turn.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketContext<'a> {
     cells: &'a Cells,
@@ -54,33 +54,33 @@ impl Part {
     }
 }
 
-/// An element that handles one packet at a time. It has one input; most packets leave by output 0.
+/// An element that processes one packet at a time. It has one input; most packets leave by output 0.
 ///
-/// As an element of a graph it stands in [`PerPacketElement`]. A [`Fuse`](crate::Fuse) runs several in one loop.
+/// In a graph it is wrapped in [`PerPacketElement`]. A [`Fuse`](crate::Fuse) runs several in one loop.
 pub trait PerPacket<P: PacketBuf>: Control {
-    /// Handles a packet.
+    /// Processes a packet.
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict;
 
     /// Opens the files that it works with; see [`Element::open`].
     ///
     /// # Errors
-    /// Why it cannot, for the user.
+    /// The reason, for the user.
     fn open(&mut self, _world: &mut dyn Environment<P>) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// A small element as an element, pushed or pulled through.
+/// Wraps a per-packet element as an element that can be pushed to and pulled from.
 #[derive(Debug)]
 pub struct PerPacketElement<A>(pub(crate) A);
 
 impl<A> PerPacketElement<A> {
-    /// The element.
+    /// Wraps an element.
     pub const fn new(small: A) -> Self {
         Self(small)
     }
 
-    /// Hands each packet of `batch` from `start` on to the element; what stays in `batch` goes to output 0.
+    /// Passes each packet of `batch` from `start` on to the element; what stays in `batch` goes to output 0.
     #[inline(always)]
     fn process<P: PacketBuf>(
         &mut self,

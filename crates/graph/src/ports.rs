@@ -1,4 +1,4 @@
-//! A worker's ports, by number: they belong to the worker, so they outlive a graph that is replaced.
+//! A worker's ports. They belong to the worker and thus survive the replacement of a graph.
 
 use crate::frame::Frame;
 use scalebricks_io::{Burst, PacketBuf, Port};
@@ -7,8 +7,8 @@ use scalebricks_io::{Burst, PacketBuf, Port};
 pub type Ports<P> = Vec<Box<dyn Port<P>>>;
 
 impl<P: PacketBuf> Frame<P> {
-    /// Receives a burst from a port into a `burst` output of the element that runs; the packets it got. None come from a port that the
-    /// worker does not have.
+    /// Receives a burst from a port into a `burst` output of the running element and returns it. A port that the worker
+    /// does not have delivers no packets.
     ///
     /// # Panics
     /// If the class has no such output.
@@ -27,7 +27,7 @@ impl<P: PacketBuf> Frame<P> {
         })
     }
 
-    /// Sends packets by a port, in order; how many it took. The others stay in the burst.
+    /// Sends packets by a port, in order; returns how many it took. The others stay in the burst.
     #[inline(always)]
     pub fn transmit(&mut self, port: usize, burst: &mut Burst<P>) -> usize {
         let Self { ports, watch, .. } = self;

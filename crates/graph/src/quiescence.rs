@@ -1,14 +1,14 @@
-//! Quiescence: when does no worker hold a pointer that it read before?
+//! Quiescence: when does no worker hold a pointer that it read earlier?
 //!
-//! Between two turns a worker holds no pointer into shared tables. A writer that took something out of the workers' sight asks
-//! each worker for a new mark, waits until it is there, and may then free it. Between its turns a worker looks whether it was asked, by
-//! an acquire load, and answers by a release store. So the writer sees all that the worker read before, and the worker sees the new
-//! pointer after. A turn in which nobody asked costs a load, and no fence.
+//! Between two turns a worker holds no pointer into shared tables. A writer that has unlinked an object asks each
+//! worker for a new mark, waits for it, and may then free the object. Between turns a worker checks with an acquire
+//! load whether it was asked, and answers with a release store. So the writer sees everything that the worker read
+//! before, and the worker sees the new pointer afterwards. A turn in which no writer asked costs one load and no fence.
 //!
-//! A worker that pauses cannot answer. Its mark says that it is away, and nobody waits for it. When it comes back, it is the one that
-//! stores (its mark) and then loads (a pointer), while a writer stores (a pointer) and then loads (the mark): both sides put a
-//! sequentially consistent fence between. So either the writer sees that the worker is back, and waits, or the worker sees the newer
-//! pointer.
+//! A paused worker cannot answer. Its mark says that it is away, and no writer waits for it. When it returns, it stores
+//! its mark and then loads a pointer, while a writer stores a pointer and then loads the mark. Both sides put a
+//! sequentially consistent fence in between, so either the writer sees that the worker is back and waits, or the worker
+//! sees the newer pointer.
 
 use crossbeam_utils::CachePadded;
 #[cfg(loom)]
@@ -27,19 +27,19 @@ const AWAY: u64 = u64::MAX;
 
 #[derive(Debug)]
 struct Cells {
-    /// How many marks were asked for. Writers write it.
+    /// Number of marks requested. Written by writers.
     asked: CachePadded<AtomicU64>,
-    /// How many marks are answered, or [`AWAY`]. The worker writes it.
+    /// Number of marks answered, or [`AWAY`]. Written by the worker.
     answered: CachePadded<AtomicU64>,
 }
 
-/// One worker's mark. Dropped, the worker reads nothing any more.
+/// One worker's mark. After it is dropped, the worker counts as away.
 ///
-/// A [`Worker`](crate::Worker) has one of its own. Whoever reads shared tables without a worker, or beside it, needs another.
+/// A [`Worker`](crate::Worker) has its own. Code that reads shared tables outside a worker needs another.
 #[derive(Debug)]
 pub struct Mark {
     cells: Arc<Cells>,
-    /// What it answered last, unless it is away.
+    /// Its last answer, unless it is away.
     answered: u64,
     is_away: bool,
 }
@@ -50,11 +50,11 @@ impl Default for Mark {
     }
 }
 
-/// A worker's mark as others see it.
+/// Read access to a worker's mark.
 #[derive(Debug, Clone)]
 pub struct Quiescence(Arc<Cells>);
 
-/// A mark that was asked for when something was taken out of the worker's sight; none if the worker was away.
+/// A grace period: the mark requested when an object was unlinked; none if the worker was away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GracePeriod(Option<u64>);
 
@@ -65,7 +65,8 @@ impl Mark {
         Self { cells: Arc::new(Cells { asked: cell(0), answered: cell(AWAY) }), answered: 0, is_away: true }
     }
 
-    /// The worker holds nothing now, and may read from now on. Cost: a load, and a store if it was asked; a fence if it was away.
+    /// Declares that the worker holds nothing now and may read from now on. Cost: a load, a store if it was asked, and
+    /// a fence if it was away.
     #[inline]
     pub fn pass(&mut self) {
         let asked = self.cells.asked.load(Ordering::Acquire);
@@ -83,13 +84,13 @@ impl Mark {
         }
     }
 
-    /// The worker reads nothing until it passes again, and need not be waited for.
+    /// Declares that the worker reads nothing until it passes again, so that no writer waits for it.
     pub fn leave(&mut self) {
         self.is_away = true;
         self.cells.answered.store(AWAY, Ordering::Release);
     }
 
-    /// How others see it.
+    /// Read access for others.
     pub fn view(&self) -> Quiescence {
         Quiescence(Arc::clone(&self.cells))
     }
@@ -102,7 +103,7 @@ impl Drop for Mark {
 }
 
 impl Quiescence {
-    /// Asks for a mark. To be called after the last path to something was overwritten.
+    /// Requests a mark. Call it after the last path to the object was overwritten.
     pub fn since(&self) -> GracePeriod {
         let mark = self.0.asked.fetch_add(1, Ordering::AcqRel) + 1;
         fence(Ordering::SeqCst);
@@ -110,7 +111,7 @@ impl Quiescence {
         GracePeriod((!is_away).then_some(mark))
     }
 
-    /// Whether the worker can no longer see what was taken out of its sight before `since`.
+    /// Whether the worker can no longer see what was unlinked before `since`.
     pub fn has_passed(&self, since: GracePeriod) -> bool {
         // `AWAY` is above every mark.
         since.0.is_none_or(|mark| self.0.answered.load(Ordering::Acquire) >= mark)
@@ -123,7 +124,7 @@ mod models {
     use super::*;
     use loom::sync::atomic::{AtomicBool, AtomicUsize};
 
-    /// A worker reads a pointer in each turn; control replaces it, waits, and frees the old one.
+    /// A worker reads a pointer in each turn; control code replaces it, waits, and frees the old one.
     fn model(leaves: bool) {
         loom::model(move || {
             let mut mark = Mark::new();

@@ -10,14 +10,14 @@ use scalebricks_io::PacketBuf;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// An element class that configurations can make elements of.
+/// An element class that configurations can instantiate.
 pub trait Class: Sized {
-    /// What the class is.
+    /// The class's specification.
     const SPEC: &'static Spec;
     /// Its parameters; [`NoParams`](crate::args::NoParams) if it has none.
     type Params: Params;
 
-    /// An element.
+    /// Creates an element.
     ///
     /// # Errors
     /// What is wrong with the parameters.
@@ -27,7 +27,7 @@ pub trait Class: Sized {
 type Make<P> = fn(&[String]) -> Result<Box<dyn Element<P>>, ArgError>;
 type Boxes<P> = Vec<Box<dyn Element<P>>>;
 
-/// Makes one element of several, given the outputs each has and its counters.
+/// Joins several elements into one, given each one's number of outputs and its counters.
 pub(crate) type Join<P> = fn(Boxes<P>, &[usize], &[Part]) -> Result<Box<dyn Element<P>>, Boxes<P>>;
 
 /// A sequence of classes that can run as one element.
@@ -36,7 +36,7 @@ pub(crate) struct Fusion<P> {
     pub(crate) join: Join<P>,
 }
 
-/// The classes that configurations may name, and the sequences of them that are fused.
+/// The classes that configurations may name, and the sequences of them that can be fused.
 pub struct Registry<P> {
     classes: BTreeMap<&'static str, (&'static Spec, Make<P>)>,
     pub(crate) fusions: Vec<Fusion<P>>,
@@ -88,26 +88,25 @@ classes! {
 }
 
 impl<P: PacketBuf + 'static> Registry<P> {
-    /// One without any class.
+    /// An empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a class. One of the same name is replaced.
+    /// Adds a class, replacing one of the same name.
     pub fn add<C: Class + Element<P>>(&mut self) -> &mut Self {
         self.classes.insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(make::<C>(texts)?))));
         self
     }
 
-    /// Adds a class of small elements. One of the same name is replaced.
+    /// Adds a per-packet class, replacing one of the same name.
     pub fn add_per_packet<C: Class + PerPacket<P>>(&mut self) -> &mut Self {
         self.classes
             .insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(PerPacketElement(make::<C>(texts)?)))));
         self
     }
 
-    /// Lets the builder run elements of these classes as one where they follow each other. Of several that fit, it takes the
-    /// longest.
+    /// Lets the builder run connected elements of these classes as one. If several sequences fit, it takes the longest.
     pub fn fuse<C: Chain<P> + Classes>(&mut self) -> &mut Self {
         let join: Join<P> = |elements, outputs, parts| {
             let chain = C::join(elements)?;
@@ -123,12 +122,12 @@ impl<P: PacketBuf + 'static> Registry<P> {
         self.classes.values().map(|(spec, _)| *spec)
     }
 
-    /// The class of a name.
+    /// The class with this name.
     pub fn spec(&self, class: &str) -> Option<&'static Spec> {
         self.classes.get(class).map(|(spec, _)| *spec)
     }
 
-    /// Makes an element of a class; `None` if there is no such class.
+    /// Creates an element of a class; `None` if there is no such class.
     pub fn make(&self, class: &str, args: &[String]) -> Option<Result<Box<dyn Element<P>>, ArgError>> {
         self.classes.get(class).map(|(_, make)| make(args))
     }

@@ -1,4 +1,4 @@
-//! Another graph for a worker, between two turns.
+//! Replaces a worker's graph between two turns.
 
 use crate::graph::Graph;
 use crate::spec::{RUN_DROPS, run};
@@ -8,9 +8,10 @@ use scalebricks_io::PacketBuf;
 use std::mem::swap;
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
-    /// Runs `graph` from the next turn on; the old one. An element of the same name and class as one before takes over
-    /// its state, with the packets it keeps, its timers and its back-pressure. Packets of an element without such a
-    /// successor are dropped as `graph_replaced`. Cost: a move for each element, and a walk over the timers.
+    /// Runs `graph` from the next turn on and returns the old one. An element takes over the state of the previous
+    /// element with its name and class, with the packets it keeps, its timers and its back-pressure. Packets of an
+    /// element without a successor are dropped as `graph_replaced`. Cost: a move per element, and a walk over the
+    /// timers.
     pub fn replace(&mut self, graph: Box<Graph<P>>) -> Box<Graph<P>> {
         let mut graph = graph;
         self.hand_over(&mut graph);
@@ -40,7 +41,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 let old = self.graph.nodes[at].control(part);
                 let Some(state) = old.hand_over() else { continue };
                 if let Err(state) = new.nodes[to].control(to_part).take_over(state) {
-                    // Back where it came from, so that its packets are found below.
+                    // Returned to its owner, so that its packets are found below.
                     drop(self.graph.nodes[at].control(part).take_over(state));
                 }
             }
@@ -56,7 +57,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 }
 
-/// Where the part of an element stands in another graph: that of the same name and class.
+/// The position of an element's part in another graph, by name and class.
 fn counterpart<P>(old: &Graph<P>, new: &Graph<P>, node: usize, part: usize) -> Option<(usize, usize)> {
     let part = &old.nodes[node].parts[part];
     let &(to, to_part) = new.names.get(&part.name)?;
@@ -64,7 +65,7 @@ fn counterpart<P>(old: &Graph<P>, new: &Graph<P>, node: usize, part: usize) -> O
     (new.nodes[to].parts[to_part].spec.class == part.spec.class).then_some((to, to_part))
 }
 
-/// The element of another graph that has an element's name and class, neither being a fusion.
+/// The element of another graph with the same name and class, neither being a fusion.
 fn successor<P>(old: &Graph<P>, new: &Graph<P>, node: usize) -> Option<u16> {
     let (to, _) = (old.nodes[node].parts.len() == 1).then(|| counterpart(old, new, node, 0)).flatten()?;
     (new.nodes[to].parts.len() == 1).then_some(to as u16)

@@ -1,12 +1,12 @@
-//! Slots, and the lists of slots that batches are.
+//! Slots, and lists of slots, which are batches.
 
-/// Packets a frame holds at once.
+/// Number of slots of a frame.
 pub const SLOTS: usize = 256;
 
-/// One place of a [`Frame`](crate::Frame) with a packet in it.
+/// A place of a [`Frame`](crate::Frame) that holds a packet.
 ///
-/// It is neither `Copy` nor `Clone`: only its owner can pass the packet on, take it out or drop it. A `Slot` that goes out
-/// of scope leaks its place until the end of the turn, where the runner frees it and counts `slot_lost`.
+/// It is neither `Copy` nor `Clone`: only its owner can pass the packet on, take it out or drop it. A `Slot` that goes
+/// out of scope leaks its place until the end of the turn, when the runner frees it and counts `slot_lost`.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a slot holds a packet: pass it on, take the packet out, or drop it with a reason"]
 pub struct Slot(pub(crate) u8);
@@ -19,8 +19,7 @@ impl Slot {
     }
 }
 
-/// A list of slots, in the order in which their packets came: a batch. It holds a pointer and a length, so swapping two
-/// lists moves no slot.
+/// A list of slots in order of arrival: a batch. It holds a pointer and a length, so swapping two lists moves no slot.
 #[derive(Debug)]
 pub struct SlotList {
     len: u16,
@@ -39,13 +38,13 @@ impl SlotList {
         Self::default()
     }
 
-    /// Slots in the list.
+    /// Number of slots in the list.
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether it holds none.
+    /// Whether the list is empty.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -62,7 +61,7 @@ impl SlotList {
         self.as_slice().iter()
     }
 
-    /// Adds a slot at the end. There is always room: a frame has [`SLOTS`] slots, and each is in one list only.
+    /// Appends a slot. There is always room: a frame has [`SLOTS`] slots, and each is in one list only.
     #[inline(always)]
     pub fn push(&mut self, slot: Slot) {
         debug_assert!(self.len() < SLOTS, "more slots in a list than a frame has");
@@ -70,7 +69,7 @@ impl SlotList {
         self.len += 1;
     }
 
-    /// Adds slots by their numbers.
+    /// Appends slots by their numbers.
     #[inline(always)]
     pub(crate) fn extend_numbers(&mut self, numbers: &[u8]) {
         let start = self.len();
@@ -81,14 +80,14 @@ impl SlotList {
         self.len += numbers.len() as u16;
     }
 
-    /// Empties the list; its slots were freed.
+    /// Empties the list, whose slots were freed.
     #[inline(always)]
     pub(crate) const fn forget(&mut self) {
         self.len = 0;
     }
 
-    /// Moves all slots of `other` to the end of this list. Cost: a swap of two words if this list is empty, else one
-    /// byte a slot.
+    /// Appends all slots of `other` to this list. Cost: a swap of two words if this list is empty, else one byte per
+    /// slot.
     #[inline(always)]
     pub fn append(&mut self, other: &mut Self) {
         if self.is_empty() {
@@ -107,21 +106,21 @@ impl SlotList {
         other.len = 0;
     }
 
-    /// Takes all slots out, in order. Those not taken when the iterator is dropped stay in the list.
+    /// Removes all slots, in order. Those not taken when the iterator is dropped stay in the list.
     #[inline(always)]
     pub fn drain(&mut self) -> Drain<'_> {
         Drain { at: 0, list: self }
     }
 
-    /// Hands each slot to `keep`, in order; the slots that come back stay in the list, without gaps.
+    /// Passes each slot to `keep`, in order; the slots that it returns stay in the list, without gaps.
     ///
-    /// This is the fast form of an element most of whose packets go one way: what stays is passed on whole.
+    /// Fast for elements that send most packets to one output: the remaining list is passed on as a whole.
     #[inline(always)]
     pub fn filter_map(&mut self, keep: impl FnMut(Slot) -> Option<Slot>) {
         self.filter_map_from(0, keep);
     }
 
-    /// As [`sift`](Self::sift), but leaves the first `start` slots alone.
+    /// Like [`filter_map`](Self::filter_map), but skips the first `start` slots.
     #[inline(always)]
     pub fn filter_map_from(&mut self, start: usize, mut keep: impl FnMut(Slot) -> Option<Slot>) {
         let (start, slots) = (start.min(self.len()), &mut *self.slots);
@@ -145,7 +144,7 @@ impl<'a> IntoIterator for &'a SlotList {
     }
 }
 
-/// What [`SlotList::drain`] returns.
+/// The iterator of [`SlotList::drain`].
 #[derive(Debug)]
 pub struct Drain<'a> {
     at: usize,

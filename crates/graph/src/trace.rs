@@ -1,4 +1,4 @@
-//! A hook that sees every packet move. In production it is `()`, and costs nothing.
+//! A hook that sees every packet move. In production it is `()` and costs nothing.
 
 use crate::frame::Frame;
 use crate::graph::EdgeInfo;
@@ -6,7 +6,7 @@ use crate::slot::SlotList;
 use crate::spec::DropSpec;
 use scalebricks_io::PacketBuf;
 
-/// Sees what a worker does with packets. Called on the packet thread.
+/// Observes a worker's packets. Called on the packet thread.
 pub trait Trace<P: PacketBuf> {
     /// Packets pass an edge, in this order.
     fn passed(&mut self, _edge: &EdgeInfo, _list: &SlotList, _frame: &Frame<P>) {}

@@ -1,4 +1,4 @@
-//! What an element pulls from.
+//! The elements that an element pulls from.
 
 use crate::frame::Frame;
 use crate::graph::{Node, PullEdge};
@@ -22,14 +22,14 @@ impl<P> fmt::Debug for Upstream<'_, P> {
 }
 
 impl<P: PacketBuf + 'static> Upstream<'_, P> {
-    /// Inputs, those by which packets are pushed included.
+    /// Number of inputs, including push inputs.
     pub fn inputs(&self) -> usize {
         self.edges.len()
     }
 
-    /// Asks the element behind `input` for up to `want` packets, which it adds to `into`, in order; how many came.
-    /// Nothing comes from an input that is pushed to. `out` is the caller's own. Cost: two moves of an element's
-    /// bookkeeping and a virtual call.
+    /// Pulls up to `want` packets from the element behind `input`, adds them to `into`, in order, and returns their
+    /// number. A push input delivers nothing. `out` is the caller's own. Cost: two moves of an element's node and a
+    /// virtual call.
     pub fn pull(
         &mut self,
         input: usize,
@@ -40,7 +40,7 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
     ) -> usize {
         let Some(&Some(edge)) = self.edges.get(input) else { return 0 };
         let at = usize::from(edge.node);
-        // The element is taken out while it runs, so that it can pull from others in turn.
+        // The element is taken out while it runs, so that it can pull from others itself.
         let mut node = std::mem::replace(&mut self.nodes[at], Node::absent());
         let before = into.len();
         let mut own = Out {

@@ -1,19 +1,19 @@
-//! A worker's timers: a wheel of four levels.
+//! A worker's timers: a timing wheel of four levels.
 //!
-//! Time is cut into ticks of 2^20 ns. Level 0 has a place for each of the next 64 ticks, level 1 for each of the next
-//! 64 × 64, and so on; a timer moves down a level when its time comes near. Setting, cancelling and running out cost a few
-//! memory accesses each, whatever the number of timers.
+//! Time is divided into ticks of 2^20 ns. Level 0 has a slot for each of the next 64 ticks, level 1 for each of the
+//! next 64 × 64, and so on; a timer moves down a level when its time comes near. Setting, cancelling and expiring cost
+//! a few memory accesses each, whatever the number of timers.
 
 use std::time::Duration;
 
 const BITS: u32 = 6;
 const PLACES: usize = 1 << BITS;
 const LEVELS: usize = 4;
-/// Ticks that the wheel sees ahead; a timer further away is looked at again then.
+/// How many ticks ahead the wheel covers; a timer further away is placed again when this time has passed.
 const HORIZON: u64 = 1 << (BITS * LEVELS as u32);
 const NONE: u32 = u32::MAX;
 
-/// Timers that run out in a turn at most. More wait for the next turn.
+/// Most timers that expire per turn. Others wait for the next turn.
 pub const TIMERS_A_TURN: usize = 64;
 
 /// A timer that was set.
@@ -23,24 +23,24 @@ pub struct TimerId {
     life: u32,
 }
 
-/// A timer that ran out.
+/// A timer that expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expired {
     pub(crate) node: u16,
     pub(crate) token: u64,
 }
 
-/// A timer, in a doubly linked list of those of its place.
+/// A timer, in the doubly linked list of its slot.
 #[derive(Debug)]
 struct Entry {
     tick: u64,
     token: u64,
     next: u32,
     before: u32,
-    /// Which list it is in: a place, [`DUE`], or [`FREE`].
+    /// The list it is in: a slot, [`DUE`], or [`FREE`].
     list: u16,
     node: u16,
-    /// Counts the timers that used this entry.
+    /// Counts the timers that have used this entry.
     life: u32,
 }
 
@@ -59,11 +59,11 @@ pub(crate) struct Wheel {
     entries: Vec<Entry>,
     most: usize,
     lists: Vec<List>,
-    /// The tick that was last processed.
+    /// The last tick processed.
     tick: u64,
-    /// Timers set.
+    /// Number of timers set.
     len: usize,
-    /// Timers in the places of each level.
+    /// Number of timers at each level.
     by_level: [usize; LEVELS],
 }
 
@@ -72,7 +72,7 @@ fn tick_of(at: Duration) -> u64 {
 }
 
 impl Wheel {
-    /// A wheel for `most` timers at once.
+    /// A wheel for up to `most` timers.
     pub(crate) fn new(most: usize) -> Self {
         let lists = vec![List { first: NONE, last: NONE }; usize::from(FREE) + 1];
         Self {
@@ -89,7 +89,7 @@ impl Wheel {
         self.len
     }
 
-    /// Sets a timer: it runs out in the first tick that begins at `at` or later, and not in one that was processed.
+    /// Sets a timer: it expires in the first tick that begins at `at` or later and was not processed yet.
     pub(crate) fn set(&mut self, at: Duration, node: u16, token: u64) -> Option<TimerId> {
         let free = self.lists[usize::from(FREE)].first;
         let entry = if free != NONE {
@@ -122,8 +122,8 @@ impl Wheel {
         is_set
     }
 
-    /// Lets time pass up to `now`, and takes out a timer that ran out; earlier ones first, those of one tick as they
-    /// were set. Call it until it returns `None`, or stop before: what ran out stays.
+    /// Advances to `now` and removes an expired timer, earliest first; timers of the same tick expire in the order in
+    /// which they were set. Call it until it returns `None`, or stop earlier: expired timers stay.
     pub(crate) fn expired(&mut self, now: Duration) -> Option<Expired> {
         let now = tick_of(now);
         loop {
@@ -144,10 +144,10 @@ impl Wheel {
         }
     }
 
-    /// Goes to the next tick where something may be, up to `now`.
+    /// Advances to the next tick that may have timers, up to `now`.
     fn advance(&mut self, now: u64) {
-        // While all levels below one are empty, nothing can be before that level's next place: a long time without turns
-        // takes few steps.
+        // While all levels below one are empty, nothing can be due before that level's next slot, so a long pause takes
+        // few steps.
         let empty = self.by_level.iter().take_while(|timers| **timers == 0).count().min(LEVELS - 1) as u32;
         let row_end = self.tick | ((1 << (BITS * empty.max(1))) - 1);
         let is_set = |tick: &u64| self.lists[index(0, *tick)].first != NONE;
@@ -169,7 +169,7 @@ impl Wheel {
         self.move_all(list, Self::place);
     }
 
-    /// Takes the timers of a list as they are now, and puts each elsewhere.
+    /// Moves all timers that a list has now elsewhere.
     fn move_all(&mut self, list: usize, to: impl Fn(&mut Self, u32)) {
         let mut entry = std::mem::replace(&mut self.lists[list], List { first: NONE, last: NONE }).first;
         while entry != NONE {
@@ -180,11 +180,12 @@ impl Wheel {
         }
     }
 
-    /// Puts a timer where its tick belongs. One that is due now goes to this tick's place, which is processed next.
+    /// Puts a timer into the slot of its tick. A timer that is due now goes to the current tick's slot, which is
+    /// processed next.
     fn place(&mut self, entry: u32) {
         let tick = self.entries[entry as usize].tick;
         let seen = tick.min(self.tick.saturating_add(HORIZON - 1));
-        // The highest digit in which the tick differs from now says which level can tell it apart.
+        // The highest digit in which the tick differs from now determines the level.
         let digits = (seen ^ self.tick).checked_ilog2().unwrap_or(0) / BITS;
         let level = (digits as usize).min(LEVELS - 1);
         self.link(entry, index(level, seen) as u16);
@@ -217,7 +218,7 @@ impl Wheel {
         }
     }
 
-    /// A timer is no longer in a list.
+    /// Updates the counts when a timer leaves a list.
     fn leave(&mut self, list: u16) {
         if let Some(level) = self.by_level.get_mut(usize::from(list) / PLACES) {
             *level -= 1;
@@ -230,7 +231,7 @@ impl Wheel {
         self.len -= 1;
     }
 
-    /// Gives timers to other elements; those of an element that is `None` now are cancelled.
+    /// Reassigns timers to other elements; those of an element mapped to `None` are cancelled.
     pub(crate) fn renumber(&mut self, to: impl Fn(u16) -> Option<u16>) {
         for entry in 0..self.entries.len() {
             if self.entries[entry].list == FREE {

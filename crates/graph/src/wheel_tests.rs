@@ -1,4 +1,4 @@
-//! The wheel against a sorted map.
+//! Compares the wheel with a sorted map.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn at(tick: u64) -> Duration {
     Duration::from_nanos(tick.saturating_mul(TICK))
 }
 
-/// The twin: timers by tick, then by when they were set.
+/// The reference: timers by tick, then in the order of setting.
 #[derive(Default)]
 struct Sorted {
     timers: BTreeMap<(u64, usize), (TimerId, Expired)>,

@@ -1,4 +1,4 @@
-//! One worker: a graph, a frame, timers and a mailbox, and one turn of work.
+//! A worker: a graph, a frame, timers and a mailbox, run in turns.
 
 use crate::bursts::Bursts;
 use crate::frame::Frame;
@@ -19,38 +19,38 @@ use std::fmt;
 use std::mem::swap;
 use std::time::Duration;
 
-/// Edges back to an earlier element that a packet passes at most; at the next one it is dropped as `graph_loop`.
+/// Most edges back to an earlier element that a packet may pass; at the next one it is dropped as `graph_loop`.
 pub const HOP_LIMIT: u8 = 64;
 
-/// How many packets pass such edges in a turn at most. A frame full of packets that all reach [`HOP_LIMIT`] passes half as
-/// many, so it takes elements that make new packets in a cycle, and forget [`Frame::put_because`], to get here.
+/// Most packets that may pass such edges per turn. A full frame of packets that all reach [`HOP_LIMIT`] causes half of
+/// this; more requires elements that create packets in a cycle and do not use [`Frame::put_because`].
 pub const BACKS_A_TURN: usize = 2 * HOP_LIMIT as usize * SLOTS;
 
-/// Timers that the elements of a worker may have set at once.
+/// Most timers that a worker's elements may have set at once.
 pub const TIMERS: usize = 1 << 20;
 
-/// Runs a graph. `T` is `()` in production; with another [`Trace`] every packet is seen on its way.
+/// Runs a graph. `T` is `()` in production; another [`Trace`] sees every packet on its way.
 pub struct Worker<P: PacketBuf, T = ()> {
     pub(crate) graph: Box<Graph<P>>,
     pub(crate) frame: Frame<P>,
     pub(crate) desk: TurnState,
     pub(crate) trace: T,
-    /// Elements with something to do, a bit each.
+    /// Elements with work, one bit each.
     pub(crate) ready: Vec<u64>,
-    /// By element: its inputs with something in them, a bit each; the last bit stands for all from there on.
+    /// By element: its inputs with packets, one bit each; the last bit represents all further inputs.
     pub(crate) waiting: Vec<u64>,
-    /// Whether an element may have something to do that stands before the one that ran last.
+    /// Whether an element before the one that ran last may have work.
     pub(crate) goes_back: bool,
-    /// Elements to be called in this turn before their packets, a bit each.
+    /// Elements to call in this turn before their packets, one bit each.
     begins: Vec<u64>,
-    /// Of those that are called so, the ones that brought packets in the last time, a bit each.
+    /// Of these, the ones that brought packets last time, one bit each.
     busy: Vec<u64>,
-    /// How many bits the graph has in `begins`, and this in `busy`, when a turn begins.
+    /// Number of bits set in the graph's `begins`, and in `busy`, when a turn begins.
     all_begins: usize,
     all_busy: usize,
     /// Empty between runs of elements.
     batch: SlotList,
-    /// The same, of packets by value.
+    /// The same for packets by value.
     bursts: Bursts<P>,
     remote: Remote<P>,
     mark: Mark,
@@ -65,7 +65,7 @@ impl<P: PacketBuf, T: fmt::Debug> fmt::Debug for Worker<P, T> {
     }
 }
 
-/// What an element is given of its node and its worker.
+/// Builds an element's `Out` from its node and its worker.
 macro_rules! out {
     ($node:ident, $desk:expr, $at:expr) => {
         Out {
@@ -81,7 +81,7 @@ macro_rules! out {
 }
 
 impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
-    /// A worker that makes new packets in `buffers`.
+    /// A worker that allocates new packets from `buffers`.
     pub fn new(graph: Graph<P>, buffers: Box<dyn PacketSource<P> + Send>, trace: T) -> Self {
         let mut worker = Self {
             graph: Box::new(graph),
@@ -104,19 +104,19 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         worker
     }
 
-    /// Gives it these ports; elements name them by their place.
+    /// Assigns its ports; elements refer to them by index.
     #[must_use]
     pub fn with_ports(mut self, ports: Ports<P>) -> Self {
         self.frame.ports = ports;
         self
     }
 
-    /// Shows captures of `taps` what passes here. Workers may share them.
+    /// Lets captures of `taps` see its packets. Several workers may share taps.
     pub fn set_taps(&mut self, taps: &Taps) {
         self.frame.watch = taps.watch();
     }
 
-    /// Makes what is beside the graph as large as the graph needs.
+    /// Resizes the worker's tables for the graph.
     pub(crate) fn fit(&mut self) {
         let graph = &mut self.graph;
         swap(&mut self.frame.columns, &mut graph.columns);
@@ -131,22 +131,22 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.desk.touched.reserve(graph.nodes.len());
     }
 
-    /// How control speaks to it.
+    /// A handle for sending it commands.
     pub fn remote(&self) -> Remote<P> {
         self.remote.clone()
     }
 
-    /// Whether it may still read what was taken out of its sight.
+    /// For waiting until it no longer reads unlinked objects.
     pub fn quiescence(&self) -> Quiescence {
         self.mark.view()
     }
 
-    /// The graph it runs.
+    /// Its current graph.
     pub const fn graph(&self) -> &Graph<P> {
         &self.graph
     }
 
-    /// The graph it runs, between turns.
+    /// Its current graph, mutable; only between turns.
     pub const fn graph_mut(&mut self) -> &mut Graph<P> {
         &mut self.graph
     }
@@ -156,22 +156,22 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         &mut self.trace
     }
 
-    /// Packets that sources brought in the last turn.
+    /// Packets that sources brought in during the last turn.
     pub const fn brought(&self) -> usize {
         self.desk.brought
     }
 
-    /// Timers that are set.
+    /// Number of timers set.
     pub fn timers(&self) -> usize {
         self.desk.wheel.len()
     }
 
-    /// One turn; how often a packet reached an element in it, 0 if there was nothing to do. `now` is the time since a
-    /// fixed moment, the same for all turns; it never goes back.
+    /// Runs one turn and returns how often a packet reached an element, 0 if there was nothing to do. `now` is the time
+    /// since a fixed moment, the same for all turns, and never decreases.
     ///
-    /// First the worker marks that it holds nothing. Then timers run out, sources bring packets in, and elements run in
-    /// order, each over everything that has reached it, until no packet is left in the frame. Then sinks end, and commands
-    /// of control are processed.
+    /// First the worker declares that it is quiescent. Then timers expire, sources bring packets in, and elements run
+    /// in order, each on everything that has reached it, until the frame is empty. Finally sinks end and commands are
+    /// processed.
     pub fn turn(&mut self, now: Duration) -> usize {
         (self.desk.moved, self.desk.brought) = (0, 0);
         self.mark.pass();
@@ -201,7 +201,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.desk.moved
     }
 
-    /// To be called before a worker pauses: it holds nothing until its next turn.
+    /// Call it before a worker pauses: it is quiescent until its next turn.
     pub fn leave(&mut self) {
         self.mark.leave();
     }
@@ -219,9 +219,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Runs the first element in order that has input, until none has. So an element runs when all before it are done, and
-    /// the elements of a cycle run until the cycle is empty: elements behind it get whole batches. [`HOP_LIMIT`] and
-    /// [`BACKS_A_TURN`] bound the work.
+    /// Runs the first element in order that has input, until none has. So an element runs when all earlier ones are
+    /// done, and the elements of a cycle run until the cycle is empty: later elements get whole batches. [`HOP_LIMIT`]
+    /// and [`BACKS_A_TURN`] bound the work.
     pub(crate) fn run_all(&mut self) {
         let mut word = 0;
         while let Some(&ready) = self.ready.get(word) {
@@ -249,7 +249,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.send(at);
     }
 
-    /// Lets an element work off what waits at these inputs.
+    /// Runs an element on what waits at these inputs.
     #[inline]
     fn run_inputs(&mut self, at: usize, mut waiting: u64) {
         let Graph { nodes, pending, carried, homes, .. } = &mut *self.graph;
@@ -263,11 +263,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 if let Some(&Some(number)) = node.carried.get(input) {
                     let waiting = &mut carried[number as usize];
                     if !waiting.is_empty() {
-                        // `bursts` is empty: those of the input are, after this.
+                        // `bursts` is empty, and so are the input's bursts after this.
                         swap(waiting, &mut self.bursts);
                         run_bursts(node, at, input, &mut self.bursts, &mut self.frame, &mut self.desk);
                         let (home, port) = homes[number as usize];
-                        // What this element sends is in the frame for now.
+                        // What this element sends is kept in the frame for now.
                         if usize::from(home) != at
                             && let Some(sender) = nodes.get_mut(usize::from(home))
                         {
@@ -280,7 +280,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 if list.is_empty() {
                     continue;
                 }
-                // `batch` is empty: the list of the input is, after this.
+                // `batch` is empty, and so is the input's list after this.
                 swap(list, &mut self.batch);
                 self.desk.moved += self.batch.len();
                 if let Some(part) = node.parts.first() {
@@ -329,7 +329,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
     }
 
-    /// Lets an element begin that may pull from others: how many packets came. It is taken out for the time.
+    /// Calls `begin` of an element that may pull from others; returns how many packets came. The element is taken out
+    /// meanwhile.
     fn begin_and_pull(&mut self, at: usize) -> usize {
         let used = self.frame.used();
         let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
@@ -347,7 +348,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 
     fn commands(&mut self) {
-        // Two loads. Only to ask for a command that is not there costs a fence.
+        // Two loads. Taking a command from an empty queue would cost a fence.
         if self.remote.0.is_empty() {
             return;
         }
@@ -361,7 +362,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     }
 }
 
-/// Lets an element work off what came by value.
+/// Runs an element on packets that came by value.
 #[inline]
 fn run_bursts<P: PacketBuf + 'static>(
     node: &mut Node<P>,

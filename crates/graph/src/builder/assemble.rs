@@ -1,4 +1,4 @@
-//! From a checked plan to a graph that runs.
+//! Assembles a runnable graph from a checked plan.
 
 use super::error::{BuildError, BuildErrors};
 use super::{ElementPorts, IndexedConnection, order};
@@ -14,33 +14,33 @@ use scalebricks_io::PacketBuf;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Elements and links without faults.
+/// Checked elements and connections.
 pub(super) struct Plan<P> {
     pub(super) shapes: Vec<ElementPorts>,
-    /// `None` for parts of others.
+    /// `None` for parts of other elements.
     pub(super) made: Vec<Option<Box<dyn Element<P>>>>,
     pub(super) links: Vec<IndexedConnection>,
 }
 
-/// How several elements run as one.
+/// How the elements of a run unit are combined.
 enum RunUnit<'a, P> {
-    /// One alone.
+    /// A single element.
     Alone,
-    /// A chain of small ones.
+    /// A fused chain of per-packet elements.
     Fused(&'a Fusion<P>),
-    /// The parts of an element that was made so.
+    /// The parts of a joined element.
     Joined,
 }
 
-/// Where an element and its ports are in the graph.
+/// The position of an element and its ports in the graph.
 #[derive(Debug, Clone, Copy)]
 struct Placement {
     node: usize,
-    /// Its first input among the node's; `None` if only the chain that it is in leads to it.
+    /// The index of its first input at the node; `None` if only its own chain leads to it.
     first_input: Option<usize>,
-    /// Where its outputs from 1 on begin among the node's.
+    /// The index of its output 1 at the node.
     sides: usize,
-    /// Where its output 0 is among them; `None` inside a chain.
+    /// The index of its output 0 at the node; `None` inside a chain.
     first_output: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         Connection { from: name(link.from), output: link.output, to: name(link.to), input: link.input }
     }
 
-    /// Tells every element its place; the columns that the graph has.
+    /// Binds every element; returns the graph's columns.
     fn bind(&mut self) -> Result<Columns, BuildErrors> {
         let mut columns = Columns::default();
         let specs = self.shapes.iter().flat_map(|shape| shape.spec.reads.iter().chain(shape.spec.writes));
@@ -177,7 +177,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         if errors.is_empty() { Ok(columns) } else { Err(BuildErrors(errors)) }
     }
 
-    /// The links between elements that run apart, the parts of one standing for its first.
+    /// The connections between run units; a joined element's parts count as its first.
     fn links_between(&self) -> Vec<IndexedConnection> {
         let whole = |at: usize| self.shapes[at].part_of.map_or(at, |(owner, _)| owner);
         let links = self.links.iter().map(|link| IndexedConnection {
@@ -188,7 +188,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         links.filter(|link| link.from != link.to || self.shapes[link.from].part_of.is_none()).collect()
     }
 
-    /// Every element in a row of its own, but for those that are fused or joined.
+    /// Groups elements into run units; most run alone.
     fn rows<'a>(&self, fusions: &'a [Fusion<P>]) -> Vec<(Vec<usize>, RunUnit<'a, P>)> {
         let mut is_taken: Vec<bool> = self.shapes.iter().map(|shape| shape.part_of.is_some()).collect();
         let mut rows: Vec<(Vec<usize>, RunUnit<'a, P>)> = Vec::new();
@@ -217,14 +217,14 @@ impl<P: PacketBuf + 'static> Plan<P> {
         rows
     }
 
-    /// How many links lead to each element.
+    /// Number of connections to each element.
     fn arriving(&self) -> Vec<usize> {
         let mut arriving = vec![0; self.shapes.len()];
         self.links.iter().for_each(|link| arriving[link.to] += 1);
         arriving
     }
 
-    /// The elements from `start` on that a fusion can take the place of.
+    /// The elements from `start` on that a fusion can replace.
     fn sequence(&self, start: usize, fusion: &Fusion<P>, arriving: &[usize]) -> Option<Vec<usize>> {
         let fits =
             |at: usize, class: &str| self.shapes[at].spec.class == class && self.shapes[at].inputs == 1;
@@ -251,7 +251,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
         spec.has(Hook::Begin) || (spec.has(Hook::Pulls) && pulls())
     }
 
-    /// Numbers those that raise back-pressure.
+    /// Numbers the elements that raise back-pressure.
     fn pressures(&self) -> Vec<Option<u16>> {
         let mut count = 0;
         let mut number = |shape: &ElementPorts| {
@@ -262,8 +262,8 @@ impl<P: PacketBuf + 'static> Plan<P> {
         self.shapes.iter().map(&mut number).collect()
     }
 
-    /// Whose back-pressure each source sees, and whose packets a watcher counts: of all that its packets are pushed to. A watcher that
-    /// is pulled through watches those that it pulls from.
+    /// Which back-pressure each source sees, and whose packets a watcher counts: of all elements that its packets are
+    /// pushed to. A watcher with a pull output watches those that it pulls from.
     fn watches(&self, pressures: &[Option<u16>], begins: &[bool]) -> Vec<Box<[u64]>> {
         let words = pressures.iter().flatten().count().div_ceil(64);
         let mut next: Vec<Vec<usize>> = vec![Vec::new(); self.shapes.len()];
@@ -321,7 +321,7 @@ impl<P: PacketBuf + 'static> Plan<P> {
     }
 }
 
-/// Of each port of one side, whether packets go over it by value.
+/// For each port of one side, whether packets pass by value.
 fn by_value(specs: &'static [PortSpec], ports: usize) -> impl Iterator<Item = bool> {
     (0..ports).map(move |number| Spec::port(specs, number).is_some_and(|port| port.by_value))
 }
@@ -339,7 +339,7 @@ fn join<P: PacketBuf>(
     joined.unwrap_or_else(|| unreachable!("a class has one type of element"))
 }
 
-/// The outputs of a chain of elements that have so many each: output 0 of the last, then all further ones.
+/// The outputs of a chain of elements with these numbers of outputs: output 0 of the last, then all others.
 fn chain_ports(outputs: &[usize]) -> Box<[Port]> {
     let port = |part: usize| Port { part: part as u8, edge: None };
     let first = outputs.last().is_some_and(|&outputs| outputs > 0).then(|| port(outputs.len() - 1));
@@ -347,14 +347,14 @@ fn chain_ports(outputs: &[usize]) -> Box<[Port]> {
     first.into_iter().chain(sides).collect()
 }
 
-/// The outputs of the parts of an element, in order.
+/// The outputs of an element's parts, in order.
 fn own_ports(outputs: &[usize]) -> Box<[Port]> {
     let ports =
         |(part, &outputs): (usize, &usize)| (0..outputs).map(move |_| Port { part: part as u8, edge: None });
     outputs.iter().enumerate().flat_map(ports).collect()
 }
 
-/// Leads every output to its input.
+/// Connects every output to its input.
 fn connect<P>(
     graph: &mut Graph<P>,
     links: &[IndexedConnection],
@@ -364,7 +364,7 @@ fn connect<P>(
     for link in links {
         let (from, to) = (seats[link.from], seats[link.to]);
         let is_back = to.node <= from.node;
-        // The links inside a row are gone.
+        // Connections inside a unit need no edge.
         let is_inside = from.node == to.node && link.from != link.to;
         let (Some(output), Some(first)) = (from.output(link.output), to.first_input) else { continue };
         if is_inside {

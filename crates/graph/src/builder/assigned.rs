@@ -1,4 +1,4 @@
-//! The proof that no column is read before it is written: definite assignment along every path.
+//! Definite assignment: proves that every column is written before it is read, on every path.
 
 use super::error::BuildError;
 use super::{ElementPorts, IndexedConnection};
@@ -6,7 +6,7 @@ use crate::column::ColumnSpec;
 use crate::spec::{PortSpec, Spec};
 use std::any::TypeId;
 
-/// Columns that a packet has, a place each.
+/// The set of columns that a packet has, by index.
 type Set = Vec<bool>;
 
 struct Ids(Vec<TypeId>);
@@ -32,7 +32,7 @@ fn name(ports: &[PortSpec], number: usize) -> &'static str {
     ports.get(number).or(ports.last()).map_or("", |port| port.name)
 }
 
-/// What a packet has when it leaves by an output, given what it had when it came.
+/// The columns of a packet that leaves by an output, given those it arrived with.
 fn leaving(ids: &Ids, spec: &Spec, output: usize, had: &[bool]) -> Set {
     let name = name(spec.outputs, output);
     let mut has = if spec.fresh.contains(&name) { vec![false; had.len()] } else { had.to_vec() };
@@ -44,7 +44,7 @@ fn leaving(ids: &Ids, spec: &Spec, output: usize, had: &[bool]) -> Set {
     has
 }
 
-/// What a packet has when it reaches the other end of a link. By value it has no columns.
+/// The columns of a packet at the other end of a connection. Packets by value have none.
 fn passing(ids: &Ids, shapes: &[ElementPorts], link: &IndexedConnection, had: &[bool]) -> Set {
     let (from, to) = (shapes[link.from].spec, shapes[link.to].spec);
     let by_value = |ports, number| Spec::port(ports, number).is_some_and(|port| port.by_value);
@@ -54,8 +54,8 @@ fn passing(ids: &Ids, shapes: &[ElementPorts], link: &IndexedConnection, had: &[
     leaving(ids, from, link.output, had)
 }
 
-/// Checks every element's columns. `arrives` of an element is what all packets have that reach it: it starts with all
-/// columns, and loses those that come missing over some link, until nothing changes.
+/// Checks every element's columns. `arrives` of an element is what all packets that reach it have: it starts with all
+/// columns, and loses those that are missing over some connection, until nothing changes.
 pub(super) fn check(shapes: &[ElementPorts], links: &[IndexedConnection], errors: &mut Vec<BuildError>) {
     let ids = Ids::of(shapes);
     if ids.0.is_empty() {

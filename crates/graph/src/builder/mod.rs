@@ -1,4 +1,4 @@
-//! Makes graphs of declarations: elements, made or to be made, and connections.
+//! Builds graphs from declarations of elements and connections.
 
 mod assemble;
 mod assigned;
@@ -18,27 +18,27 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most elements of a graph.
+/// Most elements in a graph.
 pub const ELEMENTS: usize = 4_096;
 
-/// Most ports of an element on each side.
+/// Most ports per side of an element.
 pub const PORTS: usize = 1_024;
 
 /// Most elements in a pull chain.
 pub const PULL_DEPTH: usize = 64;
 
-/// An element as far as its connections go.
+/// An element's ports.
 #[derive(Debug)]
 struct ElementPorts {
     name: Arc<str>,
     spec: &'static Spec,
     inputs: usize,
     outputs: usize,
-    /// If it is one of several parts of an element: the first part's place, and which part.
+    /// If it is one of several parts of an element: the index of the first part, and the part's number.
     part_of: Option<(usize, usize)>,
 }
 
-/// A connection, by places of elements.
+/// A connection, by element index.
 #[derive(Debug, Clone, Copy)]
 struct IndexedConnection {
     from: usize,
@@ -54,11 +54,11 @@ enum ElementSource<P> {
         args: Vec<String>,
     },
     Made(Box<dyn Element<P>>),
-    /// A part of an element that was made elsewhere: how many places before it stands, and which part.
+    /// A part of a joined element: its number, which is also its distance from the first part.
     Part(usize),
 }
 
-/// A graph to be. Names and connections are checked when it is [built](Self::build), all at once.
+/// A graph under construction. Names and connections are all checked when it is [built](Self::build).
 pub struct Builder<P> {
     elements: Vec<(Arc<str>, ElementSource<P>)>,
     connections: Vec<(String, usize, String, usize)>,
@@ -82,27 +82,27 @@ impl<P> Default for Builder<P> {
 }
 
 impl<P: PacketBuf + 'static> Builder<P> {
-    /// A graph without elements.
+    /// An empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares an element of a class, with its arguments as they stand in a configuration.
+    /// Declares an element of a class, with its arguments as written in a configuration.
     pub fn declare(&mut self, name: &str, class: &str, args: &[&str]) -> &mut Self {
         let args = args.iter().map(|&arg| arg.to_owned()).collect();
         self.elements.push((name.into(), ElementSource::Class { class: class.to_owned(), args }));
         self
     }
 
-    /// Adds an element that was made elsewhere.
+    /// Adds an existing element.
     pub fn add(&mut self, name: &str, element: impl Element<P>) -> &mut Self {
         self.elements.push((name.into(), ElementSource::Made(Box::new(element))));
         self
     }
 
-    /// Adds an element that was made elsewhere and stands for several, by name: its [parts](Element::part). Each has ports,
-    /// counters and handlers of its own, and connections name them as if they were apart. The element numbers the inputs of the
-    /// first part first, then those of the next, and the outputs in the same way. Packets that pass between its parts it moves
+    /// Adds an existing element that represents several named [parts](Element::part). Each part has its own ports,
+    /// counters and handlers, and connections name the parts as if they were separate. The element numbers the inputs
+    /// of the first part first, then those of the next, and the outputs likewise. It moves packets between its parts
     /// itself; such connections are declared for the checks.
     pub fn add_joined(&mut self, names: &[&str], element: impl Element<P>) -> &mut Self {
         let mut whats = vec![ElementSource::Made(Box::new(element))];
@@ -125,18 +125,19 @@ impl<P: PacketBuf + 'static> Builder<P> {
         self
     }
 
-    /// Whether sequences of small elements run as one element where the registry has a fusion for them; they do by default.
+    /// Whether sequences of per-packet elements run as one element where the registry has a fusion for them; the
+    /// default is yes.
     pub const fn fuses(&mut self, fuses: bool) -> &mut Self {
         self.fuses = fuses;
         self
     }
 
-    /// Checks everything and makes the graph. Elements' counters are those of the `ledger`, by name and class. Cost:
-    /// allocations, so not on a packet thread.
+    /// Checks everything and builds the graph. Counters come from the `ledger`, by name and class. Cost: allocations,
+    /// so do not call it on a packet thread.
     ///
     /// # Errors
-    /// [`BuildErrors`]: all faults of names, arguments and ports that were found; only without such, of columns, and only
-    /// without those, of elements that refuse their place.
+    /// [`BuildErrors`]: all errors found in names, arguments and ports; if there are none, all in columns; and if there
+    /// are none, those of elements that refuse their place.
     pub fn build(self, registry: &Registry<P>, ledger: &mut Ledger) -> Result<Graph<P>, BuildErrors> {
         let Self { elements, connections, fuses } = self;
         if elements.len() > ELEMENTS {
@@ -166,7 +167,7 @@ impl<P: PacketBuf + 'static> Builder<P> {
             made.push(element);
         }
         let mut links = links(&connections, &places, &mut errors);
-        // Of a graph with holes, what is connected to them would be reported as well.
+        // With missing connections, their neighbours would be reported as well.
         if errors.is_empty() {
             ports::count(&mut shapes, &mut links, &mut errors);
             ports::decide(&shapes, &mut links, &mut errors);
@@ -182,7 +183,7 @@ impl<P: PacketBuf + 'static> Builder<P> {
     }
 }
 
-/// Where each element stands, by name.
+/// The index of each element, by name.
 fn places<P>(
     elements: &[(Arc<str>, ElementSource<P>)],
     errors: &mut Vec<BuildError>,

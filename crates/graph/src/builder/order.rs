@@ -1,9 +1,9 @@
-//! In which order elements run.
+//! The order in which elements run.
 
 use super::IndexedConnection;
 
-/// The place of each element in the order in which elements run: after those whose packets reach it, except along links
-/// that close a cycle. Reverse post-order of a depth-first search from the elements that nothing leads to.
+/// The position of each element in the run order: after the elements whose packets reach it, except along connections
+/// that close a cycle. Reverse post-order of a depth-first search from the elements without inputs.
 pub(super) fn places(elements: usize, links: &[IndexedConnection]) -> Vec<usize> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); elements];
     let mut has_source = vec![false; elements];
@@ -14,7 +14,7 @@ pub(super) fn places(elements: usize, links: &[IndexedConnection]) -> Vec<usize>
     let mut seen = vec![false; elements];
     let mut left = Vec::with_capacity(elements);
     let (sources, others): (Vec<usize>, Vec<usize>) = (0..elements).partition(|&at| !has_source[at]);
-    // What is visited first stands last.
+    // Nodes visited first come last.
     for next in &mut next {
         next.reverse();
     }
@@ -22,7 +22,7 @@ pub(super) fn places(elements: usize, links: &[IndexedConnection]) -> Vec<usize>
         if std::mem::replace(&mut seen[start], true) {
             continue;
         }
-        // Each with how many of its successors were visited.
+        // Each with the number of its successors already visited.
         let mut path = vec![(start, 0)];
         while let Some((at, visited)) = path.last_mut() {
             let at = *at;

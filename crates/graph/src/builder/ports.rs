@@ -1,4 +1,4 @@
-//! Which ports are connected, and which way packets move over them.
+//! Checks which ports are connected, and decides between push and pull.
 
 use super::error::{BuildError, PortName};
 use super::{ElementPorts, IndexedConnection, PORTS, PULL_DEPTH};
@@ -15,7 +15,7 @@ pub(super) fn named(shape: &ElementPorts, is_output: bool, number: usize) -> Por
     PortName { element: shape.name.to_string(), is_output, number, name }
 }
 
-/// Drops links to ports that do not exist, counts each element's ports, and looks for such as are not connected.
+/// Drops connections to ports that do not exist, counts each element's ports, and finds unconnected ones.
 pub(super) fn count(
     shapes: &mut [ElementPorts],
     links: &mut Vec<IndexedConnection>,
@@ -41,14 +41,15 @@ pub(super) fn count(
     }
 }
 
-/// How many ports one side of an element has: all that must be connected, `burst` ports, and others up to the last that is connected.
+/// The number of ports of one side of an element: required ones, `burst` ports, and optional ones up to the last
+/// connected.
 fn check_side(shape: &ElementPorts, is_output: bool, used: &[usize], errors: &mut Vec<BuildError>) -> usize {
     let specs = specs(shape, is_output);
     let always =
         specs.iter().filter(|port| matches!(port.many, PortArity::One | PortArity::OneOrMore)).count();
-    // What is sent by value has a place to be sent to.
+    // A port that sends by value needs its buffer even if it is unconnected.
     let always = specs.iter().rposition(|port| port.by_value).map_or(always, |last| always.max(last + 1));
-    // An element of several parts numbers the ports of all.
+    // A joined element numbers all ports of its parts.
     let always = if shape.part_of.is_some() { specs.len() } else { always };
     let count = used.iter().map(|number| number + 1).max().unwrap_or(0).max(always);
     let mut is_used = vec![false; count];
@@ -69,7 +70,7 @@ fn flow(shape: &ElementPorts, is_output: bool, number: usize) -> PortKind {
     Spec::port(specs(shape, is_output), number).map_or(PortKind::Push, |port| port.flow)
 }
 
-/// The agnostic ports of an element, or of several that are connected by such: a set with one kind.
+/// Union-find of agnostic ports that must be of one kind.
 struct PortKinds {
     parent: Vec<usize>,
     kind: Vec<Option<PortKind>>,
@@ -91,8 +92,8 @@ impl PortKinds {
     }
 }
 
-/// Decides for each link whether packets are pushed or pulled over it, and checks that each port has as many links as
-/// that allows.
+/// Decides for each connection between push and pull, and checks that each port has no more connections than that
+/// allows.
 pub(super) fn decide(shapes: &[ElementPorts], links: &mut [IndexedConnection], errors: &mut Vec<BuildError>) {
     let mut kinds = PortKinds { parent: (0..shapes.len()).collect(), kind: vec![None; shapes.len()] };
     let ends = |link: &IndexedConnection| {
@@ -170,7 +171,7 @@ fn check_pulls(shapes: &[ElementPorts], links: &[IndexedConnection], errors: &mu
             }
         }
     }
-    // All elements of a cycle remain, and those that pull from it. One error is enough.
+    // What remains are all elements of a cycle and those that pull from it. One error is enough.
     if let Some(at) = asks.iter().position(|&asks| asks > 0) {
         errors.push(BuildError::PullLoop { element: shapes[at].name.to_string() });
     }

@@ -1,4 +1,4 @@
-//! One running capture: what it selects, and the queue between workers and reader.
+//! A running capture: its selection, and the queue between workers and reader.
 
 use super::{CaptureBoard, CapturePoint, CapturedPacket, QUEUE_BYTES, QUEUE_FRAMES, Selection};
 use crossbeam_queue::ArrayQueue;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A capture, as workers see it.
+/// The workers' side of a capture.
 pub(super) struct CaptureSession {
     pub(super) selection: Selection,
     queue: ArrayQueue<CapturedPacket>,
@@ -25,7 +25,7 @@ impl CaptureSession {
         }
     }
 
-    /// A copy of a packet that is wanted here, if the filter lets it through and there is room for it.
+    /// A copy of a selected packet, if the filter accepts it and there is room.
     pub(super) fn copy(
         &self,
         at: Duration,
@@ -44,10 +44,10 @@ impl CaptureSession {
         Some(CapturedPacket { at, seen: seen(), original_len: packet.len(), data: kept.into() })
     }
 
-    /// Puts a copy in line, or loses and counts it.
+    /// Queues a copy; if the queue is full, counts it as lost.
     pub(super) fn push(&self, frame: CapturedPacket) {
         let bytes = frame.data.len();
-        // Counted first: the reader may take the frame, and its bytes off, at once.
+        // Counted first, as the reader may take the frame and subtract its bytes at once.
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.queue.push(frame).is_err() {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl CaptureSession {
     }
 }
 
-/// A running capture, as its reader sees it. Dropping it ends it.
+/// The reader's side of a running capture. Dropping it ends it.
 pub struct Capture {
     board: Arc<CaptureBoard>,
     session: Arc<CaptureSession>,
@@ -67,19 +67,19 @@ impl Capture {
         Self { board, session }
     }
 
-    /// The oldest frame that waits. Never blocks.
+    /// The oldest waiting frame. Never blocks.
     pub fn take(&mut self) -> Option<CapturedPacket> {
         let frame = self.session.queue.pop()?;
         self.session.waiting_bytes.fetch_sub(frame.data.len(), Ordering::Relaxed);
         Some(frame)
     }
 
-    /// Frames that were selected, but found the queue full.
+    /// Selected frames that were lost because the queue was full.
     pub fn lost(&self) -> u64 {
         self.session.lost.load(Ordering::Relaxed)
     }
 
-    /// What was asked for.
+    /// The capture's selection.
     pub fn selection(&self) -> &Selection {
         &self.session.selection
     }

@@ -1,4 +1,4 @@
-//! What a worker has to look at for the captures that run.
+//! What a worker must observe for the running captures.
 
 use super::session::CaptureSession;
 use super::{CaptureBoard, CapturePoint, CapturedPacket, Direction, DropSelection};
@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-/// A worker's copy of the running captures, and what they look at in its graph.
+/// A worker's copy of the running captures, and what they observe in its graph.
 pub(crate) struct Watch {
     board: Arc<CaptureBoard>,
     version: u64,
     running: Vec<Running>,
-    /// By edge: whether a capture looks at it. Empty while none looks at any.
+    /// By edge: whether a capture observes it. Empty if none does.
     edges: Vec<bool>,
     has_ports: bool,
     has_drops: bool,
@@ -22,19 +22,19 @@ pub(crate) struct Watch {
 
 struct Running {
     session: Arc<CaptureSession>,
-    /// The edges it looks at.
+    /// The edges it observes.
     edges: Vec<u32>,
 }
 
 impl Watch {
     pub(super) fn new(board: Arc<CaptureBoard>) -> Self {
-        // A version that never is: the first look renews the list.
+        // No real version, so that the first check updates the list.
         let version = u64::MAX;
         Self { board, version, running: Vec::new(), edges: Vec::new(), has_ports: false, has_drops: false }
     }
 
-    /// Takes the captures that run now. Cost while nothing changes: one relaxed load. Never waits: if the list is being changed at this
-    /// moment, the last one is good for a turn more.
+    /// Takes the current captures. Cost without changes: one relaxed load. Never waits: if the list is being changed,
+    /// the old one is used for another turn.
     #[inline]
     pub(crate) fn renew(&mut self, edges: &[EdgeInfo]) {
         if self.board.version.load(Ordering::Relaxed) != self.version {
@@ -42,7 +42,7 @@ impl Watch {
         }
     }
 
-    /// Another graph runs, with edges of its own.
+    /// Another graph runs, with other edges.
     pub(crate) fn forget(&mut self) {
         self.version = u64::MAX;
         self.edges.clear();
@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// Copies what came in by a port: the burst but for its first packets, which had come before.
+    /// Copies received packets: the burst without the first packets, which had arrived before.
     #[cold]
     pub(crate) fn received<P: PacketBuf>(&self, port: usize, burst: &Burst<P>, before: usize) {
         let (at, direction) = (self.now(), Direction::Received);
@@ -136,9 +136,9 @@ impl Watch {
         }
     }
 
-    /// Copies what `send` sends by a port of a burst, from its front on.
+    /// Copies the packets of a burst that `send` sends, from its front on.
     ///
-    /// A packet that was sent is gone, so all are copied before, and the copies of those refused are thrown away.
+    /// A sent packet is gone, so all are copied first, and copies of refused packets are discarded.
     #[cold]
     pub(crate) fn sending<P: PacketBuf>(
         &self,
