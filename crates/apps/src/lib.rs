@@ -1,10 +1,10 @@
-//! Programs on the data plane's graph of elements.
+//! Programs built on the data plane's element graph.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`click`] | configurations in the Click language: checked, built and run |
-//! | [`directory`] | the elements of a graph that runs and their handlers, on all workers |
-//! | [`gateway`] | the gateway of a mobile network: nodes, their tables, clusters of them in memory |
+//! | [`directory`] | the elements and handlers of a running graph, on all workers |
+//! | [`gateway`] | the mobile gateway: nodes, their tables, in-memory clusters |
 //! | [`switch`] | the switch for flat names, as a graph between its ports |
 
 #![forbid(unsafe_code)]

@@ -38,24 +38,24 @@ struct ArpEntry<P> {
     is_static: bool,
     asked: Duration,
     tries: u32,
-    /// Tells apart neighbours of one address, one after the other.
+    /// Distinguishes successive neighbours with one address.
     serial: u32,
     timer: Option<TimerId>,
     waiting: VecDeque<(P, Meta)>,
 }
 
-/// Where a packet is to go.
+/// What to do with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolution {
-    /// To this address. `asks` if it is old and the neighbour is to be asked again.
+    /// Send it to this address. If `asks`, the entry is old and the neighbour must be asked again.
     Known { mac: MacAddr, asks: bool },
-    /// It is to wait. `is_new` if nobody has asked yet.
+    /// Hold it. `is_new` if no request was sent yet.
     Wait { is_new: bool },
-    /// Nowhere: as many neighbours are known as may be.
+    /// Drop it: the table is full.
     Full,
 }
 
-/// What to do when a neighbour's timer has run out.
+/// What to do when a neighbour's timer expires.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RetryAction {
     Ask,
@@ -67,14 +67,14 @@ pub(crate) enum RetryAction {
 #[derive(Debug)]
 pub(crate) struct ArpTable<P> {
     all: HashMap<Ipv4Addr, ArpEntry<P>>,
-    /// Neighbours that were asked for, and their serial numbers: each once, and some that are gone. Whoever needs room looks
-    /// at its front, and puts what stays at its end.
+    /// Neighbours that were asked for, with serial numbers: each once, and some that are gone. Eviction examines its
+    /// front and moves what stays to its end.
     round: VecDeque<(Ipv4Addr, u32)>,
-    /// Neighbours that are known, and that packets wait for.
+    /// Resolved neighbours for which packets wait.
     ready: VecDeque<Ipv4Addr>,
     waiting: usize,
     serial: u32,
-    /// Whether a timer is set that sends packets to neighbours that are known.
+    /// Whether a timer is set that sends packets to resolved neighbours.
     pub(crate) is_release_set: bool,
 }
 
@@ -91,10 +91,10 @@ impl<P> Default for ArpTable<P> {
     }
 }
 
-/// Packets that wait no longer.
+/// Packets that no longer wait.
 pub(crate) type WaitingPackets<P> = VecDeque<(P, Meta)>;
 
-/// What is left of a neighbour that made room for another.
+/// What remains of an evicted neighbour.
 #[derive(Debug)]
 pub(crate) struct Evicted<P> {
     pub(crate) waiting: WaitingPackets<P>,
@@ -112,18 +112,18 @@ impl<P> ArpTable<P> {
         self.all.len()
     }
 
-    /// Packets that wait.
+    /// Number of waiting packets.
     pub(crate) const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Neighbours that are known and that packets wait for.
+    /// Whether packets wait for a resolved neighbour.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Where a packet to `ip` is to go. Notes a question, if it says that there is to be one. Room for a new neighbour is
-    /// made at the cost of one that has not answered yet, which goes to `lost`.
+    /// What to do with a packet to `ip`. Records a request if it says that one must be sent. Room for a new neighbour
+    /// is made by evicting one that has not answered yet, which is returned in `lost`.
     pub(crate) fn way(
         &mut self,
         ip: Ipv4Addr,
@@ -163,7 +163,7 @@ impl<P> ArpTable<P> {
             waiting: VecDeque::new(),
         };
         self.all.insert(ip, neighbour);
-        // So many are gone in the round at most as are there.
+        // At most as many entries in the round are gone as exist.
         for _ in 0..2 {
             self.look(|_| false);
         }
@@ -171,7 +171,7 @@ impl<P> ArpTable<P> {
         Resolution::Wait { is_new: true }
     }
 
-    /// Forgets a neighbour that has not answered yet, or one whose time is over, if it finds one soon.
+    /// Evicts a neighbour that has not answered yet or has expired, if it finds one quickly.
     fn evict(&mut self, now: Duration, config: &ArpConfig, lost: &mut Evicted<P>) -> bool {
         let can_go = |neighbour: &ArpEntry<P>| {
             let is_over =
@@ -188,7 +188,8 @@ impl<P> ArpTable<P> {
         false
     }
 
-    /// Looks at the next neighbour of the round: its address if it can go. One that is gone leaves the round.
+    /// Examines the next neighbour of the round; returns its address if it can be evicted. One that is gone leaves the
+    /// round.
     fn look(&mut self, can_go: impl Fn(&ArpEntry<P>) -> bool) -> Option<Ipv4Addr> {
         let (ip, serial) = self.round.pop_front()?;
         let neighbour = self.all.get(&ip).filter(|neighbour| neighbour.serial == serial)?;
@@ -199,7 +200,7 @@ impl<P> ArpTable<P> {
         None
     }
 
-    /// What its timer's token says of a neighbour: address and serial number.
+    /// The timer token of a neighbour: its address and serial number.
     pub(crate) fn token(&self, ip: Ipv4Addr) -> Option<u64> {
         self.all.get(&ip).map(|neighbour| u64::from(neighbour.serial) << 32 | u64::from(ip.to_bits()))
     }
@@ -229,8 +230,8 @@ impl<P> ArpTable<P> {
         (ip, due)
     }
 
-    /// Lets a packet wait. Gives back one that must go: the packet itself if all neighbours together have as many as they
-    /// may, else the oldest if this one has.
+    /// Holds a packet. Returns one that must be dropped: the packet itself if the table's total is reached, or the
+    /// oldest of this neighbour if its own limit is.
     pub(crate) fn wait(
         &mut self,
         ip: Ipv4Addr,

@@ -7,10 +7,10 @@ use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
 
-/// What packets are made of unless told otherwise.
+/// Default contents of packets.
 pub(crate) const DATA: &str = "A packet that a source made of its default, 64 bytes as it is...";
 
-/// Makes up to `want` packets of `data`, and sends them; how many.
+/// Makes up to `want` packets of `data` and sends them; returns their number.
 pub(crate) fn make<P: PacketBuf>(
     data: &[u8],
     want: usize,
@@ -28,22 +28,22 @@ pub(crate) fn make<P: PacketBuf>(
 }
 
 gated! {
-    /// Makes packets, as many as the graph takes. While an element behind it asks for nothing new, it makes none.
+    /// Makes packets as fast as the graph takes them. It pauses while an element downstream raises back-pressure.
     #[derive(Debug)]
     pub struct InfiniteSource as "InfiniteSource" {
         data: Vec<u8>, burst: usize, stop: bool,
     }
     outputs { push "out": "Packets.", }
     params InfiniteSourceParams {
-        /// What is in each.
+        /// The contents of each packet.
         data: Data = Data(DATA.into()),
-        /// Packets in all; without end if below 0.
+        /// Total number of packets; unlimited if negative.
         limit: i64 = -1,
-        /// Packets a turn at most. Click's default is 1.
+        /// Most packets per turn. Click's default is 1.
         burst: usize = BURST,
-        /// Whether it makes packets from the start.
+        /// Whether it is active from the start.
         active: bool = true,
-        /// Whether the run may end when it has made all packets of its limit. Click's default is `false`.
+        /// Whether the run may end when the limit is reached. Click's default is `false`.
         stop: bool = false,
     }
     example { "LIMIT 9", }

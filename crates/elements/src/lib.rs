@@ -1,20 +1,20 @@
-//! Elements of the data plane's graph, one a file.
+//! Elements of the data plane's graph, one per file.
 //!
-//! An element is its file and a line below: the line makes the file part of the crate and its class part of [`registry`].
-//! Documentation and tests take everything else from the element's own declaration.
-//! Folders hold the elements of one layer. Besides there is what several elements share:
+//! To add an element, add its file and a line below: the line makes the file part of the crate and its class part of
+//! [`registry`]. Documentation and tests take everything else from the element's own declaration. Each folder holds the
+//! elements of one layer. Code that several elements share:
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`columns`], [`annotations`] | what elements know of packets beside their bytes |
-//! | [`values`] | types of parameters, as Click writes them |
-//! | [`gateway`] | the gateway of a mobile network: its elements, and what they are made of |
-//! | [`flat`] | the switch for flat names: its elements, and the table that they ask |
-//! | `header`, `ip_check` | the IPv4 header of a packet, proven again by each element; what makes one valid |
-//! | `named` | names and texts of drop reasons, counters and handlers that several elements have |
-//! | `side`, `process` | elements that send what is wrong to a second output, and elements that look at packets one by one |
-//! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates, and elements that pull at them |
-//! | `neighbours`, `arp_messages`, `printer`, `handler` | ARP's table and messages, lines to print, texts of handlers |
+//! | [`columns`], [`annotations`] | metadata that elements keep beside packets |
+//! | [`values`] | parameter types in Click's notation |
+//! | [`gateway`] | the mobile gateway: its elements and their parts |
+//! | [`flat`] | the switch for flat names: its elements and their table |
+//! | `header`, `ip_check` | access to a packet's IPv4 header with lengths checked; header validation |
+//! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
+//! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
+//! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates; elements that pull at a rate |
+//! | `arp_table`, `arp_messages`, `printer`, `handler` | ARP, printed lines, values of handlers |
 
 #![forbid(unsafe_code)]
 
@@ -56,8 +56,8 @@ pub mod values;
 
 pub use handoff::{FromWorker, ToWorker, handoff};
 
-/// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are files of
-/// that folder. `fuse` names classes that run in one loop where they follow each other.
+/// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are
+/// files of that folder. `fuse` names classes that run in one loop where they are connected in sequence.
 macro_rules! elements {
     (
         $($kind:ident $module:ident $name:ident $(<$packet:ident>)?;)+
@@ -157,7 +157,7 @@ elements! {
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }
 
-/// What the elements are that only programs make.
+/// The specs of elements that only programs create.
 pub fn program_only<P: scalebricks_io::PacketBuf + 'static>() -> Vec<&'static scalebricks_graph::Spec> {
     gateway::specs::<P>().into_iter().chain(flat::specs::<P>()).collect()
 }
@@ -170,14 +170,14 @@ mod tests {
     use scalebricks_io::Packet;
     use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-    /// All classes that configurations name, by name.
+    /// All classes that configurations can name, sorted by name.
     fn classes() -> Vec<&'static Spec> {
         let mut specs: Vec<_> = crate::registry::<Packet>().specs().collect();
         specs.sort_by_key(|spec| spec.class);
         specs
     }
 
-    /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` writes the page anew.
+    /// `UPDATE_DOCS=1 cargo test -p scalebricks-elements` regenerates the page.
     #[test]
     fn the_page_about_elements_is_that_of_their_specs() {
         let page = Page { classes: &classes(), program_only: &crate::program_only::<Packet>() };
@@ -191,8 +191,8 @@ mod tests {
         assert!(written == page, "docs/elements.md is not up to date: run this test with UPDATE_DOCS=1");
     }
 
-    /// Reasons that mean one thing to a router and another to a bridge: the gateway and the switch for flat names never run in one
-    /// graph, and their metrics have these names.
+    /// Reasons that mean one thing to a router and another to a bridge. The gateway and the switch for flat names never
+    /// run in one graph, and their metrics have these names.
     const SEVERAL: [&str; 2] = ["link_local", "truncated"];
 
     #[test]

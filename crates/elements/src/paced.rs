@@ -1,18 +1,18 @@
-//! Elements that pull packets at a rate: of packets, or of their bytes.
+//! Elements that pull packets at a rate, in packets or bytes.
 
 use crate::pace::Pace;
 use scalebricks_graph::{Frame, Out, SlotList, Upstream};
 use scalebricks_io::PacketBuf;
 
-/// What a rate counts.
+/// The unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Packets,
     Bytes,
 }
 
-/// Pulls up to `want` packets from input 0, as many as are due; how many came. While any byte is due, a packet is, and what it has more is
-/// due later.
+/// Pulls up to `want` due packets from input 0; returns how many came. A packet is due while any byte is; its excess
+/// bytes delay the next packet.
 pub(crate) fn pull<P: PacketBuf + 'static>(
     pace: &mut Pace,
     unit: Unit,
@@ -39,8 +39,8 @@ pub(crate) fn pull<P: PacketBuf + 'static>(
     into.len() - start
 }
 
-/// Declares a class that packets are pulled through at a rate: its documentation, name, parameters' name, unit, type of rate, its text,
-/// and an example.
+/// Declares a class that packets are pulled through at a rate: its documentation, name, parameters' name, unit, type of
+/// rate, its description, and an example.
 macro_rules! shaper {
     (
         $(#[doc = $doc:literal])+
@@ -145,9 +145,9 @@ macro_rules! rated_unqueue {
             params $params {
                 #[doc = $text]
                 rate: $rate,
-                /// Packets it passes on in all; without end if below 0.
+                /// Total number of packets; unlimited if negative.
                 limit: i64 = -1,
-                /// Whether it pulls from the start.
+                /// Whether it is active from the start.
                 active: bool = true,
             }
             example { $example, }

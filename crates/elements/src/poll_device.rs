@@ -9,16 +9,16 @@ use scalebricks_graph::{
 use scalebricks_io::{BURST, PacketBuf};
 
 element! {
-    /// As `FromDevice`, under the name that it has in configurations for polling drivers.
+    /// The same as `FromDevice`, under the name that Click configurations use for polling drivers.
     #[derive(Debug)]
     pub struct PollDevice<P> as "PollDevice" { inner: FromDevice<P>, }
     outputs { push "out": "Packets.", }
     params PollDeviceParams {
         /// The device's name.
         devname: String,
-        /// Packets a turn at most. Click's default is 8.
+        /// Most packets per turn. Click's default is 8.
         burst: usize = BURST,
-        /// Whether it brings packets in from the start.
+        /// Whether it is active from the start.
         active: bool = true,
         /// Not used.
         promisc: bool = true,

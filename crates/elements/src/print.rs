@@ -11,8 +11,7 @@ use scalebricks_io::PacketBuf;
 use std::fmt::Write;
 
 element! {
-    /// Prints each packet's length and first bytes, to find faults in a configuration. Each line is a system call on the
-    /// packet thread.
+    /// Prints each packet's length and first bytes, for debugging. Each line is a system call on the packet thread.
     #[derive(Debug)]
     pub struct Print as "Print" {
         label: String, most: usize, contents: Contents, has_time: bool, is_active: bool, printer: Printer,
@@ -20,9 +19,9 @@ element! {
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
     params PrintParams {
-        /// What each line begins with.
+        /// Text at the beginning of each line.
         label: String = String::new(),
-        /// How many bytes are printed; all if below 0.
+        /// How many bytes are printed; all if negative.
         maxlength: i64 = 24,
         /// How bytes are printed: `hex`, `ascii`, or `none`.
         contents: Contents = Contents::Hex,
@@ -30,7 +29,7 @@ element! {
         timestamp: bool = false,
         /// Whether anything is printed.
         active: bool = true,
-        /// A file to print to, which is made anew when the element begins to run. Standard error otherwise.
+        /// A file to print to, created when the element begins to run. The default is standard error.
         outfile: Option<String> = None,
     }
     example { "OUTFILE /dev/null", }
@@ -68,7 +67,7 @@ impl Control for Print {
         Some(Box::new(std::mem::take(&mut self.printer)))
     }
 
-    /// Whether it prints is what the new configuration says.
+    /// The new configuration decides whether it prints.
     fn take_over(&mut self, state: State) -> Result<(), State> {
         self.printer.follow(*state.downcast()?);
         Ok(())

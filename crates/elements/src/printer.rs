@@ -1,5 +1,5 @@
-//! What `Print` and `IPPrint` share: lines, and where they go. They are for finding faults: a line costs an allocation and a
-//! system call on the packet thread.
+//! Line output of `Print` and `IPPrint`, for debugging: a line costs an allocation and a system call on the packet
+//! thread.
 
 use scalebricks_graph::Environment;
 use scalebricks_graph::args::Param;
@@ -12,9 +12,9 @@ use std::time::Duration;
 pub enum Contents {
     /// None.
     None,
-    /// In hexadecimal, four and a blank.
+    /// In hexadecimal, in groups of four bytes.
     Hex,
-    /// As text, others than printable ones as dots.
+    /// As text, with unprintable characters as dots.
     Ascii,
 }
 
@@ -32,7 +32,7 @@ impl Param for Contents {
 }
 
 impl Contents {
-    /// Adds up to `most` bytes to a line.
+    /// Appends up to `most` bytes to a line.
     pub(crate) fn add(self, line: &mut String, bytes: &[u8], most: usize) {
         let (bytes, group) = (&bytes[..bytes.len().min(most)], if self == Self::Hex { 4 } else { 8 });
         for group in bytes.chunks(group).filter(|_| self != Self::None) {
@@ -48,10 +48,10 @@ impl Contents {
     }
 }
 
-/// Where lines go: nowhere until it is opened.
+/// The output of lines: none until it is opened.
 #[derive(Default)]
 pub(crate) struct Printer {
-    /// Standard error without one.
+    /// The file; standard error if `None`.
     outfile: Option<String>,
     to: Option<Box<dyn Write + Send>>,
 }
@@ -63,12 +63,12 @@ impl std::fmt::Debug for Printer {
 }
 
 impl Printer {
-    /// To a file, or to standard error.
+    /// Prints to a file, or to standard error.
     pub(crate) const fn new(outfile: Option<String>) -> Self {
         Self { outfile, to: None }
     }
 
-    /// Makes the file anew.
+    /// Creates the file.
     pub(crate) fn open<P>(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.to = Some(match &self.outfile {
             Some(file) => world.print(file.as_ref())?,
@@ -77,21 +77,21 @@ impl Printer {
         Ok(())
     }
 
-    /// Goes on in the file of the printer before, unless it has one of its own.
+    /// Continues in its predecessor's file, unless it has its own.
     pub(crate) fn follow(&mut self, before: Self) {
         if self.to.is_none() && self.outfile == before.outfile {
             self.to = before.to;
         }
     }
 
-    /// Prints a line, at once. `false` if that failed.
+    /// Prints a line immediately. `false` if that failed.
     pub(crate) fn print(&mut self, mut line: String) -> bool {
         line.push('\n');
         self.to.as_mut().is_some_and(|to| to.write_all(line.as_bytes()).is_ok())
     }
 }
 
-/// The beginning of a line: a label, and seconds since the worker's start.
+/// The start of a line: a label, and seconds since the worker's start.
 pub(crate) fn line(label: &str, time: Option<Duration>) -> String {
     let mut line = String::new();
     if !label.is_empty() {

@@ -1,9 +1,9 @@
-//! Packets to a capture file, for elements that write them.
+//! Writes packets to a capture file.
 
 use scalebricks_graph::{CounterId, Frame, Out, Recording, Slot};
 use scalebricks_io::PacketBuf;
 
-/// A capture file, what was written to it, and what went wrong first.
+/// A capture file, the number of packets written, and the first error.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     recording: Recording,
@@ -17,8 +17,7 @@ impl Recorder {
         Self { recording, written: 0, fault: None }
     }
 
-    /// Writes the first `snap` bytes of each packet, or all if that is 0. Counts those that were written, and those that
-    /// could not be.
+    /// Writes the first `snap` bytes of each packet, or all if that is 0. Counts written and failed packets.
     pub(crate) fn write<P: PacketBuf>(
         &mut self,
         slots: &[Slot],

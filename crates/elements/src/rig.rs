@@ -1,4 +1,4 @@
-//! A graph around the element under test: `in` before it, and `out0`, `out1`, … behind it.
+//! A graph around the element under test: `in` before it, and `out0`, `out1`, … after it.
 
 use scalebricks_graph::{
     BuildErrors, Builder, Control, Element, Environment, Frame, Ledger, Meta, Out, SlotList, Spec, Upstream,
@@ -13,14 +13,14 @@ use std::time::Duration;
 type Tray = Arc<Mutex<VecDeque<(Vec<u8>, Meta)>>>;
 
 element! {
-    /// Brings packets in.
+    /// Injects packets.
     struct In as "In" { tray: Tray, }
     outputs { push "out": "Packets.", }
     hooks { Begin, }
 }
 
 element! {
-    /// Takes packets.
+    /// Collects packets.
     struct End as "End" { tray: Tray, }
     inputs { push "in": "Packets.", }
 }
@@ -78,12 +78,12 @@ fn declare(builder: &mut Builder<Packet>, input: &Tray, outputs: &[Tray]) {
 }
 
 impl Rig {
-    /// The graph that `fill` completes, with so many ends.
+    /// The graph that `fill` completes, with this many ends.
     pub(crate) fn new(ends: usize, fill: impl FnOnce(&mut Builder<Packet>)) -> Self {
         Self::with_buffers(1_000, ends, fill).unwrap()
     }
 
-    /// The same, of packets from a pool of so many.
+    /// The same with a pool of this many packets.
     pub(crate) fn with_buffers(
         buffers: usize,
         ends: usize,
@@ -100,7 +100,7 @@ impl Rig {
         Ok(Self { worker, ledger, input, outputs, now: Duration::ZERO })
     }
 
-    /// Lets the elements open what they work with.
+    /// Opens the elements' resources.
     pub(crate) fn open(
         &mut self,
         world: &mut dyn Environment<Packet>,
@@ -108,13 +108,13 @@ impl Rig {
         self.worker.graph_mut().open(world)
     }
 
-    /// The turn at a time.
+    /// Runs a turn at this time.
     pub(crate) fn turn_at(&mut self, now: Duration) -> usize {
         self.now = now;
         self.worker.turn(now)
     }
 
-    /// Another graph in the place of the one before.
+    /// Replaces the graph.
     pub(crate) fn replace(&mut self, fill: impl FnOnce(&mut Builder<Packet>)) {
         let mut builder = Builder::new();
         declare(&mut builder, &self.input, &self.outputs);
@@ -144,7 +144,7 @@ impl Rig {
         self.input.lock().unwrap().extend(packets);
     }
 
-    /// A turn, a millisecond after the last.
+    /// Runs a turn, a millisecond after the last.
     pub(crate) fn turn(&mut self) -> usize {
         self.turn_after(Duration::from_millis(1))
     }
@@ -154,12 +154,12 @@ impl Rig {
         self.worker.turn(self.now)
     }
 
-    /// What has come to an end since the last call.
+    /// The packets that reached an end since the last call.
     pub(crate) fn got(&self, end: usize) -> Vec<Vec<u8>> {
         self.outputs[end].lock().unwrap().drain(..).map(|(bytes, _)| bytes).collect()
     }
 
-    /// The first bytes of what has come to an end.
+    /// The first byte of each packet that reached an end.
     pub(crate) fn heads(&self, end: usize) -> Vec<u8> {
         self.got(end).iter().map(|bytes| bytes[0]).collect()
     }
@@ -185,7 +185,7 @@ impl Rig {
     }
 }
 
-/// A packet from 10.0.0.1 to 10.0.9.9 with this time to live, of protocol 17.
+/// A packet from 10.0.0.1 to 10.0.9.9 with this TTL, of protocol 17.
 pub(crate) fn ipv4(ttl: u8, payload: &[u8]) -> Vec<u8> {
     ipv4_of(|header| header.ttl = ttl, payload)
 }
@@ -208,7 +208,7 @@ pub(crate) fn ipv4_of(change: impl FnOnce(&mut Ipv4Header), payload: &[u8]) -> V
     [&header.to_bytes()[..], payload].concat()
 }
 
-/// A packet with these options, of a length that is a multiple of 4.
+/// A packet with these options, whose length is a multiple of 4.
 pub(crate) fn ipv4_with_options(options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut packet = ipv4_of(|header| header.total_len += options.len() as u16, payload);
     packet.splice(20..20, options.iter().copied());

@@ -1,4 +1,4 @@
-//! What tests put before and behind elements that know of IP.
+//! Test elements before and after elements that use IP metadata.
 
 use crate::columns::{DstIp, IpHeader};
 use scalebricks_graph::element::BindError;
@@ -7,7 +7,7 @@ use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
-    /// Says of each packet that its IP header is at its start, and that it goes to the address in its first four bytes.
+    /// Marks each packet's IP header as at its start, and its destination as the address in its first four bytes.
     #[derive(Default)]
     pub(crate) struct Given as "Given" { dst: Handle<DstIp>, }
     inputs { push "in": "Packets.", }
@@ -16,7 +16,7 @@ element! {
 }
 
 element! {
-    /// Writes the address that each packet goes to in its first four bytes.
+    /// Writes each packet's destination address into its first four bytes.
     #[derive(Default)]
     pub(crate) struct Shown as "Shown" { dst: Handle<DstIp>, }
     inputs { push "in": "Packets.", }

@@ -1,5 +1,5 @@
-//! A router of two interfaces, of single elements: the wiring of Click's `conf/fake-iprouter.click` with ARP and without a
-//! route lookup, which a classifier stands in for.
+//! A router with two interfaces, made of single elements: the wiring of Click's `conf/fake-iprouter.click` with ARP,
+//! and with a classifier instead of a route lookup.
 
 use crate::rig::{Rig, ipv4_of};
 use scalebricks_graph::Builder;
@@ -11,10 +11,10 @@ use scalebricks_wire::ipv4::{Ipv4, Ipv4Header, header_checksum_ok};
 
 const NETS: [[u8; 3]; 2] = [[18, 26, 4], [18, 26, 7]];
 const MACS: [MacAddr; 2] = [MacAddr([0, 0, 0xc0, 0xae, 0x67, 0xef]), MacAddr([0, 0, 0xc0, 0x4f, 0x71, 0xef])];
-/// The host 9 of either network.
+/// Host 9 of each network.
 const HOSTS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 4, 9]), MacAddr([2, 0, 0, 0, 7, 9])];
 
-/// Frames come in at `in`, from interface 0 if their first byte is 0; that byte is cut off.
+/// Frames enter at `in`, from interface 0 if their first byte is 0; that byte is removed.
 fn fill(builder: &mut Builder<Packet>) {
     builder.declare("from", "Classifier", &["0/00", "0/01"]).chain(&["in", "from"]);
     builder.declare("ip", "Strip", &["14"]).declare("check", "CheckIPHeader", &["18.26.4.255 18.26.7.255"]);
@@ -70,7 +70,7 @@ fn from(interface: u8, dst: MacAddr, ethertype: u16, payload: &[u8]) -> Vec<u8> 
     [&[interface][..], &header(dst, HOSTS[usize::from(interface)], ethertype), payload].concat()
 }
 
-/// A packet from host 9 of network 0, by interface 0.
+/// A packet from host 9 of network 0, on interface 0.
 fn packet(dst: [u8; 4], change: impl FnOnce(&mut Ipv4Header), payload: &[u8]) -> Vec<u8> {
     let fields = |header: &mut Ipv4Header| {
         (header.src, header.dst) = ([18, 26, 4, 9].into(), dst.into());
@@ -134,7 +134,7 @@ fn packets_are_forwarded_and_cut() {
     assert_eq!((back.len(), on.len(), ip.ttl(), ip.payload()), (0, 1, 8, &b"abc"[..]));
     let [_, fragments] = after(&mut rig, packet([18, 26, 7, 9], |_| {}, &[7; 500]));
     assert_eq!(fragments.iter().map(Vec::len).collect::<Vec<_>>(), [300, 240]);
-    // What came to all hosts of the link stays there.
+    // A broadcast of the link stays there.
     let mut shared = packet([18, 26, 7, 9], |_| {}, b"abc");
     shared[1..7].fill(0xff);
     assert_eq!(after(&mut rig, shared), [vec![], vec![] as Vec<Vec<u8>>]);

@@ -1,4 +1,4 @@
-//! Schedulers against slow twins over plain queues.
+//! Compares schedulers with slow reference models over plain queues.
 
 use crate::rig::Rig;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 const INPUTS: usize = 3;
 
-/// A queue for each input; the first byte of a packet is the number of its input.
+/// One queue per input; the first byte of a packet is the number of its input.
 fn fill<'a>(class: &'a str, args: &'a [&'a str], burst: usize) -> impl Fn(&mut Builder<Packet>) + 'a {
     move |builder| {
         builder.declare("c", "Classifier", &["0/00", "0/01", "0/02"]).declare("s", class, args);
@@ -24,7 +24,7 @@ fn fill<'a>(class: &'a str, args: &'a [&'a str], burst: usize) -> impl Fn(&mut B
     }
 }
 
-/// What a scheduler decides from.
+/// The state that a scheduler decides from.
 #[derive(Debug, Default)]
 struct Twin {
     queues: [VecDeque<Vec<u8>>; INPUTS],
@@ -53,7 +53,7 @@ impl Twin {
     /// Round after round: the first packet that its queue's deficit covers.
     fn drr(&mut self, quantum: usize) -> Option<Vec<u8>> {
         if self.queues.iter().all(VecDeque::is_empty) {
-            // All were asked in vain, and the first is asked next.
+            // All inputs were tried in vain, and the first is tried next.
             (0..INPUTS).for_each(|_| self.visit_next(quantum));
             return None;
         }
@@ -122,8 +122,8 @@ proptest! {
         prop_assert_eq!(rig.worker.graph().held(), twin.queues.iter().map(VecDeque::len).sum::<usize>());
     }
 
-    /// While two inputs always have packets, over no interval one sends more bytes than the other by over a quantum and two packets
-    /// (Shreedhar and Varghese, SIGCOMM'95, §4).
+    /// While two inputs always have packets, in no interval does one send more than a quantum and two packets more
+    /// bytes than the other (Shreedhar and Varghese, SIGCOMM'95, §4).
     #[test]
     fn deficit_round_robin_is_fair_in_bytes(
         lengths in prop::collection::vec(prop::collection::vec(40..1_500usize, 120), INPUTS),

@@ -10,19 +10,20 @@ use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
 element! {
-    /// Executes instructions while the graph runs, one after the other from the first turn on, between turns. `wait TIME` lets time pass.
-    /// `write ELEMENT.HANDLER VALUE` writes a handler, and `read ELEMENT.HANDLER` prints one. `print TEXT` prints a text. `stop` ends the
-    /// run, `end` only the script. In values and texts `$(ELEMENT.HANDLER)` stands for what the handler tells. An element is looked
-    /// for among those of the script's compound first. An instruction that fails prints why, and the next one follows. Of Click's
-    /// instructions, variables, labels, jumps and files are left out, and so are scripts that do not run from the start.
+    /// Executes instructions in order while the graph runs, between turns, starting with the first turn. `wait TIME`
+    /// pauses. `write ELEMENT.HANDLER VALUE` writes a handler, and `read ELEMENT.HANDLER` prints one. `print TEXT`
+    /// prints a text. `stop` ends the run, `end` only the script. In values and texts, `$(ELEMENT.HANDLER)` is replaced
+    /// by the handler's value. Elements of the script's compound take precedence. An instruction that fails prints the
+    /// error, and execution continues. Of Click's instructions, variables, labels, jumps and files are not supported,
+    /// nor are scripts that do not run from the start.
     #[derive(Debug)]
     pub struct Script as "Script" {
         instructions: Vec<Instruction>, printer: Printer, at: usize, waits_until: Option<Duration>, failed: u64, stops: bool,
     }
     params ScriptParams {
-        /// Instructions, in their order.
+        /// The instructions in order.
         instructions: Vec<Instruction> = Vec::new(),
-        /// A file to print to, which is made anew when the element begins to run. Standard error otherwise.
+        /// A file to print to, created when the element begins to run. The default is standard error.
         outfile: Option<String> = None,
     }
     example { "wait 1s", "write c.reset_counts", "print $(c.count)", "stop", "OUTFILE /dev/null", }
@@ -36,7 +37,7 @@ element! {
 /// One instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Instruction {
-    /// Lets time pass.
+    /// Pauses.
     Wait(Duration),
     /// Writes a handler.
     Write(Target, String),
@@ -91,15 +92,15 @@ impl ListItem for Instruction {
     const KINDS: &'static str = "instructions, …";
 }
 
-/// The graph as a script sees it.
+/// A script's view of the graph.
 struct View<'a, P> {
-    /// The compounds around the script, with a slash at the end.
+    /// The compounds around the script, with a trailing slash.
     scope: &'a str,
     graph: &'a mut Graph<P>,
 }
 
 impl<P: PacketBuf + 'static> View<'_, P> {
-    /// Does something with an element: that of the script's compound, or else that of the whole name.
+    /// Applies `f` to an element of the script's compound, or else to the element of that full name.
     fn with<T>(
         &mut self,
         element: &str,
@@ -115,7 +116,7 @@ impl<P: PacketBuf + 'static> View<'_, P> {
         self.with(element, |graph, element| graph.read(element, handler))
     }
 
-    /// The text with values in the place of handlers.
+    /// Replaces handlers in a text by their values.
     fn fill(&mut self, text: &str) -> Result<String, HandlerError> {
         let (mut filled, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once("$(") {
@@ -131,7 +132,7 @@ impl<P: PacketBuf + 'static> View<'_, P> {
 }
 
 impl Script {
-    /// Executes instructions until one waits.
+    /// Executes instructions up to the next pause.
     fn run<P: PacketBuf + 'static>(&mut self, view: &mut View<'_, P>, now: Duration) {
         while let Some(instruction) = self.instructions.get(self.at) {
             let told = match instruction {
@@ -207,7 +208,7 @@ impl Control for Script {
         Some(Box::new((instructions, self.at, self.waits_until, self.failed, printer)))
     }
 
-    /// The same script goes on; another one begins.
+    /// An unchanged script continues; a changed one starts over.
     fn take_over(&mut self, state: State) -> Result<(), State> {
         let (instructions, at, waits_until, failed, printer) =
             *state.downcast::<(Vec<Instruction>, usize, Option<Duration>, u64, Printer)>()?;

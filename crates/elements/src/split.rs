@@ -1,4 +1,4 @@
-//! Sending the packets of a batch their several ways.
+//! Sends the packets of a batch to different outputs.
 
 use scalebricks_graph::{DropId, Out, SlotList};
 
@@ -7,11 +7,12 @@ use scalebricks_graph::{DropId, Out, SlotList};
 pub(crate) enum Destination {
     /// To an output.
     Out(u16),
-    /// Nowhere, for a reason.
+    /// Dropped, for a reason.
     Drop(DropId),
 }
 
-/// Sends each packet its way; there are as many ways as packets. If all go to one output, the batch goes there as it is.
+/// Sends each packet to its destination; `ways` has one entry per packet. If all go to one output, the batch is passed
+/// on as a whole.
 #[inline]
 pub(crate) fn split(batch: &mut SlotList, ways: &[Destination], out: &mut Out<'_>) {
     match ways.first() {

@@ -1,4 +1,4 @@
-//! Devices and capture files for the tests of elements that open such.
+//! Devices and capture files for tests of elements that open them.
 
 use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureReader, CaptureWriter, MemoryPort, Packet, memory_port_pair};
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What elements open in a test.
+/// What elements can open in a test.
 #[derive(Debug, Default)]
 pub(crate) struct TestEnvironment {
     pub(crate) clock: Clock,
@@ -22,21 +22,21 @@ impl TestEnvironment {
         Self { clock, ..Self::default() }
     }
 
-    /// A device that receives from a port, whose far end comes back.
+    /// A device that receives from a port; returns the port's far end.
     pub(crate) fn receives(&mut self, device: &str, capacity: usize) -> MemoryPort<Packet> {
         let (near, far) = memory_port_pair(capacity);
         self.inlets.insert(device.to_owned(), Inlet::Port(Box::new(near)));
         far
     }
 
-    /// A device that sends to a port, whose far end comes back.
+    /// A device that sends to a port; returns the port's far end.
     pub(crate) fn sends(&mut self, device: &str, capacity: usize) -> MemoryPort<Packet> {
         let (near, far) = memory_port_pair(capacity);
         self.outlets.insert(device.to_owned(), Outlet::Port(Box::new(near)));
         far
     }
 
-    /// Completes what was written.
+    /// Completes the written captures.
     pub(crate) fn finish(&mut self) {
         for recording in self.written.drain(..) {
             let writer = recording.lock().take();
@@ -74,10 +74,10 @@ impl Environment<Packet> for TestEnvironment {
     }
 }
 
-/// Frames with times in nanoseconds.
+/// Frames with time stamps in nanoseconds.
 pub(crate) type Frames = Vec<(u64, Vec<u8>)>;
 
-/// A directory with a capture in it.
+/// A directory that contains a capture.
 pub(crate) fn capture(frames: &[(u64, Vec<u8>)]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -89,7 +89,7 @@ pub(crate) fn capture(frames: &[(u64, Vec<u8>)]) -> (tempfile::TempDir, PathBuf)
     (folder, path)
 }
 
-/// What a capture holds.
+/// The frames of a capture.
 pub(crate) fn frames(path: &Path) -> Frames {
     let frame = |frame: Result<scalebricks_io::CapturedFrame, _>| {
         let frame = frame.unwrap();

@@ -11,8 +11,8 @@ use scalebricks_io::{BURST, PacketBuf};
 
 element! {
     /// Writes packets to a capture file, with the worker's clock in nanoseconds, and passes them on if its output is
-    /// connected. Otherwise they end here; where it pulls, it then takes up to a burst a turn. The file's name ends in
-    /// `.pcap` or `.pcapng`, and `.gz` behind that compresses it.
+    /// connected. Otherwise they end here; with a pull input, it then takes up to one burst per turn. The file name
+    /// ends in `.pcap` or `.pcapng`; a further `.gz` compresses the file.
     #[derive(Debug)]
     pub struct ToDump as "ToDump" {
         file: String, snaplen: usize, passes_on: bool, batch: SlotList, recorder: Option<Recorder>,
@@ -22,9 +22,9 @@ element! {
     params ToDumpParams {
         /// The file.
         filename: String,
-        /// Bytes of a packet that are kept; all if 0. Click's default is 2000.
+        /// Bytes of a packet that are written; all if 0. Click's default is 2000.
         snaplen: usize = 0,
-        /// What packets begin with. Only `ETHER` is supported.
+        /// The type of packets. Only `ETHER` is supported.
         encap: String = "ETHER".into(),
     }
     counters {
@@ -150,7 +150,7 @@ mod tests {
     use scalebricks_graph::Clock;
     use std::path::Path;
 
-    /// Packets that were pushed to it, pulled through it, or pulled by it, and what is in its file.
+    /// Counts of packets pushed to it, pulled through it, or pulled by it, and what is in its file.
     fn written(
         args: &[&str],
         row: &[&str],

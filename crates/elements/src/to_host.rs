@@ -4,8 +4,8 @@ use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, ele
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Ends packets that are for the machine itself: no network stack stands behind a graph. Elements before it can answer, such as
-    /// `ICMPPingResponder`. Parameters are accepted because configurations for Click have them.
+    /// Ends packets for the machine itself: a graph has no network stack behind it. Elements before it can answer, such
+    /// as `ICMPPingResponder`. Parameters are accepted for compatibility with Click.
     #[derive(Debug)]
     pub struct ToHost as "ToHost" {}
     inputs { push "in": "Packets, as Ethernet.", }

@@ -6,18 +6,18 @@ use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList
 use scalebricks_io::{BURST, PacketBuf};
 
 gated! {
-    /// Pulls packets and pushes them on, up to a burst a turn. While an element behind it asks for nothing new, it pulls
-    /// nothing.
+    /// Pulls packets and pushes them on, up to one burst per turn. It pauses while an element downstream raises
+    /// back-pressure.
     #[derive(Debug)]
     pub struct Unqueue as "Unqueue" { batch: SlotList, burst: usize, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }
     params UnqueueParams {
-        /// Packets it passes on in all; without end if below 0.
+        /// Total number of packets; unlimited if negative.
         limit: i64 = -1,
-        /// Packets a turn at most. Click's default is 1.
+        /// Most packets per turn. Click's default is 1.
         burst: usize = BURST,
-        /// Whether it pulls from the start.
+        /// Whether it is active from the start.
         active: bool = true,
     }
     handlers { reset "reset", }

@@ -1,4 +1,4 @@
-//! The classes of a registry, as Click's checker wants them.
+//! The classes of a registry, in the form that Click's checker needs.
 
 use super::config_only;
 use scalebricks_click::ClassSpec;
@@ -8,8 +8,8 @@ use scalebricks_graph::spec::{PortArity, PortKind, PortSpec};
 use scalebricks_io::PacketBuf;
 use std::collections::BTreeMap;
 
-/// Classes by name, with port counts and processing codes made of their specs. Arguments are checked where elements are
-/// made, and so is which optional port may stay unconnected below one that is not.
+/// Classes by name, with port counts and processing codes derived from their specs. Arguments are checked when elements
+/// are created, and so is which optional port may stay unconnected.
 #[derive(Debug)]
 pub struct Catalog {
     classes: BTreeMap<&'static str, Codes>,
@@ -21,7 +21,7 @@ struct Codes {
     processing: String,
 }
 
-/// How many ports a side may have: `2`, `1-2`, `1-`.
+/// The number of ports of a side: `2`, `1-2`, `1-`.
 fn count(ports: &[PortSpec]) -> String {
     let is_wanted = |port: &PortSpec| matches!(port.many, PortArity::One | PortArity::OneOrMore);
     let least = ports.iter().rposition(is_wanted).map_or(0, |last| last + 1);
@@ -32,7 +32,7 @@ fn count(ports: &[PortSpec]) -> String {
     }
 }
 
-/// A letter for each port of a side.
+/// One letter per port of a side.
 fn letters(ports: &[PortSpec]) -> String {
     let letter = |port: &PortSpec| match port.flow {
         PortKind::Push => 'h',

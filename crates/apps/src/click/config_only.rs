@@ -1,24 +1,24 @@
-//! Classes that configurations have and graphs do not: they tell something to whoever runs the graph.
+//! Classes that exist in configurations but not in graphs: they give information to the program that runs the graph.
 
 use super::control_socket::ControlSocket;
 use scalebricks_graph::{Spec, element};
 
 element! {
-    /// Gives names to addresses: `AddressInfo(eth0 10.0.0.1/8 02:00:00:00:00:01, server 10.0.0.7)`. A name stands for its
-    /// address where the parameter of another element is an address; `eth0:ip`, `eth0:ipnet`, `eth0:eth` and `eth0:ip6` do
-    /// in every argument. Names count in the compound that defines them, and inside it.
+    /// Names addresses: `AddressInfo(eth0 10.0.0.1/8 02:00:00:00:00:01, server 10.0.0.7)`. A name can replace its
+    /// address where another element's parameter is an address; `eth0:ip`, `eth0:ipnet`, `eth0:eth` and `eth0:ip6` work
+    /// in every argument. A name is visible in the compound that defines it, and inside.
     #[derive(Debug)]
     pub struct AddressInfo as "AddressInfo" {}
 }
 
 element! {
-    /// Accepted, and without effect: elements have no scheduling parameters.
+    /// Accepted without effect: elements have no scheduling parameters.
     #[derive(Debug)]
     pub struct ScheduleInfo as "ScheduleInfo" {}
 }
 
 element! {
-    /// Accepted, and without effect: a graph runs on one worker.
+    /// Accepted without effect: a graph runs on one worker.
     #[derive(Debug)]
     pub struct StaticThreadSched as "StaticThreadSched" {}
 }
@@ -26,12 +26,12 @@ element! {
 const CLASSES: [&Spec; 4] =
     [AddressInfo::SPEC, ControlSocket::SPEC, ScheduleInfo::SPEC, StaticThreadSched::SPEC];
 
-/// All such classes, by name.
+/// All such classes.
 pub fn specs() -> impl Iterator<Item = &'static Spec> {
     CLASSES.into_iter()
 }
 
-/// The class of a name.
+/// The class with this name.
 pub fn spec(class: &str) -> Option<&'static Spec> {
     specs().find(|spec| spec.class == class)
 }

@@ -1,4 +1,4 @@
-//! What elements open: devices and captures, by what a user binds to their names.
+//! Devices and captures that elements open, by the user's bindings.
 
 use super::open_requests::OpenRequest;
 use super::shared_port::SharedPort;
@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-/// What stands for the receiving side of a device.
+/// The binding of a device's receiving side.
 pub enum ReceiveBinding<P> {
     /// A port.
     Port(Box<dyn RxPort<P>>),
     /// A capture.
     Capture(PathBuf),
-    /// Nothing comes.
+    /// Nothing is received.
     Nothing,
 }
 
-/// What stands for the sending side of a device.
+/// The binding of a device's sending side.
 pub enum SendBinding<P> {
     /// A port.
     Port(Box<dyn TxPort<P>>),
@@ -40,10 +40,10 @@ impl<P> fmt::Debug for SendBinding<P> {
     }
 }
 
-/// What went wrong when captures were completed.
+/// An error while captures were completed.
 #[derive(Debug, thiserror::Error)]
 pub enum DevicesError {
-    /// A capture could not be written to its end.
+    /// A capture could not be completed.
     #[error("{}: {error}", path.display())]
     Capture {
         /// The file.
@@ -51,7 +51,7 @@ pub enum DevicesError {
         /// Why.
         error: CaptureError,
     },
-    /// A complete capture could not be given its name.
+    /// A complete capture could not be renamed.
     #[error("{}: {error}", path.display())]
     Rename {
         /// The file.
@@ -61,7 +61,7 @@ pub enum DevicesError {
     },
 }
 
-/// A capture being written under another name.
+/// A capture being written under a temporary name.
 #[derive(Debug)]
 struct StagedCapture {
     recording: Recording,
@@ -72,7 +72,8 @@ struct StagedCapture {
 impl Drop for StagedCapture {
     fn drop(&mut self) {
         drop(self.recording.lock().take());
-        // Gone already if it was renamed; else nobody wants half a file, and there is nobody left to tell.
+        // Already gone if it was renamed. Otherwise an incomplete file has no use, and there is nowhere to report an
+        // error.
         drop(fs::remove_file(&self.temporary));
     }
 }
@@ -111,25 +112,24 @@ impl<P> From<SendBinding<P>> for Sink<P> {
     }
 }
 
-/// Devices by name, and the captures that a run writes. Captures have their names once they are complete: one that is
-/// dropped leaves none.
+/// Devices by name, and the captures that a run writes. A capture gets its final name once it is complete; a dropped
+/// one is removed.
 ///
-/// It serves one graph after the other: `begin` before a graph is opened, then
-/// `settle` if it runs, or `give_up`.
+/// It serves successive graphs: call `begin` before a graph is opened, then `settle` if it runs, or `give_up`.
 pub struct Devices<P> {
     clock: Clock,
     receives: BTreeMap<String, Source<P>>,
     sends: BTreeMap<String, Sink<P>>,
-    /// For the only device that has nothing bound to it.
+    /// For the only device without a binding.
     receives_any: Option<ReceiveBinding<P>>,
     sends_any: Option<PathBuf>,
-    /// Devices that an element of the graph being opened receives from, or sends to by a port.
+    /// Devices that the graph being opened receives from, or sends to by a port.
     receiving: BTreeSet<String>,
     sending: BTreeSet<String>,
     /// Devices whose captures a graph has begun to read.
     begun: BTreeSet<String>,
     staged: Vec<StagedCapture>,
-    /// Captures to write that other graphs have.
+    /// Captures written by other graphs.
     others: usize,
 }
 
@@ -140,7 +140,7 @@ impl<P> fmt::Debug for Devices<P> {
 }
 
 impl<P: PacketBuf + 'static> Devices<P> {
-    /// Nothing is bound to any name.
+    /// No bindings.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -156,8 +156,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
         }
     }
 
-    /// Another graph is going to be opened. Its elements that keep what their predecessors have are not going to ask; this is
-    /// what they keep.
+    /// Prepares for opening another graph. `kept` is what its elements keep from their predecessors and will not open.
     pub(super) fn begin<'a>(&mut self, kept: impl Iterator<Item = &'a OpenRequest>) {
         self.receiving.clear();
         self.sending.clear();
@@ -171,7 +170,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
         }
     }
 
-    /// The graph that was opened runs.
+    /// The opened graph runs.
     pub(super) fn settle(&mut self) {
         let is_capture = |device: &&String| matches!(self.receives.get(*device), Some(Source::Capture(_)));
         let begun: Vec<String> = self.receiving.iter().filter(is_capture).cloned().collect();
@@ -179,12 +178,12 @@ impl<P: PacketBuf + 'static> Devices<P> {
         self.others = self.staged.len();
     }
 
-    /// The graph that was opened is not going to run: nothing is left of captures that only it wanted to write.
+    /// The opened graph will not run: removes captures that only it would write.
     pub(super) fn give_up(&mut self) {
         self.staged.truncate(self.others);
     }
 
-    /// Binds the receiving side of a device. `None` is the one device of the configuration that has nothing bound to it.
+    /// Binds the receiving side of a device. `None` means the only device of the configuration without a binding.
     pub fn receive(&mut self, device: Option<&str>, from: ReceiveBinding<P>) -> &mut Self {
         match device {
             Some(device) => drop(self.receives.insert(device.to_owned(), from.into())),
@@ -199,13 +198,13 @@ impl<P: PacketBuf + 'static> Devices<P> {
         self
     }
 
-    /// Binds a capture to the sending side of the one device of the configuration that has nothing bound to it.
+    /// Binds a capture to the sending side of the only device without a binding.
     pub fn send_any(&mut self, file: PathBuf) -> &mut Self {
         self.sends_any = Some(file);
         self
     }
 
-    /// What was bound and no element asked for, in words.
+    /// Bindings that no element used, as text.
     pub fn unused(&self) -> Vec<String> {
         let receives = self.receives.keys().filter(|device| !self.receiving.contains(*device));
         let receives = receives.map(|device| format!("nothing receives from {device}"));
@@ -220,7 +219,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
         receives.chain(sends).chain(any_in).chain(any_out).collect()
     }
 
-    /// Completes all captures and gives them their names; returns those.
+    /// Completes all captures, renames them and returns their names.
     ///
     /// # Errors
     /// [`DevicesError`]. Captures that are not renamed yet are removed.
@@ -244,7 +243,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
             return Ok(there.recording.clone());
         }
         let name = path.file_name().ok_or_else(|| format!("{}: not the name of a file", path.display()))?;
-        // The writer tells the format by the end of the name.
+        // The writer derives the format from the end of the name.
         let temporary = path.with_file_name(format!(".{}.{}", std::process::id(), name.display()));
         let writer = CaptureWriter::create(&temporary).map_err(|error| named(path, &error))?;
         let recording = Recording::new(writer);
@@ -253,7 +252,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
     }
 }
 
-/// An error about a file under the name that the user knows.
+/// An error about a file, with the name that the user knows.
 fn named(path: &Path, error: &CaptureError) -> String {
     match error {
         CaptureError::Open { source, .. } => format!("{}: {source}", path.display()),

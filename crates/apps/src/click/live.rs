@@ -1,8 +1,8 @@
-//! A configuration that runs, and is replaced by others while packets flow.
+//! A running configuration that can be replaced while packets flow.
 //!
-//! Another graph is built and opened on the thread of whoever wants it. The worker swaps it in between two turns, and an element
-//! of the same name and class goes on with what its predecessor had: state, queues, devices, captures. Whatever is wrong with a
-//! configuration is found before that, so the one that runs goes on.
+//! The caller's thread builds and opens the new graph. The worker swaps it in between two turns, and an element with
+//! the same name and class takes over its predecessor's state, queues, devices and captures. All errors in a
+//! configuration are found before the swap, so the running one continues.
 
 use super::Router;
 use super::control_socket::{ControlError, ControlServer, ListenAddress, Prepared};
@@ -19,48 +19,47 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a worker may take to swap a graph in.
+/// How long to wait for a worker's swap.
 const SWAP: Duration = Duration::from_secs(5);
 
-/// Elements of former configurations whose counters are kept, with those of the one that runs. With more, all are forgotten
-/// that do not run.
+/// Most elements of former configurations whose counters are kept. Beyond it, all that are not running are forgotten.
 const REMEMBERED: usize = 1 << 16;
 
-/// How often whoever waits for that looks whether the run has ended.
+/// How often a waiting caller checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why another configuration does not run.
+/// Why another configuration could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
-    /// Something is wrong with it, by place.
+    /// It has errors.
     #[error("in the configuration\n{0}")]
     Wrong(#[from] Errors),
-    /// One of its control sockets.
+    /// A control socket failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Too much waits for the worker already.
+    /// The worker's mailbox is full.
     #[error("the worker is busy: {0}")]
     Busy(String),
-    /// The run came to its end before.
+    /// The run has already ended.
     #[error("the run has ended")]
     Ended,
-    /// The worker did not swap it in for some seconds; it may still do so.
+    /// The worker did not swap in time; it may still do so.
     #[error("the worker does not answer: it may yet take the new configuration over")]
     NoAnswer,
 }
 
-/// A configuration that has taken the place of another.
+/// A completed replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replacement {
-    /// Its elements.
+    /// Number of elements.
     pub elements: usize,
-    /// Its connections.
+    /// Number of connections.
     pub connections: usize,
-    /// How often the run's configuration was replaced until now.
+    /// Number of replacements in this run so far.
     pub replacements: u64,
 }
 
-/// What goes with a graph once it runs.
+/// State that becomes current once a graph runs.
 #[derive(Debug)]
 struct PendingState {
     known: Arc<GraphInfo>,
@@ -68,22 +67,22 @@ struct PendingState {
     sockets: Prepared,
 }
 
-/// What replaces configurations, one at a time.
+/// Replaces configurations, one at a time.
 #[derive(Debug)]
 struct Replacer<P> {
     outside: Devices<P>,
-    /// What the elements of the graph that runs have opened.
+    /// What the running graph's elements have opened.
     wants: OpenRequests,
     sockets: ControlServer,
-    /// A graph that the worker had not swapped in when its answer was waited for.
+    /// A graph that the worker had not swapped in when the wait ended.
     pending: Option<(Receiver<Box<Graph<P>>>, PendingState)>,
     /// Names and classes of all elements that have run.
     ran: HashSet<(String, &'static str)>,
-    /// What went wrong outside graphs that were replaced.
+    /// External errors of replaced graphs.
     faults: Vec<String>,
 }
 
-/// A run as control sees it: its configuration, its handlers, its counters.
+/// The control side of a run: its configuration, handlers and counters.
 #[derive(Debug)]
 pub struct LiveRouter<P> {
     registry: Registry<P>,
@@ -100,14 +99,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner) // whole between two statements that can panic
 }
 
-/// Names and classes of the elements of a graph.
+/// Names and classes of a graph's elements.
 fn named(known: &GraphInfo) -> impl Iterator<Item = (String, &'static str)> {
     known.elements.iter().filter_map(|element| Some((element.name.clone(), element.spec?.class)))
 }
 
 impl<P: PacketBuf + 'static> LiveRouter<P> {
-    /// A run of a configuration that was read with these variables, and its worker, which makes new packets in `buffers`.
-    /// All elements are open, and control sockets are listened to.
+    /// Starts a run of a configuration that was read with these variables, and creates its worker, which allocates
+    /// packets from `buffers`. All elements are open, and control sockets are listening.
     ///
     /// # Errors
     /// [`ReplaceError::Wrong`], [`ReplaceError::Control`].
@@ -143,12 +142,12 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
         Ok((live, worker))
     }
 
-    /// Counters and handlers of the configuration that runs.
+    /// Counters and handlers of the running configuration.
     pub const fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// How to speak to the worker.
+    /// A handle to the worker.
     pub const fn remote(&self) -> &Remote<P> {
         &self.remote
     }
@@ -158,12 +157,12 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
         self.replacements.load(Ordering::Relaxed) // a count, nothing is published with it
     }
 
-    /// Where control sockets are listened to.
+    /// Addresses of the control sockets.
     pub fn control_sockets(&self) -> Vec<ListenAddress> {
         lock(&self.swap).sockets.places().cloned().collect()
     }
 
-    /// What is bound to names of devices and no element asked for, in words.
+    /// Device bindings that no element used, as text.
     pub fn unused(&self) -> Vec<String> {
         lock(&self.swap).outside.unused()
     }
@@ -171,7 +170,7 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
     /// Runs another configuration from the worker's next turn on; `file` names it in errors.
     ///
     /// # Errors
-    /// [`ReplaceError`]. The configuration that runs goes on.
+    /// [`ReplaceError`]. The running configuration continues.
     pub fn replace(&self, file: &str, text: &[u8]) -> Result<Replacement, ReplaceError> {
         let mut swap = lock(&self.swap);
         self.take_pending(&mut swap)?;
@@ -196,7 +195,7 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
         Ok(Replacement { elements: known.elements.len(), connections, replacements: self.replacements() })
     }
 
-    /// A graph that is ready to run, and what goes with it.
+    /// Builds and opens a graph.
     fn prepare(
         &self,
         router: &Router,
@@ -214,13 +213,13 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
         Ok((graph, PendingState { known, wants, sockets }))
     }
 
-    /// A configuration is not going to run.
+    /// Discards a configuration that will not run.
     fn give_up(&self, swap: &mut Replacer<P>) {
         swap.outside.give_up();
         lock(&self.ledger).retain(|name, class| swap.ran.contains(&(name.to_owned(), class)));
     }
 
-    /// Waits for the worker to swap in what it was given, if it has not yet.
+    /// Waits for a pending swap, if any.
     fn take_pending(&self, swap: &mut Replacer<P>) -> Result<(), ReplaceError> {
         let until = Instant::now() + SWAP;
         let Some((answer, next)) = swap.pending.take() else { return Ok(()) };
@@ -244,7 +243,7 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
         }
     }
 
-    /// The worker runs another graph; this is the old one.
+    /// Makes the new graph's state current; `old` is the replaced graph.
     fn adopt(&self, swap: &mut Replacer<P>, old: &Graph<P>, next: PendingState) {
         swap.faults.extend(old.faults().map(|(element, fault)| format!("{element}: {fault}")));
         swap.outside.settle();
@@ -259,24 +258,24 @@ impl<P: PacketBuf + 'static> LiveRouter<P> {
         self.replacements.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The worker turns no more. What waits for it is refused from now on.
+    /// Ends the run: the worker will run no more turns, and waiting requests are refused.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         let mut swap = lock(&self.swap);
         let Some((answer, next)) = swap.pending.take() else { return };
-        // It may have been swapped in by the last turn.
+        // The last turn may have swapped it in.
         match answer.try_recv() {
             Ok(old) => self.adopt(&mut swap, &old, next),
             Err(_) => self.give_up(&mut swap),
         }
     }
 
-    /// What went wrong outside the graphs that were replaced.
+    /// External errors of replaced graphs.
     pub fn faults(&self) -> Vec<String> {
         lock(&self.swap).faults.clone()
     }
 
-    /// Closes control sockets, completes all captures and gives them their names; returns those.
+    /// Closes control sockets, completes all captures, renames them and returns their names.
     ///
     /// # Errors
     /// [`DevicesError`]. Captures that are not renamed yet are removed.

@@ -7,14 +7,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`catalog`] | the classes of a registry in Click's notation |
-//! | [`config_only`] | classes that configurations have and graphs do not |
-//! | [`devices`] | devices and captures that elements open, by what a user binds to their names |
-//! | [`run`] | a worker by the wall clock, or by the clock of captures |
-//! | [`live`] | a configuration that runs, and is replaced by others while packets flow |
+//! | [`config_only`] | classes that exist in configurations but not in graphs |
+//! | [`devices`] | devices and captures that elements open, by the user's bindings |
+//! | [`run`] | runs a worker by the wall clock, or by the clock of captures |
+//! | [`live`] | a running configuration that can be replaced while packets flow |
 //! | [`control_socket`] | Click's protocol to read and write handlers |
 //!
-//! Everything that is wrong with a text is told with its place: file, line, column and the line itself. Any text is
-//! handled in bounded time and memory, and none makes a function of this module panic.
+//! Errors in a text are reported with file, line, column and the line itself. Any text is processed in bounded time and
+//! memory, and none makes a function of this module panic.
 //!
 //! ```
 //! use scalebricks_apps::click::Router;
@@ -50,25 +50,25 @@ use scalebricks_graph::builder::{ELEMENTS, PORTS};
 use scalebricks_graph::{Builder, Environment, Graph, Ledger, Registry};
 use scalebricks_io::PacketBuf;
 
-/// A configuration that was read and checked.
+/// A parsed and checked configuration.
 #[derive(Debug, Clone)]
 pub struct Router {
     configuration: Configuration,
-    /// Each element's arguments, with addresses in the place of names that `AddressInfo` defines.
+    /// Each element's arguments, with the names that `AddressInfo` defines replaced by their addresses.
     arguments: Vec<Vec<String>>,
 }
 
-/// What a text may ask for: no more than a graph can have.
+/// The limits on a text: no more than a graph can have.
 pub fn limits() -> Limits {
     Limits { elements: 2 * ELEMENTS, connections: 4 * ELEMENTS, port: PORTS as u32 - 1, ..Limits::default() }
 }
 
 impl Router {
-    /// Reads a configuration, and checks its classes, arguments, ports, push and pull. `file` names it in errors.
-    /// `variables` go before those that the text defines, by name without `$`.
+    /// Parses a configuration and checks its classes, arguments, ports, push and pull. `file` names it in errors.
+    /// `variables`, by name without `$`, take precedence over those that the text defines.
     ///
     /// # Errors
-    /// Everything that is wrong, up to the default of [`Limits::errors`].
+    /// All errors found, up to the default of [`Limits::errors`].
     pub fn read<P: PacketBuf + 'static>(
         file: &str,
         text: &[u8],
@@ -91,10 +91,10 @@ impl Router {
             Err(errors) if errors.more() > 0 => return Err(errors),
             Err(errors) => errors.list().to_vec(),
         };
-        // What the class says of a name that is unknown says less.
+        // The class's error about an unknown name says less.
         let is_told: Vec<bool> = unknown.iter().map(|names| !names.is_empty()).collect();
         wrong.extend(router.wrong_arguments(registry, &is_told));
-        // Names are unknown because their definition is wrong, which was told.
+        // If a definition is wrong, its names are unknown for that reason, which was reported.
         wrong.extend(unknown.into_iter().flatten().filter(|_| has_names));
         match router.configuration.errors(wrong) {
             Some(errors) => Err(errors),
@@ -102,7 +102,7 @@ impl Router {
         }
     }
 
-    /// Arguments that classes refuse, of elements that nothing was told of.
+    /// Arguments that classes refuse, for elements without earlier errors.
     fn wrong_arguments<P: PacketBuf + 'static>(
         &self,
         registry: &Registry<P>,
@@ -136,7 +136,7 @@ impl Router {
             .map(|(_, arguments)| &arguments[..])
     }
 
-    /// What the configuration asks for and does not get, in sentences with places.
+    /// Parts of the configuration without effect, as sentences with positions.
     pub fn notes(&self) -> Vec<String> {
         let ignored = self.beside().filter(|element| config_only::is_ignored(&element.class));
         let note = |element: &Declaration| {
@@ -147,11 +147,10 @@ impl Router {
         ignored.map(note).collect()
     }
 
-    /// The graph. Its counters are those of the ledger, by name and class.
+    /// Builds the graph. Its counters come from the ledger, by name and class.
     ///
     /// # Errors
-    /// What [`read`](Self::read) cannot see: columns that are not assigned, pulls in a circle, elements that refuse their
-    /// place.
+    /// What [`read`](Self::read) cannot check: unassigned columns, cycles of pulls, elements that refuse their place.
     pub fn graph<P: PacketBuf + 'static>(
         &self,
         registry: &Registry<P>,
@@ -173,7 +172,7 @@ impl Router {
         builder.build(registry, ledger).map_err(|errors| diagnostics::errors(self, &errors.0))
     }
 
-    /// What is known of a graph that was made of this configuration.
+    /// Describes a graph built from this configuration.
     pub fn describe<P: PacketBuf + 'static>(&self, graph: &Graph<P>) -> GraphInfo {
         let configuration = &self.configuration;
         let declared = configuration.elements.iter().map(|element| {
@@ -190,10 +189,10 @@ impl Router {
         GraphInfo::of(graph).declared(declared, global)
     }
 
-    /// Lets the elements of a graph that was made of this configuration open what they work with.
+    /// Opens the resources of a graph built from this configuration.
     ///
     /// # Errors
-    /// What cannot be opened, at the place of the element that wants it.
+    /// What cannot be opened, located at the element that needs it.
     pub fn open<P: PacketBuf + 'static>(
         &self,
         graph: &mut Graph<P>,
@@ -202,7 +201,7 @@ impl Router {
         self.open_but(graph, world, |_| false)
     }
 
-    /// The same for all elements but those that keep what their predecessors have.
+    /// The same for all elements except those that keep what their predecessors have.
     pub(crate) fn open_but<P: PacketBuf + 'static>(
         &self,
         graph: &mut Graph<P>,

@@ -1,4 +1,5 @@
-//! What elements open, found out without opening it: who wants the same as its predecessor keeps what that one has.
+//! Determines what elements open without opening it: an element that opens the same as its predecessor keeps what that
+//! one has.
 
 use scalebricks_graph::{Clock, Environment, Graph, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureReader, PacketBuf};
@@ -21,10 +22,10 @@ pub(super) enum OpenRequest {
     Print(PathBuf),
 }
 
-/// What the elements of a graph open, by name: their classes, and what they ask for.
+/// What a graph's elements open, by name: their classes and requests.
 pub(super) type OpenRequests = HashMap<String, (&'static str, Vec<OpenRequest>)>;
 
-/// Notes what it is asked for, and gives nothing.
+/// Records requests and grants none.
 struct RequestRecorder {
     clock: Clock,
     wants: Vec<OpenRequest>,
@@ -61,12 +62,12 @@ impl<P> Environment<P> for RequestRecorder {
     }
 }
 
-/// What the elements of a graph open that has opened nothing yet. They are as if they had not been asked.
+/// What the elements of a graph would open. Leaves them unopened.
 pub(super) fn wants<P: PacketBuf + 'static>(graph: &mut Graph<P>, clock: Clock) -> OpenRequests {
     let mut all = OpenRequests::new();
     let asked = graph.open_each(|name, element| {
         let mut asked = RequestRecorder { clock, wants: Vec::new() };
-        // A file that it does not get is no fault yet.
+        // A refused file is no error here.
         drop(element.open(&mut asked));
         if !asked.wants.is_empty() {
             all.insert(name.to_owned(), (element.spec().class, asked.wants));

@@ -1,40 +1,40 @@
-//! A worker by the wall clock, or by the clock of captures. Times are since 1970-01-01 UTC, so that what is captured has the
-//! right time stamps.
+//! Runs a worker by the wall clock, or by the clock of captures. Times count from 1970-01-01 UTC, so that captures get
+//! correct time stamps.
 
 use scalebricks_graph::{Clock, Supply, Trace, Worker};
 use scalebricks_io::PacketBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long a run goes on after its sources have ended, while elements keep packets and nothing happens to them: by the
-/// wall clock, and by that of captures.
+/// How long a run continues after its sources have ended while elements keep packets and nothing happens: by the wall
+/// clock, and by that of captures.
 const LINGER_WALL: Duration = Duration::from_secs(1);
 const LINGER_CAPTURES: Duration = Duration::from_secs(10);
 
-/// How far the clock of captures goes at once while elements keep packets or wait for timers.
+/// How far the clock of captures advances at once while elements keep packets or wait for timers.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Turns at one moment of captures until time goes on, though not all work is done.
+/// Most turns at one moment of captures; then time advances even if work remains.
 const TURNS_A_MOMENT: u32 = 4_096;
 
-/// Turns without work after which a worker sleeps, and how long: less than a tick of timers.
+/// Turns without work after which a worker sleeps; its sleep is less than a tick of timers.
 const PATIENCE: u32 = 256;
 const SLEEP: Duration = Duration::from_micros(50);
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// All sources have ended, and all is done; or a script has stopped the run.
+    /// All sources have ended and all work is done, or a script has stopped the run.
     Done,
-    /// Sources have packets, but nothing has moved for ten seconds of the captures.
+    /// Sources still have packets, but nothing has moved for ten seconds of the captures.
     Stuck,
     /// It was asked to stop.
     Stopped,
-    /// Its time was over.
+    /// Its duration has passed.
     Elapsed,
 }
 
-/// Runs a worker until its sources end, `stop` is raised, or `duration` has passed on its clock.
+/// Runs a worker until its sources end, `stop` is set, or `duration` has passed on its clock.
 pub fn run<P: PacketBuf + 'static, T: Trace<P>>(
     worker: &mut Worker<P, T>,
     clock: Clock,
@@ -59,7 +59,7 @@ fn by_wall<P: PacketBuf + 'static, T: Trace<P>>(
     stop: &AtomicBool,
 ) -> End {
     let start = Instant::now();
-    // A clock before 1970 is none.
+    // A clock before 1970 counts as 0.
     let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (mut idle, mut active) = (0u32, epoch);
     loop {
@@ -99,7 +99,7 @@ fn by_captures<P: PacketBuf + 'static, T: Trace<P>>(
     stop: &AtomicBool,
 ) -> End {
     let Some(Supply::At(start)) = worker.graph().supply() else { return End::Done };
-    // What sources have and elements keep, and when that changed last.
+    // What sources have and elements keep, and when that last changed.
     let (mut now, mut active, mut before, mut turns) = (start, start, (None, 0), 0);
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -159,7 +159,7 @@ mod tests {
         CaptureReader::open(path).unwrap().map(stamp).collect()
     }
 
-    /// Runs a configuration; the files it wrote, and why it ended.
+    /// Runs a configuration; returns the files it wrote, and why it ended.
     fn ran(
         text: &str,
         mut outside: Devices<Packet>,
@@ -226,7 +226,7 @@ mod tests {
     fn a_source_that_is_held_back_for_good_ends_a_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pcap");
-        // The queue asks for no more once it keeps 345, and a turn brings in up to 128.
+        // The queue raises back-pressure at 345 packets, and a turn brings in up to 128.
         capture(&path, &[5; 900]);
         let queue = "Queue(600, BLOCKING true) -> Unqueue(ACTIVE false) -> Discard";
         let text = format!("FromDump({}) -> {queue}", path.display());

@@ -1,10 +1,9 @@
-//! Ports of devices, which graphs have one after the other.
+//! Device ports, which pass from one graph to the next.
 
 use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A port. The graph that runs and the one that is about to take its place both have it, on one worker: nobody ever waits for
-/// the lock.
+/// A port held by both the running graph and the one about to replace it, on one worker: the lock is never contended.
 pub(super) struct SharedPort<T: ?Sized>(Arc<Mutex<Box<T>>>);
 
 impl<T: ?Sized> SharedPort<T> {
@@ -21,12 +20,12 @@ impl<T: ?Sized> Clone for SharedPort<T> {
 
 impl<P: PacketBuf> RxPort<P> for SharedPort<dyn RxPort<P>> {
     fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).rx_burst(burst) // a port keeps itself in order
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).rx_burst(burst) // a port stays consistent
     }
 }
 
 impl<P: PacketBuf> TxPort<P> for SharedPort<dyn TxPort<P>> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).tx_burst(burst) // a port keeps itself in order
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).tx_burst(burst) // a port stays consistent
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a graph without asking a worker.
+//! Information about a graph that needs no worker.
 
 use super::RequestError;
 use scalebricks_graph::spec::{Access, PortKind, PortSpec, RUN_COUNTERS, RUN_DROPS};
@@ -8,12 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The end of a connection at a port of an element.
+/// A port's connection to another element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortConnection {
     /// The element's port.
     pub port: u32,
-    /// Who moves packets over it.
+    /// Push or pull.
     pub flow: PortKind,
     /// The element at the other end.
     pub element: String,
@@ -21,34 +21,34 @@ pub struct PortConnection {
     pub other_port: u32,
 }
 
-/// An element of a graph, or of a configuration beside the graph.
+/// An element of a graph, or of its configuration only.
 #[derive(Debug)]
 pub struct ElementInfo {
     /// Its name.
     pub name: String,
     /// Its class.
     pub class: String,
-    /// Its arguments, as a configuration has them.
+    /// Its arguments, as in a configuration.
     pub config: String,
     /// `None` for a class that is not part of a graph.
     pub spec: Option<&'static Spec>,
-    /// What its inputs are connected to.
+    /// The connections of its inputs.
     pub inputs: Vec<PortConnection>,
-    /// What its outputs are connected to.
+    /// The connections of its outputs.
     pub outputs: Vec<PortConnection>,
 }
 
-/// What is known of a graph without asking a worker.
+/// Information about a graph that needs no worker.
 #[derive(Debug, Default)]
 pub struct GraphInfo {
-    /// In the order in which they run, or in that of a configuration's text.
+    /// In run order, or in the order of a configuration's text.
     pub elements: Vec<ElementInfo>,
     by_name: HashMap<String, usize>,
     global: Vec<(&'static str, String)>,
 }
 
 impl GraphInfo {
-    /// Of a graph: its elements in the order in which they run, and their connections.
+    /// Describes a graph: its elements in run order, and their connections.
     pub fn of<P: PacketBuf + 'static>(graph: &Graph<P>) -> Self {
         let mut elements: Vec<ElementInfo> =
             graph.elements().map(|(name, spec)| ElementInfo::new(name, spec.class, Some(spec))).collect();
@@ -77,8 +77,8 @@ impl GraphInfo {
         Self { elements, by_name, global }
     }
 
-    /// The same as a configuration declares it: `elements` are names, classes and arguments in the order of its text, those of
-    /// classes that are not part of a graph among them. `global` is what handlers of the router itself answer beside the list.
+    /// The same as declared by a configuration: `elements` are names, classes and arguments in text order, including
+    /// classes that are not part of a graph. `global` adds values of the router's own handlers.
     pub(crate) fn declared(
         self,
         elements: impl Iterator<Item = (String, String, String)>,
@@ -95,7 +95,7 @@ impl GraphInfo {
         declared
     }
 
-    /// An element by its name, or by its number from 1.
+    /// An element by name, or by number from 1.
     ///
     /// # Errors
     /// [`RequestError::NoElement`].
@@ -105,7 +105,7 @@ impl GraphInfo {
         at.and_then(|at| self.elements.get(at)).ok_or_else(|| RequestError::NoElement(name.to_owned()))
     }
 
-    /// The answer of a handler of the router itself.
+    /// The value of a handler of the router itself.
     pub fn global(&self, handler: &str) -> Option<&str> {
         self.global.iter().find(|(global, _)| *global == handler).map(|(_, text)| text.as_str())
     }
@@ -121,7 +121,7 @@ impl ElementInfo {
         Self { name, class, config: String::new(), spec, inputs: Vec::new(), outputs: Vec::new() }
     }
 
-    /// A connection of one of its ports, on the side of its class that is told.
+    /// A connection of one of its ports, on the given side.
     fn link(
         &self,
         side: impl Fn(&'static Spec) -> &'static [PortSpec],
@@ -130,7 +130,7 @@ impl ElementInfo {
     ) -> PortConnection {
         let spec = self.spec.and_then(|spec| Spec::port(side(spec), port));
         let flow = spec.map_or(PortKind::Agnostic, |port| port.flow);
-        // A graph has some thousand ports at the most.
+        // A graph has at most some thousand ports.
         PortConnection {
             port: port as u32,
             flow,
@@ -139,17 +139,17 @@ impl ElementInfo {
         }
     }
 
-    /// The class, if this read handler of it is a counter or a drop reason, which the ledger has.
+    /// The class, if this read handler is a counter or drop reason, whose value is in the ledger.
     pub(super) fn class_that_counts(&self, handler: &str) -> Option<&'static str> {
         let spec = self.spec?;
         let counters = RUN_COUNTERS.iter().chain(spec.counters).map(|counter| counter.name);
         let mut names = counters.chain(RUN_DROPS.iter().chain(spec.drops).map(|drop| drop.name));
-        // A handler of that name goes first.
+        // A handler of that name takes precedence.
         let is_counted = spec.handler(handler, Access::Read).is_none() && names.any(|name| name == handler);
         is_counted.then_some(spec.class)
     }
 
-    /// Handlers that are read, with what they tell: those of all elements, the class's own, counters, drop reasons.
+    /// Read handlers and their descriptions: those of all elements, the class's own, counters, drop reasons.
     pub fn reads(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let own = self.spec.into_iter().flat_map(|spec| {
             let handlers = spec.handlers.iter().filter(|handler| handler.access == Access::Read);
@@ -167,7 +167,7 @@ impl ElementInfo {
         all.into_iter().chain(own)
     }
 
-    /// Handlers that are written, with what they set.
+    /// Write handlers and their descriptions.
     pub fn writes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let all = self.spec.into_iter().flat_map(|spec| spec.handlers);
         all.filter(|handler| handler.access == Access::Write).map(|handler| (handler.name, handler.doc))
@@ -186,7 +186,7 @@ impl ElementInfo {
         Err(RequestError::NoHandler { element: self.name.clone(), handler: handler.to_owned() })
     }
 
-    /// What is told of an element without asking it.
+    /// The value of a handler that needs no worker.
     pub(super) fn told(&self, handler: &str) -> Option<String> {
         match handler {
             "class" => Some(self.class.clone()),

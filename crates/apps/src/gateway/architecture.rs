@@ -3,17 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Who holds what, and which way a packet takes.
+/// Which tables each node holds, and the path of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Architecture {
     /// Every node holds the whole FIB; the ingress node finds the handling node in it. One hop.
     FullDuplication,
-    /// A flow's location is kept at the node its hash names; packets go there first. Up to two hops.
+    /// The node given by a flow's hash stores its location; packets go there first. Up to two hops.
     HashPartition,
-    /// Every node holds the whole FIB; each packet takes a detour over a node drawn at random, which needs no
-    /// look inside it (RouteBricks). Up to two hops.
+    /// Every node holds the whole FIB; each packet goes through a random intermediate node, which does not parse it
+    /// (RouteBricks). Up to two hops.
     Vlb,
-    /// Every node holds a few bits a flow that name its handling node, which alone holds the FIB entry. One hop.
+    /// Every node holds a few bits per flow that name its handling node, which alone holds the FIB entry. One hop.
     ScaleBricks,
 }
 
@@ -31,8 +31,8 @@ impl Architecture {
         }
     }
 
-    /// Whether each node's FIB holds the flows of all nodes: one lookup there finds the handling node, and with it all
-    /// that the handling node needs.
+    /// Whether each node's FIB holds the flows of all nodes: one lookup then finds the handling node and all that it
+    /// needs.
     pub const fn holds_all_flows(self) -> bool {
         matches!(self, Self::FullDuplication | Self::Vlb)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A name that is no architecture.
+/// The name is not an architecture's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown architecture {0:?}: use full-duplication, hash-partition, vlb or scalebricks")]
 pub struct ParseArchitectureError(String);

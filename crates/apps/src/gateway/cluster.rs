@@ -1,5 +1,5 @@
-//! A whole cluster in one process: nodes on an in-memory switch, tables filled for one architecture, and the far ends
-//! of the outside links in the caller's hands.
+//! A whole cluster in one process: nodes on an in-memory switch, tables filled for one architecture. The caller holds
+//! the far ends of the outside links.
 
 use crate::gateway::architecture::Architecture;
 use crate::gateway::flow_tables::{FlowSpec, FlowTables, FlowTablesError, Layout, bulk};
@@ -19,53 +19,53 @@ use scalebricks_wire::MacAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a cluster is made of.
+/// Configuration of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
-    /// How many nodes.
+    /// Number of nodes.
     pub size: ClusterSize,
     /// How the FIB is spread over them.
     pub architecture: Architecture,
-    /// What the GPT is made of, where the architecture has one.
+    /// The structure of the GPT, where the architecture has one.
     pub gpt: Structure,
-    /// What nodes decide about packets.
+    /// The nodes' policy.
     pub policy: Policy,
     /// The secret of the key hash.
     pub seed: HashSeed,
     /// The base stations.
     pub base_stations: Vec<BaseStation>,
-    /// Packets an outside link holds each way.
+    /// Capacity of an outside link in packets, per direction.
     pub outside_capacity: usize,
-    /// Frames each pair of nodes can have under way on the fabric.
+    /// Capacity of the fabric in frames, per pair of nodes.
     pub fabric_capacity: usize,
-    /// Where nodes take buffers for fragments and answers from.
+    /// Buffers for fragments and answers.
     pub buffers: Pool,
 }
 
-/// Why a cluster could not be made.
+/// Why a cluster could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// A flow names a node that does not exist.
     #[error("flow {flow} is pinned to {node}, but the cluster has {size} nodes")]
     NoSuchNode {
-        /// The flow's place in the list.
+        /// The flow's index.
         flow: usize,
         /// The node it names.
         node: NodeId,
-        /// The nodes there are.
+        /// The number of nodes.
         size: usize,
     },
     /// A flow names a base station that does not exist.
     #[error("flow {flow} is served by base station {base_station}, but there are {base_stations}")]
     NoSuchBaseStation {
-        /// The flow's place in the list.
+        /// The flow's index.
         flow: usize,
         /// The base station it names.
         base_station: u16,
-        /// The base stations there are.
+        /// The number of base stations.
         base_stations: usize,
     },
-    /// The base-station link is too narrow.
+    /// The MTU of the base-station link is too small.
     #[error("a base-station MTU of {0} is below the minimum of {MIN_MTU}")]
     Mtu(u16),
     /// The tables could not be filled.
@@ -76,7 +76,7 @@ pub enum ClusterError {
 /// The far ends of a node's outside links, and the addresses to use on them.
 #[derive(Debug)]
 pub struct OutsideLinks {
-    /// The Internet's end: what is sent here arrives at the node as downstream traffic.
+    /// The Internet's end: packets sent here reach the node as downstream traffic.
     pub internet: MemoryPort<Packet>,
     /// The base stations' end.
     pub base_station: MemoryPort<Packet>,
@@ -91,11 +91,11 @@ pub struct WiredNodes {
     pub nodes: Vec<Node<Packet>>,
     /// The far ends of their outside links.
     pub links: Vec<OutsideLinks>,
-    /// What each sent over the fabric.
+    /// Statistics of what each node sent over the fabric.
     pub fabric: Vec<StatsReader>,
 }
 
-/// A cluster of gateway nodes in memory.
+/// An in-memory cluster of gateway nodes.
 #[derive(Debug)]
 pub struct Cluster {
     wired: WiredNodes,
@@ -103,7 +103,7 @@ pub struct Cluster {
 }
 
 impl WiredNodes {
-    /// Nodes with the tables that each is given.
+    /// Creates the nodes, with tables from `tables`.
     pub fn new(config: &ClusterConfig, mut tables: impl FnMut(NodeId) -> NodeTables) -> Self {
         let size = config.size;
         let mut switch = MemorySwitch::new(size.get() as u16);
@@ -145,7 +145,7 @@ impl Cluster {
     /// A cluster whose tables hold these flows. The tables are built in parallel.
     ///
     /// # Errors
-    /// [`ClusterError`] names the flow, or what the tables could not hold.
+    /// [`ClusterError`]: an invalid flow, or tables that cannot hold the flows.
     pub fn new(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<Self, ClusterError> {
         check(config, flows)?;
         let size = config.size;
@@ -160,7 +160,7 @@ impl Cluster {
         &self.wired.nodes
     }
 
-    /// The nodes, to list their drops.
+    /// The nodes, mutable, to list their drops.
     pub fn nodes_mut(&mut self) -> &mut [Node<Packet>] {
         &mut self.wired.nodes
     }
@@ -170,12 +170,12 @@ impl Cluster {
         &mut self.wired.links
     }
 
-    /// Works off everything that waits at the outside ports, on up to `threads` threads; returns the time it took.
+    /// Processes everything that waits at the outside ports, on up to `threads` threads; returns the time it took.
     pub fn run_until_idle(&mut self, threads: usize) -> Duration {
         worker::run_until_idle(&mut self.wired.nodes, threads)
     }
 
-    /// What the fabric carried, all nodes together.
+    /// The fabric's statistics, summed over all nodes.
     pub fn fabric_stats(&self) -> SwitchStats {
         self.wired.fabric.iter().map(StatsReader::read).fold(SwitchStats::default(), |a, b| SwitchStats {
             frames: a.frames + b.frames,
@@ -189,7 +189,7 @@ impl Cluster {
         &self.tables
     }
 
-    /// The tables of all nodes, to be changed.
+    /// The tables of all nodes, mutable.
     pub fn tables_mut(&mut self) -> &mut [FlowTables] {
         &mut self.tables
     }
@@ -212,7 +212,7 @@ fn check(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<(), ClusterError>
     Ok(())
 }
 
-/// The addresses on a node's outside links: locally administered, and none of the fabric's.
+/// The MAC addresses on a node's outside links: locally administered, and different from fabric addresses.
 fn outside_macs(node: NodeId) -> OutsideMacs {
     let mac = |link| MacAddr([0x02, 0x5a, link, 0, 0, node.get()]);
     OutsideMacs { internet: mac(0), base_station: mac(1), router: mac(2) }

@@ -1,27 +1,27 @@
-//! The drops of a node, packet by packet.
+//! Lists single dropped packets of a node.
 
 use scalebricks_elements::gateway::reason::DropReason;
 use scalebricks_graph::Trace;
 use scalebricks_graph::spec::DropSpec;
 use scalebricks_io::{PacketBuf, Tag};
 
-/// Which packet was dropped, and why: for whoever follows single packets.
+/// A dropped packet and the reason, for following single packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped {
     /// The packet's tag.
     pub tag: Tag,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
 }
 
-/// The drops of a node, packet by packet, when they are asked for.
+/// The list of a node's drops, kept on request.
 #[derive(Debug, Default)]
 pub struct DropLog {
     list: Option<Vec<Dropped>>,
 }
 
 impl DropLog {
-    /// Lists drops from now on. Whoever asks for the list must take it regularly: it grows with every drop.
+    /// Lists drops from now on. The list grows with every drop, so it must be taken regularly.
     pub(crate) fn keep_list(&mut self) {
         self.list.get_or_insert_default();
     }

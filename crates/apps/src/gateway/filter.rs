@@ -1,4 +1,4 @@
-//! Which frames a capture wants: conditions on addresses, tunnels and ports, of outer and inner headers alike.
+//! Filters for captures: conditions on addresses, tunnels and ports, of outer and inner headers.
 
 use scalebricks_types::Teid;
 use scalebricks_wire::arp::Arp;
@@ -7,7 +7,7 @@ use scalebricks_wire::transport::Udp;
 use scalebricks_wire::{IpSummary, ethernet, parse_frame, parse_ip, protocol};
 use std::net::IpAddr;
 
-/// Conditions on a frame; all that are given must hold. Without any, every frame matches.
+/// Conditions on a frame, all of which must hold. Without conditions, every frame matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filter {
     /// Source or destination of the outer or the inner packet, or either address of an ARP message.
@@ -18,7 +18,7 @@ pub struct Filter {
     pub udp_port: Option<u16>,
 }
 
-/// What a filter looks at.
+/// The parts of a frame that a filter uses.
 #[derive(Debug, Default)]
 struct ParsedFrame {
     arp: Option<Arp>,
@@ -28,7 +28,7 @@ struct ParsedFrame {
 }
 
 impl scalebricks_graph::tap::Filter for Filter {
-    /// Whether a frame matches. Cost: nothing without conditions; else the frame's headers are parsed.
+    /// Whether a frame matches. Cost: nothing without conditions, otherwise parsing the frame's headers.
     fn matches(&self, frame: &[u8]) -> bool {
         if *self == Self::default() {
             return true;
@@ -41,7 +41,7 @@ impl scalebricks_graph::tap::Filter for Filter {
 }
 
 impl ParsedFrame {
-    /// What can be read; the rest stays empty.
+    /// Parses what it can; the rest stays empty.
     fn of(frame: &[u8]) -> Self {
         let mut seen = Self::default();
         let Ok(link) = parse_frame(frame) else { return seen };

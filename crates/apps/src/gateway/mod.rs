@@ -1,14 +1,14 @@
-//! The gateway: nodes that run to completion, the tables they share, and whole clusters of them in memory.
+//! The gateway: run-to-completion nodes, their shared tables, and in-memory clusters.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`architecture`], [`mod@wiring`] | the four ways to spread the FIB, as wirings of the same [elements](scalebricks_elements::gateway) |
-//! | [`node`] | one node: a worker with such a graph, and what it may be asked between turns |
+//! | [`node`] | one node: a worker with such a graph, and operations on it between turns |
 //! | [`worker`] | nodes on threads |
-//! | [`flow_tables`] | the tables of a node, changed under traffic; counters that move with flows; how many flows fit in a given memory |
-//! | [`counters`], [`drop_log`] | a node's counters, its drops packet by packet |
-//! | [`filter`], [`trace`] | which frames a capture of a running node wants; where a packet would go |
-//! | [`cluster`] | a cluster in memory |
+//! | [`flow_tables`] | a node's tables, updated under traffic; counters that move with flows; how many flows fit in a given memory |
+//! | [`counters`], [`drop_log`] | a node's counters; its dropped packets |
+//! | [`filter`], [`trace`] | filters for captures on a running node; the path that a packet would take |
+//! | [`cluster`] | an in-memory cluster |
 
 pub mod architecture;
 pub mod cluster;

@@ -1,8 +1,9 @@
-//! One gateway node: a graph of [elements](scalebricks_elements::gateway) on one worker, its three ports, and one turn of work.
+//! One gateway node: a graph of [elements](scalebricks_elements::gateway) on one worker, with three ports, run in
+//! turns.
 //!
-//! A node runs to completion: in a turn it takes bursts from each port, and every packet of them either leaves by a
-//! port or is dropped by name before the turn ends. What a full fabric refuses waits in a bounded queue, and nothing
-//! new is taken from outside meanwhile.
+//! A node runs to completion: in a turn it takes bursts from each port, and every packet either leaves by a port or is
+//! dropped with a reason before the turn ends. Frames that a full fabric refuses wait in a bounded queue; meanwhile the
+//! node takes no new packets from outside.
 
 use crate::gateway::architecture::Architecture;
 use crate::gateway::counters::NodeStats;
@@ -40,14 +41,14 @@ pub struct NodePorts<P> {
     pub fabric: Box<dyn Port<P>>,
 }
 
-/// A node's tables, as they are laid out for an architecture. The node's graph is wired for the same one.
+/// A node's tables, laid out for an architecture. The node's graph must be wired for the same one.
 pub struct NodeTables {
-    /// The way through the cluster.
+    /// The architecture.
     pub architecture: Architecture,
-    /// Names the node a packet goes to first: the handling node, or the lookup node of a hash partition. Where each
-    /// node's FIB [holds all flows](Architecture::holds_all_flows), this is a view of it, and packets ask the FIB.
+    /// Names the node to which a packet goes first: the handling node, or the lookup node of a hash partition. Where
+    /// each node's FIB [holds all flows](Architecture::holds_all_flows), this is a view of it, and packets use the FIB.
     pub gpt: Box<dyn GptReader>,
-    /// Names the handling node of the keys this node looks up for others: hash partition only.
+    /// Names the handling node for the keys that this node looks up for others (hash partition only).
     pub lookup: Option<Box<dyn GptReader>>,
     /// The state of the flows handled here.
     pub fib: Arc<dyn Fib>,
@@ -62,7 +63,7 @@ pub struct Node<P: PacketBuf> {
     worker: Worker<P, DropLog>,
     ledger: Ledger,
     readings: Readings,
-    /// Until when it may forward; without one, for ever.
+    /// Its lease; without one it may always forward.
     lease: Option<Arc<Lease>>,
     /// Whether it may forward in this turn.
     may_forward: bool,
@@ -79,7 +80,7 @@ impl<P: PacketBuf> std::fmt::Debug for Node<P> {
 }
 
 impl<P: PacketBuf + 'static> Node<P> {
-    /// A node at rest.
+    /// Creates an idle node.
     pub fn new(
         config: NodeConfig,
         tables: NodeTables,
@@ -89,7 +90,7 @@ impl<P: PacketBuf + 'static> Node<P> {
         Self::in_form(config, tables, ports, buffers, Form::Joined)
     }
 
-    /// The same, with its elements joined or apart.
+    /// The same, with its elements joined or separate.
     pub fn in_form(
         config: NodeConfig,
         tables: NodeTables,
@@ -111,17 +112,18 @@ impl<P: PacketBuf + 'static> Node<P> {
         Self { config, counters, worker, ledger, readings, lease, may_forward: true, down }
     }
 
-    /// One turn; the packets it took from ports, or made. `now` is the time since any fixed moment, the same for all calls.
+    /// Runs one turn and returns the number of packets that it took from ports or made. `now` is the time since a fixed
+    /// moment, the same for all calls.
     ///
-    /// Without a [lease](Self::set_lease) at `now`, packets of flows are dropped as [`DropReason::NoLease`]. What the slow path is to
-    /// see goes there as always.
+    /// Without a valid [lease](Self::set_lease), packets of flows are dropped as [`DropReason::NoLease`]. Packets for
+    /// the slow path still go there.
     pub fn turn(&mut self, now: Duration) -> usize {
         self.may_forward = self.lease.as_ref().is_none_or(|lease| lease.may_forward(now));
         self.worker.turn(now);
         self.worker.brought()
     }
 
-    /// Looks at this lease in each turn from now on: while it does not let the node forward, the node drops packets of flows.
+    /// Checks this lease in each turn from now on: while it does not allow forwarding, the node drops packets of flows.
     pub fn set_lease(&mut self, lease: Arc<Lease>) {
         set_lease(self.worker.graph_mut(), &lease);
         self.lease = Some(lease);
@@ -137,22 +139,22 @@ impl<P: PacketBuf + 'static> Node<P> {
         self.config.id
     }
 
-    /// What it was told.
+    /// Its configuration.
     pub const fn config(&self) -> &NodeConfig {
         &self.config
     }
 
-    /// What the node has counted.
+    /// The node's counters.
     pub fn stats(&self) -> NodeStats {
         self.readings.stats()
     }
 
-    /// What its elements have counted, each by itself.
+    /// The counters of its elements.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The worker that runs its graph, between turns.
+    /// The worker that runs its graph; only between turns.
     pub const fn worker(&mut self) -> &mut Worker<P, DropLog> {
         &mut self.worker
     }
@@ -172,25 +174,26 @@ impl<P: PacketBuf + 'static> Node<P> {
         self.worker.trace_mut().take()
     }
 
-    /// Shows captures of `taps` what the node receives, sends and drops. Its ports have the numbers of their
+    /// Lets captures of `taps` see what the node receives, sends and drops. Ports have the numbers of their
     /// [roles](scalebricks_elements::gateway::PortRole). Workers of one node share the taps.
     pub fn set_taps(&mut self, taps: &Taps) {
         self.worker.set_taps(taps);
     }
 
-    /// Takes other next hops from now on, and the own addresses that stand beside them.
+    /// Replaces the next hops, and the local addresses that belong to them.
     #[expect(clippy::needless_pass_by_value, reason = "the node's elements keep it")]
     pub fn set_adjacencies(&mut self, adjacencies: Arc<Adjacencies>) {
         set_adjacencies(self.worker.graph_mut(), &adjacencies);
     }
 
-    /// Drops frames for ports that are down from now on, as [`DropReason::LinkDown`]. Workers of one node share the flags.
+    /// Drops frames for ports that are down, as [`DropReason::LinkDown`], from now on. Workers of one node share the
+    /// flags.
     pub fn set_down_links(&mut self, down: Arc<DownLinks>) {
         set_down_links(self.worker.graph_mut(), &down);
         self.down = down;
     }
 
-    /// Takes part in probing from now on, and goes round what is broken.
+    /// Starts probing and routing around failures.
     #[expect(clippy::needless_pass_by_value, reason = "the node's elements keep it")]
     pub fn set_fabric_health(&mut self, health: Arc<FabricHealth>) {
         set_fabric_health(self.worker.graph_mut(), &health);
@@ -199,21 +202,21 @@ impl<P: PacketBuf + 'static> Node<P> {
         }
     }
 
-    /// From now on, packets for the slow path wait for [`Node::take_punts`], which must be called after every turn.
+    /// Keeps packets for the slow path from now on. [`Node::take_punts`] must then be called after every turn.
     pub fn keep_punts(&mut self) {
         if let Some(slow_path) = self.slow_path() {
             slow_path.keep();
         }
     }
 
-    /// The packets for the slow path since the last call, into an empty list that takes the place of the node's.
+    /// Swaps the slow-path packets since the last call with `into`, which must be empty.
     pub fn take_punts(&mut self, into: &mut Vec<Punt<P>>) {
         if let Some(slow_path) = self.slow_path() {
             slow_path.take(into);
         }
     }
 
-    /// Drops a packet that nobody wanted, for the reason it had.
+    /// Drops a packet that the slow path did not take, for its original reason.
     #[expect(clippy::needless_pass_by_value, reason = "it is gone")]
     pub fn drop_punt(&mut self, punt: Punt<P>) {
         let Some(reason) = self.slow_path().map(|slow_path| slow_path.drop_id(punt.why.reason())) else {
@@ -222,7 +225,7 @@ impl<P: PacketBuf + 'static> Node<P> {
         self.worker.drop_packet(name::SLOW_PATH, reason, &punt.packet);
     }
 
-    /// Counts a packet that the slow path held, and lost, as dropped.
+    /// Counts a packet that the slow path held and lost as dropped.
     pub fn drop_frame(&mut self, frame: &[u8], reason: DropReason) {
         let Some(reason) = self.slow_path().map(|slow_path| slow_path.drop_id(reason)) else { return };
         self.worker.drop_bytes(name::SLOW_PATH, reason, frame);
@@ -232,15 +235,15 @@ impl<P: PacketBuf + 'static> Node<P> {
         self.worker.graph_mut().get_mut(name::SLOW_PATH)
     }
 
-    /// Sends a finished frame that the slow path held or made. A [packet](FrameKind::Packet) counts as sent. Messages of the node
-    /// itself do not leave by a port that is down, and are no packets dropped: `false`.
+    /// Sends a complete frame that the slow path held or made. A [packet](FrameKind::Packet) counts as sent. Messages
+    /// of the node itself do not leave by a port that is down and do not count as dropped packets: `false`.
     pub fn send_frame(&mut self, port: OutputPort, packet: P, kind: FrameKind) -> bool {
         let element = match port {
             OutputPort::Internet => name::TO_INTERNET,
             OutputPort::BaseStation => name::TO_BASE_STATION,
         };
         match kind {
-            // It was held when there was a lease.
+            // It was held while the lease was valid.
             FrameKind::Packet if !self.may_forward => {
                 self.worker.drop_packet(element, ToPort::NO_LEASE, &packet);
             }

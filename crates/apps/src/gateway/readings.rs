@@ -1,4 +1,4 @@
-//! A node's counters, as its elements count.
+//! A node's counters, computed from its elements' counters.
 
 use crate::gateway::counters::{NodeStats, SOURCES, Source};
 use crate::gateway::wiring::name;
@@ -6,17 +6,17 @@ use scalebricks_elements::gateway::reason::{DropCounts, DropReason};
 use scalebricks_graph::spec::RUN_DROPS;
 use scalebricks_graph::{Ledger, Reading};
 
-/// Where each of a node's counters is.
+/// The element counters behind each of a node's counters.
 #[derive(Debug)]
 pub(crate) struct Readings {
-    /// By place in [`SOURCES`]: what is added, and what is taken off.
+    /// By index in [`SOURCES`]: the counters to add and to subtract.
     counters: Vec<[Vec<Reading>; 2]>,
     drops: Vec<(DropReason, Reading)>,
     waiting: Vec<Reading>,
 }
 
 impl Readings {
-    /// Those of a node's elements.
+    /// The counters of a node's elements.
     pub(crate) fn of(ledger: &Ledger) -> Self {
         let of = |sources: &[Source]| -> Vec<Reading> {
             sources.iter().filter_map(|(element, counter)| ledger.reading(element, counter)).collect()
@@ -33,7 +33,7 @@ impl Readings {
         }
     }
 
-    /// The values now.
+    /// The current values.
     pub(crate) fn stats(&self) -> NodeStats {
         let mut stats = NodeStats { dropped: self.dropped(), ..NodeStats::default() };
         let sum = |readings: &[Reading]| readings.iter().map(Reading::get).sum::<u64>();
@@ -55,5 +55,5 @@ impl Readings {
     }
 }
 
-// All of the runner's own reasons but `no_slot` are errors in the program.
+// All of the runner's own reasons except `no_slot` are bugs.
 const _: () = assert!(RUN_DROPS.len() == 6, "a new reason of the runner needs a place among a node's");

@@ -1,8 +1,8 @@
-//! Where a node would send a packet, answered by the node's own code: a scratch [`Node`] with ports in memory, over
-//! the tables of the running one.
+//! Computes where a node would send a packet, with the node's own code: a scratch [`Node`] with in-memory ports over
+//! the running node's tables.
 //!
-//! Nothing is sent and nothing is counted. What a running node learns from the packets before is not known here: a
-//! later fragment finds no first one, and VLB's detour is one of the possible ones.
+//! Nothing is sent or counted. State that a running node has from earlier packets is missing: a later fragment finds no
+//! first one, and VLB's intermediate node is one of the possible ones.
 
 use crate::gateway::architecture::Architecture;
 use crate::gateway::node::{Node, NodePorts, NodeTables};
@@ -19,30 +19,30 @@ use scalebricks_types::{FlowKey, KeyHash, NodeHint, NodeId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Frames a scratch port holds: more than any packet is cut into.
+/// Capacity of a scratch port in frames: more than the fragments of any packet.
 const PORT_FRAMES: usize = 512;
 
-/// Where a packet would go, and what was found on the way.
+/// The path that a packet would take, with the lookups on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceReport {
-    /// The key it is steered by; none if it has none, or needs none.
+    /// Its key; `None` if it has none or needs none.
     pub key: Option<(FlowKey, KeyHash)>,
-    /// What the node's GPT says of the key: the node it resolves to.
+    /// The GPT's answer for the key: the node it resolves to.
     pub gpt: Option<Option<NodeId>>,
-    /// What its lookup table says: hash partition only.
+    /// The lookup table's answer (hash partition only).
     pub lookup: Option<Option<NodeId>>,
-    /// What its FIB holds for the key, and the flow's counters if they are kept here.
+    /// The FIB entry of the key, with the flow's counters if they are kept here.
     pub flow: Option<(FlowState, Option<FlowCount>)>,
-    /// The frames that leave, in order at each port.
+    /// The frames sent, in order at each port.
     pub sent: Vec<(PortRole, Vec<u8>)>,
-    /// Why the packet is dropped, if it is.
+    /// The drop reason, if it is dropped.
     pub dropped: Option<DropReason>,
 }
 
-/// Why a packet could not be followed.
+/// Why a packet could not be traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// Longer than any packet.
+    /// The frame is longer than any packet.
     #[error("a frame of {0} bytes is over the limit of {MAX_PACKET_BYTES}")]
     TooLong(usize),
     /// The scratch node has no buffers.
@@ -50,8 +50,8 @@ pub enum TraceError {
     Pool(#[from] PoolError),
 }
 
-/// Follows a frame that arrives at `port`. `config` and `tables` are those of the node, the tables with readers of
-/// their own. Cost: some 100 µs and a few buffers of 66 kB; the running node is not touched.
+/// Traces a frame that arrives at `port`. `config` and `tables` are those of the node; the tables need their own
+/// readers. Cost: some 100 µs and a few buffers of 66 kB; the running node is not touched.
 ///
 /// # Errors
 /// [`TraceError`].
@@ -90,8 +90,8 @@ pub fn trace(
     Ok(traced)
 }
 
-/// A node as the running one is, but for its ports, in the order of [`PortRole::ALL`], and its flows' counters, which
-/// count nothing.
+/// A node like the running one, except for its ports, in the order of [`PortRole::ALL`], and its counters, which are
+/// separate.
 fn scratch(config: NodeConfig, tables: NodeTables, pool: Pool) -> (Node<Packet>, [MemoryPort<Packet>; 3]) {
     let (internet, far_internet) = memory_port_pair(PORT_FRAMES);
     let (base_station, far_base_station) = memory_port_pair(PORT_FRAMES);
@@ -102,14 +102,14 @@ fn scratch(config: NodeConfig, tables: NodeTables, pool: Pool) -> (Node<Packet>,
         fabric: Box::new(fabric),
     };
     let tables = NodeTables { counters: Arc::new(FlowCounters::new(0)), ..tables };
-    // Numbers of its own: a traced packet uses none up.
+    // Separate numbers, so that a traced packet uses none up.
     let identifications = Arc::new(Identifications::new(config.id, config.size, 0));
     let config = NodeConfig { identifications, ..config };
     let node = Node::new(config, tables, ports, Box::new(pool));
     (node, [far_internet, far_base_station, far_fabric])
 }
 
-/// What the node's tables say of a key.
+/// Looks up a key in the node's tables.
 fn ask(
     config: &NodeConfig,
     tables: &mut NodeTables,

@@ -1,4 +1,4 @@
-//! The four architectures as wirings.
+//! The four architectures as graphs.
 
 use crate::gateway::architecture::Architecture;
 use scalebricks_elements::gateway::{
@@ -33,16 +33,16 @@ use name::{
     TO_BASE_STATION, TO_FABRIC, TO_INTERNET, VALIANT,
 };
 
-/// Whether [`Steer`] and [`Handle`] run as one element. What a node does is the same.
+/// Whether [`Steer`] and [`Handle`] run as one element. The node's behaviour is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As one, but for the hash partition, which asks another table between the two.
+    /// As one element, except for the hash partition, which looks up another table in between.
     Joined,
-    /// Apart: other elements may be put between the two.
+    /// Separately: other elements can be inserted between them.
     Apart,
 }
 
-/// A node of an architecture as a graph, over a worker's ports in the order of [`PortRole::ALL`].
+/// The graph of a node for its architecture, over a worker's ports in the order of [`PortRole::ALL`].
 ///
 /// ```text
 /// from_internet ─────┐          ┌─ away ───────────────────▶ to_fabric
@@ -57,12 +57,12 @@ pub enum Form {
 ///
 /// Packets for the node itself, and of unknown flows, go from `steer` and `handle` to `slow_path`.
 ///
-/// | architecture | `away` leads to | what is here leads to | beside that |
+/// | architecture | `away` leads to | local flows go to | in addition |
 /// |---|---|---|---|
 /// | full duplication | the fabric | `handle`, with the flow's state | |
-/// | hash partition | the fabric, to be looked up | `lookup` | `lookup` is a second `Steer`, behind the fabric too |
+/// | hash partition | the fabric, to be looked up | `lookup` | `lookup` is a second `Steer`, also used after the fabric |
 /// | VLB | `valiant`, and then the fabric | `handle`, with the flow's state | |
-/// | `ScaleBricks` | the fabric | `handle` | what `handle` misses leads to `steer`, once |
+/// | `ScaleBricks` | the fabric | `handle` | packets that `handle` misses go to `steer`, once |
 pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, form: Form) -> Builder<P> {
     let NodeTables { architecture, gpt, lookup, fib, counters } = tables;
     let (directory, phase) = match architecture {
@@ -75,7 +75,7 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, f
     let steer = Steer::new(config, directory, phase);
     let handle = Handle::new(config, fib, counters);
     let mut builder = Builder::new();
-    // The fabric before the other ports: what is under way goes before what is new.
+    // The fabric first: packets on the fabric go before new ones.
     builder.add(PROBES, Probes::new(config.id)).add(FROM_FABRIC, FromPort::new(PortRole::Fabric));
     builder.add(FROM_INTERNET, FromPort::new(PortRole::Internet));
     builder.add(FROM_BASE_STATION, FromPort::new(PortRole::BaseStation));
@@ -126,13 +126,13 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, f
         builder.connect(HANDLE, 2, SLOW_PATH, 0);
     }
     if architecture != Architecture::HashPartition {
-        // Nobody asks such a node; it handles what it holds.
+        // Such a node is not asked for lookups; it handles what it holds.
         builder.connect(FABRIC_SORT, 1, HANDLE, 1);
     }
     builder
 }
 
-/// A table that holds no flow.
+/// A table without flows.
 struct EmptyGpt;
 
 impl scalebricks_tables::GptReader for EmptyGpt {

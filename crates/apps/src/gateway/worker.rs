@@ -1,19 +1,19 @@
 //! Runs nodes on threads until nothing is left to do.
 //!
-//! Each worker turns its own nodes, one after the other; a node is touched by one worker only. The hard part is to know
-//! that *all* are done, since a frame may be on its way from one worker to another. A worker that finds nothing to do
-//! parks: it turns no node until something was sent or taken since its last turn began. All is done when all are parked
-//! and one of two things holds:
+//! Each worker turns its own nodes in order; only one worker touches a node. The difficulty is to detect that *all* are
+//! done, since a frame may be on its way from one worker to another. A worker that finds nothing to do parks: it turns
+//! no node until something was sent or taken since its last turn began. All is done when all workers are parked and one
+//! of two conditions holds:
 //!
-//! - As many frames were taken from the fabric as were sent over it. Three orders make that sound (after Mattern's
-//!   counting of messages, 1987): a worker publishes what it sent before what it took, and both before it parks; who
-//!   checks reads the flags first, then the takings, then the sendings. So a taking that is seen brings the sendings it
-//!   caused with it, and equality means that no frame was under way.
-//! - Every worker's last turn found nothing, and nothing was sent or taken since before it began. Then the frames still
-//!   under way go to nobody: a switch drops a frame for an address that it does not know, and whoever counts packets
-//!   will miss it.
+//! - As many frames were taken from the fabric as were sent over it. Three orders make this sound (after Mattern's
+//!   counting of messages, 1987): a worker publishes its sent count before its taken count, and both before it parks; the
+//! check reads the flags first, then the taken counts, then the sent counts. So a visible "taken" implies that the
+//! sends it caused are visible, and equality means that no frame was in transit.
+//! - Every worker's last turn found nothing, and nothing was sent or taken since before it began. Then no worker will
+//!   receive the frames in transit: a switch drops a frame for an address that it does not know, and packet counts will
+//! show the loss.
 //!
-//! No clock decides: a worker may be held up for any time.
+//! No clock is involved: a worker may be delayed for any time.
 
 use crate::gateway::node::Node;
 use crossbeam_utils::CachePadded;
@@ -22,9 +22,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is turned: a node, or in tests something simpler.
+/// Something to run: a node, or in tests something simpler.
 trait Runnable: Send {
-    /// One turn; 0 if it found nothing, and nothing waits.
+    /// Runs one turn; 0 if it found nothing and nothing waits.
     fn turn(&mut self, now: Duration) -> usize;
 
     /// Frames sent over the fabric so far.
@@ -48,17 +48,17 @@ impl<P: PacketBuf + 'static> Runnable for Node<P> {
     }
 }
 
-/// What a worker tells the others.
+/// What a worker publishes to the others.
 #[derive(Debug, Default)]
 struct Progress {
     parked: AtomicBool,
     taken: AtomicU64,
     sent: AtomicU64,
-    /// What all had sent and taken, added up, before its last turn began; if that turn found nothing.
+    /// The sum of all sent and taken counts before its last turn began, if that turn found nothing.
     idle_since: AtomicU64,
 }
 
-/// What all workers together have taken and sent.
+/// Frames that all workers together have taken and sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Totals {
     taken: u64,
@@ -66,7 +66,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Takings first: see the module's documentation.
+    /// Reads the taken counts first: see the module's documentation.
     fn read(progress: &[CachePadded<Progress>]) -> Self {
         let taken = progress.iter().map(|p| p.taken.load(Ordering::SeqCst)).sum();
         let sent = progress.iter().map(|p| p.sent.load(Ordering::SeqCst)).sum();
@@ -79,8 +79,8 @@ impl Totals {
     }
 }
 
-/// Turns `nodes` on `threads` threads until every port and queue is empty. Returns the time from when all threads
-/// were ready until the last had done its last work. Packets must not be put into the nodes' ports meanwhile.
+/// Turns `nodes` on `threads` threads until every port and queue is empty. Returns the time from when all threads were
+/// ready until the last found its last work. No packets may be put into the nodes' ports meanwhile.
 pub fn run_until_idle<P: PacketBuf + 'static>(nodes: &mut [Node<P>], threads: usize) -> Duration {
     run(nodes, threads)
 }
@@ -116,7 +116,7 @@ fn turn_all<T: Runnable>(nodes: &mut [T], now: Duration) -> usize {
     nodes.iter_mut().map(|node| node.turn(now)).sum()
 }
 
-/// One worker's run; returns when it last found something to do.
+/// Runs one worker; returns when it last found something to do.
 fn work<T: Runnable>(
     nodes: &mut [T],
     own: usize,
@@ -139,8 +139,8 @@ fn work<T: Runnable>(
     }
 }
 
-/// Waits until all is done, which it says, or there may be something to do. The worker's last turn found nothing, and
-/// began when the totals were these.
+/// Waits until all is done, which it returns, or there may be something to do. The worker's last turn found nothing,
+/// and began with these totals.
 fn park(own: usize, progress: &[CachePadded<Progress>], before: Totals) -> bool {
     progress[own].idle_since.store(before.sum(), Ordering::SeqCst);
     progress[own].parked.store(true, Ordering::SeqCst);
@@ -166,14 +166,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
-    /// A frame, and where it goes: the last stop first, the next one last.
+    /// A frame and its path: the last stop first, the next one last.
     struct Frame {
         stops: Vec<usize>,
-        /// How long whoever takes it is held up before it sends it on.
+        /// How long the receiver is delayed before it forwards the frame.
         delay: Duration,
     }
 
-    /// A node that sends what it takes to the next stop.
+    /// A node that forwards each frame to its next stop.
     struct Relay {
         own: usize,
         links: Arc<[SegQueue<Frame>]>,
@@ -191,7 +191,7 @@ mod tests {
                 return;
             };
             self.sent += 1;
-            // A stop that does not exist is an address that the switch does not know.
+            // A stop that does not exist stands for an address that the switch does not know.
             if let Some(link) = self.links.get(next) {
                 link.push(frame);
             }
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_held_up_for_long_loses_no_frame() {
-        // Sent by node 3 and taken by node 2, which is turned by the same worker. While that one is held up, the frame is
-        // under way as the other worker sees it; then it goes to the other worker.
+        // Sent by node 3 and taken by node 2, which the same worker turns. While that worker is delayed, the frame
+        // appears in transit to the other worker; then it goes there.
         let delay = Duration::from_millis(1_300);
         let frame = Frame { stops: vec![0, 2], delay };
         assert_eq!(relayed(4, 2, vec![(3, frame)]), (1, 0));

@@ -1,4 +1,4 @@
-//! What the ports of a switch have counted, by what its elements declare.
+//! Counters of a switch's ports, from its elements' declarations.
 
 use super::text::PortNames;
 use super::wiring::port_of;
@@ -8,7 +8,7 @@ use scalebricks_graph::{CounterSnapshot, Spec};
 use scalebricks_io::Packet;
 use std::collections::BTreeMap;
 
-/// Counters and drops of a port, by name. Frames count where they came in; what an output drops, where it would have left.
+/// Counters and drops of a port, by name. Frames count at their input port; drops by an output count at that output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortCounts {
     counters: BTreeMap<&'static str, u64>,
@@ -19,19 +19,19 @@ fn specs() -> [&'static Spec; 4] {
     flat::specs::<Packet>()
 }
 
-/// What a port counts, drops apart.
+/// A port's counters, without drops.
 pub fn counters() -> impl Iterator<Item = &'static CounterSpec> {
     specs().into_iter().flat_map(|spec| spec.counters)
 }
 
-/// What frames are dropped for, reasons of the runner included.
+/// Drop reasons of frames, including the runner's.
 pub fn drops() -> impl Iterator<Item = &'static DropSpec> {
     let own = specs().into_iter().flat_map(|spec| spec.drops);
     RUN_DROPS.iter().chain(own)
 }
 
 impl Default for PortCounts {
-    /// Those of a port that has counted nothing.
+    /// All zero.
     fn default() -> Self {
         Self { counters: counters().map(|spec| (spec.name, 0)).collect(), drops: BTreeMap::new() }
     }
@@ -44,7 +44,7 @@ impl PortCounts {
         count.copied().unwrap_or_default()
     }
 
-    /// All counters, drops apart.
+    /// All counters, without drops.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.counters.iter().map(|(name, count)| (*name, *count))
     }
@@ -54,7 +54,7 @@ impl PortCounts {
         self.drops.iter().map(|(name, count)| (*name, *count)).filter(|(_, count)| *count > 0)
     }
 
-    /// All drops together.
+    /// The sum of all drops.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }
@@ -69,7 +69,7 @@ impl PortCounts {
     }
 }
 
-/// What each port has counted, of what the elements of its workers have.
+/// Counters by port, from the counters of its workers' elements.
 pub fn by_port(counted: &[CounterSnapshot], ports: &PortNames) -> Vec<PortCounts> {
     let of = |port: &String| {
         let mut counts = PortCounts::default();

@@ -9,7 +9,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`mod@wiring`] | ports, and the graph between them |
-//! | [`counts`] | what each port has counted |
+//! | [`counts`] | counters by port |
 //! | [`text`], [`mod@file`] | names and actions as text; the file of names |
 
 pub mod counts;

@@ -9,17 +9,17 @@ use scalebricks_graph::Builder;
 use scalebricks_io::{PacketBuf, RxPort, TxPort};
 use std::sync::Arc;
 
-/// Ports between which nothing is sent: a frame that came by one of them leaves by none of them.
+/// Ports that send nothing to each other: a frame that arrived at one of them leaves by none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortGroup(pub u16);
 
 /// A worker's queues of a port.
 pub struct SwitchPort<P> {
-    /// What comes in.
+    /// The receive queue.
     pub rx: Box<dyn RxPort<P>>,
-    /// What goes out.
+    /// The send queue.
     pub tx: Box<dyn TxPort<P>>,
-    /// Its group, if it is in one; else it is alone.
+    /// Its group, if any.
     pub group: Option<PortGroup>,
 }
 
@@ -29,16 +29,16 @@ impl<P> std::fmt::Debug for SwitchPort<P> {
     }
 }
 
-/// What a switch decides about frames, apart from where names go.
+/// A switch's settings for frames, besides its names.
 #[derive(Debug, Clone)]
 pub struct SwitchPolicy {
-    /// How frames are looked at.
+    /// How frames are parsed.
     pub rules: LookupRules,
-    /// How much may be flooded, shared by all workers; `None`: everything.
+    /// The flooding limit, shared by all workers; `None`: unlimited.
     pub storm: Option<Arc<StormGuard>>,
 }
 
-/// An element's part in the way of a port's frames.
+/// An element's role for a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementRole {
     In,
@@ -48,7 +48,7 @@ enum ElementRole {
 }
 
 impl ElementRole {
-    /// The name of the element of this port.
+    /// The name of this port's element.
     fn of(self, port: &str) -> String {
         let part = match self {
             Self::In => "in",
@@ -60,16 +60,16 @@ impl ElementRole {
     }
 }
 
-/// The port that an element is for.
+/// The port of an element.
 pub(super) fn port_of(element: &str) -> Option<&str> {
     element.split_once('/').map(|(port, _)| port)
 }
 
-/// Who may send to whom.
+/// Which ports may send to which.
 struct Groups(Vec<Option<PortGroup>>);
 
 impl Groups {
-    /// By port: whether what came by `from` may leave by it.
+    /// By port: whether frames from `from` may leave by it.
     fn may_send(&self, from: usize) -> Box<[bool]> {
         let group = self.0[from];
         let may =
@@ -77,7 +77,7 @@ impl Groups {
         self.0.iter().enumerate().map(may).collect()
     }
 
-    /// By port that a frame came by: what this one gets of it if it is flooded.
+    /// By input port: what this port receives of flooded frames.
     fn shares(&self, to: usize) -> Box<[FloodShare]> {
         let share = |from| {
             let may_send = self.may_send(from);
@@ -91,8 +91,8 @@ impl Groups {
     }
 }
 
-/// A switch between these ports, whose numbers are their places; those beyond [`MAX_PORTS`] or without a name are left out. Each port
-/// has a reader of the FIB, which `reader` makes.
+/// The graph of a switch between these ports, numbered by index; those beyond [`MAX_PORTS`] or without a name are left
+/// out. Each port has its own reader of the FIB, from `reader`.
 pub fn wiring<P: PacketBuf + 'static>(
     policy: &SwitchPolicy,
     reader: impl Fn() -> FibReader,

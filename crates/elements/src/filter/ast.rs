@@ -1,21 +1,21 @@
-//! What was read, and its interpreter: slow and obvious.
+//! The syntax tree of filters, and a simple, slow interpreter.
 
 use super::program::Packet;
 
-/// A filter as it was read.
+/// A parsed filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expression {
-    /// True of every packet, or of none.
+    /// Matches every packet, or none.
     Constant(bool),
     /// One test.
     Test(Primitive),
-    /// True where the other is not.
+    /// Matches where the other does not.
     Not(Box<Self>),
-    /// True where all are.
+    /// Matches where all do.
     All(Vec<Self>),
-    /// True where one is.
+    /// Matches where any does.
     Any(Vec<Self>),
-    /// The second where the first is true, else the third.
+    /// The second where the first matches, else the third.
     If(Box<[Self; 3]>),
 }
 
@@ -35,7 +35,7 @@ pub enum Side {
 /// Which protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// That of a number.
+    /// A protocol number.
     Number(u8),
     /// TCP or UDP.
     TcpOrUdp,
@@ -74,7 +74,7 @@ impl Relation {
         }
     }
 
-    /// As it is written.
+    /// Its operator.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Equal => "==",
@@ -90,16 +90,16 @@ impl Relation {
 /// A number compared under a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Comparison {
-    /// The bits that count.
+    /// The bits compared.
     pub mask: u32,
-    /// How.
+    /// The relation.
     pub relation: Relation,
-    /// With what.
+    /// The value compared with.
     pub value: u32,
 }
 
 impl Comparison {
-    /// Whether a number passes.
+    /// Whether the comparison holds for a number.
     pub const fn holds(self, number: u32) -> bool {
         self.relation.holds(number & self.mask, self.value)
     }
@@ -108,15 +108,15 @@ impl Comparison {
 /// One test of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Primitive {
-    /// `src host 10.0.0.1`, `net 10.0.0.0/8`: bits of addresses equal these, or not.
+    /// `src host 10.0.0.1`, `net 10.0.0.0/8`: whether bits of addresses have a value.
     Address {
         /// Which address.
         side: Side,
-        /// The bits that count.
+        /// The bits compared.
         mask: u32,
-        /// What they are.
+        /// The value compared with.
         bits: u32,
-        /// Whether they must not be that.
+        /// Whether they must differ.
         is_unequal: bool,
     },
     /// `ip proto 17`.
@@ -129,24 +129,24 @@ pub enum Primitive {
         side: Side,
         /// Of which protocol.
         of: Transport,
-        /// Compared with this.
+        /// The comparison.
         comparison: Comparison,
     },
     /// `tcp opt syn`: all of these flags are set.
     Flags(u8),
     /// `ip frag`.
     Fragment,
-    /// A number at an offset in the IP header or behind it.
+    /// A number at an offset in the IP header or after it.
     Field {
         /// The protocol whose header it is in; `None` for the IP header.
         of: Option<Transport>,
-        /// Where its bytes start.
+        /// Offset of its first byte.
         offset: u16,
-        /// How many there are, up to four.
+        /// Number of bytes, up to four.
         len: u8,
-        /// Bits behind it in the last byte.
+        /// Bits after it in the last byte.
         shift: u8,
-        /// Compared with this.
+        /// The comparison.
         comparison: Comparison,
     },
 }
@@ -162,7 +162,7 @@ impl Transport {
 }
 
 impl Side {
-    /// Whether what is asked for is true of the right ones of two.
+    /// Combines the results for source and destination.
     fn holds(self, source: bool, destination: bool) -> bool {
         match self {
             Self::Source => source,
@@ -173,14 +173,14 @@ impl Side {
     }
 }
 
-/// The number in some bytes, if they are there.
+/// The big-endian number in some bytes, if they are present.
 fn number(bytes: &[u8], offset: usize, len: usize) -> Option<u32> {
     let end = offset.checked_add(len)?;
     Some(bytes.get(offset..end)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
 impl Primitive {
-    /// Whether it is true of a packet.
+    /// Whether it matches a packet.
     pub fn matches(self, packet: Packet<'_>) -> bool {
         let (ip, behind) = (packet.header, packet.transport);
         let protocol = number(ip, 9, 1).map(|protocol| protocol as u8); // one byte
@@ -196,7 +196,7 @@ impl Primitive {
             Self::Protocol(comparison) => protocol.is_some_and(|protocol| comparison.holds(protocol.into())),
             Self::Transport(of) => of == Transport::Any || protocol.is_some_and(|protocol| of.is(protocol)),
             Self::Port { side, of, comparison } => {
-                // "Not equal" of two ports is that neither, or not both, are equal.
+                // "Not equal" for two ports means that neither is equal, or not both are.
                 let Comparison { mask, relation, value } = comparison;
                 let is_unequal = relation == Relation::Unequal;
                 let relation = if is_unequal { Relation::Equal } else { relation };
@@ -218,9 +218,9 @@ impl Primitive {
 }
 
 impl Expression {
-    /// Whether it is true of a packet.
+    /// Whether it matches a packet.
     ///
-    /// Cost: interprets the expression. [`Program`](super::Program) answers the same and is fast.
+    /// Cost: interprets the expression. [`Program`](super::Program) gives the same result and is fast.
     pub fn matches(&self, packet: Packet<'_>) -> bool {
         match self {
             Self::Constant(value) => *value,

@@ -1,4 +1,4 @@
-//! What the elements that filter share.
+//! Code that the filter elements share.
 
 use super::program::{Packet, Program};
 use crate::split::{Destination, split};
@@ -6,7 +6,7 @@ use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::{Frame, Meta, Out, SLOTS, SlotList};
 use scalebricks_io::PacketBuf;
 
-/// A filter as it is written, perhaps with an action before it.
+/// The text of a filter, with an optional action before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterText(pub String);
 
@@ -22,7 +22,7 @@ impl ListItem for FilterText {
     const KINDS: &'static str = "filters of IP packets, …";
 }
 
-/// What filters see of a packet whose header was marked. What is not there is left out.
+/// A filter's view of a packet whose header was located. Missing parts are empty.
 #[inline(always)]
 fn seen<'a>(data: &'a [u8], meta: &Meta) -> Packet<'a> {
     let end = data.len().min(usize::from(meta.l3) + usize::from(meta.length));
@@ -30,7 +30,7 @@ fn seen<'a>(data: &'a [u8], meta: &Meta) -> Packet<'a> {
     Packet { header: from(meta.l3), transport: from(meta.l4) }
 }
 
-/// Sends each packet the way of the first filter that is true of it.
+/// Sends each packet to the destination of the first filter that matches it.
 #[inline(always)]
 pub(crate) fn classify<P: PacketBuf>(
     program: &Program,

@@ -1,19 +1,19 @@
-//! Words with their places.
+//! Splits a filter into words with positions.
 
 /// A word of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word<'a> {
-    /// Where it starts.
+    /// Its offset.
     pub(super) at: usize,
     pub(super) text: &'a str,
 }
 
-/// What names, numbers and addresses are made of.
+/// Characters of names, numbers and addresses.
 fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '/' | '@' | '_' | ':')
 }
 
-/// The word at the start of a text, which is not a blank.
+/// The first word of a text that does not start with a blank.
 fn first(text: &str) -> &str {
     let plain = text.len() - text.trim_start_matches(is_plain).len();
     if plain > 0 {

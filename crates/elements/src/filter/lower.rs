@@ -1,7 +1,8 @@
-//! From expressions to comparisons.
+//! Translates expressions into comparisons.
 //!
-//! An expression is emitted for two targets: where to go if it is true, and where if it is not. What comes last is emitted first,
-//! so every comparison leads to an earlier one of the list, and a program ends. Equal comparisons with equal targets are one.
+//! Each expression is emitted with two targets: where to go if it is true, and if it is false. The last part is emitted
+//! first, so every comparison leads to an earlier one in the list, and a program ends. Equal comparisons with equal
+//! targets are shared.
 
 use super::ast::{Comparison, Expression, Primitive, Relation, Side, Transport};
 use super::program::{Step, Test, TooLong};
@@ -10,15 +11,15 @@ use std::collections::HashMap;
 /// Where a comparison leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Target {
-    /// A comparison, by its place in the list.
+    /// Another comparison, by index.
     Step(u32),
-    /// A filter that is true.
+    /// This filter matches.
     Filter(u32),
-    /// No filter is true.
+    /// No filter matches.
     None,
 }
 
-/// Where to go if something is true, and if it is not.
+/// Where to go if a comparison is true, and if it is false.
 #[derive(Debug, Clone, Copy)]
 struct Branches {
     yes: Target,
@@ -31,7 +32,7 @@ struct Emitter {
     most: usize,
 }
 
-/// The comparisons of filters that are tried in order, and where to begin.
+/// The comparisons of filters tried in order, and the first target.
 pub(super) fn emit(filters: &[Expression], most: usize) -> Result<(Vec<Step>, Target), TooLong> {
     let mut emitter = Emitter { steps: Vec::new(), places: HashMap::new(), most };
     let mut start = Target::None;
@@ -139,7 +140,7 @@ impl Emitter {
         }
     }
 
-    /// A first fragment of a protocol.
+    /// Tests for a first fragment of a protocol.
     fn in_first(&mut self, of: Transport, ways: Branches) -> Result<Target, TooLong> {
         let yes = self.transport(of, ways)?;
         let comparison = Comparison { mask: 0x1FFF, relation: Relation::Equal, value: 0 };

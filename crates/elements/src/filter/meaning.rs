@@ -1,10 +1,10 @@
-//! What a complete primitive means.
+//! Translates a complete primitive into an expression.
 
 use super::Problem;
 use super::ast::{Comparison, Expression, Primitive, Relation, Side, Transport};
 use super::primitive::{Data, ECN, Field, Kind, Qualifiers, TCP};
 
-/// What a value is compared by.
+/// The mask and relation of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ValueTest {
     pub(super) mask: Option<u32>,
@@ -12,7 +12,7 @@ pub(super) struct ValueTest {
 }
 
 impl ValueTest {
-    /// The comparison of a number that is `most` at most.
+    /// The comparison of a number of at most `most`.
     fn with(self, what: &'static str, value: u32, most: u32) -> Result<Comparison, Problem> {
         let mask = self.mask.unwrap_or(most);
         if mask & most != mask {
@@ -40,7 +40,7 @@ impl ValueTest {
         self.mask.map_or(Ok(()), |_| Err(Problem::Mask(what)))
     }
 
-    /// As it is without a mask and a relation.
+    /// Checks that no mask or relation was given.
     fn plain(self, what: &'static str) -> Result<(), Problem> {
         self.no_mask(what)?;
         if self.only_equal(what)? { Err(Problem::Relation(what)) } else { Ok(()) }
@@ -128,7 +128,7 @@ fn no_data(data: Data, what: &'static str) -> Result<(), Problem> {
     if data == Data::None { Ok(()) } else { Err(Problem::Value(what)) }
 }
 
-/// The number that a value is.
+/// The number of a value.
 fn number_of(data: Data) -> u32 {
     match data {
         Data::Number(number) | Data::Host(number) => number,

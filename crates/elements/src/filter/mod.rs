@@ -1,5 +1,5 @@
-//! Filters of IPv4 packets in Click's language, which is that of tcpdump(1) but for details: what
-//! `IPClassifier` and `IPFilter` understand.
+//! Filters of IPv4 packets in Click's language, which is mostly that of tcpdump(1). `IPClassifier` and `IPFilter` use
+//! them.
 //!
 //! ```text
 //! expression = or [ "?" expression ":" expression ]
@@ -9,25 +9,25 @@
 //! primitive  = qualifiers [ "[" POS [ ":" LEN ] "]" ] [ "&" MASK ] [ "==" | "!=" | "<" | … ] [ value ]
 //! ```
 //!
-//! Primitives are those of Click's manual page of `IPClassifier`: `src host 10.0.0.1`, `10.0.0.0/8`, `tcp`, `dst port www or
-//! ssh`, `tcp opt syn`, `icmp type echo`, `ip ttl < 5`, `ip[8] & 0x80 != 0`, `frag`. As there, a value without
-//! qualifiers takes those of the primitive before it, and primitives that look behind the IP header are true of first fragments
-//! only.
+//! Primitives are those of Click's manual page of `IPClassifier`: `src host 10.0.0.1`, `10.0.0.0/8`, `tcp`, `dst port
+//! www or ssh`, `tcp opt syn`, `icmp type echo`, `ip ttl < 5`, `ip[8] & 0x80 != 0`, `frag`. As in Click, a value
+//! without qualifiers takes those of the previous primitive, and primitives that read beyond the IP header match first
+//! fragments only.
 //!
-//! A comparison of bytes that the packet does not have is false, whatever is compared, and `not` of it is true. A value is cut
-//! by the mask that it is compared under, and one that is out of a field's range is an error where it is compared for equality.
+//! A comparison of bytes that the packet does not have is always false, so its negation is true. A value is masked with
+//! the mask it is compared under. A value outside a field's range is an error in tests for equality.
 //!
-//! [`Expression::parse`] reads a text in time linear in its length, nested [`DEPTH`] deep at most. [`Program::new`] makes
-//! expressions a list of comparisons, each of which leads to a later one or to an answer. [`Expression::matches`] interprets the
-//! expression itself: slow, obvious, and what the program is tested against.
+//! [`Expression::parse`] takes time linear in the text's length and accepts nesting up to [`DEPTH`]. [`Program::new`]
+//! compiles expressions to a list of comparisons, each leading to another comparison or a result, without cycles.
+//! [`Expression::matches`] is a simple, slow interpreter against which programs are tested.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `lexer`, `names` | words with their places; ports, protocols and the like by name |
-//! | `parser`, `primitive`, `meaning` | expressions; one primitive, and what it means |
-//! | `ast` | what was read, and its interpreter |
+//! | `lexer`, `names` | words with positions; named ports, protocols and the like |
+//! | `parser`, `primitive`, `meaning` | expressions; single primitives and their meaning |
+//! | `ast` | the syntax tree and its interpreter |
 //! | `lower`, `program` | primitives as comparisons; the program |
-//! | `element` | what the elements share |
+//! | `element` | code that the elements share |
 
 mod ast;
 mod element;
@@ -47,11 +47,11 @@ pub(crate) use element::classify;
 pub use parser::DEPTH;
 pub use program::{Packet, Program, TooLong};
 
-/// Why a text is no filter.
+/// Why a text is not a valid filter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at byte {at}")]
 pub struct FilterError {
-    /// Offset of the word that is wrong; the text's length, if its end is.
+    /// Offset of the wrong word, or the text's length if its end is wrong.
     pub at: usize,
     /// What is wrong.
     pub problem: Problem,
@@ -63,7 +63,7 @@ pub enum Problem {
     /// An expression is missing.
     #[error("expected an expression")]
     Missing,
-    /// A word that fits nowhere.
+    /// A misplaced word.
     #[error("unexpected `{0}`")]
     Unexpected(String),
     /// A parenthesis, bracket or colon is missing.
@@ -75,18 +75,18 @@ pub enum Problem {
     /// Qualifiers contradict each other.
     #[error("{0} is specified twice")]
     Twice(&'static str),
-    /// A name that stands for several things.
+    /// A name with several meanings.
     #[error("`{name}` is ambiguous: say what of {of}")]
     Ambiguous {
         /// The name.
         name: String,
-        /// What it may be.
+        /// What it may mean.
         of: &'static str,
     },
-    /// There is no value where one is needed, or one of the wrong kind.
+    /// A value is missing or of the wrong kind.
     #[error("expected {0}")]
     Value(&'static str),
-    /// A number that a field cannot have.
+    /// A number outside the range of a field.
     #[error("{value} is out of range: from 0 to {most}")]
     Range {
         /// The number.
@@ -94,13 +94,13 @@ pub enum Problem {
         /// The largest.
         most: u32,
     },
-    /// A comparison that has no meaning for the primitive.
+    /// A relation that the primitive does not support.
     #[error("{0} can only be tested for equality")]
     Relation(&'static str),
-    /// A mask that has no meaning for the primitive, or none at all.
+    /// A mask that the primitive does not support.
     #[error("{0} takes no such mask")]
     Mask(&'static str),
-    /// A protocol that the primitive does not go with.
+    /// A protocol that does not fit the primitive.
     #[error("{0} is not of that protocol")]
     Protocol(&'static str),
 }

@@ -16,7 +16,7 @@ const PROTOCOLS: &[(&str, u8)] = &[
     ("udplite", 136),
 ];
 
-/// Ports that have their name with both protocols.
+/// Ports that have the same name in both protocols.
 const PORTS: &[(&str, u16)] = &[
     ("echo", 7),
     ("discard", 9),
@@ -78,7 +78,7 @@ fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
     list.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// A protocol, by number or "TCP or UDP" or "any".
+/// A protocol: a number, "TCP or UDP", or "any".
 pub(super) fn transport(name: &str) -> Option<Transport> {
     match name {
         "tcpudp" => Some(Transport::TcpOrUdp),

@@ -1,26 +1,26 @@
-//! Expressions.
+//! Parses expressions.
 
 use super::ast::Expression;
 use super::lexer::{Word, words};
 use super::primitive::Qualifiers;
 use super::{FilterError, Problem};
 
-/// How deep filters may be nested: parentheses, `not` and `? :`.
+/// Maximum nesting depth of filters: parentheses, `not` and `? :`.
 pub const DEPTH: usize = 64;
 
-/// Where in the words a parser is.
+/// The parser's position in the words.
 pub(super) struct Parser<'a> {
     words: Vec<Word<'a>>,
     next: usize,
     end: usize,
-    /// What a value without qualifiers takes.
+    /// The qualifiers for a value that has none.
     pub(super) before: Qualifiers,
 }
 
 pub(super) type Parsed<T> = Result<T, FilterError>;
 
 impl Expression {
-    /// Reads a filter. A text of `-`, `any` or `all` is true of every packet.
+    /// Parses a filter. The texts `-`, `any` and `all` match every packet.
     ///
     /// # Errors
     /// What is wrong, and where.
@@ -40,18 +40,18 @@ impl Expression {
     }
 }
 
-/// An error at a word that fits nowhere.
+/// An error about a misplaced word.
 pub(super) fn unexpected(word: Word<'_>) -> FilterError {
     FilterError { at: word.at, problem: Problem::Unexpected(word.text.to_owned()) }
 }
 
 impl<'a> Parser<'a> {
-    /// The next word, which stays.
+    /// The next word, not consumed.
     pub(super) fn peek(&self) -> Option<Word<'a>> {
         self.peek_at(0)
     }
 
-    /// A word further on.
+    /// A later word, not consumed.
     pub(super) fn peek_at(&self, ahead: usize) -> Option<Word<'a>> {
         self.words.get(self.next + ahead).copied()
     }
@@ -61,12 +61,12 @@ impl<'a> Parser<'a> {
         self.peek().is_some_and(|word| texts.contains(&word.text))
     }
 
-    /// Passes over the next words.
+    /// Skips words.
     pub(super) fn skip(&mut self, words: usize) {
         self.next += words;
     }
 
-    /// Takes the next word if it is one of these.
+    /// Consumes the next word if it is one of these.
     pub(super) fn takes(&mut self, texts: &[&str]) -> bool {
         let is_at = self.is_at(texts);
         self.next += usize::from(is_at);

@@ -1,4 +1,4 @@
-//! One primitive: qualifiers, perhaps a mask and a relation, and a value.
+//! Parses one primitive: qualifiers, optional mask and relation, and a value.
 
 use super::ast::{Expression, Relation, Side, Transport};
 use super::meaning::{ValueTest, expression};
@@ -7,7 +7,7 @@ use super::{FilterError, Problem, names};
 use scalebricks_click::values::{Names, Prefix, Value};
 use std::net::Ipv4Addr;
 
-/// What a primitive is about.
+/// The subject of a primitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -41,7 +41,7 @@ impl Field {
         Self { of: Some(of), offset, len, shift: 0, bits: len * 8 }
     }
 
-    /// The largest number that it can have.
+    /// Its largest possible value.
     pub(super) const fn most(self) -> u32 {
         u32::MAX >> (32 - self.bits)
     }
@@ -72,7 +72,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("type", Kind::Field(ICMP_TYPE)),
 ];
 
-/// What stands before a value.
+/// The qualifiers before a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Qualifiers {
     pub(super) kind: Option<Kind>,
@@ -131,7 +131,7 @@ impl Qualifiers {
 }
 
 impl Parser<'_> {
-    /// Takes qualifiers, and whether `not` among them negates the primitive.
+    /// Parses qualifiers, and whether `not` among them negates the primitive.
     fn qualifiers(&mut self) -> Parsed<(Qualifiers, bool)> {
         let (mut all, mut is_negated) = (Qualifiers::default(), false);
         while let Some(word) = self.peek() {
@@ -195,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A value, if there is one that goes with the qualifiers.
+    /// A value, if one follows that fits the qualifiers.
     fn data(&mut self, with: &Qualifiers) -> Parsed<Data> {
         let Some(word) = self.peek() else { return Ok(Data::None) };
         if let Some(named) = named(word.text, with).map_err(|problem| self.error(problem))? {
@@ -225,7 +225,7 @@ impl Parser<'_> {
         Ok(net.unwrap_or(Data::None))
     }
 
-    /// A primitive, at a word that is no connective.
+    /// Parses a primitive, at a word that is not a connective.
     pub(super) fn primitive(&mut self) -> Parsed<Expression> {
         let first = self.peek();
         let (mut all, is_negated) = self.qualifiers()?;
@@ -266,7 +266,7 @@ impl Parser<'_> {
         Ok(if is_negated { Expression::Not(Box::new(expression)) } else { expression })
     }
 
-    /// Adds what is not said: by the value, or as in the primitive before.
+    /// Completes the qualifiers from the value, or from the previous primitive.
     fn complete(&self, all: &mut Qualifiers, data: Data) -> Result<Kind, Problem> {
         let before = self.before;
         if all.kind.is_none() {
@@ -294,7 +294,7 @@ impl Parser<'_> {
     }
 }
 
-/// What a name stands for, given the qualifiers. `None` if it is no name.
+/// The meaning of a name, given the qualifiers. `None` if it is not a name.
 fn named(name: &str, with: &Qualifiers) -> Result<Option<Data>, Problem> {
     let (kind, transport) = (with.kind, with.transport);
     let is = |wanted| kind.is_none_or(|kind| kind == wanted);

@@ -179,7 +179,7 @@ fn the_first_filter_that_is_true_wins_and_programs_are_bounded() {
     assert_eq!(Program::new(&[many]), Err(TooLong));
 }
 
-/// Filters made of the language's words.
+/// Random filters made of the language's words.
 fn texts() -> impl Strategy<Value = String> {
     let primitive = prop::sample::select(vec![
         "tcp",

@@ -72,8 +72,8 @@ impl Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ActionId(pub(super) u16);
 
-/// An action that was given a number. A number means one action for good: first it is in use, some day it is not any more, and it
-/// is never given again in the same generation of the table.
+/// An action with an assigned number. A number always means the same action: it is first in use, later perhaps unused,
+/// and never assigned again in the same generation of the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NumberedAction {
     pub(super) action: Action,
@@ -83,7 +83,7 @@ pub(super) struct NumberedAction {
 const _: () =
     assert!(size_of::<NumberedAction>() <= 20, "what `FibReader::lookup_batch` says a lookup costs");
 
-/// All actions at one moment.
+/// A snapshot of all actions.
 #[derive(Debug, Default)]
 pub(super) struct Actions {
     pub(super) numbered: Box<[NumberedAction]>,
@@ -91,20 +91,21 @@ pub(super) struct Actions {
     pub(super) live: Box<[ActionId]>,
 }
 
-/// What a value that Othello gave means.
+/// The meaning of a value from Othello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// This action.
     Is(Action),
-    /// Nothing: no name has this value, so the one that was asked for is none of the table's.
+    /// No name has this value, so the name is not in the table.
     Nothing,
 }
 
 impl Actions {
-    /// The meaning of a value that was looked up *after* these actions were loaded. `newest` has those of now.
+    /// The meaning of a value that was looked up *after* these actions were loaded. `newest` has the current actions.
     ///
-    /// A number that was out of use before the lookup is no name's, as it is never given again. One that was not given yet
-    /// came to be in between, if it is any name's, and the newest actions have it: in use or not, it was when it was looked up.
+    /// A number that was unused before the lookup belongs to no name, as it is never assigned again. A number that was
+    /// not yet assigned then, if it belongs to a name at all, was assigned in between, and the newest actions contain
+    /// it, in use or not: it was in use at the lookup.
     #[inline]
     pub(super) fn meaning(&self, value: u16, newest: &ArcSwap<Self>) -> Meaning {
         match self.numbered.get(usize::from(value)) {
@@ -117,7 +118,7 @@ impl Actions {
         }
     }
 
-    /// One of the actions in use, the same for the same bits; `None` if there are none.
+    /// One of the actions in use, always the same for the same bits; `None` if there are none.
     #[inline]
     pub(super) fn any(&self, bits: u16) -> Option<Action> {
         let id = self.live.get((usize::from(bits) * self.live.len()) >> 16)?;

@@ -1,12 +1,12 @@
-//! The FIB of a switch: what workers look names up in, and what a name table changes beneath them.
+//! The FIB of a switch: workers look up names in it while a name table changes it.
 //!
 //! ```text
 //! name ─▶ hash ─▶ [filter: known at all?] ─▶ Othello ─▶ value ─▶ actions ─▶ action
 //! ```
 //!
-//! For a name that is in the table before and after a change, every lookup beside the change gives the action before or after
-//! it, never a third: a value means one action for as long as a generation lasts (`Actions::meaning`). When all values have been
-//! used up, a whole new generation takes the place of the old by one store.
+//! For a name that is in the table before and after a change, every concurrent lookup returns the action before or
+//! after it, never a third: a value means one action for the life of a generation (`Actions::meaning`). When all values
+//! are used up, a new generation replaces the old one by one store.
 
 use super::action::{Action, ActionId, Actions, LiveActions, Meaning};
 use arc_swap::{ArcSwap, ArcSwapOption, Cache};
@@ -19,29 +19,29 @@ use std::sync::Arc;
 /// Names that are looked up at once.
 pub const PART: usize = 64;
 
-/// What becomes of frames whose name is not in the table.
+/// What happens to frames whose name is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnknownNamePolicy {
     /// They are dropped.
     Drop,
     /// They are flooded, as MAC bridges do.
     Flood,
-    /// Whatever Othello answers is taken: each name gets some action of those in use, always the same while the table stays as
-    /// it is. So a load balancer spreads names over its servers that nobody has told it of.
+    /// Use Othello's arbitrary answer: each name gets one of the actions in use, always the same while the table does
+    /// not change. So a load balancer spreads new names over its servers.
     Answer,
 }
 
-/// One Othello table with the actions that its values mean.
+/// An Othello table with the actions that its values mean.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) othello: Arc<Othello>,
     pub(super) actions: LiveActions,
-    /// Asked first, if there is one; replaced whole when it grows.
+    /// Checked first, if present; replaced as a whole when it grows.
     pub(super) filter: ArcSwapOption<BloomFilter>,
     /// Whether slots have checksums.
     pub(super) is_checked: bool,
-    /// What spreads the values of aliens: slots that no name needs are 0, so most names that are not in a table that is far from full
-    /// would find the value 0.
+    /// Spreads the values of foreign names: slots that no name needs are 0, so in a sparse table most foreign names
+    /// would get value 0.
     pub(super) spread: Spread,
 }
 
@@ -67,7 +67,7 @@ impl FlatFib {
         }
     }
 
-    /// Bytes of memory that lookups may touch: Othello, filter, actions.
+    /// Bytes that lookups may read: Othello, filter, actions.
     pub fn table_bytes(&self) -> usize {
         let generation = self.generation.load();
         let actions = generation.actions.0.load();
@@ -89,12 +89,12 @@ pub struct FibReader {
     unknown: UnknownNamePolicy,
 }
 
-/// What the table says of a name.
+/// The table's answer for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FibAnswer {
-    /// What is to be done; `None` if the name is not known, or seems not to be, or there is nothing to do.
+    /// The action; `None` if the name is unknown or found to be foreign, or if there is no action.
     pub action: Option<Action>,
-    /// Whether the name was found to be none of the table's. Not every name that is none is found out.
+    /// Whether the name was detected as not in the table. Not every foreign name is detected.
     pub is_alien: bool,
 }
 
@@ -103,18 +103,18 @@ impl FibAnswer {
 }
 
 impl FibReader {
-    /// What becomes of names that are not known.
+    /// What happens to unknown names.
     pub const fn unknown(&self) -> UnknownNamePolicy {
         self.unknown
     }
 
-    /// The answers for names, in parts of [`PART`].
+    /// Looks up names in parts of [`PART`].
     ///
-    /// Cost: as of [`OthelloReader::check_batch`], with a filter one line of it a name before; then the action, at most
-    /// 20 bytes in a table of all of them.
+    /// Cost: that of [`OthelloReader::check_batch`], plus one cache line of the filter per name if there is one, plus
+    /// the action, at most 20 bytes in a table of all actions.
     ///
     /// # Panics
-    /// If `answers` is shorter.
+    /// If `answers` is shorter than `hashes`.
     pub fn lookup_batch(&mut self, hashes: &[KeyHash], answers: &mut [FibAnswer]) {
         let answers = &mut answers[..hashes.len()];
         let newest = self.generations.load();
@@ -133,7 +133,7 @@ impl FibReader {
         }
     }
 
-    /// Some action for every name of a part.
+    /// An action for every name of a part.
     fn any_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [FibAnswer]) {
         let mut values = [0; PART];
         self.othello.lookup_batch(hashes, &mut values[..hashes.len()]);
@@ -148,7 +148,7 @@ impl FibReader {
         }
     }
 
-    /// The actions of those names of a part that seem to be the table's.
+    /// The actions of the names of a part that appear to be in the table.
     fn known_batch(&mut self, actions: &Actions, hashes: &[KeyHash], answers: &mut [FibAnswer]) {
         let mut found = [None; PART];
         if self.generation.is_checked {

@@ -3,9 +3,9 @@
 use crate::columns::{DstIp, IpHeader};
 
 crate::ip_check::check_ip_header! {
-    /// Checks IPv4 headers: version, lengths, checksum and, if it is told how, the source (RFC 1812 §5.2.2, §5.3.7). Cuts off
-    /// what follows the packet, such as Ethernet padding. Notes where the headers are and, as the destination address, the
-    /// destination.
+    /// Checks IPv4 headers: version, lengths, checksum and, if configured, the source (RFC 1812 §5.2.2, §5.3.7).
+    /// Removes what follows the packet, such as Ethernet padding. Records where the headers are, and sets the
+    /// destination annotation.
     CheckIPHeader as "CheckIPHeader", CheckIPHeaderParams, true
 }
 

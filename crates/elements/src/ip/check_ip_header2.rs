@@ -3,7 +3,7 @@
 use crate::columns::{DstIp, IpHeader};
 
 crate::ip_check::check_ip_header! {
-    /// As `CheckIPHeader`, but checks no checksums unless told to.
+    /// Like `CheckIPHeader`, but verifies checksums only on request.
     CheckIPHeader2 as "CheckIPHeader2", CheckIPHeader2Params, false
 }
 

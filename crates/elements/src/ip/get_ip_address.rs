@@ -9,14 +9,14 @@ use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
-    /// Takes four bytes of each packet as the address it is to go to next: those from 16 on are the destination of a packet
-    /// that starts with its IPv4 header.
+    /// Sets the destination annotation from four bytes of each packet: offset 16 is the destination of a packet that
+    /// starts with its IPv4 header.
     #[derive(Debug)]
     pub struct GetIPAddress as "GetIPAddress" { offset: usize, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
     params GetIPAddressParams {
-        /// Where the address starts.
+        /// Offset of the address.
         offset: usize,
     }
     example { "16", }

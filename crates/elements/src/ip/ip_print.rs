@@ -16,26 +16,26 @@ use scalebricks_wire::{icmp, protocol};
 use std::fmt::Write;
 
 element! {
-    /// Prints each IPv4 packet in a line such as `10.0.0.1.53 > 10.0.0.2.999: udp 20`, to find faults in a configuration. Each
-    /// line is a system call on the packet thread.
+    /// Prints each IPv4 packet in a line such as `10.0.0.1.53 > 10.0.0.2.999: udp 20`, for debugging. Each line is a
+    /// system call on the packet thread.
     #[derive(Debug)]
     pub struct IPPrint as "IPPrint" { params: IPPrintParams, printer: Printer, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same.", }
     params IPPrintParams {
-        /// What each line begins with.
+        /// Text at the beginning of each line.
         label: String = String::new(),
         /// How the packet's bytes are printed: `hex`, `ascii`, or `none`.
         contents: Contents = Contents::None,
         /// The same, without the IP header.
         payload: Contents = Contents::None,
-        /// How many bytes are printed at most.
+        /// Most bytes printed.
         nbytes: usize = 1500,
         /// Whether the identification is printed.
         id: bool = false,
-        /// Whether the time to live is printed.
+        /// Whether the TTL is printed.
         ttl: bool = false,
-        /// Whether code point and congestion bits are printed.
+        /// Whether DSCP and ECN are printed.
         tos: bool = false,
         /// Whether the packet's length is printed.
         length: bool = false,
@@ -45,7 +45,7 @@ element! {
         paint: bool = false,
         /// Whether anything is printed.
         active: bool = true,
-        /// A file to print to, which is made anew when the element begins to run. Standard error otherwise.
+        /// A file to print to, created when the element begins to run. The default is standard error.
         outfile: Option<String> = None,
     }
     example { "CONTENTS hex", "OUTFILE /dev/null", }
@@ -85,7 +85,7 @@ impl Control for IPPrint {
         Some(Box::new(std::mem::take(&mut self.printer)))
     }
 
-    /// Whether it prints is what the new configuration says.
+    /// The new configuration decides whether it prints.
     fn take_over(&mut self, state: State) -> Result<(), State> {
         self.printer.follow(*state.downcast()?);
         Ok(())
@@ -131,7 +131,7 @@ impl IPPrintParams {
     }
 }
 
-/// Flags, sequence numbers, lengths, acknowledgement and window of a segment, as tcpdump once wrote them.
+/// Flags, sequence numbers, lengths, acknowledgement and window of a segment, in tcpdump's old format.
 fn segment(ip: &Ipv4<'_>, tcp: &Tcp<'_>) -> String {
     let letters = [('S', TcpFlags::SYN), ('F', TcpFlags::FIN), ('R', TcpFlags::RST), ('P', TcpFlags::PSH)];
     let is_set = |flag: TcpFlags| tcp.flags().contains(flag);

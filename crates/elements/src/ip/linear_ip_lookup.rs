@@ -3,7 +3,7 @@
 use scalebricks_tables::lpm::Params;
 
 crate::routes::class::lookup_class! {
-    /// Sends each packet by the route of the longest prefix that covers its destination address, and puts the route's gateway, if it
-    /// has one, in the address's place. Looks up as RadixIPLookup does: nothing about it is linear.
+    /// Sends each packet by the longest-prefix route of its destination annotation, and sets the annotation to the
+    /// route's gateway, if it has one. The lookup is that of RadixIPLookup, not linear.
     LinearIPLookup as "LinearIPLookup", LinearIPLookupParams, Params::SMALL, changes
 }

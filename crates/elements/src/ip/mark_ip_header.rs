@@ -8,14 +8,14 @@ use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
 
 element! {
-    /// Takes packets' word for where their IPv4 headers are, and checks neither total length nor checksum. What is no IPv4
-    /// header at all is dropped; Click passes it on.
+    /// Records where packets' IPv4 headers are without checking total length or checksum. Packets without an IPv4
+    /// header are dropped; Click passes them on.
     #[derive(Debug)]
     pub struct MarkIPHeader as "MarkIPHeader" { offset: u16, }
     inputs { agnostic "in": "Packets with an IPv4 header.", }
     outputs { agnostic "out": "The same.", }
     params MarkIPHeaderParams {
-        /// Where the header starts.
+        /// Offset of the header.
         offset: u16 = 0,
     }
     writes { IpHeader, }

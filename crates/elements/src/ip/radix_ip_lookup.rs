@@ -3,9 +3,9 @@
 use scalebricks_tables::lpm::Params;
 
 crate::routes::class::lookup_class! {
-    /// Sends each packet by the route of the longest prefix that covers its destination address, and puts the route's gateway, if it
-    /// has one, in the address's place. For tables that should stay in the cache: 256 KiB are indexed by the first 16 bits of the
-    /// address, and longer prefixes need one or two more loads.
+    /// Sends each packet by the longest-prefix route of its destination annotation, and sets the annotation to the
+    /// route's gateway, if it has one. For tables that should stay in the cache: a 256 KiB index by the first 16
+    /// address bits; longer prefixes need one or two more loads.
     RadixIPLookup as "RadixIPLookup", RadixIPLookupParams, Params::SMALL, changes
 }
 
@@ -16,7 +16,7 @@ mod tests {
     use scalebricks_graph::Builder;
     use scalebricks_io::Packet;
 
-    /// Packets are the four bytes of their address, and come out as those they have then.
+    /// Packets are the four bytes of their address, and leave with the address they have then.
     fn fill<'a>(class: &'a str, routes: &'a [&'a str]) -> impl FnOnce(&mut Builder<Packet>) + 'a {
         move |builder| {
             builder.add("given", Given::default()).declare("r", class, routes);

@@ -3,7 +3,7 @@
 use scalebricks_tables::lpm::Params;
 
 crate::routes::class::lookup_class! {
-    /// Sends each packet by the route of the longest prefix that covers its destination address, and puts the route's gateway, if it
-    /// has one, in the address's place. Routes cannot be changed. Looks up as RadixIPLookup does.
+    /// Sends each packet by the longest-prefix route of its destination annotation, and sets the annotation to the
+    /// route's gateway, if it has one. Routes cannot be changed. The lookup is that of RadixIPLookup.
     StaticIPLookup as "StaticIPLookup", StaticIPLookupParams, Params::SMALL,
 }

@@ -1,10 +1,10 @@
-//! Route lookup, which four classes of Click share: here they are one implementation over [`scalebricks_tables::lpm`].
+//! Route lookup for four Click classes: one implementation over [`scalebricks_tables::lpm`].
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`route`] | a route as Click writes it |
-//! | [`table`] | routes by prefix, and next hops by number |
-//! | [`class`] | the element, and the macro that declares the classes |
+//! | [`route`] | routes in Click's notation |
+//! | [`table`] | routes by prefix, and numbered next hops |
+//! | [`class`] | the element, and the macro that declares its classes |
 
 pub(crate) mod class;
 mod route;

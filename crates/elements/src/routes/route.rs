@@ -1,4 +1,4 @@
-//! Routes as Click writes them.
+//! Routes in Click's notation.
 
 use scalebricks_click::values::{Names, Prefix as Network, Value};
 use scalebricks_graph::args::{ListItem, Param};
@@ -6,18 +6,18 @@ use scalebricks_tables::lpm::Prefix;
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// Where packets to a network go.
+/// A route: where packets to a network go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// The network.
     pub prefix: Prefix<Ipv4Addr>,
-    /// Where they go next; `None` if that is their destination itself.
+    /// The next hop; `None` if it is the destination itself.
     pub gateway: Option<Ipv4Addr>,
     /// The output.
     pub output: u16,
 }
 
-/// A route to be removed: parts that are not given match any.
+/// A route to remove: parts that are not given match any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pattern {
     pub(crate) prefix: Prefix<Ipv4Addr>,
@@ -29,7 +29,7 @@ fn value<V: Value>(text: &str) -> Option<V> {
     V::read(text, &Names::none()).ok()
 }
 
-/// `ADDR/MASK`, or `ADDR` for a host. Bits behind the mask are ignored, as in Click.
+/// `ADDR/MASK`, or `ADDR` for a host. Host bits are ignored, as in Click.
 fn prefix(text: &str) -> Option<Prefix<Ipv4Addr>> {
     let network = |network: Network| Prefix::of(network.network(), network.length).ok();
     let host = || Prefix::of(value(text)?, 32).ok();
@@ -37,7 +37,7 @@ fn prefix(text: &str) -> Option<Prefix<Ipv4Addr>> {
 }
 
 impl Pattern {
-    /// `ADDR/MASK [[GATEWAY] OUTPUT]`; a gateway of `-` or 0.0.0.0 is none.
+    /// `ADDR/MASK [[GATEWAY] OUTPUT]`; a gateway of `-` or 0.0.0.0 means none.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let prefix = prefix(words.next()?)?;

@@ -1,4 +1,4 @@
-//! Routes by prefix, and next hops by number.
+//! Routes by prefix, and numbered next hops.
 
 use super::route::{Pattern, Route};
 use scalebricks_graph::args::Param;
@@ -8,14 +8,14 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Where packets go: to this gateway, or to their destination itself, by this output.
+/// The gateway, if any, and the output of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) gateway: Option<Ipv4Addr>,
     pub(crate) output: u16,
 }
 
-/// Why routes were not changed.
+/// Why a route change failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RouteError {
     #[error("expected `ADDR/MASK [GATEWAY] OUTPUT`, not `{0}`")]
@@ -36,7 +36,7 @@ pub(crate) enum RouteError {
     Line { line: usize, error: Box<Self> },
 }
 
-/// What undoes a change: the route that was there for a prefix.
+/// Undoes a change: a prefix and its previous target.
 type Undo = (Prefix<Ipv4Addr>, Option<Target>);
 
 /// The routes of an element.
@@ -44,7 +44,7 @@ type Undo = (Prefix<Ipv4Addr>, Option<Target>);
 pub(crate) struct Routes {
     table: Arc<Lpm<Ipv4Addr>>,
     reader: LpmReader<Ipv4Addr>,
-    /// Targets by number, each with the number of routes that have it.
+    /// Targets by number, each with its number of routes.
     targets: Vec<(Target, usize)>,
     numbers: HashMap<Target, u32>,
     free: Vec<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// No routes yet, in a table with a root of so many bits.
+    /// An empty table with this root size.
     pub(crate) fn new(params: Params) -> Self {
         let table = Arc::new(Lpm::new(params));
         let reader = LpmReader::new(Arc::clone(&table));
@@ -60,7 +60,7 @@ impl Routes {
         Self { table, reader, targets, numbers, free, outputs: usize::MAX }
     }
 
-    /// Only outputs below this are there.
+    /// Limits outputs to numbers below this.
     pub(crate) fn limit(&mut self, outputs: usize) -> Result<(), RouteError> {
         self.outputs = outputs;
         let mut wrong = None;
@@ -85,13 +85,13 @@ impl Routes {
         });
     }
 
-    /// The target of a next hop that the table gave.
+    /// The target of a next hop from the table.
     #[inline(always)]
     pub(crate) fn target(&self, hop: NextHop) -> Target {
         self.targets[hop.index() as usize].0
     }
 
-    /// The route of a prefix itself.
+    /// The route of exactly this prefix.
     fn route(&self, prefix: Prefix<Ipv4Addr>) -> Option<Route> {
         let Target { gateway, output } = self.target(self.table.get(prefix)?);
         Some(Route { prefix, gateway, output })
@@ -103,7 +103,7 @@ impl Routes {
         self.reader.lookup_batch(addresses, hops);
     }
 
-    /// The number of a target, which one more route has.
+    /// The number of a target, counting one more route to it.
     fn hold(&mut self, target: Target) -> Option<NextHop> {
         let number = *self.numbers.entry(target).or_insert_with(|| {
             if let Some(number) = self.free.pop() {
@@ -111,13 +111,13 @@ impl Routes {
                 return number;
             }
             self.targets.push((target, 0));
-            self.targets.len() as u32 - 1 // fewer than routes, which a table of 2^31 lines holds
+            self.targets.len() as u32 - 1 // fewer than routes, of which a table holds 2^31
         });
         self.targets[number as usize].1 += 1;
         NextHop::new(number)
     }
 
-    /// One route less has a target.
+    /// Counts one route less to a target.
     fn release(&mut self, hop: NextHop) {
         let (target, routes) = &mut self.targets[hop.index() as usize];
         *routes -= 1;
@@ -127,7 +127,7 @@ impl Routes {
         }
     }
 
-    /// Gives a prefix this target, or none; the one before.
+    /// Sets or removes the target of a prefix; returns the previous one.
     fn put(
         &mut self,
         prefix: Prefix<Ipv4Addr>,
@@ -155,7 +155,7 @@ impl Routes {
         }
     }
 
-    /// Adds a route. One of the same prefix is in the way unless it `may_replace` it, or is the same.
+    /// Adds a route. A route of the same prefix is a conflict unless `may_replace` is set or the two are equal.
     pub(crate) fn add(&mut self, route: Route, may_replace: bool) -> Result<Undo, RouteError> {
         self.check(route)?;
         match self.route(route.prefix) {
@@ -189,7 +189,7 @@ impl Routes {
         }
     }
 
-    /// Executes commands, one a line: all, or none.
+    /// Executes commands, one per line: all, or none.
     pub(crate) fn execute_all(&mut self, text: &str) -> Result<(), RouteError> {
         let mut done = Vec::new();
         for (at, line) in text.lines().enumerate() {
@@ -209,8 +209,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Takes changes back, the last first: first what was added and then what was removed, so that nothing needs more room than
-    /// there was.
+    /// Undoes changes in reverse order, additions before removals, so that no step needs more room than the table had.
     fn undo(&mut self, done: Vec<Undo>) {
         let mut before: HashMap<Prefix<Ipv4Addr>, Option<Target>> = HashMap::new();
         for (prefix, target) in done.into_iter().rev() {
@@ -218,13 +217,13 @@ impl Routes {
         }
         for pass in [true, false] {
             for (&prefix, &target) in before.iter().filter(|(_, target)| target.is_none() == pass) {
-                // What was there fits again once all that was not is gone.
+                // Previous routes fit again once all new ones are gone.
                 let _ = self.put(prefix, target);
             }
         }
     }
 
-    /// The output and the gateway of an address, or -1.
+    /// The output and the gateway for an address, or -1.
     pub(crate) fn answer(&self, text: &str) -> Option<String> {
         let address = text.trim().parse().ok()?;
         let Some((_, hop)) = self.table.longest(address) else { return Some("-1".to_owned()) };
@@ -232,17 +231,17 @@ impl Routes {
         Some(gateway.map_or_else(|| output.to_string(), |gateway| format!("{output} {gateway}")))
     }
 
-    /// All routes, one a line, by address and shorter prefixes first.
+    /// All routes, one per line, sorted by address, shorter prefixes first.
     pub(crate) fn list(&self) -> String {
         let mut text = String::new();
         self.for_each(|Route { prefix, gateway, output }| {
             let gateway = gateway.map_or_else(|| "-".to_owned(), |gateway| gateway.to_string());
-            let _ = writeln!(text, "{prefix}\t{gateway}\t{output}"); // a string takes all
+            let _ = writeln!(text, "{prefix}\t{gateway}\t{output}"); // writing to a string cannot fail
         });
         text
     }
 
-    /// Routes held.
+    /// Number of routes.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
@@ -308,7 +307,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// Texts of any words are executed or refused; refused ones change nothing.
+        /// Arbitrary texts are executed or refused; refused ones change nothing.
         #[test]
         fn any_text_is_executed_or_refused(
             words in prop::collection::vec(
@@ -327,8 +326,8 @@ mod tests {
             }
         }
 
-        /// Groups of commands leave what a map leaves that is changed only by groups without errors, and targets that nobody
-        /// has are not kept.
+        /// Groups of commands have the effect of a reference map that only error-free groups change, and unused targets
+        /// are not kept.
         #[test]
         fn groups_of_commands_are_those_of_a_map(groups in prop::collection::vec(commands(), 0..8)) {
             let (mut routes, mut map) = (small(), std::collections::BTreeMap::new());

@@ -5,7 +5,7 @@ use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spe
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Pulls a packet from each input in turn, and leaves out those that have none.
+    /// Pulls a packet from each input in turn, skipping empty ones.
     #[derive(Debug, Default)]
     pub struct RoundRobinSched as "RoundRobinSched" { next: usize, }
     inputs { pull "in" [OneOrMore]: "Packets.", }

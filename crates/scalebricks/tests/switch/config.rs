@@ -68,7 +68,7 @@ fn each_bad_line_of_names_has_its_place() {
     let (status, error) = refused(folder, &["check", "--config", "switch.toml"]);
     assert_eq!(status, Some(1));
     assert!(error.contains("names.csv:2:27: no port is named 'rack7'"), "{error}");
-    assert!(error.contains("names.csv:3:1: the name is in line 1 with another action"), "{error}");
+    assert!(error.contains("names.csv:3:1: the name is already in line 1 with another action"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sockets: a thread for each, and one for each client.
+//! Control sockets: one thread per socket, and one per client.
 
 use super::protocol::{ClientSession, GREETING};
 use super::request_handler::RequestHandler;
@@ -15,21 +15,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Clients of a socket at a time. More are turned away.
+/// Most concurrent clients of a socket. More are refused.
 const CLIENTS: usize = 16;
 
-/// How often a thread looks whether it is to end.
+/// How often a thread checks whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a client may take to receive a reply.
 const WRITE: Duration = Duration::from_secs(5);
 
-/// Where a control socket is.
+/// The address of a control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// At a TCP port.
+    /// A TCP port.
     Tcp(SocketAddr),
-    /// At a file.
+    /// A file.
     Unix(PathBuf),
 }
 
@@ -78,7 +78,7 @@ impl Listener {
                 Ok(Self::Tcp(listener))
             }
             ListenAddress::Unix(path) => {
-                // Left by a process that is gone: nobody answers there.
+                // Left by a process that has ended: no process answers there.
                 if path.exists()
                     && UnixStream::connect(path)
                         .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
@@ -108,7 +108,7 @@ struct SocketState {
     stop: Arc<AtomicBool>,
 }
 
-/// A socket that is listened to until it is dropped.
+/// A socket that listens until it is dropped.
 #[derive(Debug)]
 struct Socket {
     config: Config,
@@ -138,7 +138,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed); // nothing is published with it
-        // What it may have panicked over was told.
+        // A panic in the thread was already reported.
         drop(self.thread.take().map(JoinHandle::join));
         if let ListenAddress::Unix(path) = &self.place {
             drop(std::fs::remove_file(path));
@@ -155,13 +155,13 @@ pub struct ControlServer {
 /// The control sockets of a configuration that is about to run.
 #[derive(Debug)]
 pub(in crate::click) struct Prepared {
-    /// Of those that are there, which stay.
+    /// Which of the current sockets stay.
     stays: Vec<bool>,
     new: Vec<Socket>,
 }
 
 impl ControlServer {
-    /// Listens to all control sockets of a configuration.
+    /// Listens on all control sockets of a configuration.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -172,7 +172,7 @@ impl ControlServer {
         Ok(server)
     }
 
-    /// Listens to the control sockets that another configuration has and this one has not.
+    /// Listens on the control sockets that another configuration has and this one does not.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -194,14 +194,14 @@ impl ControlServer {
         Ok(prepared)
     }
 
-    /// Closes the sockets that the other configuration has not. Clients of the others stay connected.
+    /// Closes the sockets that the other configuration does not have. Clients of the others stay connected.
     pub(in crate::click) fn adopt(&mut self, prepared: Prepared) {
         let mut stays = prepared.stays.into_iter();
         self.sockets.retain(|_| stays.next().unwrap_or_default());
         self.sockets.extend(prepared.new);
     }
 
-    /// Where it listens; of port 0, the port that the system chose.
+    /// The addresses it listens on; for port 0, the port that the system chose.
     pub fn places(&self) -> impl Iterator<Item = &ListenAddress> {
         self.sockets.iter().map(|socket| &socket.place)
     }
@@ -221,7 +221,7 @@ fn accept(listener: &Listener, shared: &Arc<SocketState>) {
         shared.clients.fetch_add(1, Ordering::Relaxed);
         let own = Arc::clone(shared);
         let serve = move || {
-            // A client that goes away is no error.
+            // A disconnecting client is not an error.
             drop(serve(stream, &own));
             own.clients.fetch_sub(1, Ordering::Relaxed);
         };

@@ -1,12 +1,12 @@
-//! Click's `ControlSocket`: programs read and write handlers of a router that runs.
+//! Click's `ControlSocket`: programs read and write the handlers of a running router.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`protocol`] | the conversation, without sockets |
-//! | `request_handler` | the handlers of a router for one client: those of the [directory](crate::directory) |
-//! | `listen` | sockets, a thread for each and for each client |
+//! | [`protocol`] | the protocol, without sockets |
+//! | `request_handler` | serves one client with the handlers of the [directory](crate::directory) |
+//! | `listen` | sockets, with a thread for each and for each client |
 //!
-//! Bounds: 16 clients a socket, 64 KiB a line, 1 MiB of data, a second for the worker to answer.
+//! Limits: 16 clients per socket, 64 KiB per line, 1 MiB of data, one second for the worker to answer.
 
 mod listen;
 pub mod protocol;
@@ -22,18 +22,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why there is no control socket.
+/// Why a control socket could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// Its arguments are wrong.
     #[error("in the configuration\n{0}")]
     Wrong(#[from] Errors),
-    /// It cannot be listened to.
+    /// Listening failed.
     #[error("control socket at {place}: {error}")]
     Listen {
-        /// Where.
+        /// Its address.
         place: ListenAddress,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// A thread cannot be started.
@@ -42,19 +42,18 @@ pub enum ControlError {
 }
 
 element! {
-    /// Listens for Click's control protocol, version 1.3, by which handlers are read and written:
-    /// `ControlSocket(TCP, 7777)`, `ControlSocket(UNIX, /run/router.sock)`. A TCP port is that of the loopback address
-    /// unless `LOCALHOST` is `false`.
+    /// Listens for Click's control protocol, version 1.3, which reads and writes handlers: `ControlSocket(TCP, 7777)`,
+    /// `ControlSocket(UNIX, /run/router.sock)`. A TCP port is on the loopback address unless `LOCALHOST` is `false`.
     #[derive(Debug)]
     pub struct ControlSocket as "ControlSocket" {}
     params ControlSocketParams {
         /// `TCP` or `UNIX`.
         kind: String,
-        /// The port, or the file of the socket.
+        /// The port, or the path of the socket.
         place: String,
         /// Whether writes are refused.
         readonly: bool = false,
-        /// Whether a TCP port is listened to on the loopback address only. Click's default is `false`.
+        /// Whether a TCP port listens on the loopback address only. Click's default is `false`.
         localhost: bool = true,
         /// Not used.
         verbose: bool = false,
@@ -65,14 +64,14 @@ element! {
     }
 }
 
-/// What a control socket is told.
+/// The configuration of a control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Config {
     place: ListenAddress,
     is_readonly: bool,
 }
 
-/// Reads the arguments of an element.
+/// Parses the arguments of an element.
 fn config(texts: &[String]) -> Result<Config, ArgError> {
     let mut args = Args::new(texts, ControlSocket::SPEC)?;
     let params = <ControlSocketParams as scalebricks_graph::args::Params>::parse(&mut args)?;
@@ -94,12 +93,12 @@ fn config(texts: &[String]) -> Result<Config, ArgError> {
     Ok(Config { place, is_readonly })
 }
 
-/// What is wrong with the arguments of an element of this class.
+/// The error in the arguments of an element of this class, if any.
 pub(super) fn wrong_arguments(element: &Declaration, texts: &[String]) -> Option<ArgError> {
     if element.class == ControlSocket::SPEC.class { config(texts).err() } else { None }
 }
 
-/// What the class is.
+/// The class's specification.
 pub(super) const SPEC: &Spec = ControlSocket::SPEC;
 
 #[cfg(test)]

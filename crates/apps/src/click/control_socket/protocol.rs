@@ -2,16 +2,16 @@
 
 use std::fmt::Display;
 
-/// Bytes of a line at the most.
+/// Most bytes in a line.
 pub const LINE_BYTES: usize = 64 * 1024;
 
-/// Bytes of data behind a line at the most.
+/// Most bytes of data after a line.
 pub const DATA_BYTES: usize = 1 << 20;
 
-/// What the server says first.
+/// The server's first line.
 pub const GREETING: &str = "Click::ControlSocket/1.3\r\n";
 
-/// Replies by number.
+/// Reply codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// 200
@@ -50,23 +50,23 @@ impl Code {
     }
 }
 
-/// Why a handler was not called, or did not do what it was asked.
+/// Why a request to a handler failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The number.
+    /// The reply code.
     pub code: Code,
-    /// The words.
+    /// The reason.
     pub why: String,
 }
 
 impl Refusal {
-    /// With these words.
+    /// Creates a refusal.
     pub fn new(code: Code, why: impl Into<String>) -> Self {
         Self { code, why: why.into() }
     }
 }
 
-/// The handlers of a router, as a client names them.
+/// The handlers of a router, by the names that clients use.
 pub trait Handlers {
     /// Calls a read handler.
     ///
@@ -74,20 +74,20 @@ pub trait Handlers {
     /// [`Refusal`].
     fn read(&mut self, handler: &str, parameters: &[u8]) -> Result<Vec<u8>, Refusal>;
 
-    /// Calls a write handler. Words in the answer are a warning.
+    /// Calls a write handler. A returned text is a warning.
     ///
     /// # Errors
     /// [`Refusal`].
     fn write(&mut self, handler: &str, data: &[u8]) -> Result<Option<String>, Refusal>;
 
-    /// Whether there is such a handler, to read or to write.
+    /// Checks whether such a handler exists for reading or writing.
     ///
     /// # Errors
     /// [`Refusal`].
     fn check(&mut self, handler: &str, is_write: bool) -> Result<(), Refusal>;
 }
 
-/// What a command does once its data is there.
+/// What a command does once its data has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Read,
@@ -96,11 +96,11 @@ enum Action {
     Llrpc,
 }
 
-/// A command that waits for data.
+/// The data that a command waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ExpectedData {
     Bytes(usize),
-    /// All lines before one that equals this, blanks at the end left aside; and how far there is none.
+    /// All lines before one that equals this, ignoring trailing blanks; and how far the search has come.
     Until(Vec<u8>, usize),
 }
 
@@ -111,13 +111,13 @@ struct Pending {
     wants: ExpectedData,
 }
 
-/// One client's side of the conversation.
+/// The server side of one client's session.
 #[derive(Debug, Default)]
 pub struct ClientSession {
     bytes: Vec<u8>,
-    /// Bytes that are done with.
+    /// Bytes already processed.
     done: usize,
-    /// The line before ended in CR: an LF behind it is part of its end.
+    /// The previous line ended in CR: a following LF belongs to its end.
     after_cr: bool,
     pending: Option<Pending>,
     is_closed: bool,
@@ -130,7 +130,7 @@ fn reply(code: Code, words: impl Display) -> Vec<u8> {
     format!("{} {words}\r\n", code.number()).into_bytes()
 }
 
-/// A reply of two lines, the second of them what somebody else says.
+/// A reply of two lines, the second being another component's message.
 fn told(code: Code, words: &str, why: &str) -> Vec<u8> {
     let mut both = reply(code, words);
     if let Some(blank) = both.get_mut(3) {
@@ -146,19 +146,19 @@ impl ClientSession {
         Self::default()
     }
 
-    /// Whether the conversation is over once what was replied is sent.
+    /// Whether to close the connection once the replies are sent.
     pub const fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Takes what a client sent. Call [`next`](Self::next) until there is nothing more to reply before the next time.
+    /// Adds received bytes. Then call [`next`](Self::next) until it returns `None`.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.done);
         self.done = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Executes the next command; its reply. `None` if more must come from the client first.
+    /// Executes the next command and returns its reply. `None` if more bytes are needed.
     pub fn next(&mut self, handlers: &mut dyn Handlers) -> Option<Vec<u8>> {
         loop {
             if self.is_closed {
@@ -190,7 +190,7 @@ impl ClientSession {
         &self.bytes[self.done..]
     }
 
-    /// The next line without its end, which may be CR, LF or both.
+    /// The next line without its terminator: CR, LF or both.
     fn line(&mut self) -> Option<Result<String, Vec<u8>>> {
         let rest = self.rest();
         let end = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
@@ -208,7 +208,7 @@ impl ClientSession {
         let mut words = line.split_ascii_whitespace();
         let command = words.next()?.to_ascii_uppercase();
         let handler = words.next().map(str::to_owned);
-        // What stands behind the handler, blanks inside it kept.
+        // The text after the handler, with inner blanks kept.
         let behind = words.next().map_or("", |word| {
             let at = word.as_ptr().addr().saturating_sub(line.as_ptr().addr());
             line.get(at..).unwrap_or_default().trim_end()
@@ -263,11 +263,11 @@ impl ClientSession {
         }
     }
 
-    /// Executes a command if its data is there; else it waits on.
+    /// Executes a command if its data has arrived; otherwise it keeps waiting.
     fn complete(&mut self, pending: Pending, handlers: &mut dyn Handlers) -> Option<Vec<u8>> {
         let rest = self.rest();
         let Pending { action, handler, mut wants } = pending;
-        // Bytes of data, and of what belongs to the command.
+        // Bytes of data, and of the whole command.
         let found = match &mut wants {
             ExpectedData::Bytes(count) => (rest.len() >= *count).then_some((*count, *count)),
             ExpectedData::Until(terminator, seen) => until(rest, terminator, seen),
@@ -291,13 +291,13 @@ impl ClientSession {
     }
 }
 
-/// Bytes before a line that is the terminator, and with it; where no such line was found, lines up to `seen` are none.
+/// The bytes before a terminator line, and including it. `seen` records how far no terminator was found.
 fn until(bytes: &[u8], terminator: &[u8], seen: &mut usize) -> Option<(usize, usize)> {
     loop {
         let rest = bytes.get(*seen..)?;
         let end = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?;
         let line = rest[..end].trim_ascii_end();
-        // Both bytes of a CRLF belong to the data before the next line; of a CR at the end it is not known yet.
+        // Both bytes of a CRLF belong to the data before the next line; after a trailing CR it is not known yet.
         let is_crlf = rest[end] == b'\r' && rest.get(end + 1) == Some(&b'\n');
         let next = *seen + end + 1 + usize::from(is_crlf);
         if line == terminator {

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// One handler to read, `e.count`, that answers with its parameters; one to write, `e.set`.
+/// One read handler, `e.count`, which returns its parameters, and one write handler, `e.set`.
 #[derive(Default)]
 struct Two(Vec<Vec<u8>>);
 
@@ -29,7 +29,7 @@ impl Handlers for Two {
     }
 }
 
-/// All replies to what comes in pieces of so many bytes.
+/// All replies to input sent in pieces of this size.
 fn replies(sent: &[u8], piece: usize) -> (String, Vec<Vec<u8>>) {
     let (mut session, mut handlers, mut all) = (ClientSession::new(), Two::default(), Vec::new());
     for piece in sent.chunks(piece.max(1)) {
@@ -100,7 +100,7 @@ proptest! {
         let sent = words.concat();
         let whole = replies(sent.as_bytes(), sent.len());
         let pieces = replies(sent.as_bytes(), piece);
-        // Of a CR at the end of a piece it is not known whether an LF follows, which shows in data only.
+        // After a CR at the end of a piece it is unknown whether an LF follows, which matters in data only.
         if !sent.contains('\r') {
             prop_assert_eq!(pieces, whole);
         }

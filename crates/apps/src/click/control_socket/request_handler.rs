@@ -1,18 +1,18 @@
-//! The handlers of a router for one client, by the names that clients use: `element.handler`, `number.handler`, or a global
-//! handler.
+//! Serves a router's handlers to one client, by the names that clients use: `element.handler`, `number.handler`, or a
+//! global handler.
 
 use super::protocol::{Code, Handlers, Refusal};
 use crate::directory::{Directory, RequestError};
 use std::sync::Arc;
 
-/// What a client may ask.
+/// What a client may access.
 #[derive(Debug)]
 pub(super) struct RequestHandler {
     pub(super) directory: Arc<Directory>,
     pub(super) is_readonly: bool,
 }
 
-/// A refusal in the protocol's words; `name` is what the client called the handler.
+/// Translates an error to the protocol; `name` is the client's name for the handler.
 fn refusal(name: &str, refused: &RequestError) -> Refusal {
     match refused {
         RequestError::NoElement(element) => {
@@ -33,7 +33,7 @@ fn permission(name: &str, what: &str) -> Refusal {
     Refusal::new(Code::Permission, format!("Handler '{name}' {what}"))
 }
 
-/// A handler's element and its own name; a global one has no element.
+/// The element and handler of a name; a global handler has no element.
 fn parts(name: &str) -> (Option<&str>, &str) {
     match name.split_once('.') {
         Some(("" | "0", handler)) => (None, handler),
@@ -42,7 +42,7 @@ fn parts(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Text of a client, or what it is told of other bytes.
+/// The client's text, or an error if it is not UTF-8.
 fn text(bytes: &[u8], what: &str) -> Result<String, Refusal> {
     let text = String::from_utf8(bytes.to_vec());
     text.map_err(|_| Refusal::new(Code::Handler, format!("the {what} not UTF-8")))

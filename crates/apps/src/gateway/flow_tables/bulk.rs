@@ -1,6 +1,6 @@
-//! Fed with all flows of a cluster at once, for the tables of several nodes: clusters in one process, and measurements.
+//! Fills the tables of several nodes with all flows of a cluster at once: for in-process clusters and measurements.
 //!
-//! Every node has tables of its own, as nodes on machines of their own have, and they may be changed afterwards as any others.
+//! Every node has its own tables, as on separate machines, and they can be changed afterwards like any others.
 
 use super::node_lookup::NodeLookup;
 use super::{FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState, fib_for};
@@ -10,11 +10,11 @@ use scalebricks_tables::fib::PartialFib;
 use scalebricks_tables::hash_partition::HashPartition;
 use scalebricks_types::{FlowKey, KeyHash, KeyHasher, NodeId};
 
-/// The tables of these nodes, each for as many workers, filled with the flows of a cluster: in the order of the nodes. The flows are
-/// gone through a few times for each node, rather than kept in memory.
+/// The tables of these nodes, in order, each for `workers` workers, filled with the flows of a cluster. The flows are
+/// iterated a few times per node instead of being kept in memory.
 ///
 /// # Errors
-/// [`FlowTablesError`]: a flow that comes twice, or what a table refused.
+/// [`FlowTablesError`]: a duplicate flow, or a table's refusal.
 pub fn fill(
     layout: &Layout,
     nodes: impl IntoIterator<Item = NodeId>,
@@ -45,7 +45,7 @@ fn build(
     })
 }
 
-/// The tables of one node, each just as large as it has to be.
+/// The tables of one node, each exactly as large as needed.
 fn one(
     layout: &Layout,
     id: NodeId,
@@ -72,7 +72,7 @@ fn one(
     Ok(tables)
 }
 
-/// An empty FIB for just these keys.
+/// An empty FIB for exactly these keys.
 fn fib_of(hasher: KeyHasher, keys: impl Iterator<Item = (NodeId, FlowKey)>) -> PartialFib {
     let (mut short, mut long) = (0, 0);
     for (_, key) in keys {

@@ -1,7 +1,7 @@
-//! How many flows a cluster holds in a given memory a node: found by filling the real tables, not by a formula.
+//! How many flows a cluster holds in a given memory per node: measured by filling the real tables, not by a formula.
 //!
-//! A flow takes two keys in each table that holds it, one a direction, and 32 bytes a key in a FIB (16 of key, 16 of
-//! state; more for IPv6 five-tuples, which are not counted here). Flows are spread evenly over the nodes.
+//! A flow has two keys, one per direction, in each table that holds it, and each key takes 32 bytes in a FIB (16 of
+//! key, 16 of state; more for IPv6 five-tuples, which are not counted here). Flows are spread evenly over the nodes.
 
 use super::{FlowTablesError, Layout};
 use crate::gateway::architecture::Architecture;
@@ -10,18 +10,18 @@ use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::{Fib, FibError};
 use scalebricks_types::{ClusterSize, FlowKey, KeyHash, KeyHasher, NodeId, Teid};
 
-/// What fits.
+/// The measured capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Flows in the whole cluster.
     pub flows: u64,
-    /// Bytes of "which node?" a node, beyond the FIB, when full.
+    /// Bytes per node of the table that names nodes, beyond the FIB, when full.
     pub gpt_bytes: usize,
-    /// Bytes of FIB a node when full.
+    /// Bytes of FIB per node when full.
     pub fib_bytes: usize,
 }
 
-/// Keys a flow has in each table that holds it.
+/// Keys of a flow in each table that holds it.
 const KEYS_PER_FLOW: u64 = 2;
 
 /// Fills the tables of one node of a cluster within `budget_bytes`.
@@ -45,7 +45,7 @@ pub fn capacity(layout: &Layout, budget_bytes: usize) -> Result<Capacity, FlowTa
     }
 }
 
-/// The capacity by the paper's own counting (§6.3): entries of 64 bits, one key a flow, 0.5 + 1.5·log2 n bits of GPT.
+/// The capacity by the paper's own counting (§6.3): entries of 64 bits, one key per flow, 0.5 + 1.5·log2 n bits of GPT.
 /// The paper derives it for ScaleBricks; the others follow from the same counting.
 pub fn capacity_by_formula(architecture: Architecture, size: ClusterSize, budget_bytes: usize) -> f64 {
     let (bits, n) = (budget_bytes as f64 * 8.0, size.get() as f64);
@@ -56,12 +56,12 @@ pub fn capacity_by_formula(architecture: Architecture, size: ClusterSize, budget
     }
 }
 
-/// Distinct keys of the kind a cluster holds most.
+/// Distinct keys of the most common kind.
 fn key(n: u64) -> FlowKey {
     FlowKey::teid(Teid::new(n as u32)) // below 2^32: a budget for more would be hundreds of gigabytes
 }
 
-/// Fills a FIB made for a budget until it refuses; the keys it holds and the bytes it takes.
+/// Fills a FIB made for a budget until it refuses; returns its keys and bytes.
 fn fill(hasher: KeyHasher, budget_bytes: usize) -> (u64, usize) {
     let fib = PartialFib::new(FibConfig::new(hasher).short_keys_within(budget_bytes));
     let mut keys = 0;
@@ -76,10 +76,10 @@ fn insert(fib: &PartialFib, hasher: KeyHasher, n: u64) -> Result<(), FibError> {
     fib.insert(&key, hasher.hash(&key), [n, n])
 }
 
-/// The most flows for which the GPT of all and the FIB of one node's share fit together.
+/// The most flows for which the GPT of all flows and the FIB of one node's share fit together.
 fn scalebricks(hasher: KeyHasher, layout: &Layout, budget_bytes: usize) -> Result<Capacity, FlowTablesError> {
     let nodes = layout.size.get() as u64;
-    // What the FIB may hold beside a GPT for this many flows: sizes only, nothing is filled yet.
+    // The FIB's share beside a GPT for this many flows: sizes only, nothing is filled yet.
     let fits = |flows: u64| -> Result<bool, FlowTablesError> {
         let gpt = Table::new(layout.gpt_params(flows * KEYS_PER_FLOW)?);
         let Some(rest) = budget_bytes.checked_sub(gpt.table_bytes()) else { return Ok(false) };
@@ -87,12 +87,12 @@ fn scalebricks(hasher: KeyHasher, layout: &Layout, budget_bytes: usize) -> Resul
         Ok(slots_for(share)
             <= PartialFib::new(FibConfig::new(hasher).short_keys_within(rest)).short_slots() as u64)
     };
-    let (mut low, mut high) = (0, budget_bytes as u64 * 8); // one bit a flow is out of reach
+    let (mut low, mut high) = (0, budget_bytes as u64 * 8); // one bit per flow is out of reach
     while low + 1 < high {
         let middle = low.midpoint(high);
         if fits(middle)? { low = middle } else { high = middle }
     }
-    // Now for real; should a table refuse what its size promises, a little less will do.
+    // Now with real tables; if one holds less than its size promises, retry with slightly fewer flows.
     let mut flows = low;
     loop {
         let keys: Vec<(KeyHash, u8)> = (0..flows * KEYS_PER_FLOW)

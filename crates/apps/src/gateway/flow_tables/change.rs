@@ -1,4 +1,4 @@
-//! Changes of keys, and what follows from them for the places where flows are counted.
+//! Changes of keys, and their effect on where flows are counted.
 
 use super::{FlowTables, FlowTablesError, PinnedState};
 use scalebricks_elements::gateway::flow::FlowCounters;
@@ -8,7 +8,7 @@ use scalebricks_tables::{Fib, FibError};
 use scalebricks_types::{FlowIndex, FlowKey, KeyHash, NodeId, Teid};
 use std::collections::HashMap;
 
-/// What stands for the place of a flow that is counted elsewhere.
+/// Placeholder for a flow that is counted elsewhere.
 const NO_PLACE: FlowIndex = FlowIndex(0);
 
 /// A change of one key, for [`FlowTables::apply`].
@@ -30,18 +30,18 @@ impl Change {
 }
 
 impl FlowTables {
-    /// A key is one of this flow now, which is handled at `node`, whether the key was there or not. It stands wherever the
-    /// architecture has it here; at a node that does not have it, it goes from the FIB, if it is there.
+    /// Sets a key to this flow, which is handled at `node`, whether or not the key existed. The key is stored wherever
+    /// the architecture requires it here; a node that should not hold it removes it from its FIB.
     ///
-    /// Alone, this changes no GPT that takes deltas: such a GPT must have stopped to name this node before a key leaves it.
+    /// By itself this changes no GPT that takes deltas: such a GPT must stop naming this node before a key leaves it.
     ///
-    /// A key whose uplink TEID is another now belongs to that other flow, and counts there from now on; what it has counted
-    /// stays with the flow it was of. Cost: a microsecond or two; now and then that of a map of all flows here that doubles,
-    /// some 100 ms with 4 M of them, in which readers go on.
+    /// A key with a new uplink TEID belongs to that other flow and counts there from now on; what it has counted stays
+    /// with the old flow. Cost: a microsecond or two; occasionally that of doubling a map of all local flows, some 100
+    /// ms with 4 M of them, during which readers continue.
     ///
     /// # Errors
-    /// [`FibError::Full`] if a table has all the keys it takes or cannot grow further, or with 2^26 flows here; [`FibError::ZeroKey`]
-    /// for a key that no constructor makes. Nothing is then changed.
+    /// [`FibError::Full`] if a table is at its key limit or cannot grow further, or with 2^26 local flows;
+    /// [`FibError::ZeroKey`] for a key that no constructor makes. Nothing is changed then.
     pub fn set(&mut self, key: &FlowKey, node: NodeId, state: &PinnedState) -> Result<(), FibError> {
         let hash = self.hasher.hash(key);
         self.put(key, hash, node, state)?;
@@ -51,7 +51,7 @@ impl FlowTables {
         Ok(())
     }
 
-    /// Takes a key out, if it is there. Cost: two lookups.
+    /// Removes a key, if present. Cost: two lookups.
     pub fn remove(&mut self, key: &FlowKey) {
         let hash = self.hasher.hash(key);
         self.take_out(key, hash);
@@ -60,11 +60,12 @@ impl FlowTables {
         }
     }
 
-    /// Makes changes so that no packet of a flow that goes on is lost here: first all that comes is put in, then `gpt` changes the
-    /// compact table, if there is one, and then what left is taken out. Of several changes of one key only the last is made.
+    /// Applies changes such that no packet of a continuing flow is lost here: first all additions are made, then `gpt`
+    /// changes the compact table, if there is one, and then removals are made. Of several changes of one key only the
+    /// last counts.
     ///
     /// # Errors
-    /// What [`FlowTables::set`] or `gpt` refused. Some changes are then made, and any may be made again.
+    /// The error of [`FlowTables::set`] or `gpt`. Some changes are then made; any may be repeated.
     pub fn apply(
         &mut self,
         changes: &[Change],
@@ -103,7 +104,7 @@ impl FlowTables {
         node == self.id || self.node_lookup.is_fib()
     }
 
-    /// Puts a key wherever it shall stand here, and takes it out nowhere. Whether it stood in one of the tables.
+    /// Stores a key wherever it belongs here, and removes it nowhere. Returns whether it was in one of the tables.
     pub(super) fn put(
         &mut self,
         key: &FlowKey,
@@ -113,7 +114,7 @@ impl FlowTables {
     ) -> Result<bool, FibError> {
         let locations = self.node_lookup.locations(self.id, hash).cloned();
         let location = locations.as_deref().map(|table| (table, state.at(node, NO_PLACE).encode()));
-        // A place that is new leads nobody astray: it comes first, as it may be refused. Others follow the flow's state.
+        // A new location misdirects no packet, so it goes first, as it may be refused. Others follow the flow's state.
         let new_location = location.filter(|(table, _)| table.get(key, hash).is_none());
         let mut was_there = location.is_some() && new_location.is_none();
         if let Some((table, value)) = new_location {
@@ -137,7 +138,7 @@ impl FlowTables {
         Ok(was_there)
     }
 
-    /// Puts a key into the FIB. Whether it was there.
+    /// Stores a key in the FIB. Returns whether it was there.
     fn put_flow(
         &mut self,
         key: &FlowKey,
@@ -178,7 +179,7 @@ impl FlowTables {
         Ok(entry.is_some())
     }
 
-    /// Takes a key out of the FIB, if it is there.
+    /// Removes a key from the FIB, if present.
     fn take_out(&mut self, key: &FlowKey, hash: KeyHash) {
         if let Ok(entry) = self.fib.remove(key, hash)
             && let Some(place) = self.place(entry)
@@ -192,7 +193,7 @@ impl FlowTables {
         if len < self.max_keys { Ok(()) } else { Err(FibError::Full { len, slots: self.max_keys }) }
     }
 
-    /// Counters for a flow that has none.
+    /// Allocates counters for a flow.
     fn add_flow(&mut self, uplink: Teid) -> Result<FlowIndex, FibError> {
         let (places, has_free) = self.flows.places();
         if places >= FlowCounters::MAX_FLOWS && !has_free {

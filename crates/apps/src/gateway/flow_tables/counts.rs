@@ -1,4 +1,4 @@
-//! What flows have carried: while they are here, when they leave, and when they come from another node.
+//! Counters of flows: while they are here, when they leave, and when they arrive from another node.
 
 use super::FlowTables;
 use scalebricks_elements::gateway::flow::{FlowCount, FlowCounters};
@@ -6,45 +6,43 @@ use scalebricks_types::{FlowIndex, Teid};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Flows that depart in one call of [`FlowTables::expire`] at most: some 50 ms of work.
+/// Most flows that depart in one call of [`FlowTables::expire`]: some 50 ms of work.
 pub const DEPARTURES: usize = 1 << 16;
 
 impl FlowTables {
-    /// Whether a flow has keys here, or had until a moment ago: its counts belong here.
+    /// Whether a flow has keys here, or had until recently: its counts belong here.
     pub fn is_here(&self, uplink: Teid) -> bool {
         self.flows.index(uplink).is_some()
     }
 
-    /// Flows that counts were carried over for and wait, at least some of them because the flows are not here. Cost: looks at
-    /// some hundred lists.
+    /// Number of flows whose carried-over counts wait, at least some of them because the flows are not here. Cost:
+    /// reads some hundred lists.
     pub fn strays(&self) -> usize {
         self.carried.strays()
     }
 
-    /// What a flow has carried, here and before it came, as far as that has been carried over; `None` if nothing is
-    /// known of it here. A worker that counts meanwhile may be seen between a packet and its bytes.
+    /// A flow's counts, here and as far as they were carried over; `None` if nothing is known of it here. A concurrent
+    /// read may see a packet before its bytes.
     pub fn count(&self, uplink: Teid) -> Option<FlowCount> {
         let live = self.flows.index(uplink).map(|index| live(&self.counters, index));
         let carried = self.carried.get(uplink);
         (live.is_some() || carried.is_some()).then(|| live.into_iter().chain(carried).sum())
     }
 
-    /// Adds what a flow has carried at nodes it was at before. Exactly once for each departure: a count that comes twice is
-    /// added twice.
+    /// Adds a flow's counts from earlier nodes. Call it exactly once per departure: a repeated count is added again.
     ///
-    /// If the flow is not here, the count waits [`STRAY_PATIENCE`](super::STRAY_PATIENCE) for it, and is then handed out with those
-    /// that have departed: the flow has gone on.
+    /// If the flow is not here, the count waits [`STRAY_PATIENCE`](super::STRAY_PATIENCE) for it, and is then handed
+    /// out with the departed ones: the flow has moved on.
     pub fn carry_over(&mut self, uplink: Teid, count: FlowCount) {
         let is_here = self.flows.index(uplink).is_some();
         self.carried.add(uplink, count, is_here);
     }
 
-    /// Lets those flows depart for which no worker can count here any more, up to [`DEPARTURES`] of them; to be called now
-    /// and then, some times a second say. Whether there are more, for which to call it again at once. A flow whose last key
-    /// has left departs at the second call after that at the earliest. `now` is the time since any fixed moment, the same
-    /// for all calls.
+    /// Lets up to [`DEPARTURES`] flows depart that no worker can count here any more. Call it a few times per second.
+    /// Returns whether there are more, in which case call it again at once. A flow whose last key has left departs at
+    /// the second call after that at the earliest. `now` is the time since a fixed moment, the same for all calls.
     ///
-    /// Cost: one locked instruction a worker, and about a microsecond for each flow that departs.
+    /// Cost: one locked instruction per worker, and about a microsecond per departing flow.
     pub fn expire(&mut self, now: Duration) -> bool {
         if self.since.as_ref().is_some_and(|since| self.marks.all_passed(since)) {
             self.since = None;
@@ -62,14 +60,14 @@ impl FlowTables {
         is_more
     }
 
-    /// The counts of flows that have left, to be carried over to where they are now, or to be reported if they are
-    /// nowhere; each is handed out once. A flow that left several times since the last call is there once, with the sum.
+    /// The counts of departed flows, to be carried over to their current nodes, or reported if they have none; each is
+    /// returned once. A flow that left several times since the last call appears once, with the sum.
     pub fn take_departed(&mut self) -> Vec<(Teid, FlowCount)> {
         self.carried.take_departed()
     }
 }
 
-/// What all workers have counted at a place.
+/// The sum of all workers' counters at an index.
 fn live(counters: &[Arc<FlowCounters>], index: FlowIndex) -> FlowCount {
     counters.iter().map(|counters| counters.read(index)).sum()
 }

@@ -1,33 +1,33 @@
-//! Which flows are here, and where each one counts.
+//! Which flows are here, and which counters each uses.
 
 use scalebricks_types::{FlowIndex, Teid};
 use std::collections::HashMap;
 
-/// A place of counters, and whose it is.
+/// A counter slot and its owner.
 #[derive(Debug, Clone, Copy)]
 struct CounterPlace {
     uplink: Teid,
     keys: u32,
-    /// Whether it stands among those that have just left.
+    /// Whether it is listed as leaving.
     is_leaving: bool,
 }
 
-/// The flows of a node by uplink TEID, and the places of their counters.
+/// The flows of a node by uplink TEID, and their counter slots.
 ///
-/// A place goes from one flow to another as follows: the last key leaves, [`Flows::begin_grace`] is called, later
-/// [`Flows::end_grace`]. A flow that comes back meanwhile finds its place as it left it.
+/// A slot passes to another flow as follows: the last key leaves, [`Flows::begin_grace`] is called, then
+/// [`Flows::end_grace`]. A flow that returns in between finds its slot unchanged.
 ///
-/// Memory: 12 bytes a place, and 9 bytes at 7/8 load at most a flow in a map whose size is a power of two.
+/// Memory: 12 bytes per slot, and per flow 9 bytes, at a load of at most 7/8, in a map whose size is a power of two.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     places: Vec<CounterPlace>,
     by_uplink: HashMap<Teid, FlowIndex>,
-    /// Those that have keys.
+    /// Number of flows with keys.
     here: usize,
     free: Vec<FlowIndex>,
-    /// Those whose last key has left, once each.
+    /// Slots whose last key has left, once each.
     leaving: Vec<FlowIndex>,
-    /// The same of those that are waited for.
+    /// Slots in their grace period.
     in_grace: Vec<FlowIndex>,
 }
 
@@ -36,17 +36,17 @@ impl Flows {
         self.by_uplink.get(&uplink).copied()
     }
 
-    /// The flow whose place it is.
+    /// The flow that owns a slot.
     pub(super) fn uplink(&self, index: FlowIndex) -> Option<Teid> {
         self.places.get(index.0 as usize).map(|place| place.uplink)
     }
 
-    /// Flows that have keys, and others that have a place still.
+    /// Number of flows with keys, and of others that still have a slot.
     pub(super) fn here_and_leaving(&self) -> (usize, usize) {
         (self.here, self.by_uplink.len() - self.here)
     }
 
-    /// A place for a flow that has none, without keys as yet.
+    /// Allocates a slot for a flow, without keys so far.
     pub(super) fn add(&mut self, uplink: Teid) -> FlowIndex {
         let place = CounterPlace { uplink, keys: 0, is_leaving: false };
         let index = if let Some(index) = self.free.pop() {
@@ -60,25 +60,25 @@ impl Flows {
         index
     }
 
-    /// Takes back an [`Flows::add`]: no key has come to the place, and no worker knows of it.
+    /// Undoes [`Flows::add`] before any key or worker uses the slot.
     pub(super) fn cancel(&mut self, index: FlowIndex) {
         self.by_uplink.remove(&self.places[index.0 as usize].uplink);
         self.free.push(index);
     }
 
-    /// The places there are in all, and whether one of them is free.
+    /// Total number of slots, and whether one is free.
     pub(super) fn places(&self) -> (usize, bool) {
         (self.places.len(), !self.free.is_empty())
     }
 
-    /// A key of the flow has come.
+    /// Counts a new key of the flow.
     pub(super) fn join(&mut self, index: FlowIndex) {
         let keys = &mut self.places[index.0 as usize].keys;
         self.here += usize::from(*keys == 0);
         *keys += 1;
     }
 
-    /// A key of the flow has left. An entry of the FIB that is damaged may name any place: one without keys stays as it is, until
+    /// Counts a key less of the flow. A damaged FIB entry may name any slot: one without keys is not changed until
     /// [`Flows::recount`].
     pub(super) fn leave(&mut self, index: FlowIndex) {
         let Some(place) = self.places.get_mut(index.0 as usize).filter(|place| place.keys > 0) else {
@@ -92,12 +92,12 @@ impl Flows {
         }
     }
 
-    /// Each place has so many keys, whatever was counted before.
+    /// Sets the number of keys of each slot.
     pub(super) fn recount(&mut self, keys: &[u32]) {
         for (at, (place, keys)) in self.places.iter_mut().zip(keys).enumerate() {
             let had = std::mem::replace(&mut place.keys, *keys);
             self.here = self.here + usize::from(*keys > 0) - usize::from(had > 0);
-            // Without keys before it has departed, or is about to.
+            // A slot without keys has departed already, or is about to.
             if had > 0 && *keys == 0 && !place.is_leaving {
                 place.is_leaving = true;
                 self.leaving.push(FlowIndex(at as u32)); // as many as there are counters: below 2^32
@@ -105,8 +105,7 @@ impl Flows {
         }
     }
 
-    /// What has left by now is waited for from now on, if all that was waited for before is dealt with. Whether there is
-    /// anything.
+    /// Starts the grace period of all leaving slots, if the previous one is over. Returns whether there are any.
     pub(super) fn begin_grace(&mut self) -> bool {
         if !self.in_grace.is_empty() {
             return false;
@@ -118,13 +117,13 @@ impl Flows {
         !self.in_grace.is_empty()
     }
 
-    /// Nobody counts any more for what left before [`Flows::begin_grace`]: of `most` of these, frees the places of flows
-    /// that have not come back, after `last` has looked at them. Whether there are more.
+    /// Ends the grace period of slots that left before [`Flows::begin_grace`]: of at most `most`, frees those whose
+    /// flows have not returned, after calling `last` for each. Returns whether there are more.
     pub(super) fn end_grace(&mut self, most: usize, mut last: impl FnMut(Teid, FlowIndex)) -> bool {
         let rest = self.in_grace.len().saturating_sub(most);
         for index in self.in_grace.drain(rest..) {
             let place = self.places[index.0 as usize];
-            // It came back; or it came back and left again, and is waited for again.
+            // The flow returned; or it returned and left again, and gets a new grace period.
             if place.keys > 0 || place.is_leaving {
                 continue;
             }
@@ -138,7 +137,7 @@ impl Flows {
         rest > 0
     }
 
-    /// Bytes of memory held; of the map what its entries take, with the byte that std's map has beside each.
+    /// Bytes of memory held; for the map its entries, with one byte of overhead each.
     pub(super) fn bytes(&self) -> usize {
         let lists = self.free.capacity() + self.leaving.capacity() + self.in_grace.capacity();
         self.places.capacity() * size_of::<CounterPlace>()

@@ -1,20 +1,20 @@
-//! What a cluster's tables are made of, and why they could not be filled.
+//! The structure of a cluster's tables, and errors in filling them.
 
 use crate::gateway::architecture::Architecture;
 use scalebricks_tables::FibError;
 use scalebricks_tables::compact::{BuildError, Params, ParamsError, Structure, UpdateError};
 use scalebricks_types::{ApplyError, ClusterSize, HashSeed, NodeId, PartitionCount};
 
-/// Update streams a cluster's tables are cut into.
+/// Number of partitions (update streams) of a cluster's tables.
 pub const PARTITIONS: u32 = 64;
 
 /// Why tables could not be filled or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowTablesError {
-    /// Two flows share a key: the later one is named.
+    /// Two flows share a key; the later one is reported.
     #[error("flow {flow} has the same {key} as an earlier flow")]
     Duplicate {
-        /// The later flow's place in the list.
+        /// The later flow's index.
         flow: usize,
         /// Which of its keys.
         key: &'static str,
@@ -24,7 +24,7 @@ pub enum FlowTablesError {
     Fib {
         /// The node.
         node: NodeId,
-        /// What it said.
+        /// The error.
         error: FibError,
     },
     /// No GPT of this size.
@@ -36,26 +36,26 @@ pub enum FlowTablesError {
     /// The GPT refused a change.
     #[error("GPT: {0}")]
     Update(#[from] UpdateError),
-    /// The GPT is not where its owner believes it is.
+    /// The GPT is not at the position that its owner assumes.
     #[error("GPT: {0}")]
     Apply(#[from] ApplyError),
 }
 
-/// What a cluster's tables are made of: the same at all nodes.
+/// The structure of a cluster's tables, the same at all nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Nodes.
+    /// Number of nodes.
     pub size: ClusterSize,
     /// How the FIB is spread over them.
     pub architecture: Architecture,
-    /// What the GPT is made of, where the architecture has one.
+    /// The structure of the GPT, where the architecture has one.
     pub gpt: Structure,
     /// The secret of the key hash.
     pub seed: HashSeed,
 }
 
 impl Layout {
-    /// Whether the nodes have a GPT of bits, which takes deltas.
+    /// Whether the nodes have a compact GPT, which takes deltas.
     pub(super) const fn has_compact_gpt(&self) -> bool {
         matches!(self.architecture, Architecture::ScaleBricks)
     }

@@ -1,7 +1,7 @@
-//! Fed by lists of flows, one after the other, while packets are looked up.
+//! Updates tables from successive lists of flows while packets are looked up.
 //!
-//! Every node of a cluster makes its own tables from the same list. What a list changes is found by comparing it with the one
-//! before, and only that is touched: packets of all other flows never notice.
+//! Every node of a cluster builds its own tables from the same list. Changes are found by comparison with the previous
+//! list, and only these are applied: packets of other flows are not affected.
 
 use super::{Change, FlowSpec, FlowTables, FlowTablesError, Layout, PinnedState};
 use scalebricks_graph::Mark;
@@ -10,36 +10,36 @@ use scalebricks_types::{FlowKey, KeyHasher, NodeId};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Changes of keys applied together; then the GPT may need a little care.
+/// Key changes applied together; afterwards the GPT may need maintenance.
 const STEP: usize = 4_096;
 
-/// What a new list changed.
+/// The changes made by a new list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Flows that were not there before.
+    /// New flows.
     pub added: usize,
     /// Flows with another node, tunnel or base station.
     pub changed: usize,
-    /// Flows that are gone.
+    /// Removed flows.
     pub removed: usize,
-    /// Flows that stayed as they were.
+    /// Unchanged flows.
     pub kept: usize,
 }
 
-/// A key as the last lists have it.
+/// A key's state in the current list.
 #[derive(Debug, Clone, Copy)]
 struct ListedKey {
     node: NodeId,
     state: PinnedState,
-    /// The last list that had it.
+    /// The last list that contained it.
     list: u32,
 }
 
-/// One node's tables, and the list that they hold. What flows have carried that a list takes away is gone.
+/// One node's tables and their current list. The counts of removed flows are lost.
 #[derive(Debug)]
 pub struct FlowList {
     tables: FlowTables,
-    /// What it takes to change the GPT, if there is one that is changed.
+    /// The control structure of the GPT, if it has one.
     control: Option<Control>,
     hasher: KeyHasher,
     /// Both keys of every flow of the cluster.
@@ -48,7 +48,7 @@ pub struct FlowList {
 }
 
 impl FlowList {
-    /// Empty tables of node `id`, for as many workers.
+    /// Empty tables of node `id`, for `workers` workers.
     ///
     /// # Errors
     /// As [`FlowTables::new`].
@@ -78,12 +78,12 @@ impl FlowList {
         self.keys.len() / 2
     }
 
-    /// Brings the tables to this list, in which no key and no uplink TEID stands twice; calls `told` now and then with
-    /// the flows dealt with. Cost: for each flow that changes that of two keys [set](FlowTables::set) and changed in the GPT; a third of
-    /// a microsecond for each other.
+    /// Changes the tables to this list, in which every key and uplink TEID must be unique; calls `told` from time to
+    /// time with the number of flows processed. Cost: per changed flow, that of two keys [set](FlowTables::set) and
+    /// changed in the GPT; a third of a microsecond per unchanged flow.
     ///
     /// # Errors
-    /// [`FlowTablesError`]: tables then are between the two lists, and the next list starts from there.
+    /// [`FlowTablesError`]: the tables are then between the two lists, and the next list starts from there.
     pub fn change_to(
         &mut self,
         list: &[FlowSpec],
@@ -120,7 +120,7 @@ impl FlowList {
         Ok(changes)
     }
 
-    /// Plans what brings a flow's keys to what the list says of them. Whether that is nothing.
+    /// Plans the changes to a flow's keys. Returns whether there are none.
     fn plan(&mut self, spec: &FlowSpec, step: &mut Vec<Change>) -> bool {
         let (node, state) = (spec.node, PinnedState::from(spec));
         let before = step.len();
@@ -133,7 +133,7 @@ impl FlowList {
         step.len() == before
     }
 
-    /// Does what was planned.
+    /// Executes the plan.
     fn perform(&mut self, step: &mut Vec<Change>) -> Result<(), FlowTablesError> {
         let (keys, hasher, control) = (&self.keys, self.hasher, &mut self.control);
         let op = |change: &Change| {
@@ -169,8 +169,8 @@ impl FlowList {
         Ok(())
     }
 
-    /// Frees the places of flows that left with an earlier list, if all workers have passed since, and forgets their counts: there is
-    /// no other node that they go to.
+    /// Frees the slots of flows that left with an earlier list, if all workers have passed since, and drops their
+    /// counts: they go to no other node.
     fn let_depart(&mut self) {
         while self.tables.expire(Duration::ZERO) {}
         self.tables.take_departed();

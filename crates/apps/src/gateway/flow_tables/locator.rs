@@ -1,10 +1,10 @@
-//! Where a flow is, by the GPT alone.
+//! Finds a flow's node from the GPT alone.
 
 use scalebricks_tables::{GptReader, KeyBatch};
 use scalebricks_types::{FlowKey, KeyHasher, NodeHint, Teid};
 use std::fmt;
 
-/// A reader of a node's GPT that is asked for flows by their uplink TEIDs. For one thread; the GPT may change meanwhile.
+/// A reader of a node's GPT that looks up flows by uplink TEID. For one thread; the GPT may change concurrently.
 pub struct Locator {
     reader: Box<dyn GptReader>,
     hasher: KeyHasher,
@@ -21,9 +21,8 @@ impl Locator {
         Self { reader, hasher }
     }
 
-    /// The node that handles a flow's upstream packets, in a hash partition the one that knows it; for a flow that is nowhere, any
-    /// number. Cost: a hash, and a lookup of
-    /// three lines that may not be in the cache.
+    /// The node that handles a flow's upstream packets, or in a hash partition the node that knows it; an arbitrary
+    /// number for an unknown flow. Cost: a hash, and a lookup of up to three uncached lines.
     pub fn node(&mut self, uplink: Teid) -> NodeHint {
         let key = FlowKey::teid(uplink);
         let mut named = [NodeHint::NONE];

@@ -1,7 +1,7 @@
-//! Fed by the control plane: the GPT by deltas, the FIB key by key with the log's word on each.
+//! Updates tables from the control plane: the GPT by deltas, the FIB by the log's entry for each key.
 //!
-//! What comes from outside is a value of the log, opaque on its way: a [`PinnedState`]. A key with one is always a key of this
-//! node's; those of others are in the GPT alone. What the tables hold can be looked at as the log has it, for whoever compares the two.
+//! External state is a log value, opaque in transit: a [`PinnedState`]. A key with one belongs to this node; keys of
+//! other nodes are in the GPT only. The tables' contents can be read back in the log's form for comparison.
 
 use super::node_lookup::NodeLookup;
 use super::{FlowTables, PinnedState, fib_for};
@@ -17,10 +17,10 @@ use scalebricks_types::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Keys that the FIB takes, unless told otherwise: two for each flow that can be counted.
+/// Default key limit of the FIB: two for each flow that can be counted.
 pub const MAX_KEYS: usize = 1 << 27;
 
-/// Reads the keys of a FIB, without anybody holding the tables meanwhile.
+/// Reads the keys of a FIB without holding the tables.
 #[derive(Debug)]
 pub struct KeyReader {
     fib: Arc<PartialFib>,
@@ -29,8 +29,8 @@ pub struct KeyReader {
 }
 
 impl KeyReader {
-    /// The FIB's keys of some partitions. Cost: reads the whole FIB and hashes every key, about 20 ns each; whoever changes it
-    /// waits for that.
+    /// The FIB's keys of some partitions. Cost: reads the whole FIB and hashes every key, about 20 ns each; writers
+    /// wait meanwhile.
     pub fn keys_in(&self, partitions: Range<usize>) -> Vec<FlowKey> {
         let mut keys = Vec::new();
         self.fib.for_each(|key, _| {
@@ -43,8 +43,8 @@ impl KeyReader {
 }
 
 impl FlowTables {
-    /// Empty tables of node `id` with a GPT in the shape that the cluster has agreed on, for as many workers; the FIB with room for
-    /// `expected_keys_here`, and it grows up to [`MAX_KEYS`].
+    /// Empty tables of node `id` for `workers` workers, with a GPT of the shape agreed by the cluster. The FIB has room
+    /// for `expected_keys_here` and grows up to [`MAX_KEYS`].
     ///
     /// Cost: zeroes their memory.
     pub fn for_log(
@@ -59,10 +59,10 @@ impl FlowTables {
         Self::with(Architecture::ScaleBricks, id, hasher, node_lookup, fib, workers).with_max_keys(MAX_KEYS)
     }
 
-    /// The log has this value for a key of this node: [`FlowTables::set`] with the flow in it.
+    /// Applies the log's value for a key of this node: [`FlowTables::set`] with its flow.
     ///
     /// # Errors
-    /// As [`FlowTables::set`]. Nothing is then changed.
+    /// As [`FlowTables::set`]. Nothing is changed then.
     pub fn set_logged(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError> {
         self.set(key, self.id, &PinnedState::decode(value))
     }
@@ -76,11 +76,11 @@ impl FlowTables {
         self.node_lookup.table().ok_or(none)?.apply(delta)
     }
 
-    /// Begins anew with the GPT, without keys, in a shape with the partitions it has; see [`Table::restart`]. Whether it did: it
-    /// stays in its structure.
+    /// Restarts the GPT without keys, in a shape with the same partitions; see [`Table::restart`]. Returns whether it
+    /// did: the structure cannot change.
     ///
     /// # Panics
-    /// If it has other partitions.
+    /// If the number of partitions differs.
     pub fn begin_gpt(&mut self, params: Params) -> bool {
         self.node_lookup.table().is_some_and(|table| table.restart(params))
     }
@@ -90,14 +90,14 @@ impl FlowTables {
         self.node_lookup.table()?.digest(partition)
     }
 
-    /// Forgets where a partition of the GPT is; see [`Table::forget`].
+    /// Marks a partition's position in the GPT as unknown; see [`Table::forget`].
     pub fn forget_gpt(&mut self, partition: PartitionId) {
         if let Some(table) = self.node_lookup.table() {
             table.forget(partition);
         }
     }
 
-    /// The node that the GPT names for each of these keys.
+    /// The GPT's answer for each of these keys.
     pub fn named(&self, keys: &[FlowKey]) -> Vec<NodeHint> {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| self.hasher.hash(key)).collect();
         let mut named = vec![NodeHint::NONE; keys.len()];
@@ -106,27 +106,27 @@ impl FlowTables {
         named
     }
 
-    /// The FIB's keys of a partition of the GPT; none if there is no such partition. Cost: reads the whole FIB and hashes
-    /// every key, about 20 ns each, for a node that has lost its place in the log.
+    /// The FIB's keys of a partition of the GPT; none if there is no such partition. Cost: reads the whole FIB and
+    /// hashes every key, about 20 ns each; for a node that has lost its position in the log.
     pub fn keys(&self, partition: PartitionId) -> Vec<FlowKey> {
         let at = usize::from(partition.0);
         self.key_reader().keys_in(at..at + 1)
     }
 
-    /// What reads the FIB's keys, beside these tables.
+    /// A reader of the FIB's keys that is independent of these tables.
     pub fn key_reader(&self) -> KeyReader {
         KeyReader { fib: Arc::clone(&self.fib), partitions: self.partitions, hasher: self.hasher }
     }
 
-    /// What the log has for a key, made again of what is here; `None` if the key is not one of this node's.
+    /// The log's value for a key, reconstructed from the tables; `None` if the key is not this node's.
     pub fn value(&self, key: &FlowKey) -> Option<FibValue> {
         self.logged(self.fib.get(key, self.hasher.hash(key))?)
     }
 
-    /// The digests of the FIB's entries by partition, with the values that the log has for them. An entry that no change of a key
-    /// makes counts with what it holds, so it is found to be wrong.
+    /// The digests of the FIB's entries by partition, over the values that the log has for them. An entry that no key
+    /// change can make is included as it is, so it shows as wrong.
     ///
-    /// Cost: reads the whole FIB and hashes every key, about 0.1 µs each; whoever changes it waits for that, readers do not.
+    /// Cost: reads the whole FIB and hashes every key, about 0.1 µs each; writers wait meanwhile, readers do not.
     pub fn fib_digests(&self) -> Vec<FibDigest> {
         let mut digests = vec![FibDigest::default(); self.partitions.get() as usize];
         self.fib.for_each(|key, entry| {
@@ -139,15 +139,15 @@ impl FlowTables {
         digests
     }
 
-    /// The digest of one key's entry; that of nothing if the key is not here.
+    /// The digest of one key's entry; the empty digest if the key is not here.
     pub fn entry_digest(&self, key: &FlowKey) -> FibDigest {
         let hash = self.hasher.hash(key);
         let of = |entry| FibDigest::of(hash, self.logged(entry).unwrap_or(entry));
         self.fib.get(key, hash).map(of).unwrap_or_default()
     }
 
-    /// Counts anew how many keys each flow has: after entries were found to be wrong and set anew, what was counted by them may be
-    /// wrong, too. Flows without keys depart. Cost: reads the whole FIB.
+    /// Recounts each flow's keys: after wrong entries were found and set again, the counts based on them may be wrong
+    /// too. Flows without keys depart. Cost: reads the whole FIB.
     pub fn recount(&mut self) {
         let mut keys = vec![0; self.flows.places().0];
         self.fib.for_each(|_, entry| {
@@ -161,8 +161,8 @@ impl FlowTables {
         self.flows.recount(&keys);
     }
 
-    /// What the log has for a key with this entry in the FIB; `None` if the entry is another node's, or counts at no place of a flow,
-    /// which no change of a key makes.
+    /// The log's value for a key with this FIB entry; `None` if the entry is another node's, or has an invalid counter
+    /// slot, which no key change makes.
     fn logged(&self, entry: FibValue) -> Option<FibValue> {
         let flow = FlowState::decode(entry);
         let uplink_teid = self.flows.uplink(flow.index)?;
@@ -175,7 +175,7 @@ impl FlowTables {
         (state.at(self.id, flow.index).encode() == entry).then(|| state.encode())
     }
 
-    /// Where an entry's flow counts; `None` for another node's, and for one that no change of a key makes.
+    /// The counter slot of an entry's flow; `None` for another node's entry, and for one that no key change makes.
     pub(super) fn place(&self, entry: FibValue) -> Option<FlowIndex> {
         self.logged(entry).map(|_| FlowState::decode(entry).index)
     }

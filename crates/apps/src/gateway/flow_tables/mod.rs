@@ -74,22 +74,22 @@ use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionCount, Teid};
 use std::sync::Arc;
 
-/// What tables hold, and how large they are.
+/// Sizes of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TableSizes {
     /// Keys in the FIB.
     pub keys_here: usize,
     /// Flows that are handled here.
     pub flows_here: usize,
-    /// Flows that have left, and for which a worker may still count.
+    /// Flows that have left but that a worker may still count.
     pub flows_leaving: usize,
-    /// Bytes of "which node?", beyond the FIB.
+    /// Bytes of the table that names nodes, beyond the FIB.
     pub gpt_bytes: usize,
     /// Bytes of the FIB.
     pub fib_bytes: usize,
     /// Bytes of the counters of all workers.
     pub counter_bytes: usize,
-    /// Bytes that it takes to know which flow counts where; about.
+    /// Approximate bytes for mapping flows to counters.
     pub flow_bytes: usize,
 }
 
@@ -136,28 +136,28 @@ pub struct FlowTables {
     architecture: Architecture,
     id: NodeId,
     hasher: KeyHasher,
-    /// Those of the GPT, if it has any.
+    /// The GPT's partitions, if it has any.
     partitions: PartitionCount,
     node_lookup: NodeLookup,
     fib: Arc<PartialFib>,
-    /// Keys in an exact table, at most.
+    /// Key limit of an exact table.
     max_keys: usize,
-    /// One a worker: each writes its own.
+    /// One per worker, which alone writes it.
     counters: Vec<Arc<FlowCounters>>,
     flows: Flows,
     carried: MovedCounts,
     marks: Marks,
-    /// Where the workers were when the last ones left, while they are waited for.
+    /// The workers' positions when the last flows left, during the grace period.
     since: Option<Vec<GracePeriod>>,
 }
 
 impl FlowTables {
-    /// Empty tables of node `id`, for as many workers, with room for so many flows of the cluster; they grow.
+    /// Empty tables of node `id`, for `workers` workers, with room for this many flows of the cluster; they grow.
     ///
     /// Cost: zeroes their memory.
     ///
     /// # Errors
-    /// [`FlowTablesError::Params`] for a cluster whose GPT cannot be.
+    /// [`FlowTablesError::Params`] for a cluster whose GPT is impossible.
     pub fn new(
         layout: &Layout,
         id: NodeId,
@@ -198,18 +198,18 @@ impl FlowTables {
         }
     }
 
-    /// The same, with a FIB that takes so many keys at most, and no more than before: what the machine has memory for.
+    /// Limits the FIB's keys to what the machine has memory for; never raises the limit.
     #[must_use]
     pub fn with_max_keys(self, max_keys: usize) -> Self {
         Self { max_keys: max_keys.min(self.max_keys), ..self }
     }
 
-    /// Keys in the FIB, and how many it takes.
+    /// Number of keys in the FIB, and its limit.
     pub fn room(&self) -> (usize, usize) {
         (self.fib.len(), self.max_keys)
     }
 
-    /// What a worker is given: readers of its own, counters of its own. To count there, it needs its [`Mark`] as well.
+    /// A worker's readers and counters. To count, it also needs its [`Mark`].
     ///
     /// # Panics
     /// If there is no such worker.
@@ -220,13 +220,14 @@ impl FlowTables {
         NodeTables { architecture: self.architecture, gpt, lookup, fib, counters }
     }
 
-    /// What a worker says with that it is between two turns. Handed out once; `None` after that, or if there is no such
-    /// worker. Every worker is waited for until it passes, leaves, or drops it: if one is never taken, no flow ever departs.
+    /// The mark by which a worker declares that it is between two turns. Returned once; `None` after that, or if there
+    /// is no such worker. Every worker is waited for until it passes, leaves, or drops its mark: if a mark is never
+    /// taken, no flow ever departs.
     pub fn mark(&mut self, worker: usize) -> Option<Mark> {
         self.marks.take(worker)
     }
 
-    /// What the tables hold. Cost: looks at no key.
+    /// The sizes of the tables. Cost: reads no key.
     pub fn sizes(&self) -> TableSizes {
         let (flows_here, flows_leaving) = self.flows.here_and_leaving();
         TableSizes {
@@ -245,27 +246,27 @@ impl FlowTables {
         self.fib.get(key, self.hasher.hash(key)).map(FlowState::decode)
     }
 
-    /// The uplink TEID of a key's flow, by which it is counted, if the key is one of a flow that is handled here.
+    /// The uplink TEID of a key's flow, by which it is counted, if the flow is handled here.
     pub fn uplink(&self, key: &FlowKey) -> Option<Teid> {
         let flow = self.flow(key).filter(|flow| flow.node == self.id)?;
         self.flows.uplink(flow.index)
     }
 
-    /// What says where flows are; it needs the tables no more.
+    /// A locator of flows that is independent of these tables.
     pub fn locator(&self) -> Locator {
         Locator::new(self.node_lookup.readers(&self.fib).0, self.hasher)
     }
 
-    /// Bits of the GPT's values, if it is compact.
+    /// Bits per value of the GPT, if it is compact.
     pub fn value_bits(&self) -> Option<u8> {
         self.node_lookup.table().map(|table| table.params().value_bits())
     }
 }
 
-/// Room that tables have for more flows from the start.
+/// Initial spare room of tables, in flows.
 const SPARE: usize = 1_024;
 
-/// A FIB for so many keys, which grows.
+/// A FIB for this many keys that can grow.
 fn fib_for(hasher: KeyHasher, short_keys: usize, long_keys: usize) -> PartialFib {
     PartialFib::new(FibConfig::new(hasher).short_keys(short_keys).long_keys(long_keys).grow_when_full())
 }

@@ -1,23 +1,23 @@
-//! Counts that travel: those that came with a flow, and those that wait to go where it went.
+//! Counts that move between nodes: those that arrived with a flow, and those waiting to follow one.
 
 use scalebricks_elements::gateway::flow::FlowCount;
 use scalebricks_types::Teid;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// How long counts wait here for a flow that is not here, before they go on to where it is.
+/// How long counts wait here for their flow before they are sent on to its node.
 pub const STRAY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What stands beside the workers' counters, about 50 bytes for each flow that has any of it.
+/// Counts beside the workers' counters, about 50 bytes for each flow that has any.
 #[derive(Debug, Default)]
 pub(super) struct MovedCounts {
-    /// What flows have carried elsewhere, as far as it is known here.
+    /// Counts from other nodes, as far as known here.
     counts: HashMap<Teid, FlowCount>,
-    /// Flows of those that were not here when the first counts came, since the last [`MovedCounts::expire`].
+    /// Flows that were not here when their first counts came, since the last [`MovedCounts::expire`].
     strays: Vec<Teid>,
-    /// The same, with the time when their counts go on.
+    /// The same, with the time when their counts are sent on.
     waiting: VecDeque<(Duration, Vec<Teid>)>,
-    /// What goes elsewhere.
+    /// Counts to send elsewhere.
     departed: HashMap<Teid, FlowCount>,
 }
 
@@ -34,13 +34,13 @@ impl MovedCounts {
         self.counts.get(&uplink).copied()
     }
 
-    /// A flow has gone, with what it has carried here.
+    /// Records a flow's departure, with its counts here.
     pub(super) fn depart(&mut self, uplink: Teid, mut count: FlowCount) {
         count += self.counts.remove(&uplink).unwrap_or_default();
         *self.departed.entry(uplink).or_default() += count;
     }
 
-    /// Sends on what has waited long enough for flows that are not here.
+    /// Sends on counts that have waited long enough for flows that are not here.
     pub(super) fn expire(&mut self, now: Duration, is_here: impl Fn(Teid) -> bool) {
         while self.waiting.front().is_some_and(|(until, _)| *until <= now) {
             for uplink in self.waiting.pop_front().into_iter().flat_map(|(_, strays)| strays) {
@@ -54,7 +54,7 @@ impl MovedCounts {
         }
     }
 
-    /// Flows that were not here when counts came for them, until it is looked for them again.
+    /// Number of flows whose counts wait for them.
     pub(super) fn strays(&self) -> usize {
         self.strays.len() + self.waiting.iter().map(|(_, strays)| strays.len()).sum::<usize>()
     }

@@ -1,4 +1,4 @@
-//! How a node's tables say which node a packet goes to.
+//! How a node's tables find a packet's node.
 
 use super::layout::{Layout, PARTITIONS};
 use scalebricks_elements::gateway::flow::FlowState;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) enum NodeLookup {
-    /// By bits for all flows, which change by deltas.
+    /// A compact GPT of all flows, updated by deltas.
     Compact(Table),
-    /// By the FIB itself, which holds all flows.
+    /// The FIB itself, which holds all flows.
     Fib,
-    /// By the hash, with the locations of this node's share of the keys.
+    /// The hash, with the locations of this node's share of the keys.
     Partition { partition: HashPartition, locations: Arc<PartialFib> },
 }
 
 impl NodeLookup {
-    /// By this table, or as an architecture without one has it.
+    /// Uses this table, or what an architecture without one has.
     pub(super) fn new(layout: &Layout, table: Option<Table>, locations: impl FnOnce() -> PartialFib) -> Self {
         if let Some(table) = table {
             return Self::Compact(table);
@@ -43,7 +43,7 @@ impl NodeLookup {
         }
     }
 
-    /// The table that has the location of a key with this hash, if that is here.
+    /// The location table for a key with this hash, if it is here.
     pub(super) fn locations(&self, id: NodeId, hash: KeyHash) -> Option<&Arc<PartialFib>> {
         match self {
             Self::Partition { partition, locations } => {
@@ -53,7 +53,7 @@ impl NodeLookup {
         }
     }
 
-    /// What names the node that a packet goes to first, and what that node knows of the next one, if it does not by itself.
+    /// Readers for the first node of a packet, and for the next one if the first node needs another table.
     pub(super) fn readers(&self, fib: &Arc<PartialFib>) -> (Box<dyn GptReader>, Option<Box<dyn GptReader>>) {
         let copy =
             |fib: &Arc<PartialFib>| Arc::new(FullCopy::new(Arc::clone(fib), FlowState::node_of)).reader();
@@ -66,7 +66,7 @@ impl NodeLookup {
         }
     }
 
-    /// Those in which deltas come.
+    /// The partitions of deltas.
     pub(super) fn partitions(&self) -> PartitionCount {
         let any = PartitionCount::new(PARTITIONS).unwrap_or(PartitionCount::ONE);
         self.table().map_or(any, |table| table.params().partitions())

@@ -1,8 +1,8 @@
-//! When no worker can still count where a flow was: after each of them has begun another turn.
+//! Detects when no worker can still count a flow that has left: after each worker has begun another turn.
 //!
-//! A worker looks a flow up and counts for it within one turn, and takes nothing it looked up into the next. So it is
-//! enough to see every worker between two turns, after the last key of the flow has left the FIB: see
-//! [`Quiescence`]. No clock can say that: a worker may lose its core between the two for as long as the machine likes.
+//! A worker looks up and counts a flow within one turn and keeps no lookup result for the next. So after the flow's
+//! last key has left the FIB, it is enough to see every worker between two turns: see [`Quiescence`]. A clock cannot
+//! tell: a worker may lose its core between lookup and count for any time.
 
 use scalebricks_graph::{GracePeriod, Mark, Quiescence};
 
@@ -10,12 +10,12 @@ use scalebricks_graph::{GracePeriod, Mark, Quiescence};
 #[derive(Debug)]
 pub(super) struct Marks {
     views: Vec<Quiescence>,
-    /// Those that no worker has yet.
+    /// Marks that no worker has taken yet.
     marks: Vec<Option<Mark>>,
 }
 
 impl Marks {
-    /// All of them at work: one that is forgotten is waited for, rather than counted wrong.
+    /// Marks that all count as active: an unused one blocks departures instead of miscounting.
     pub(super) fn new(workers: usize) -> Self {
         let mut marks: Vec<Mark> = (0..workers).map(|_| Mark::new()).collect();
         marks.iter_mut().for_each(Mark::pass);
@@ -26,12 +26,12 @@ impl Marks {
         self.marks.get_mut(worker)?.take()
     }
 
-    /// Where all workers are now, to be given to [`Marks::all_passed`].
+    /// The workers' current positions, for [`Marks::all_passed`].
     pub(super) fn all(&self) -> Vec<GracePeriod> {
         self.views.iter().map(Quiescence::since).collect()
     }
 
-    /// Whether every worker has begun another turn since, or was away.
+    /// Whether every worker has since begun another turn, or was away.
     pub(super) fn all_passed(&self, since: &[GracePeriod]) -> bool {
         self.views.iter().zip(since).all(|(view, &since)| view.has_passed(since))
     }

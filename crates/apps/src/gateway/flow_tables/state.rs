@@ -1,17 +1,17 @@
-//! A flow as a controller pins it, and what the log holds of it: the value of its keys, the same at every node.
+//! A flow as pinned by a controller, and its value in the log, the same at every node.
 
 use scalebricks_elements::gateway::flow::{BaseStationId, FlowState};
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowIndex, FlowKey, NodeId, Qfi, Teid};
 
-/// A flow as the controller pins it.
+/// A flow as pinned by a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowSpec {
     /// The key of its downstream packets.
     pub key: FlowKey,
-    /// The gateway's end of its tunnel: upstream packets carry it. Unique in the cluster.
+    /// The gateway's tunnel endpoint: upstream packets carry it. Unique in the cluster.
     pub uplink_teid: Teid,
-    /// The base station's end: downstream packets carry it.
+    /// The base station's tunnel endpoint: downstream packets carry it.
     pub downlink_teid: Teid,
     /// The base station that serves the UE.
     pub base_station: BaseStationId,
@@ -23,8 +23,7 @@ pub struct FlowSpec {
 
 const NO_QFI: u8 = 0xff;
 
-/// A flow, without the node it is pinned to and without the place of its counters there: the node changes without the
-/// flow, and the place is the node's own business.
+/// A flow without its node and counter slot: the node can change, and the slot is internal to the node.
 ///
 /// | bits | word 0 | word 1 |
 /// |---|---|---|
@@ -34,9 +33,10 @@ const NO_QFI: u8 = 0xff;
 /// | 32–63 | uplink TEID | zero |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PinnedState {
-    /// The base station's end of its tunnel: downstream packets carry it.
+    /// The base station's tunnel endpoint: downstream packets carry it.
     pub downlink_teid: Teid,
-    /// The gateway's end: upstream packets carry it. It names the flow: keys with the same one share their counters.
+    /// The gateway's tunnel endpoint: upstream packets carry it. It identifies the flow: keys with the same one share
+    /// counters.
     pub uplink_teid: Teid,
     /// The base station that serves the UE.
     pub base_station: BaseStationId,
@@ -45,7 +45,7 @@ pub struct PinnedState {
 }
 
 impl PinnedState {
-    /// The value of each of the flow's keys in the log.
+    /// The log value of each of the flow's keys.
     pub fn encode(&self) -> FibValue {
         let qfi = self.qfi.map_or(NO_QFI, Qfi::get);
         [
@@ -54,8 +54,8 @@ impl PinnedState {
         ]
     }
 
-    /// The flow in a value made by [`PinnedState::encode`]. Reads any value: what the log holds is never refused. A QFI
-    /// above 63 is none, and reserved bits are ignored.
+    /// Decodes a value made by [`PinnedState::encode`]. Accepts any value, since log values cannot be refused. A QFI
+    /// above 63 means none, and reserved bits are ignored.
     pub const fn decode(value: FibValue) -> Self {
         let [low, high] = value;
         Self {
@@ -69,12 +69,12 @@ impl PinnedState {
         }
     }
 
-    /// What a FIB holds of the flow: the node that handles it, and the place of its counters there.
+    /// The FIB entry of the flow: its handling node and counter slot.
     pub const fn at(&self, node: NodeId, index: FlowIndex) -> FlowState {
         FlowState { teid: self.downlink_teid, index, base_station: self.base_station, node, qfi: self.qfi }
     }
 
-    /// The flow as a controller pins it, by the key of its downstream packets.
+    /// The pinned flow, given the key of its downstream packets.
     pub const fn spec(&self, key: FlowKey, node: NodeId) -> FlowSpec {
         FlowSpec {
             key,
@@ -104,7 +104,7 @@ impl FlowSpec {
         [self.key, FlowKey::teid(self.uplink_teid)]
     }
 
-    /// What the log holds of the flow: the keys of both directions, with the same value.
+    /// The log entries of the flow: the keys of both directions, with the same value.
     pub fn entries(&self) -> [(FlowKey, FibValue); 2] {
         let value = PinnedState::from(self).encode();
         self.keys().map(|key| (key, value))
