@@ -84,7 +84,11 @@ pub fn parse_names(bytes: &[u8], kind: NameKind, ports: &PortNames) -> Result<Na
                 Entry::Occupied(place) => {
                     let (other, before) = place.get();
                     let how = if *before == action { "" } else { " with another action" };
-                    errors.add(LineError { line, column, what: format!("the name is already in line {other}{how}") });
+                    errors.add(LineError {
+                        line,
+                        column,
+                        what: format!("the name is already in line {other}{how}"),
+                    });
                 }
             },
             Err((column, what)) => errors.add(LineError { line, column, what }),
