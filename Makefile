@@ -18,6 +18,7 @@ lab: ## a cluster over real interfaces on this machine, checked from all sides; 
 
 outages: ## what breaks in the lab under load, and who feels it: docs/outages.md; needs root
 	@scripts/lab.sh outages --page $(ARGS)
+	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
 
 lab-down: ## remove whatever a lab left
 	@scripts/lab.sh down $(ARGS)
@@ -25,8 +26,8 @@ lab-down: ## remove whatever a lab left
 check: ## the quick part of `make test`: format, lints, unit tests
 	@scripts/test.sh quick
 
-test: ## will this pass? everything public CI runs
-	@scripts/test.sh all
+test: ## all tests; needs cargo alone (STAGES=all: everything that CI runs, more than half an hour)
+	@scripts/test.sh $(or $(STAGES),test)
 
 bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup --keys 16M", ARGS=--help)
 	@scripts/bench.sh $(ARGS)
@@ -52,12 +53,14 @@ figures-concise: ## the Concise paper's tables and figures: docs/concise-figures
 
 demo-page: ## the demonstration's output and picture in the README
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)
+	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
 
 lab-page: ## the lab's output in docs/lab.md; needs root
 	@scripts/lab.sh run --page $(ARGS)
+	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
 
 pages: ## all pages and pictures from docs/data, nothing measured (ARGS=--check)
-	@$(CARGO) run --quiet --locked -p scalebricks --bin scalebricks -- bench pages $(ARGS)
+	@$(CARGO) run --quiet --locked -p scalebricks-bench -- pages $(ARGS)
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

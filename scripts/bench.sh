@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the tables beside other structures: scalebricks bench, with those structures built in.
+# Measures the tables beside other structures: scalebricks-bench, with those structures built in.
 #
-#   scripts/bench.sh [--dpdk] [NAME... and options of scalebricks bench]
+#   scripts/bench.sh [--dpdk] [NAME... and options of scalebricks-bench]
 #
 # DPDK's tables and packets are built in where libdpdk-dev is installed. With --dpdk, as the first argument, it must be.
 # All is compiled for the processor it runs on, without which other authors' structures would be handicapped (ours choose
@@ -21,4 +21,4 @@ if [ "${1:-}" = --dpdk ]; then shift; fi
 export RUSTFLAGS="${RUSTFLAGS:-} -C target-cpu=native"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/native"
 [ $# -gt 0 ] || set -- all --quick --json out/bench.json
-exec cargo run --release --locked --package scalebricks --features "$features" -- bench "$@"
+exec cargo run --release --locked --package scalebricks-bench --features "$features" -- "$@"

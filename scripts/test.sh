@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # "Will this pass?" for a contributor and for CI alike.
 #
-#   scripts/test.sh [all|quick|soak|STAGE...]
+#   scripts/test.sh [all|test|quick|soak|STAGE...]
 #
 # Needs cargo and a linker. A stage whose tool is missing is skipped and says how to get it, unless CI=1 or
 # INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run. The
@@ -28,6 +28,8 @@ cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
 ALL="format scripts clippy doc build checks tests nats peers dpdk lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
+# `make test`: all tests of the sources. The other stages repeat some of them with other tools, or on other networks.
+TEST="format scripts tests"
 QUICK="format scripts clippy unit layering"
 # Dated, so that a new nightly cannot break a build that nobody touched.
 NIGHTLY=nightly-2026-05-20
@@ -80,7 +82,7 @@ has_dpdk() { pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; }
 
 # With whom a crate is built decides with which features: what needs DPDK is built as part of the workspace, as the tests are,
 # and most of it is there.
-WITH_DPDK="--locked --workspace --features scalebricks/dpdk"
+WITH_DPDK="--locked --workspace --features scalebricks/dpdk,scalebricks-bench/dpdk"
 
 stage_format() {
     cargo fmt --version >/dev/null 2>&1 || { skip 'no rustfmt (install with: rustup component add rustfmt)'; return; }
@@ -105,7 +107,7 @@ stage_clippy() {
 # Every link of the documentation leads somewhere. Without DPDK the crate of its ports is empty, apart from links.
 stage_doc() {
     local which=(--exclude scalebricks-dpdk)
-    if has_dpdk; then which=(--features scalebricks/dpdk); fi
+    if has_dpdk; then which=(--features scalebricks/dpdk,scalebricks-bench/dpdk); fi
     RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going "${which[@]}"
 }
 
@@ -158,7 +160,7 @@ stage_nats() {
         at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
 }
 
-# The structures of other authors that `scalebricks bench` measures beside ours: a hundred crates, so apart.
+# The structures of other authors that `scalebricks-bench` measures beside ours: a hundred crates, so apart.
 stage_peers() {
     logged peers cargo test --locked -p scalebricks-bench --features peers --lib &&
         at_least "$(tests_in_sources crates/bench/src -e 'feature = "dpdk"')" "$(passed "$LOGS/peers.log")" tests
@@ -226,7 +228,7 @@ stage_lab() {
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
 
-stage_layering() { cargo test --quiet --locked -p scalebricks --test layering; }
+stage_layering() { cargo test --quiet --locked --workspace --test layering; }
 
 stage_msrv() {
     have_toolchain "$MSRV" ||
@@ -344,7 +346,7 @@ stage_tsan() {
         printf 'tsan: %s: %d stress runs\n' "$level" "$runs"
         [ "$runs" -ge 20 ] || { printf 'FAILED: too few runs of readers on %s\n' "$level"; failed=1; }
     done
-    for table in publish cuckoo lpm; do
+    for table in reclaim cuckoo lpm; do
         grep -q "beside readers: $table" "$LOGS/tsan.log" || { printf 'FAILED: no run of %s\n' "$table"; failed=1; }
     done
     for level in $(levels); do
@@ -352,7 +354,7 @@ stage_tsan() {
         [ "$level" = portable ] || planted_race setsep::tests "$level" || failed=1
         planted_race othello::tests "$level" || failed=1
     done
-    planted_race publish portable || failed=1
+    planted_race reclaim portable || failed=1
     return $failed
 }
 
@@ -395,6 +397,7 @@ all)
     rm -f "$LOGS"/*.log "$LOGS/stages"
     ;;
 quick) stages=$QUICK ;;
+test) stages=$TEST ;;
 *) stages=$* ;;
 esac
 

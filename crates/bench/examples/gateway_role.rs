@@ -1,17 +1,17 @@
-//! Sends packets through one node in one role, and nothing else: for profilers, and to count instructions
+//! Sends packets through one node in one role, for profilers and to count instructions
 //! (`scripts/gateway-instructions`).
 //!
-//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`; roles are numbered as in `stages::ROLES`, `bare` is plain
-//! forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
+//! `gateway_role full|scalebricks|bare ROLE FLOWS PACKETS`. Roles are numbered as in `stages::ROLES`; `bare`
+//! is plain forwarding. With `COUNT` in the environment the packets are sent once and nothing is timed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
+use scalebricks_allocator::HugePages;
 use scalebricks_bench::gateway::flows::{HERE, NODES};
-use scalebricks_bench::gateway::rig::{Bare, Rig, bare};
-use scalebricks_bench::gateway::ring::{ROTATION, Ring};
-use scalebricks_bench::gateway::slab::Slab;
+use scalebricks_bench::gateway::node_rig::{BareLoop, NodeRig, bare_loop};
+use scalebricks_bench::gateway::packet_ring::{ROTATION, Ring};
+use scalebricks_bench::gateway::packet_slab::Slab;
 use scalebricks_bench::gateway::stages::{ROLES, traffic};
-use scalebricks_bench::gateway::tables::{Exact, Maker, Spread};
-use scalebricks_bench::huge::HugePages;
+use scalebricks_bench::gateway::tables::{ExactTable, Placement, TableFactory};
 use scalebricks_types::ClusterSize;
 
 #[global_allocator]
@@ -30,14 +30,15 @@ fn main() {
     let traffic = traffic(flows, role);
     let ring = Ring::new(Slab::new(ROTATION).packets, &traffic);
     let count = std::env::var_os("COUNT").is_some();
-    let forwarding = if count { 0.0 } else { bare(&ring, &traffic, Bare::Forwarding, packets).unwrap() };
+    let forwarding =
+        if count { 0.0 } else { bare_loop(&ring, &traffic, BareLoop::Forwarding, packets).unwrap() };
     if spread == "bare" {
         println!("plain forwarding: {forwarding:.1} ns");
         return;
     }
-    let spread = if spread == "full" { Spread::FullDuplication } else { Spread::ScaleBricks };
-    let tables = Maker::new(flows, size, HERE).tables(spread, Exact::Cuckoo).unwrap();
-    let mut rig = Rig::new(size, &tables, &ring, &traffic);
+    let spread = if spread == "full" { Placement::FullDuplication } else { Placement::ScaleBricks };
+    let tables = TableFactory::new(flows, size, HERE).tables(spread, ExactTable::Cuckoo).unwrap();
+    let mut rig = NodeRig::new(size, &tables, &ring, &traffic);
     if count {
         println!("{} packets", rig.forward(packets));
         return;

@@ -1,100 +1,100 @@
-//! One benchmark, and how those that were asked for are run.
+//! Runs the selected benchmarks.
 
 use crate::args::BenchArgs;
 use crate::error::BenchError;
 use crate::figures::chart;
-use crate::figures::exhibit::Exhibits;
-use crate::huge::HugePages;
-use crate::pages::PagesError;
-use crate::pair::Pair;
+use crate::pair::CorePair;
 use crate::report::Report;
 use crate::session::Session;
-use crate::{pages, provenance, svg, table};
+use crate::{svg, table};
+use scalebricks_allocator::HugePages;
 use scalebricks_console::machine::Processor;
 use scalebricks_console::{Console, Interrupt, OutputError, output};
+use scalebricks_report::exhibit::Exhibits;
+use scalebricks_report::pages::{self, PagesError};
+use scalebricks_report::provenance;
 
 /// A benchmark.
-pub trait Bench {
-    /// Its name in the command line and in results.
-    fn name(&self) -> &'static str;
-
-    /// Measures, leaving rows in the session.
-    ///
-    /// # Errors
-    /// [`BenchError`]; a wrong answer is one.
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError>;
-
-    /// Whether it leaves charts of its own in the session, in place of bars for its rows.
-    fn draws_itself(&self) -> bool {
-        false
-    }
+#[derive(Debug, Clone, Copy)]
+pub struct Bench {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// Measures and adds its rows to the session. A wrong answer is an error.
+    pub run: fn(&mut Session<'_>) -> Result<(), BenchError>,
+    /// Whether it adds its own charts to the session; if not, its rows are drawn as bars.
+    pub draws_itself: bool,
 }
 
-/// Runs those of `benches` that the arguments name, in the order given, and tells what they found.
+/// Runs the benchmarks that the arguments select, in the order of `benches`, and prints and stores their
+/// results.
 ///
 /// # Errors
-/// [`BenchError`] of the first that fails. Its results and those of later ones are lost; of earlier ones, only the
-/// tables on standard output remain.
+/// The [`BenchError`] of the first benchmark that fails. Results of earlier benchmarks are then on standard
+/// output only.
 pub fn run(
     args: &BenchArgs,
-    benches: &[&dyn Bench],
+    benches: &[Bench],
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<(), BenchError> {
     args.validate()?;
-    let options = args.options();
+    let options = &args.options;
     if let Some(kind) = &args.page {
-        // Rather now than after half an hour.
+        // Fail before measuring for half an hour.
         provenance::ensure_reproducible(options.runs(), options.quick)?;
         if !args.replace {
             ensure_as_wide(kind)?;
         }
     }
     if !HugePages::turn_on() {
-        console.note("no huge pages but those that tables ask for themselves: others are handicapped");
+        console.note(
+            "cannot turn on huge pages for all memory: structures that do not request them are handicapped",
+        );
     }
     args.clock().choose();
-    Pair::settle()?;
+    CorePair::settle()?;
     let mut rejected = 0;
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
-    for bench in benches.iter().filter(|bench| args.wants(bench.name())) {
-        console.note(&format!("{}: measuring", bench.name()));
-        let mut session = Session::new(bench.name(), &options, console, interrupt);
-        bench.run(&mut session)?;
+    for bench in benches.iter().filter(|bench| args.wants(bench.name)) {
+        console.note(&format!("{}: measuring", bench.name));
+        let mut session = Session::new(bench.name, options, console, interrupt);
+        (bench.run)(&mut session)?;
         rejected += session.rejected();
         let (found, shown) = session.finish();
-        console.result(&table::render(bench.name(), &found))?;
+        console.result(&table::render(bench.name, &found))?;
         rows.extend(found);
         exhibits.extend(shown);
-        if !bench.draws_itself() {
-            bars.push(bench.name());
+        if !bench.draws_itself {
+            bars.push(bench.name);
         }
     }
-    let report = Report::here(rows, exhibits, &options);
+    let report = Report::here(rows, exhibits, options);
     keep(args, &report, &bars, console)?;
     console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
     if let Some(pair) = &report.pair {
         console.result(&pair.to_string())?;
     }
     if rejected > 0 {
-        console.result(&format!("{rejected} runs rejected and made again"))?;
+        console.result(&format!("{rejected} runs rejected and repeated"))?;
     }
     Ok(())
 }
 
-/// Refuses to replace what a page shows by what another command measures, which may be less of it.
+/// Refuses to replace a page's data by those of another command, which may measure less.
 fn ensure_as_wide(kind: &str) -> Result<(), PagesError> {
     let file = pages::data_file(kind, &Processor::here());
     let Ok(json) = std::fs::read_to_string(&file) else { return Ok(()) };
     let Ok(known) = serde_json::from_str::<Report>(&json) else { return Ok(()) };
-    let asked = provenance::command_line(std::env::args().skip(1));
+    let asked = provenance::command_line(std::env::args());
     other_command(&known.command, &asked)
         .map_or(Ok(()), |problem| Err(PagesError::Refused(format!("{}: {problem}", file.display()))))
 }
 
-/// What is wrong if `asked` measures something else than `known` did; how many runs of it makes no difference.
+/// Why `asked` cannot replace `known`: it measures something else. The number of runs may differ.
 fn other_command(known: &str, asked: &str) -> Option<String> {
     let measured = |line: &str| {
+        // Older data name the command that ran the benchmarks until they became a program.
+        let line = line.replace("scalebricks bench ", "scalebricks-bench ");
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         while let Some(place) = words.iter().position(|word| word == "--runs") {
             words.drain(place..words.len().min(place + 2));
@@ -103,11 +103,11 @@ fn other_command(known: &str, asked: &str) -> Option<String> {
         words
     };
     (measured(known) != measured(asked)).then(|| {
-        format!("measured by `{known}`, and this is `{asked}`: ask for the same, or say --replace if the page is to show this")
+        format!("measured by `{known}`, not by `{asked}`: repeat that command, or replace its results with --replace")
     })
 }
 
-/// Writes the files that were asked for: all that was found, the bars of rows, and what benchmarks drew themselves.
+/// Writes the requested files: the report, bars for its rows, and the charts that benchmarks added.
 fn keep(args: &BenchArgs, report: &Report, bars: &[&str], console: &Console) -> Result<(), OutputError> {
     let data = args.page.as_ref().map(|kind| pages::data_file(kind, &report.processor()));
     for path in args.json.iter().chain(&data) {
@@ -132,13 +132,13 @@ mod tests {
         let known = "scalebricks bench choice --page choosing";
         for same in [
             known,
-            "scalebricks bench choice --page choosing --runs 7",
-            "scalebricks bench choice --runs=3 --page choosing",
+            "scalebricks-bench choice --page choosing --runs 7",
+            "scalebricks-bench choice --runs=3 --page choosing",
         ] {
             assert_eq!(other_command(known, same), None);
         }
         for other in
-            ["scalebricks bench choice --keys 1k --page choosing", "scalebricks bench fib --page choosing"]
+            ["scalebricks-bench choice --keys 1k --page choosing", "scalebricks-bench fib --page choosing"]
         {
             assert!(
                 other_command(known, other).is_some_and(|problem| problem.contains("--replace")),

@@ -1,59 +1,59 @@
-//! Why a benchmark gave no result.
+//! Errors of benchmarks.
 
-use crate::pages::PagesError;
 use scalebricks_console::quantity::bytes;
 use scalebricks_console::{Interrupted, OutputError, status};
+use scalebricks_report::pages::PagesError;
 
 /// Why a benchmark gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The user wants to stop.
+    /// The user interrupted the run.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// What was asked for cannot be.
+    /// Invalid arguments.
     #[error("{0}")]
     Usage(String),
-    /// A structure gave a wrong answer: its rate means nothing.
-    #[error("{structure} answered {got} for key {key} of {keys}, which is {want}")]
+    /// A structure gave a wrong answer, so its rate is meaningless.
+    #[error("{structure} answered {got} for key {key} of {keys}; the right answer is {want}")]
     Wrong {
         /// The structure.
         structure: String,
-        /// Number of the key in the order of the questions.
+        /// Index of the query.
         key: usize,
-        /// Questions in all.
+        /// Number of queries.
         keys: usize,
-        /// The answer.
+        /// The answer it gave.
         got: u8,
-        /// The right one.
+        /// The right answer.
         want: u8,
     },
-    /// Another check that failed.
+    /// Another check failed.
     #[error("{structure}: {problem}")]
     Check {
         /// The structure.
         structure: String,
-        /// What is wrong with it.
+        /// What is wrong.
         problem: String,
     },
-    /// A run that cannot be, such as one of no time, each time it was made.
+    /// A run gave an impossible result, such as a time of zero, in every try.
     #[error("{what}: rejected {tries} times: {why}")]
     Rejected {
         /// What was measured.
         what: String,
-        /// Why it cannot be.
+        /// Why the result is impossible.
         why: String,
-        /// Runs that were made.
+        /// Number of tries.
         tries: usize,
     },
-    /// A structure could not be made or changed.
+    /// A structure could not be built or changed.
     #[error("{structure}: {source}")]
     Structure {
         /// The structure.
         structure: String,
-        /// What it said.
+        /// The error it returned.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The tables do not fit the memory.
+    /// The tables do not fit in memory.
     #[error(
         "{keys} keys need about {} of memory and {} are available: use fewer --keys or --structure",
         bytes(*needed),
@@ -62,42 +62,42 @@ pub enum BenchError {
     Memory {
         /// Keys asked for.
         keys: u64,
-        /// What they would take, about.
+        /// Approximate bytes they need.
         needed: u64,
-        /// What there is.
+        /// Available bytes.
         available: u64,
     },
     /// Threads could not be started.
     #[error("cannot start threads: {0}; try fewer with --threads")]
     Threads(String),
-    /// There are results, and they could not be told or kept.
+    /// The results could not be printed or stored.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Pages, and the data that they show, do not agree.
+    /// The pages and their data disagree.
     #[error(transparent)]
     Pages(#[from] PagesError),
-    /// A benchmark brought from outside this crate failed in its own way.
+    /// A benchmark from outside this crate failed.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl BenchError {
-    /// A structure that could not be made or changed.
+    /// The error of a structure that could not be built or changed.
     pub fn of(structure: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Structure { structure: structure.to_owned(), source: source.into() }
     }
 
-    /// A check that failed.
+    /// The error of a failed check.
     pub fn check(structure: &str, problem: impl Into<String>) -> Self {
         Self::Check { structure: structure.to_owned(), problem: problem.into() }
     }
 
-    /// A run that cannot be, made once.
+    /// The error of one run with an impossible result.
     pub fn rejected(what: &str, why: impl Into<String>) -> Self {
         Self::Rejected { what: what.to_owned(), why: why.into(), tries: 1 }
     }
 
-    /// The exit status that says so.
+    /// The exit status of the process.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Interrupted(_) => status::INTERRUPTED,

@@ -1,12 +1,12 @@
-//! Keys of which everything is known: each has a number, and flow key, hash and value follow from it.
+//! Deterministic keys: flow key, hash and value follow from a key's number.
 
 use rayon::prelude::*;
 use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher};
 
-/// The hash of all benchmarks' keys.
+/// The hasher of all keys of the benchmarks.
 pub const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(1));
 
-/// A word for a number, without pattern; different numbers have different words.
+/// A pseudo-random word for a number. Different numbers give different words.
 pub const fn mix(number: u64) -> u64 {
     let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -14,14 +14,14 @@ pub const fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The flow of this number: a UDP five-tuple between random addresses.
+/// The flow with this number: a UDP five-tuple between random addresses.
 pub fn flow(number: u64) -> FlowKey {
     let (addresses, ports) = (mix(number), mix(!number));
     let (src, dst) = (addresses as u32, (addresses >> 32) as u32);
     FlowKey::five_tuple_v4(src.into(), dst.into(), 17, ports as u16, (ports >> 16) as u16)
 }
 
-/// The same as the words an exact table takes.
+/// The same flow as the two words that an exact table takes.
 pub fn words(number: u64) -> [u64; 2] {
     match flow(number) {
         FlowKey::Short(key) => *key.words(),
@@ -29,33 +29,33 @@ pub fn words(number: u64) -> [u64; 2] {
     }
 }
 
-/// Its hash: what every structure but the exact ones of flows is given as the key.
+/// The hash of the flow, which is the key of every structure but the exact flow tables.
 pub fn hash(number: u64) -> KeyHash {
     HASHER.hash(&flow(number))
 }
 
-/// Its value.
+/// The value of the key with this number.
 pub const fn value(number: u64, value_bits: u8) -> u8 {
     (mix(number ^ 0xA5A5_A5A5_0000_0000) >> (64 - value_bits as u32)) as u8
 }
 
-/// Keys, and the questions asked about them: every key once, in an order of its own.
+/// Keys with values, and one query for each key in a different order.
 #[derive(Debug)]
 pub struct KeySet {
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: u8,
-    /// The hash of each key, in the order in which tables are built.
+    /// Hashes of the keys in build order.
     pub hashes: Vec<KeyHash>,
-    /// The value of each.
+    /// Their values.
     pub values: Vec<u8>,
-    /// The hash of each key, in the order of the questions.
-    pub questions: Vec<KeyHash>,
-    /// The answer to each question.
+    /// Hashes of the keys in query order.
+    pub queries: Vec<KeyHash>,
+    /// The answer to each query.
     pub answers: Vec<u8>,
 }
 
 impl KeySet {
-    /// Keys 0 to `keys`, with values of so many bits.
+    /// Keys 0 to `keys` with values of `value_bits` bits.
     pub fn new(keys: u64, value_bits: u8) -> Self {
         let numbers = || (0..keys).into_par_iter();
         let order = Order::of(keys);
@@ -63,53 +63,53 @@ impl KeySet {
             value_bits,
             hashes: numbers().map(hash).collect(),
             values: numbers().map(|number| value(number, value_bits)).collect(),
-            questions: numbers().map(|place| hash(order.number(place))).collect(),
+            queries: numbers().map(|place| hash(order.number(place))).collect(),
             answers: numbers().map(|place| value(order.number(place), value_bits)).collect(),
         }
     }
 
-    /// Questions about as many other keys, to which all answer `missing`.
+    /// Queries for as many keys that are not in the set, each with the answer `missing`.
     pub fn of_others(&self, missing: u8) -> Self {
         let keys = self.len() as u64;
         Self {
             value_bits: self.value_bits,
             hashes: Vec::new(),
             values: Vec::new(),
-            questions: (keys..2 * keys).into_par_iter().map(hash).collect(),
+            queries: (keys..2 * keys).into_par_iter().map(hash).collect(),
             answers: vec![missing; self.len()],
         }
     }
 
-    /// How many.
+    /// Number of keys.
     pub const fn len(&self) -> usize {
-        self.questions.len()
+        self.queries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub const fn is_empty(&self) -> bool {
-        self.questions.is_empty()
+        self.queries.is_empty()
     }
 
-    /// The flow of each question.
-    pub fn question_flows(&self) -> Vec<FlowKey> {
+    /// The flow of each query.
+    pub fn query_flows(&self) -> Vec<FlowKey> {
         let order = Order::of(self.len() as u64);
         (0..self.len() as u64).into_par_iter().map(|place| flow(order.number(place))).collect()
     }
 
-    /// The flow of each question as two words.
-    pub fn question_words(&self) -> Vec<[u64; 2]> {
+    /// The flow of each query as two words.
+    pub fn query_words(&self) -> Vec<[u64; 2]> {
         let order = Order::of(self.len() as u64);
         (0..self.len() as u64).into_par_iter().map(|place| words(order.number(place))).collect()
     }
 
-    /// Keys and values as SetSep takes them.
+    /// Keys with values as SetSep takes them.
     pub fn entries(&self) -> Vec<(KeyHash, u8)> {
         self.hashes.iter().copied().zip(self.values.iter().copied()).collect()
     }
 }
 
-/// An order of `keys` numbers in which each comes once. Hashes have no pattern, so where a table is touched is random
-/// in any order; only the order of building must be a different one.
+/// A permutation of `keys` numbers. Hashes are random, so any order touches a table at random; the query
+/// order only has to differ from the build order.
 #[derive(Debug, Clone, Copy)]
 pub struct Order {
     keys: u64,
@@ -117,7 +117,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Steps of about 0.618 times the whole, which visit every number as they share no factor with it.
+    /// Strides of about 0.618 of the total that share no factor with it, so every number is visited once.
     pub fn of(keys: u64) -> Self {
         let mut stride = (u128::from(keys) * 618 / 1000) as u64 | 1; // less than `keys`, or 1
         while gcd(stride, keys) > 1 {
@@ -126,7 +126,7 @@ impl Order {
         Self { keys, stride }
     }
 
-    /// The number at this place.
+    /// The number at this position.
     pub fn number(self, place: u64) -> u64 {
         (u128::from(place) * u128::from(self.stride) % u128::from(self.keys.max(1))) as u64 // less than `keys`
     }
@@ -151,18 +151,18 @@ mod tests {
             let held: HashMap<KeyHash, u8> = set.entries().into_iter().collect();
             assert_eq!(held.len(), keys as usize);
             let asked: HashMap<KeyHash, u8> =
-                set.questions.iter().copied().zip(set.answers.iter().copied()).collect();
+                set.queries.iter().copied().zip(set.answers.iter().copied()).collect();
             assert_eq!(asked, held);
             assert!(set.answers.iter().all(|&value| value < 8));
-            let flows = set.question_flows();
-            assert!(flows.iter().zip(&set.questions).all(|(flow, &hash)| HASHER.hash(flow) == hash));
+            let flows = set.query_flows();
+            assert!(flows.iter().zip(&set.queries).all(|(flow, &hash)| HASHER.hash(flow) == hash));
         }
     }
 
     #[test]
     fn questions_come_in_another_order() {
         let set = KeySet::new(1000, 1);
-        let same = set.hashes.iter().zip(&set.questions).filter(|(a, b)| a == b).count();
+        let same = set.hashes.iter().zip(&set.queries).filter(|(a, b)| a == b).count();
         assert!(same < 10);
     }
 }

@@ -1,22 +1,21 @@
-//! Measures the tables beside other structures, in one process and in turn, and checks every answer.
+//! Measures the tables and other structures in one process, interleaved, and checks every answer.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`args`], [`options`] | what was asked for |
-//! | [`bench`](mod@bench), [`session`] | one benchmark, and what it is given |
-//! | [`baselines`] | what the Concise paper compares Othello with |
-//! | [`benches`] | the benchmarks of the tables |
-//! | [`contestants`] | the structures they measure |
-//! | [`figures`] | the figures and tables of the paper |
-//! | [`gateway`] | one node of the gateway, by stage, and latencies of clusters |
-//! | [`names`] | names of several kinds by shift registers |
-//! | [`keys`], [`timing`], [`rounds`], [`stats`], [`pin`], [`huge`] | keys, time, turns, medians, cores and pages |
-//! | [`limit`], [`mod@pair`] | what the machine alone allows: the loads of lookups, and how two cores scale |
-//! | [`row`], [`report`], [`table`], [`svg`] | what was measured, as JSON, for a terminal and as pictures |
-//! | [`provenance`], [`pages`] | which commit measured, and pages made from what was kept |
+//! | [`args`], [`options`] | command line |
+//! | [`bench`](mod@bench), [`session`] | a benchmark and its session |
+//! | [`baselines`] | structures that the Concise paper compares Othello with |
+//! | [`benches`] | benchmarks of the tables |
+//! | [`structures`] | the structures under test |
+//! | [`figures`] | figures and tables of both papers |
+//! | [`gateway`] | one gateway node by stage, and latencies of clusters |
+//! | [`names`] | names of several kinds from shift registers |
+//! | [`keys`], [`timing`], [`rounds`], [`pin`] | keys, clocks, interleaved runs, medians, cores |
+//! | [`limit`], [`mod@pair`] | limits of the machine: the memory loads of lookups, and how two cores scale |
+//! | [`row`], [`report`], [`table`], [`svg`] | results as JSON, as terminal tables and as pictures |
+//! | [`kinds`] | the kinds of results that are stored for pages |
 //!
-//! A benchmark is a [`Bench`]; the crate above may bring its own (the one of the gateway needs the demo). How each
-//! measures is in `docs/benchmarks.md`.
+//! A benchmark is a [`Bench`]. `docs/benchmarks.md` says how each one measures.
 
 #![deny(unsafe_code)]
 
@@ -24,25 +23,21 @@ pub mod args;
 pub mod baselines;
 pub mod bench;
 pub mod benches;
-pub mod contestants;
 pub mod error;
 pub mod figures;
 pub mod gateway;
-pub mod huge;
 pub mod keys;
+pub mod kinds;
 pub mod limit;
 pub mod names;
 pub mod options;
-pub mod pages;
 pub mod pair;
 pub mod pin;
-pub mod provenance;
 pub mod report;
 pub mod rounds;
 pub mod row;
 pub mod session;
-pub mod stats;
-pub mod stored;
+pub mod structures;
 pub mod svg;
 pub mod table;
 pub mod timing;

@@ -1,121 +1,208 @@
-//! What was asked for, checked, with what each benchmark takes where nothing was said.
+//! Options of the benchmarks, with their limits and defaults.
 
-use crate::contestants::Structure;
 use crate::figures::concise::Part;
 use crate::pin;
+use crate::structures::Structure;
+use clap::Args;
+use scalebricks_console::quantity::{self, QuantityError};
 use scalebricks_tables::isa::Isa;
 use scalebricks_tables::setsep::Format;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What was asked for. `None` leaves the choice to the benchmark.
-#[derive(Debug, Clone, Default)]
+/// Maximum keys of a benchmark.
+const MAX_KEYS: u64 = 1_000_000_000;
+
+/// Maximum keys per call.
+const MAX_BATCH: u64 = 1 << 20;
+
+/// Maximum threads.
+const MAX_THREADS: u64 = 1024;
+
+/// Maximum runs.
+const MAX_RUNS: u64 = 1000;
+
+/// Maximum nodes.
+const MAX_NODES: u64 = 256;
+
+/// Longest run in seconds.
+const MAX_SECONDS: u64 = 3600;
+
+/// Help of `--structure`.
+const STRUCTURES: &str = "Structure to measure: setsep, othello, full-copy, cuckoo, hashbrown, ptr_hash, sux, efd or rte_hash [default: all]";
+
+/// Options of the benchmarks. `None` leaves the choice to the benchmark.
+#[derive(Debug, Clone, Default, Args)]
 pub struct Options {
-    /// Keys in a table, one measurement each.
+    /// Keys per table, or flows of a gateway or cluster, as in 1M or 250k [default: depends on the benchmark]
+    #[arg(long, visible_alias = "flows", value_name = "N", value_delimiter = ',', value_parser = count::<MAX_KEYS>)]
     pub keys: Option<Vec<u64>>,
-    /// Bits of a value.
+
+    /// Bits per value, 1 to 8, for concise 1 to 16 [default: depends on the benchmark]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
     pub value_bits: Option<Vec<u8>>,
-    /// Group formats of SetSep.
+
+    /// Group format of SetSep [default: all]
+    #[arg(long = "format", value_name = "NAME", value_delimiter = ',', value_parser = named(Format::ALL, Format::name))]
     pub formats: Option<Vec<Format>>,
-    /// Threads that do what is timed.
+
+    /// Threads that do the timed work [default: 1 and 2 for lookups and builds, else 1]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size::<MAX_THREADS>)]
     pub threads: Option<Vec<usize>>,
-    /// Keys a call.
+
+    /// Keys per call [default: 1, 32, 64 and 1024; for updates 65536]
+    #[arg(long = "batch", value_name = "N", value_delimiter = ',', value_parser = size::<MAX_BATCH>)]
     pub batches: Option<Vec<usize>>,
-    /// Instructions SetSep may use.
-    pub isas: Option<Vec<Isa>>,
-    /// Structures to measure.
+
+    /// Structure to measure [default: all]
+    #[arg(long = "structure", help = STRUCTURES, value_name = "NAME", value_delimiter = ',', value_parser = named(Structure::ALL, Structure::name))]
     pub structures: Option<Vec<Structure>>,
-    /// Nodes of a cluster.
+
+    /// Instructions that SetSep may use: portable, avx2, avx512 or avx512-gfni [default: the best available]
+    #[arg(long = "isa", value_name = "NAME", value_delimiter = ',', value_parser = named(Isa::ALL, Isa::name))]
+    pub isas: Option<Vec<Isa>>,
+
+    /// Nodes of the control plane [default: 1,2,4; with --quick 1,4]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = size::<MAX_NODES>)]
     pub nodes: Option<Vec<usize>>,
-    /// Runs of each measurement.
+
+    /// Runs per measurement [default: 5; with --quick 3]
+    #[arg(long, value_name = "N", value_parser = size::<MAX_RUNS>)]
     pub runs: Option<usize>,
-    /// Seconds of a run that lasts as long as it is told to.
+
+    /// Seconds per run of the control plane [default: 3; with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub seconds: Option<u64>,
-    /// Where files are made.
+
+    /// Directory for the control plane's log [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// NATS servers that keep the log, in place of a file.
+
+    /// NATS servers that hold the control plane's log instead: nats://HOST:PORT,… with JetStream
+    /// (scripts/nats.sh starts three). The log remains on the servers
+    #[arg(long, value_name = "SERVERS", value_delimiter = ',')]
     pub nats: Vec<String>,
-    /// Parts of the Concise paper's evaluation.
+
+    /// Part of concise: table-1 to table-3, figure-3 to figure-9, reconstruction, figure-12, balancer or
+    /// goals [default: all]
+    #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_parser = Part::parse)]
     pub parts: Option<Vec<Part>>,
-    /// Capture whose gaps between packets queues are simulated with.
+
+    /// Capture file whose packet gaps drive the queue simulation of concise [default: random arrivals]
+    #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Small tables and few runs.
+
+    /// Use small tables and three runs
+    #[arg(long)]
     pub quick: bool,
 }
 
 impl Options {
-    /// Runs of each measurement.
+    /// Number of runs per measurement.
     pub fn runs(&self) -> usize {
         self.runs.unwrap_or(if self.quick { 3 } else { 5 })
     }
 
-    /// How long a run lasts that lasts as long as it is told to.
+    /// Duration of a run that has no fixed amount of work.
     pub fn run_time(&self) -> Duration {
         Duration::from_secs(self.seconds.unwrap_or(if self.quick { 1 } else { 3 }))
     }
 
-    /// Where files are made.
+    /// Directory for files.
     pub fn directory(&self) -> PathBuf {
         self.directory.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// The numbers of nodes asked for, else one of these lists.
+    /// The requested numbers of nodes, or one of these lists.
     pub fn nodes(&self, quick: &[usize], full: &[usize]) -> Vec<usize> {
         self.nodes.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
-    /// One of two, by whether the run is to be quick.
+    /// `quick` in a quick run, else `full`.
     pub fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// The sizes asked for, else one of these lists.
+    /// The requested sizes, or one of these lists.
     pub fn keys(&self, quick: &[u64], full: &[u64]) -> Vec<u64> {
         self.keys.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
-    /// The value bits asked for, else one of these lists.
+    /// The requested value bits, or one of these lists.
     pub fn value_bits(&self, quick: &[u8], full: &[u8]) -> Vec<u8> {
         self.value_bits.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
-    /// The formats asked for, else all.
+    /// The first requested size, or one of these.
+    pub fn first_keys(&self, quick: u64, full: u64) -> u64 {
+        self.keys(&[quick], &[full]).first().copied().unwrap_or(1)
+    }
+
+    /// The first requested number of value bits, or this one.
+    pub fn first_value_bits(&self, default: u8) -> u8 {
+        self.value_bits(&[default], &[default]).first().copied().unwrap_or(default)
+    }
+
+    /// The requested formats, or all.
     pub fn formats(&self) -> Vec<Format> {
         self.formats.clone().unwrap_or_else(|| Format::ALL.to_vec())
     }
 
-    /// The numbers of threads asked for, else one of these lists.
+    /// The requested numbers of threads, or one of these lists.
     pub fn threads(&self, quick: &[usize], full: &[usize]) -> Vec<usize> {
         self.threads.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
-    /// The numbers of threads asked for, else one and two; one alone where there is one core.
+    /// The requested numbers of threads; otherwise one and two, or one on a single core.
     pub fn threads_or_pair(&self) -> Vec<usize> {
         let pair = || if pin::cores() > 1 { vec![1, 2] } else { vec![1] };
         self.threads.clone().unwrap_or_else(pair)
     }
 
-    /// The batch sizes asked for, else these.
+    /// The requested batch sizes, or these.
     pub fn batches(&self, default: &[usize]) -> Vec<usize> {
         self.batches.clone().unwrap_or_else(|| default.to_vec())
     }
 
-    /// The instructions asked for, else the best there are.
+    /// The requested instruction sets, or the best available one.
     pub fn isas(&self) -> Vec<Isa> {
         self.isas.clone().unwrap_or_else(|| vec![Isa::best()])
     }
 
-    /// Whether a part of the Concise paper's evaluation is wanted: all are if nothing was said.
+    /// Whether to run a part of the Concise paper's evaluation. All parts run by default.
     pub fn wants(&self, part: Part) -> bool {
         self.parts.as_ref().is_none_or(|parts| parts.contains(&part))
     }
 
-    /// Those of `there` that were asked for; all of them if nothing was said.
+    /// The structures of `there` that were requested, or all of them.
     pub fn structures(&self, there: &[Structure]) -> Vec<Structure> {
         let wanted = |structure: &Structure| match &self.structures {
             Some(asked) => asked.contains(structure),
             None => true,
         };
         there.iter().copied().filter(wanted).collect()
+    }
+}
+
+/// Parses a count of at most `MOST`.
+fn count<const MOST: u64>(text: &str) -> Result<u64, QuantityError> {
+    quantity::parse(text, 1..=MOST)
+}
+
+/// Parses a `usize` of at most `MOST`.
+fn size<const MOST: u64>(text: &str) -> Result<usize, QuantityError> {
+    count::<MOST>(text).map(|size| size as usize) // at most `MOST`
+}
+
+/// A parser for the names of `all`.
+pub fn named<T: Copy + 'static>(
+    all: impl IntoIterator<Item = T> + Clone + Send + Sync + 'static,
+    name: fn(T) -> &'static str,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {
+    move |text| {
+        all.clone().into_iter().find(|&one| name(one) == text).ok_or_else(|| {
+            let names: Vec<_> = all.clone().into_iter().map(name).collect();
+            format!("unknown name; choose {}", names.join(", "))
+        })
     }
 }

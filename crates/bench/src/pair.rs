@@ -1,45 +1,46 @@
-//! Whether two cores are two: how much more a pair of threads does than one.
+//! Whether two cores are two physical cores: how much more work a pair of threads does than one.
 //!
-//! Two threads of one physical core share its units and its caches; a virtual machine need not say so. So the pair is
-//! measured, in what keeps the units busy (independent multiplications) and in what keeps the memory busy (independent
-//! random loads), and what the kernel says stands beside it.
+//! Two threads of one physical core share its execution units and caches, and a virtual machine may hide
+//! that. So this module measures the pair: once with independent multiplications, which keep the execution
+//! units busy, and once with independent random loads, which keep the memory busy. The report also says what
+//! the kernel claims.
 
 use crate::error::BenchError;
 use crate::keys::mix;
-use crate::stats::Summary;
 use crate::{pin, timing};
+use scalebricks_report::stats::Summary;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::sync::OnceLock;
 
-/// Runs of each measurement.
+/// Runs per measurement.
 const RUNS: usize = 7;
-/// Rounds of multiplications of a run: some ten milliseconds.
+/// Rounds of multiplications per run, about ten milliseconds.
 const ROUNDS: u64 = 1 << 20;
-/// Numbers multiplied side by side.
+/// Numbers multiplied in parallel.
 const LANES: usize = 16;
-/// Random loads of a run and thread.
+/// Random loads per run and thread.
 const LOADS: u64 = 1 << 20;
-/// Words they are from: 256 MiB.
+/// Words of the array they load from: 256 MiB.
 const WORDS: usize = 1 << 25;
-/// Below so many times the work of one thread, a pair counts as one core.
+/// A pair that does less than this many times the work of one thread counts as one core.
 const TWO_CORES: f64 = 1.6;
 
-static MEASURED: OnceLock<Pair> = OnceLock::new();
+static MEASURED: OnceLock<CorePair> = OnceLock::new();
 
-/// How two pinned threads scale: times what one of them does by itself, the median of some short runs.
+/// How two pinned threads scale, as multiples of the work of one thread; medians of several short runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pair {
-    /// In arithmetic.
+pub struct CorePair {
+    /// For arithmetic.
     pub arithmetic: f64,
-    /// In random loads from a large array.
+    /// For random loads from a large array.
     pub random_loads: f64,
-    /// Which cores the kernel takes for siblings of the two (`thread_siblings_list`).
+    /// The siblings of both cores according to the kernel (`thread_siblings_list`).
     pub siblings: Option<String>,
 }
 
-impl Pair {
-    /// Measures the two cores that threads are pinned to first; `None` where there is one.
+impl CorePair {
+    /// Measures the first two cores that threads are pinned to; `None` on a single core.
     ///
     /// # Errors
     /// [`BenchError::Threads`]; [`BenchError::Rejected`].
@@ -53,12 +54,12 @@ impl Pair {
         Ok(Some(Self { arithmetic, random_loads, siblings: siblings() }))
     }
 
-    /// The pair of this process, if [`settle`](Self::settle) was called.
+    /// The pair that [`settle`](Self::settle) measured.
     pub fn known() -> Option<&'static Self> {
         MEASURED.get()
     }
 
-    /// Measures the pair for all that asks for it later.
+    /// Measures the pair once for the process.
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
@@ -71,13 +72,13 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether it does the arithmetic of two cores.
+    /// Whether it does the arithmetic of two physical cores.
     pub fn is_two_cores(&self) -> bool {
         self.arithmetic >= TWO_CORES
     }
 }
 
-impl std::fmt::Display for Pair {
+impl std::fmt::Display for CorePair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is = if self.is_two_cores() { "two cores" } else { "one core" };
         let (arithmetic, loads) = (self.arithmetic, self.random_loads);
@@ -92,12 +93,12 @@ impl std::fmt::Display for Pair {
     }
 }
 
-/// What is to be said of a row that so many threads made.
+/// The mark of a row measured with this many threads.
 pub fn mark(threads: Option<usize>) -> Option<&'static str> {
-    mark_of(threads?, pin::cores(), Pair::known())
+    mark_of(threads?, pin::cores(), CorePair::known())
 }
 
-fn mark_of(threads: usize, cores: usize, pair: Option<&Pair>) -> Option<&'static str> {
+fn mark_of(threads: usize, cores: usize, pair: Option<&CorePair>) -> Option<&'static str> {
     match threads {
         ..2 => None,
         _ if threads > cores => Some("oversubscribed"),
@@ -106,7 +107,7 @@ fn mark_of(threads: usize, cores: usize, pair: Option<&Pair>) -> Option<&'static
     }
 }
 
-/// How many times the work of one thread two do in the same time.
+/// How many times the work of one thread two threads do in the same time.
 fn scaling(work: impl Fn(usize) + Sync) -> Result<f64, BenchError> {
     let work = &work;
     let run = |threads: usize| {
@@ -118,7 +119,7 @@ fn scaling(work: impl Fn(usize) + Sync) -> Result<f64, BenchError> {
     Ok(Summary::of(&times?).median)
 }
 
-/// Multiplies side by side what does not wait for each other.
+/// Independent multiplications.
 #[inline(never)]
 fn multiply(seed: u64) {
     let mut lanes: [u64; LANES] = std::array::from_fn(|lane| mix(seed + lane as u64));
@@ -130,14 +131,14 @@ fn multiply(seed: u64) {
     black_box(lanes);
 }
 
-/// Loads from places that do not wait for each other.
+/// Independent loads from random positions.
 #[inline(never)]
 fn load(memory: &[u64], thread: u64) {
     let place = |number: u64| (mix(thread << 32 | number) >> 32) as usize % WORDS;
     black_box((0..LOADS).fold(0_u64, |sum, number| sum.wrapping_add(memory[place(number)])));
 }
 
-/// `1: 0-1, 0: 0-1`: a core and the list of its siblings.
+/// Each core with its siblings, as in `1: 0-1, 0: 0-1`.
 fn siblings() -> Option<String> {
     let of = |core: usize| {
         let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn marks_follow_from_threads_cores_and_the_pair() {
-        let pair = |arithmetic| Pair { arithmetic, random_loads: 1.9, siblings: None };
+        let pair = |arithmetic| CorePair { arithmetic, random_loads: 1.9, siblings: None };
         assert_eq!(mark_of(1, 1, None), None);
         assert_eq!(mark_of(2, 1, None), Some("oversubscribed"));
         assert_eq!(mark_of(2, 2, Some(&pair(1.97))), None);
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_measured() {
-        if let Some(pair) = Pair::measure().unwrap() {
+        if let Some(pair) = CorePair::measure().unwrap() {
             assert!(pair.arithmetic > 0.0 && pair.random_loads > 0.0, "{pair}");
             assert!(pair.arithmetic.is_finite() && pair.random_loads.is_finite(), "{pair}");
         }

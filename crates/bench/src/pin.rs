@@ -1,10 +1,11 @@
-//! Threads that stay on one core.
+//! Pins threads to cores.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use scalebricks_console::machine;
 
-/// Binds the calling thread to one of the cores it may use: the last but `number`, round and round, as the first is
-/// where a system puts its own work. A system that refuses leaves the thread free: measurements then vary more.
+/// Binds the calling thread to one of the cores it may use. Numbers count from the last core backwards and
+/// wrap around, because systems place their own work on the first core. If the system refuses, the thread
+/// stays unbound and measurements vary more.
 pub fn to_core(number: usize) {
     let Some(core) = core(number) else { return };
     let mut one = CpuSet::new();
@@ -12,14 +13,14 @@ pub fn to_core(number: usize) {
     let _ = sched_setaffinity(None, &one);
 }
 
-/// The core that [`to_core`] binds to; `None` if the system does not tell which may be used.
+/// The core that [`to_core`] binds to; `None` if the system does not report the allowed cores.
 pub fn core(number: usize) -> Option<usize> {
     let allowed = sched_getaffinity(None).ok()?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).rev().filter(|&core| allowed.is_set(core)).collect();
     cores.get(number % cores.len().max(1)).copied()
 }
 
-/// Threads that can run at once.
+/// Number of threads that can run at once.
 pub fn cores() -> usize {
     machine::cores()
 }

@@ -1,57 +1,58 @@
-//! All that a run measured, and where: the JSON that pages are made from.
+//! The report of a run as JSON, from which pages are made.
 
-use crate::contestants::native;
 use crate::figures::chart;
-use crate::figures::exhibit::{Exhibits, Sheet};
 use crate::options::Options;
-use crate::pages::{Evidence, Picture};
-use crate::pair::Pair;
-use crate::provenance;
-use crate::row::{Row, Subject};
+use crate::pair::CorePair;
+use crate::row::{Case, Row};
+use crate::structures::native;
 use crate::timing::Clock;
 use scalebricks_console::machine::{self, Processor};
+use scalebricks_report::exhibit::{Exhibits, PageTable};
+use scalebricks_report::pages::{Evidence, Picture};
+use scalebricks_report::provenance;
 use serde::{Deserialize, Serialize};
 
-/// All that was measured, and where.
+/// The results of a run, and where they were measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// Cores, memory, kernel, transparent huge pages; and the clock, if it was not the wall clock.
+    /// Cores, memory, kernel, transparent huge pages, and the clock if it is not the wall clock.
     pub machine: String,
-    /// The processor, as it calls itself.
+    /// The processor's brand string.
     pub cpu: String,
-    /// The number of its family.
+    /// Its family number.
     pub cpu_family: Option<u32>,
-    /// Its number in the family.
+    /// Its model number.
     pub cpu_model: Option<u32>,
-    /// Its microarchitecture where that is known, as in `Zen 5`.
+    /// Its microarchitecture, if known, as in `Zen 5`.
     pub cpu_name: String,
-    /// Cores that the process could use.
+    /// Cores available to the process.
     pub cores: usize,
-    /// How two of them scale; `None` where there is one.
-    pub pair: Option<Pair>,
-    /// The commit that measured, with `-dirty` behind it if files were changed; `unknown` outside a checkout.
+    /// How two of them scale; `None` on a single core.
+    pub pair: Option<CorePair>,
+    /// The commit that measured, with the suffix `-dirty` if files were changed; `unknown` outside a
+    /// checkout.
     pub commit: String,
-    /// The day, in Greenwich.
+    /// The date in UTC.
     pub date: String,
-    /// The command that measures this, without files of this machine.
+    /// The command that repeats the measurement, without paths of this machine.
     pub command: String,
-    /// What was built in: `peers`, `dpdk`.
+    /// Enabled features: `peers`, `dpdk`.
     pub features: Vec<String>,
-    /// What single threads were timed by: `wall` or `cpu`.
+    /// The clock that timed single threads: `wall` or `cpu`.
     pub clock: String,
-    /// Runs of each measurement.
+    /// Runs per measurement.
     pub runs: usize,
-    /// Whether tables were small, to be quick.
+    /// Whether it was a quick run with small tables.
     pub quick: bool,
-    /// The figures.
+    /// The results.
     pub rows: Vec<Row>,
-    /// What is shown of them.
+    /// Charts, tables and conclusions.
     #[serde(flatten)]
     pub exhibits: Exhibits,
 }
 
 impl Report {
-    /// These rows and what is shown of them, measured here and now.
+    /// A report of results measured by this process.
     pub fn here(rows: Vec<Row>, exhibits: Exhibits, options: &Options) -> Self {
         let is_timed_by_cpu = Clock::chosen() == Clock::Cpu;
         let processor = Processor::here();
@@ -68,10 +69,10 @@ impl Report {
             cpu_family: processor.family,
             cpu_model: processor.model,
             cores: machine::cores(),
-            pair: Pair::known().cloned(),
+            pair: CorePair::known().cloned(),
             commit: provenance::commit(),
             date: machine::date(),
-            command: provenance::command_line(std::env::args().skip(1)),
+            command: provenance::command_line(std::env::args()),
             features: features
                 .iter()
                 .filter(|(_, there)| *there)
@@ -93,7 +94,7 @@ impl Report {
     /// What pages show of a report.
     ///
     /// # Errors
-    /// What is wrong with the text, or with a chart.
+    /// A description of what is wrong with the text or a chart.
     pub fn evidence(json: &str) -> Result<Evidence, String> {
         let report: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
         report.rows.iter().find_map(measured_too_rarely).map_or(Ok(()), Err)?;
@@ -115,9 +116,9 @@ impl Report {
         })
     }
 
-    /// Where and how it was measured, as a table.
-    fn sheet(&self) -> Sheet {
-        let mut sheet = Sheet::new("run", &["", ""]).side_by_side(1);
+    /// The table that says where and how the run measured.
+    fn sheet(&self) -> PageTable {
+        let mut sheet = PageTable::new("run", &["", ""]).side_by_side(1);
         let cores = self.cores.to_string();
         let runs = self.runs.to_string() + if self.quick { ", small tables" } else { "" };
         let command = format!("`{}`", self.command);
@@ -132,7 +133,7 @@ impl Report {
             ("command", &command),
             ("built in", &features),
         ];
-        let pair = self.pair.as_ref().map(Pair::to_string);
+        let pair = self.pair.as_ref().map(CorePair::to_string);
         let pair = pair.as_deref().map(|pair| ("pair of cores", pair));
         sheet
             .rows
@@ -141,9 +142,9 @@ impl Report {
     }
 }
 
-/// What is wrong with a row that was timed in fewer runs than a page shows.
+/// Why a page may not show a row: it has too few runs.
 fn measured_too_rarely(row: &Row) -> Option<String> {
-    let Subject { bench, structure, variant, keys, .. } = &row.subject;
+    let Case { bench, structure, variant, keys, .. } = &row.case;
     (row.metric.is_timed() && row.runs < provenance::LEAST_RUNS).then(|| {
         format!(
             "{bench}: {} of {structure} ({}) with {keys} keys has {} runs, and a page shows {} and more",
@@ -158,18 +159,17 @@ fn measured_too_rarely(row: &Row) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::figures::exhibit::{Chart, Conclusion, Mark, Point, Scale, Series};
     use crate::row::Metric;
-    use crate::stats::Summary;
     use scalebricks_console::output::json;
+    use scalebricks_report::exhibit::{Chart, Conclusion, Mark, Point, Scale, Series};
+    use scalebricks_report::stats::Summary;
     use serde_json::Value;
 
-    /// A report with one of everything, of this commit.
+    /// A report with one item of each kind, measured by `commit`.
     pub(crate) fn sample(commit: &str) -> Report {
-        let subject =
-            Subject { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Subject::default() };
-        let rows = vec![Row::new(subject, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];
-        let mut sheet = Sheet::new("choice", &["flows", "M/s"]);
+        let case = Case { bench: "choice", structure: "setsep".to_owned(), keys: 7, ..Case::default() };
+        let rows = vec![Row::new(case, Metric::LookupRate, Summary::of(&[1e6, 2e6, 3e6]))];
+        let mut sheet = PageTable::new("choice", &["flows", "M/s"]);
         sheet.rows.push(vec!["7".to_owned(), "2.00".to_owned()]);
         let mut chart = Chart::new("lookups", "Lookups", ("flows", Scale::Decades), ("M/s", Scale::Linear));
         let points = vec![Point { x: 7.0, y: 2.0, spread: Some((1.0, 3.0)) }];
@@ -182,9 +182,9 @@ pub(crate) mod tests {
             cpu_family: Some(26),
             cpu_model: Some(2),
             cpu_name: "Zen 5".to_owned(),
-            pair: Some(Pair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
+            pair: Some(CorePair { arithmetic: 1.97, random_loads: 1.8, siblings: None }),
             commit: commit.to_owned(),
-            command: "scalebricks bench choice".to_owned(),
+            command: "scalebricks-bench choice".to_owned(),
             ..report
         }
     }
@@ -202,10 +202,10 @@ pub(crate) mod tests {
     fn a_rate_of_too_few_runs_is_shown_nowhere() {
         let mut report = sample("0123456789ab");
         assert!(Report::evidence(&json(&report).unwrap()).is_ok());
-        let subject = report.rows[0].subject.clone();
-        report.rows.push(Row::new(subject.clone(), Metric::BitsPerKey, Summary::exact(3.5)));
+        let case = report.rows[0].case.clone();
+        report.rows.push(Row::new(case.clone(), Metric::BitsPerKey, Summary::exact(3.5)));
         assert!(Report::evidence(&json(&report).unwrap()).is_ok(), "it does not vary");
-        report.rows.push(Row::new(subject, Metric::UpdateRate, Summary::of(&[1.0, 2.0])));
+        report.rows.push(Row::new(case, Metric::UpdateRate, Summary::of(&[1.0, 2.0])));
         let problem = Report::evidence(&json(&report).unwrap()).map(drop).unwrap_err();
         assert!(problem.contains("update_rate of setsep") && problem.contains("2 runs"), "{problem}");
     }

@@ -1,68 +1,76 @@
-//! Measurements in turn, A B C A B C …: a disturbance of the machine then meets all of them. Runs that cannot be, as of
-//! clocks they can only come of one, are made again.
+//! Interleaved measurements, A B C A B C …, so that a disturbance of the machine affects all of them. Runs
+//! with impossible results, which a disturbed clock can produce, are repeated.
 
 use crate::error::BenchError;
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
-use crate::stats::Summary;
+use scalebricks_report::stats::Summary;
 
-/// What one run found.
+/// Result of one run.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// A figure for each row of the turn.
+pub struct RunResult {
+    /// One figure for each row of the measurement.
     pub figures: Vec<f64>,
-    /// Bytes of the table, if only the run knows.
+    /// Bytes of the table, if known only after the run.
     pub table_bytes: Option<u64>,
 }
 
-impl From<f64> for Found {
+impl From<f64> for RunResult {
     fn from(figure: f64) -> Self {
-        Self { figures: vec![figure], table_bytes: None }
+        vec![figure].into()
     }
 }
 
-/// Makes one run.
-pub type Measure<'a, S> = Box<dyn FnMut(&mut S) -> Result<Found, BenchError> + 'a>;
+impl From<Vec<f64>> for RunResult {
+    fn from(figures: Vec<f64>) -> Self {
+        Self { figures, table_bytes: None }
+    }
+}
 
-/// Something measured in turn with others. `S` is what all turns work on.
-pub struct Turn<'a, S> {
-    rows: Vec<(Subject, Metric)>,
+/// Performs one run.
+pub type Measure<'a, S> = Box<dyn FnMut(&mut S) -> Result<RunResult, BenchError> + 'a>;
+
+/// A measurement that is interleaved with others. `S` is the state they share.
+pub struct Measurement<'a, S> {
+    rows: Vec<(Case, Metric)>,
     measure: Measure<'a, S>,
 }
 
-impl<'a, S> Turn<'a, S> {
-    /// One that finds one figure a run.
+impl<'a, S> Measurement<'a, S> {
+    /// A measurement with one figure per run.
     pub fn new(
-        subject: Subject,
+        case: Case,
         metric: Metric,
-        measure: impl FnMut(&mut S) -> Result<Found, BenchError> + 'a,
+        measure: impl FnMut(&mut S) -> Result<RunResult, BenchError> + 'a,
     ) -> Self {
-        Self::several(vec![(subject, metric)], measure)
+        Self::several(vec![(case, metric)], measure)
     }
 
-    /// One that finds several figures a run.
+    /// A measurement with several figures per run.
     pub fn several(
-        rows: Vec<(Subject, Metric)>,
-        measure: impl FnMut(&mut S) -> Result<Found, BenchError> + 'a,
+        rows: Vec<(Case, Metric)>,
+        measure: impl FnMut(&mut S) -> Result<RunResult, BenchError> + 'a,
     ) -> Self {
         Self { rows, measure: Box::new(measure) }
     }
 }
 
-/// Times that a run is made before a benchmark gives up on it: on a machine that others keep busy, many.
+/// Tries before a benchmark gives up on a run. A busy machine can need many.
 const TRIES: usize = 16;
 
-/// How much more than N times as fast N threads may be: what a clock and an undisturbed machine are off.
+/// How much faster than N times N threads may appear, to allow for errors of clocks on an undisturbed
+/// machine.
 const TOLERANCE: f64 = 1.1;
 
-/// Seconds for each thread that a disturbance may take from the run of one unnoticed: some time slices of a busy system.
+/// Seconds per thread by which a disturbance may lengthen the single-threaded run unnoticed: a few time
+/// slices of a busy system.
 const SLICES: f64 = 0.05;
 
-/// Makes a run, and again if it is rejected; each that was is counted.
+/// Performs a run, and repeats and counts it while it is rejected.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] when it was made sixteen times; any other error at once.
-pub fn accepted<T>(
+/// [`BenchError::Rejected`] after sixteen tries; any other error at once.
+pub fn retry_rejected<T>(
     session: &Session<'_>,
     mut run: impl FnMut() -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
@@ -82,22 +90,22 @@ pub fn accepted<T>(
     unreachable!("there is a last try")
 }
 
-/// A turn and what its runs found: for each row, a figure a run.
-struct Course<'a, S> {
-    turn: Turn<'a, S>,
+/// A measurement with the figures of its runs so far, by row.
+struct Series<'a, S> {
+    turn: Measurement<'a, S>,
     figures: Vec<Vec<f64>>,
 }
 
-impl<S> Course<'_, S> {
-    /// Makes one run.
+impl<S> Series<'_, S> {
+    /// Performs one run.
     fn run(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
-        let Turn { rows, measure } = &mut self.turn;
-        let found = accepted(session, || {
+        let Measurement { rows, measure } = &mut self.turn;
+        let found = retry_rejected(session, || {
             let found = measure(state)?;
             let mut told = rows.iter().zip(&found.figures);
             match told.find(|((_, metric), figure)| !can_be(*metric, **figure)) {
-                Some(((subject, metric), figure)) => {
-                    Err(BenchError::rejected(&name(subject), format!("a {} of {figure}", metric.name())))
+                Some(((case, metric), figure)) => {
+                    Err(BenchError::rejected(&name(case), format!("a {} of {figure}", metric.name())))
                 }
                 None => Ok(found),
             }
@@ -109,7 +117,7 @@ impl<S> Course<'_, S> {
         Ok(())
     }
 
-    /// Makes the last run again.
+    /// Repeats the last run.
     fn again(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
         for figures in &mut self.figures {
             figures.pop();
@@ -118,7 +126,7 @@ impl<S> Course<'_, S> {
     }
 }
 
-/// Whether a metric can have such a figure: no rate is without end, and no time is none.
+/// Whether a metric can have this value: rates are finite, and times are positive.
 fn can_be(metric: Metric, figure: f64) -> bool {
     match metric.unit() {
         "ns" => figure.is_finite() && figure > 0.0,
@@ -127,95 +135,90 @@ fn can_be(metric: Metric, figure: f64) -> bool {
     }
 }
 
-/// What a subject is called in an error.
-fn name(subject: &Subject) -> String {
-    let threads = subject.threads.map(|threads| format!("{threads} threads"));
-    let parts = [
-        Some(subject.structure.clone()),
-        subject.format.map(str::to_owned),
-        subject.variant.clone(),
-        threads,
-    ];
+/// The name of a case in errors.
+fn name(case: &Case) -> String {
+    let threads = case.threads.map(|threads| format!("{threads} threads"));
+    let parts = [Some(case.structure.clone()), case.format.map(str::to_owned), case.variant.clone(), threads];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Two turns that are the same but for their threads: one, and several.
-struct Scaled {
+/// Two measurements that differ only in their threads: one, and several.
+struct ThreadScaling {
     one: usize,
     several: usize,
     row: usize,
     threads: usize,
 }
 
-impl Scaled {
-    /// All such among the turns that build or look up all keys.
-    fn among<S>(courses: &[Course<'_, S>]) -> Vec<Self> {
-        let alone = |row: &(Subject, Metric)| (Subject { threads: Some(1), ..row.0.clone() }, row.1);
+impl ThreadScaling {
+    /// All such pairs among the measurements that build or look up all keys.
+    fn among<S>(all: &[Series<'_, S>]) -> Vec<Self> {
+        let alone = |row: &(Case, Metric)| (row.0.clone().threads(1), row.1);
         let mut found = Vec::new();
-        for (several, course) in courses.iter().enumerate() {
-            for (row, of) in course.turn.rows.iter().enumerate() {
+        for (several, series) in all.iter().enumerate() {
+            for (row, of) in series.turn.rows.iter().enumerate() {
                 let (Some(threads @ 2..), Metric::BuildRate | Metric::LookupRate) = (of.0.threads, of.1)
                 else {
                     continue;
                 };
-                let is_one = |course: &Course<'_, S>| course.turn.rows.get(row) == Some(&alone(of));
-                found.extend(courses.iter().position(is_one).map(|one| Self { one, several, row, threads }));
+                let is_one = |series: &Series<'_, S>| series.turn.rows.get(row) == Some(&alone(of));
+                found.extend(all.iter().position(is_one).map(|one| Self { one, several, row, threads }));
             }
         }
         found
     }
 
-    /// What is wrong with the last runs of the two, if the several were faster than so many can be.
-    fn fault<S>(&self, courses: &[Course<'_, S>]) -> Option<String> {
-        let rate = |turn: usize| courses[turn].figures[self.row].last().copied();
+    /// What is wrong with the last runs of the two, if several threads were faster than possible.
+    fn fault<S>(&self, all: &[Series<'_, S>]) -> Option<String> {
+        let rate = |turn: usize| all[turn].figures[self.row].last().copied();
         let (one, several) = (rate(self.one)?, rate(self.several)?);
-        let keys = courses[self.one].turn.rows[self.row].0.keys as f64;
+        let keys = all[self.one].turn.rows[self.row].0.keys as f64;
         let most = self.threads as f64 * (TOLERANCE * keys / several + SLICES);
         let times = several / one;
         (keys / one > most).then(|| format!("{times:.2} times as fast as one thread"))
     }
 }
 
-/// Makes all runs of all turns, round by round, and keeps what they found.
+/// Performs all runs of all measurements, round by round, and adds their rows to the session.
 ///
-/// A run that cannot be is made again, up to fifteen times: one of no time, and one of N threads that is more than N times
-/// as fast as that of one thread in the same round, together with the latter.
+/// Impossible runs are repeated up to fifteen times: a run that took no time, and a run of N threads that was
+/// more than N times as fast as the single-threaded run of the same round, together with the latter.
 ///
 /// # Errors
-/// That of the first run that fails; [`BenchError::Rejected`] if one was rejected each time; Ctrl-C between two runs.
-pub fn alternate<S>(
+/// The error of the first run that fails; [`BenchError::Rejected`] if every try of a run was rejected; an
+/// interrupt between two runs.
+pub fn interleave<S>(
     session: &mut Session<'_>,
     state: &mut S,
-    turns: Vec<Turn<'_, S>>,
+    turns: Vec<Measurement<'_, S>>,
 ) -> Result<(), BenchError> {
     let runs = session.options().runs();
     let bar = session.progress(turns.len() * runs);
-    let courses = turns.into_iter();
-    let mut courses: Vec<Course<'_, S>> = courses
-        .map(|turn| Course { figures: vec![Vec::with_capacity(runs); turn.rows.len()], turn })
-        .collect();
-    let pairs = Scaled::among(&courses);
+    let all = turns.into_iter();
+    let mut all: Vec<Series<'_, S>> =
+        all.map(|turn| Series { figures: vec![Vec::with_capacity(runs); turn.rows.len()], turn }).collect();
+    let pairs = ThreadScaling::among(&all);
     for _ in 0..runs {
-        for course in &mut courses {
-            course.run(session, state)?;
+        for series in &mut all {
+            series.run(session, state)?;
             bar.add(1);
         }
         for pair in &pairs {
             let mut is_first = true;
-            accepted(session, || {
+            retry_rejected(session, || {
                 if !std::mem::take(&mut is_first) {
-                    courses[pair.one].again(session, state)?;
-                    courses[pair.several].again(session, state)?;
+                    all[pair.one].again(session, state)?;
+                    all[pair.several].again(session, state)?;
                 }
-                let what = name(&courses[pair.several].turn.rows[pair.row].0);
-                pair.fault(&courses).map_or(Ok(()), |fault| Err(BenchError::rejected(&what, fault)))
+                let what = name(&all[pair.several].turn.rows[pair.row].0);
+                pair.fault(&all).map_or(Ok(()), |fault| Err(BenchError::rejected(&what, fault)))
             })?;
         }
     }
     bar.finish();
-    for Course { turn, figures } in courses {
-        for (figures, (subject, metric)) in figures.iter().zip(turn.rows) {
-            session.add(subject, metric, Summary::of(figures));
+    for Series { turn, figures } in all {
+        for (figures, (case, metric)) in figures.iter().zip(turn.rows) {
+            session.add(case, metric, Summary::of(figures));
         }
     }
     Ok(())
@@ -225,47 +228,45 @@ pub fn alternate<S>(
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn turns_alternate_and_every_figure_is_kept() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("test", &options, &console, &interrupt);
+        let mut session = Session::for_test("test", Options::default());
         let turn = |name: &'static str, step: usize| {
-            let subject = session.subject(name, 1);
-            let rows = vec![(subject.clone(), Metric::InsertRate), (subject, Metric::Loss)];
-            Turn::several(rows, move |order: &mut Vec<&str>| {
+            let case = session.case(name, 1);
+            let rows = vec![(case.clone(), Metric::InsertRate), (case, Metric::Loss)];
+            Measurement::several(rows, move |order: &mut Vec<&str>| {
                 order.push(name);
                 let figure = (order.len() * step) as f64;
-                Ok(Found { figures: vec![figure, -figure], table_bytes: Some(9) })
+                Ok(RunResult { figures: vec![figure, -figure], table_bytes: Some(9) })
             })
         };
         let (turns, mut order) = (vec![turn("a", 1), turn("b", 10)], Vec::new());
-        alternate(&mut session, &mut order, turns).unwrap();
+        interleave(&mut session, &mut order, turns).unwrap();
         assert_eq!(order, ["a", "b"].repeat(5));
         let rows = session.rows();
         assert_eq!(rows.len(), 4);
         assert_eq!((rows[0].median, rows[0].min, rows[0].max, rows[0].runs), (5.0, 1.0, 9.0, 5));
         assert_eq!((rows[3].metric, rows[3].median), (Metric::Loss, -60.0));
-        assert!(rows.iter().all(|row| row.subject.table_bytes == Some(9)));
+        assert!(rows.iter().all(|row| row.case.table_bytes == Some(9)));
     }
 
-    /// Makes turns of these figures a run with so many threads each, for ever the last; rows, runs made, runs rejected.
+    /// Interleaves measurements that return these figures, the last one forever; returns rows, runs made and
+    /// runs rejected.
     fn turns_of(keys: u64, turns: &[(usize, &[f64])]) -> (Result<Vec<f64>, BenchError>, usize, usize) {
         let options = Options { runs: Some(1), ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("test", &options, &console, &interrupt);
+        let mut session = Session::for_test("test", options);
         let turn = |&(threads, figures): &(usize, &[f64])| {
-            let subject = Subject { threads: Some(threads), ..session.subject("a", keys) };
+            let case = session.case("a", keys).threads(threads);
             let mut left = figures.to_vec();
-            Turn::new(subject, Metric::LookupRate, move |made: &mut usize| {
+            Measurement::new(case, Metric::LookupRate, move |made: &mut usize| {
                 *made += 1;
                 Ok(if left.len() > 1 { left.remove(0) } else { left[0] }.into())
             })
         };
         let turns = turns.iter().map(turn).collect();
         let mut made = 0;
-        let done = alternate(&mut session, &mut made, turns);
+        let done = interleave(&mut session, &mut made, turns);
         let rates = session.rows().iter().map(|row| row.median).collect();
         (done.map(|()| rates), made, session.rejected())
     }

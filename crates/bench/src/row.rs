@@ -1,247 +1,228 @@
-//! What was measured, as it is written to JSON.
+//! Rows of results as they are stored in JSON.
 
 use crate::pair;
-use crate::stats::Summary;
-use crate::stored::{self, Word};
+use scalebricks_report::stats::Summary;
+use scalebricks_report::stored::{self, Interned};
 use serde::{Deserialize, Serialize};
 
-/// What a row tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $metric:ident = $name:literal, $unit:literal;)*) => {
+        /// What a row measures.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Metric {
+            $($(#[$doc])* #[serde(rename = $name)] $metric,)*
+        }
+
+        impl Metric {
+            /// Its name in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$metric => $name,)* }
+            }
+
+            /// Its unit.
+            pub const fn unit(self) -> &'static str {
+                match self { $(Self::$metric => $unit,)* }
+            }
+        }
+    };
+}
+
+metrics! {
     /// Keys built into a table.
-    BuildRate,
+    BuildRate = "build_rate", "1/s";
     /// Keys looked up.
-    LookupRate,
+    LookupRate = "lookup_rate", "1/s";
     /// Values changed, or keys replaced.
-    UpdateRate,
-    /// Keys added.
-    InsertRate,
-    /// Keys taken out.
-    DeleteRate,
+    UpdateRate = "update_rate", "1/s";
+    /// Keys inserted.
+    InsertRate = "insert_rate", "1/s";
+    /// Keys deleted.
+    DeleteRate = "delete_rate", "1/s";
     /// Packets forwarded.
-    PacketRate,
-    /// The share of the packets sent that did not come back.
-    PacketLoss,
-    /// Time a packet takes, without generator and sink.
-    PacketTime,
-    /// Time a packet takes, without plain forwarding.
-    WorkTime,
-    /// The rate of lookups over that of their loads alone, prefetched.
-    ShareOfLimit,
-    /// How many times the rate of another.
-    Ratio,
-    /// Fsyncs of a file that grows.
-    FsyncRate,
-    /// Time from when packets are due until they leave, on average.
-    LatencyMean,
-    /// The time that half of them took at the most: packets as above, or calls.
-    LatencyP50,
-    /// The same of the slowest but one in a hundred.
-    LatencyP99,
-    /// The time of the slowest.
-    LatencyMax,
-    /// Time from a node's death until another has given it up.
-    DetectionTime,
-    /// Time from then until no living node's table names it for a flow.
-    RepinTime,
-    /// Both together.
-    RecoveryTime,
+    PacketRate = "packet_rate", "1/s";
+    /// Share of the packets sent that did not come back.
+    PacketLoss = "packet_loss", "share";
+    /// Time per packet, without generator and sink.
+    PacketTime = "packet_time", "ns";
+    /// Time per packet, without plain forwarding.
+    WorkTime = "work_time", "ns";
+    /// Lookup rate divided by the rate of its memory loads alone, prefetched.
+    ShareOfLimit = "share_of_limit", "share";
+    /// Rate divided by that of another structure.
+    Ratio = "ratio", "times";
+    /// Fsyncs of a growing file.
+    FsyncRate = "fsync_rate", "1/s";
+    /// Mean time from when a packet is due until it leaves.
+    LatencyMean = "latency_mean", "ns";
+    /// Median of those times, or of call times.
+    LatencyP50 = "latency_p50", "ns";
+    /// 99th percentile of the same.
+    LatencyP99 = "latency_p99", "ns";
+    /// Maximum of the same.
+    LatencyMax = "latency_max", "ns";
+    /// Time from a node's death until another node declares it dead.
+    DetectionTime = "detection_time", "ns";
+    /// Time from then until no living node's table maps a flow to it.
+    RepinTime = "repin_time", "ns";
+    /// Sum of both.
+    RecoveryTime = "recovery_time", "ns";
     /// Time until a node that starts with empty tables has caught up.
-    JoinTime,
-    /// Bytes of GPT deltas for a changed key.
-    DeltaBytes,
-    /// Bits of what such a delta must tell, by the entropy of what it changes.
-    DeltaEntropy,
-    /// How much slower lookups are beside something else, in percent.
-    Loss,
-    /// The share of unknown names that are taken for known ones.
-    AlienShare,
-    /// Time that making a name takes.
-    NameTime,
-    /// Ranges that were given another seed.
-    Reseeded,
-    /// The share of additions that gave a range another seed.
-    ReseedShare,
-    /// Time in which ranges were given another seed, an addition.
-    ReseedTime,
-    /// Bits of memory a key takes.
-    BitsPerKey,
-    /// Bytes of memory that a key takes at the owner of the table.
-    ControlBytes,
+    JoinTime = "join_time", "ns";
+    /// GPT delta bytes per changed key.
+    DeltaBytes = "delta_bytes", "bytes";
+    /// Bits that such a delta must carry, by the entropy of what it changes.
+    DeltaEntropy = "delta_entropy", "bits";
+    /// How much slower lookups are while something else runs.
+    Loss = "loss", "percent";
+    /// Share of unknown names that are taken for known ones.
+    AlienShare = "alien_share", "share";
+    /// Time to generate a name.
+    NameTime = "name_time", "ns";
+    /// Ranges rebuilt with another seed.
+    Reseeded = "reseeded", "ranges";
+    /// Share of insertions that rebuilt a range with another seed.
+    ReseedShare = "reseed_share", "share";
+    /// Time spent rebuilding ranges, per insertion.
+    ReseedTime = "reseed_time", "ns";
+    /// Memory per key.
+    BitsPerKey = "bits_per_key", "bits";
+    /// Memory per key at the owner of the table.
+    ControlBytes = "control_bytes", "bytes";
     /// Cache lines that a query reads.
-    CacheLines,
+    CacheLines = "cache_lines", "lines";
     /// Keys for which several values fit.
-    AmbiguousNames,
+    AmbiguousNames = "ambiguous_names", "keys";
     /// Keys that the fallback answers.
-    FallbackKeys,
+    FallbackKeys = "fallback_keys", "keys";
     /// Keys in the fullest group.
-    MaxGroupLoad,
-    /// The share of a table that lies on huge pages.
-    HugePages,
+    MaxGroupLoad = "max_group_load", "keys";
+    /// Share of a table that is on huge pages.
+    HugePages = "huge_pages", "share";
     /// Hash functions tried for a group.
-    Iterations,
+    Iterations = "iterations", "functions";
     /// Flows that fit in a cluster.
-    Flows,
+    Flows = "flows", "flows";
 }
 
 impl Metric {
-    /// Its name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BuildRate => "build_rate",
-            Self::LookupRate => "lookup_rate",
-            Self::UpdateRate => "update_rate",
-            Self::InsertRate => "insert_rate",
-            Self::DeleteRate => "delete_rate",
-            Self::PacketRate => "packet_rate",
-            Self::PacketLoss => "packet_loss",
-            Self::PacketTime => "packet_time",
-            Self::WorkTime => "work_time",
-            Self::ShareOfLimit => "share_of_limit",
-            Self::Ratio => "ratio",
-            Self::FsyncRate => "fsync_rate",
-            Self::LatencyMean => "latency_mean",
-            Self::LatencyP50 => "latency_p50",
-            Self::LatencyP99 => "latency_p99",
-            Self::LatencyMax => "latency_max",
-            Self::DetectionTime => "detection_time",
-            Self::RepinTime => "repin_time",
-            Self::RecoveryTime => "recovery_time",
-            Self::JoinTime => "join_time",
-            Self::DeltaBytes => "delta_bytes",
-            Self::DeltaEntropy => "delta_entropy",
-            Self::Loss => "loss",
-            Self::AlienShare => "alien_share",
-            Self::NameTime => "name_time",
-            Self::Reseeded => "reseeded",
-            Self::ReseedShare => "reseed_share",
-            Self::ReseedTime => "reseed_time",
-            Self::BitsPerKey => "bits_per_key",
-            Self::ControlBytes => "control_bytes",
-            Self::CacheLines => "cache_lines",
-            Self::AmbiguousNames => "ambiguous_names",
-            Self::FallbackKeys => "fallback_keys",
-            Self::MaxGroupLoad => "max_group_load",
-            Self::HugePages => "huge_pages",
-            Self::Iterations => "iterations",
-            Self::Flows => "flows",
-        }
-    }
-
-    /// Its unit.
-    pub const fn unit(self) -> &'static str {
-        match self {
-            Self::BitsPerKey | Self::DeltaEntropy => "bits",
-            Self::Loss => "percent",
-            Self::AlienShare
-            | Self::ReseedShare
-            | Self::ShareOfLimit
-            | Self::PacketLoss
-            | Self::HugePages => "share",
-            Self::Reseeded => "ranges",
-            Self::CacheLines => "lines",
-            Self::AmbiguousNames | Self::FallbackKeys | Self::MaxGroupLoad => "keys",
-            Self::Iterations => "functions",
-            Self::Flows => "flows",
-            Self::PacketTime
-            | Self::NameTime
-            | Self::ReseedTime
-            | Self::WorkTime
-            | Self::LatencyMean
-            | Self::LatencyP50
-            | Self::LatencyP99
-            | Self::LatencyMax
-            | Self::DetectionTime
-            | Self::RepinTime
-            | Self::RecoveryTime
-            | Self::JoinTime => "ns",
-            Self::DeltaBytes | Self::ControlBytes => "bytes",
-            Self::Ratio => "times",
-            _ => "1/s",
-        }
-    }
-
-    /// Whether it is timed anew in each run, and so varies from run to run. Latencies are distributions of many packets or
-    /// calls already.
+    /// Whether each run times it anew, so that it varies between runs. Latencies are already distributions
+    /// over many packets or calls.
     pub const fn is_timed(self) -> bool {
         self.is_rate()
             || matches!(self, Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime)
     }
 
-    /// Whether it counts things a second.
+    /// Whether it is a rate per second.
     pub const fn is_rate(self) -> bool {
         matches!(self.unit().as_bytes(), b"1/s")
     }
 }
 
-/// What is measured: everything of a row but the figures. What does not apply is `None`.
+/// What a row measures: everything but the figures. Fields that do not apply are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct Subject {
+pub struct Case {
     /// The benchmark.
-    #[serde(deserialize_with = "stored::word")]
-    pub bench: Word,
-    /// The structure, or the architecture.
+    #[serde(deserialize_with = "stored::interned")]
+    pub bench: Interned,
+    /// The structure or architecture.
     pub structure: String,
-    /// The group format of SetSep, the sizes of Othello, or what a GPT is made of.
-    #[serde(deserialize_with = "stored::word_or_none")]
-    pub format: Option<Word>,
-    /// Instructions used, or mode of operation.
+    /// The group format of SetSep, the sizing of Othello, or the structure of a GPT.
+    #[serde(deserialize_with = "stored::interned_or_none")]
+    pub format: Option<Interned>,
+    /// Instructions used, or the mode of operation.
     pub variant: Option<String>,
     /// Keys in the table.
     pub keys: u64,
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: Option<u8>,
-    /// Threads that did what was timed.
+    /// Threads that did the timed work.
     pub threads: Option<usize>,
-    /// Keys or operations a call.
+    /// Keys or operations per call.
     pub batch: Option<usize>,
     /// Nodes of a cluster.
     pub nodes: Option<usize>,
-    /// Callers, each of which waits for its call before it makes the next.
+    /// Callers, each with one call outstanding.
     pub callers: Option<usize>,
     /// Share of the slots in use.
     pub load: Option<f64>,
-    /// Bytes of memory the table holds.
+    /// Bytes of the table.
     pub table_bytes: Option<u64>,
 }
 
-/// One figure.
+/// Builder methods that set one field each.
+macro_rules! setters {
+    ($($field:ident: $kind:ty),*) => {
+        $(
+            #[doc = concat!("The same case with this `", stringify!($field), "`.")]
+            #[must_use]
+            pub fn $field(mut self, $field: impl Into<Option<$kind>>) -> Self {
+                self.$field = $field.into();
+                self
+            }
+        )*
+    };
+}
+
+impl Case {
+    setters!(
+        format: Interned, variant: String, value_bits: u8, threads: usize, batch: usize, nodes: usize,
+        callers: usize, load: f64, table_bytes: u64
+    );
+
+    /// Whether the variant is this one.
+    pub fn is_variant(&self, variant: &str) -> bool {
+        self.variant.as_deref() == Some(variant)
+    }
+
+    /// Its variant, or an empty string.
+    pub fn variant_text(&self) -> &str {
+        self.variant.as_deref().unwrap_or_default()
+    }
+}
+
+/// One result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What is measured.
+    /// What it measures.
     #[serde(flatten)]
-    pub subject: Subject,
-    /// Whether its threads had no core each: `oversubscribed`, or `one core` if two cores scale as one.
-    #[serde(default, deserialize_with = "stored::word_or_none")]
-    pub mark: Option<Word>,
-    /// What the figure tells.
+    pub case: Case,
+    /// Set if its threads did not have a core each: `oversubscribed`, or `one core` if two cores scale as
+    /// one.
+    #[serde(default, deserialize_with = "stored::interned_or_none")]
+    pub mark: Option<Interned>,
+    /// The metric.
     pub metric: Metric,
-    /// Its unit.
-    #[serde(deserialize_with = "stored::word")]
-    pub unit: Word,
-    /// The median run.
-    #[serde(deserialize_with = "stored::number")]
+    /// The unit of the metric.
+    #[serde(deserialize_with = "stored::interned")]
+    pub unit: Interned,
+    /// The median of the runs.
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub median: f64,
-    /// The least.
-    #[serde(deserialize_with = "stored::number")]
+    /// The minimum.
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub min: f64,
-    /// The most.
-    #[serde(deserialize_with = "stored::number")]
+    /// The maximum.
+    #[serde(deserialize_with = "stored::f64_or_nan")]
     pub max: f64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
 }
 
 impl Row {
     /// A row.
-    pub fn new(subject: Subject, metric: Metric, figures: Summary) -> Self {
+    pub fn new(case: Case, metric: Metric, figures: Summary) -> Self {
         let Summary { median, min, max, runs } = figures;
-        let mark = pair::mark(subject.threads);
-        Self { subject, mark, metric, unit: metric.unit(), median, min, max, runs }
+        let mark = pair::mark(case.threads);
+        Self { case, mark, metric, unit: metric.unit(), median, min, max, runs }
     }
 
-    /// The figures alone.
+    /// The median with the least and the most in brackets, each divided by `unit`.
+    pub fn spread(&self, unit: f64, digits: usize) -> String {
+        let [median, least, most] = [self.median, self.min, self.max].map(|figure| figure / unit);
+        format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
+    }
+
+    /// The figures without the case.
     pub const fn summary(&self) -> Summary {
         Summary { median: self.median, min: self.min, max: self.max, runs: self.runs }
     }
@@ -278,8 +259,8 @@ mod tests {
 
     #[test]
     fn the_names_are_the_documented_ones() {
-        let subject = Subject { bench: "fib", structure: "cuckoo".to_owned(), keys: 7, ..Subject::default() };
-        let rows = vec![Row::new(subject, Metric::InsertRate, Summary::exact(2.0))];
+        let case = Case { bench: "fib", structure: "cuckoo".to_owned(), keys: 7, ..Case::default() };
+        let rows = vec![Row::new(case, Metric::InsertRate, Summary::exact(2.0))];
         let text = output::json(&rows).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         let row = value[0].as_object().unwrap();

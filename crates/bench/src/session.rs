@@ -1,15 +1,15 @@
-//! What a benchmark is given to work with.
+//! The context of a running benchmark.
 
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Conclusion, Exhibits, Sheet};
 use crate::options::Options;
-use crate::row::{Metric, Row, Subject};
-use crate::stats::Summary;
+use crate::row::{Case, Metric, Row};
 use scalebricks_console::quantity::short_count;
 use scalebricks_console::{Busy, Console, Interrupt, Progress, memory};
+use scalebricks_report::exhibit::{Chart, Conclusion, Exhibits, PageTable};
+use scalebricks_report::stats::Summary;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One benchmark under way: what was asked for, whom to tell, and the rows so far.
+/// A running benchmark: its options, the console, and the rows so far.
 #[derive(Debug)]
 pub struct Session<'a> {
     bench: &'static str,
@@ -21,8 +21,17 @@ pub struct Session<'a> {
     rejected: AtomicUsize,
 }
 
+#[cfg(test)]
+impl Session<'static> {
+    /// A quiet session for a test, which leaks what it borrows.
+    pub(crate) fn for_test(bench: &'static str, options: Options) -> Self {
+        let options = Box::leak(Box::new(options));
+        Self::new(bench, options, Box::leak(Box::new(Console::new(true))), Box::leak(Box::default()))
+    }
+}
+
 impl<'a> Session<'a> {
-    /// For this benchmark.
+    /// A session of this benchmark.
     pub const fn new(
         bench: &'static str,
         options: &'a Options,
@@ -40,22 +49,22 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What was asked for.
+    /// The options.
     pub const fn options(&self) -> &'a Options {
         self.options
     }
 
-    /// Where words go. Results are printed from the rows.
+    /// The console for notes. Results are printed from the rows.
     pub const fn console(&self) -> &'a Console {
         self.console
     }
 
-    /// Whether the user wants to stop, for those who pass it on.
+    /// The interrupt, for code that passes it on.
     pub const fn interrupt(&self) -> &'a Interrupt {
         self.interrupt
     }
 
-    /// `Err` once the user wants to stop; asked between two steps.
+    /// Fails once the user has interrupted the run. Long work calls it between steps.
     ///
     /// # Errors
     /// [`BenchError::Interrupted`].
@@ -63,48 +72,48 @@ impl<'a> Session<'a> {
         Ok(self.interrupt.check()?)
     }
 
-    /// A spinner for something that is not timed, until dropped.
+    /// A spinner for work that is not timed; it lasts until it is dropped.
     pub fn busy(&self, doing: &'static str) -> Busy {
         self.console.busy(self.bench, doing)
     }
 
-    /// A bar of `total` steps.
+    /// A progress bar of `total` steps.
     pub fn progress(&self, total: usize) -> Progress {
         self.console.progress(self.bench, total as u64)
     }
 
-    /// Counts a run that was rejected and is made again.
+    /// Counts a rejected run, which is repeated.
     pub fn reject(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Runs that were rejected and made again.
+    /// Number of rejected runs.
     pub fn rejected(&self) -> usize {
         self.rejected.load(Ordering::Relaxed)
     }
 
-    /// A subject of this benchmark, to be filled in.
-    pub fn subject(&self, structure: &str, keys: u64) -> Subject {
-        Subject { bench: self.bench, structure: structure.to_owned(), keys, ..Subject::default() }
+    /// A case of this benchmark, to be completed by its setters.
+    pub fn case(&self, structure: &str, keys: u64) -> Case {
+        Case { bench: self.bench, structure: structure.to_owned(), keys, ..Case::default() }
     }
 
-    /// Keeps a result.
-    pub fn add(&mut self, subject: Subject, metric: Metric, figures: Summary) {
-        self.rows.push(Row::new(subject, metric, figures));
+    /// Adds a row.
+    pub fn add(&mut self, case: Case, metric: Metric, figures: Summary) {
+        self.rows.push(Row::new(case, metric, figures));
     }
 
-    /// Keeps a chart.
-    pub fn show(&mut self, chart: Chart) {
+    /// Adds a chart.
+    pub fn add_chart(&mut self, chart: Chart) {
         self.exhibits.charts.push(chart);
     }
 
-    /// Keeps a table for the page.
-    pub fn tabulate(&mut self, sheet: Sheet) {
+    /// Adds a table for the page.
+    pub fn add_table(&mut self, sheet: PageTable) {
         self.exhibits.sheets.push(sheet);
     }
 
-    /// Keeps a sentence for the page that says what a table or chart shows.
-    pub fn conclude(&mut self, name: &str, sentence: impl Into<String>) {
+    /// Adds a sentence that states, with numbers, what a table or chart of the page shows.
+    pub fn add_conclusion(&mut self, name: &str, sentence: impl Into<String>) {
         self.exhibits.conclusions.push(Conclusion { name: name.to_owned(), sentence: sentence.into() });
     }
 
@@ -113,12 +122,12 @@ impl<'a> Session<'a> {
         &self.rows
     }
 
-    /// The rows, and what else is shown.
+    /// The rows, and the charts, tables and conclusions.
     pub fn finish(self) -> (Vec<Row>, Exhibits) {
         (self.rows, self.exhibits)
     }
 
-    /// Those of these sizes that fit the memory.
+    /// The sizes that fit in memory.
     ///
     /// # Errors
     /// As [`Self::fits`].
@@ -132,11 +141,11 @@ impl<'a> Session<'a> {
         Ok(fitting)
     }
 
-    /// Whether `keys` keys, which take about so many bytes, fit the memory. A size that nobody asked for by name is
-    /// left out with a note.
+    /// Whether `keys` keys of about `bytes_per_key` bytes fit in memory. A default size that does not fit is
+    /// skipped with a note.
     ///
     /// # Errors
-    /// [`BenchError::Memory`] for a size that was asked for.
+    /// [`BenchError::Memory`] for a size that the user requested.
     pub fn fits(&self, keys: u64, bytes_per_key: u64) -> Result<bool, BenchError> {
         let needed = keys.saturating_mul(bytes_per_key);
         match memory::available_bytes() {

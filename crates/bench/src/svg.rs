@@ -1,29 +1,29 @@
-//! Rates as pictures: one a benchmark and metric, a panel a table size, a bar a row.
+//! Rates as bar charts: one picture per benchmark and metric, one panel per table size, one bar per row.
 
 use crate::report::Report;
 use crate::row::{Metric, Row};
 use crate::table::figure;
 use plotters::style::text_anchor::HPos;
-use scalebricks_console::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
 
 const HEAD: i32 = 56;
 const FOOT: i32 = 34;
 const PANEL_HEAD: i32 = 34;
 const PITCH: i32 = 24;
 
-/// Structures that are drawn in the colour of the house.
+/// Structures drawn in the colour of this project.
 const OURS: [&str; 2] = ["setsep", "scalebricks"];
 
-/// A file name and an SVG document for each of `benches` and kind of figure.
+/// A file name and an SVG document for each benchmark of `benches` and each metric.
 ///
 /// # Errors
 /// [`DrawError`] if the drawing library refuses.
 pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>, DrawError> {
     let mut kinds: Vec<(&str, Metric)> = Vec::new();
     for row in &report.rows {
-        let kind = (row.subject.bench, row.metric);
-        if benches.contains(&row.subject.bench)
+        let kind = (row.case.bench, row.metric);
+        if benches.contains(&row.case.bench)
             && (row.metric.is_rate() || row.metric == Metric::BitsPerKey)
             && !kinds.contains(&kind)
         {
@@ -31,7 +31,7 @@ pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>
         }
     }
     let draw = |(bench, metric): (&str, Metric)| {
-        let rows = report.rows.iter().filter(|row| row.subject.bench == bench && row.metric == metric);
+        let rows = report.rows.iter().filter(|row| row.case.bench == bench && row.metric == metric);
         let name = format!("{bench}-{}.svg", metric.name().replace('_', "-"));
         Ok((name, picture(report, bench, metric, &rows.collect::<Vec<_>>())?))
     };
@@ -53,33 +53,33 @@ fn picture(report: &Report, bench: &str, metric: Metric, rows: &[&Row]) -> Resul
     })
 }
 
-/// Where it was measured, at the lower edge.
+/// Draws where it was measured at the lower edge.
 pub(crate) fn draw_foot(area: &Area<'_>, report: &Report, height: i32) -> Result<(), DrawError> {
     let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
     area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, height - 16))?;
     Ok(())
 }
 
-/// A number of rows or panels, of which there are hundreds at most.
+/// A number of rows or panels, at most some hundreds.
 fn length(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX / 1_024)
 }
 
-/// Rows with this in common share a panel and a scale.
+/// Rows with equal results share a panel and a scale.
 const fn panel_of(row: &Row) -> (u64, Option<u8>) {
-    (row.subject.keys, row.subject.value_bits)
+    (row.case.keys, row.case.value_bits)
 }
 
 fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError> {
     let Some(first) = rows.first() else { return Ok(()) };
-    let bits = first.subject.value_bits.map_or(String::new(), |bits| format!(", {bits}-bit values"));
-    let title = format!("{} keys{bits}", short_count(first.subject.keys));
+    let bits = first.case.value_bits.map_or(String::new(), |bits| format!(", {bits}-bit values"));
+    let title = format!("{} keys{bits}", short_count(first.case.keys));
     area.draw_text(&title, &bold(style(15, INK, HPos::Left)), (28, top + PANEL_HEAD / 2))?;
     let (left, right) = (370, 810);
     let most = rows.iter().map(|row| row.median).fold(0.0, f64::max);
     for (number, row) in rows.iter().enumerate() {
         let middle = top + PANEL_HEAD + PITCH * length(number) + PITCH / 2;
-        let is_ours = OURS.contains(&row.subject.structure.as_str());
+        let is_ours = OURS.contains(&row.case.structure.as_str());
         Bar { left, right, middle, half: 7, is_ours }.draw(area, row.median, most)?;
         area.draw_text(&label(row), &style(13, INK, HPos::Right), (left - 10, middle))?;
         area.draw_text(&figure(row, row.median), &style(13, INK, HPos::Left), (right + 10, middle))?;
@@ -87,18 +87,18 @@ fn draw_panel(area: &Area<'_>, rows: &[&Row], top: i32) -> Result<(), DrawError>
     Ok(())
 }
 
-/// What tells a row from its neighbours.
+/// The label that distinguishes a row from its neighbours.
 fn label(row: &Row) -> String {
-    let subject = &row.subject;
+    let case = &row.case;
     let parts = [
-        Some(subject.structure.clone()),
-        subject.format.map(str::to_owned),
-        subject.variant.clone(),
-        subject.batch.map(|batch| format!("×{batch}")),
-        subject.nodes.map(|nodes| format!("{nodes} nodes")),
-        subject.callers.map(|callers| format!("{callers} callers")),
-        subject.threads.filter(|&threads| threads > 1).map(|threads| format!("{threads} threads")),
-        subject.load.map(|load| format!("load {load:.2}")),
+        Some(case.structure.clone()),
+        case.format.map(str::to_owned),
+        case.variant.clone(),
+        case.batch.map(|batch| format!("×{batch}")),
+        case.nodes.map(|nodes| format!("{nodes} nodes")),
+        case.callers.map(|callers| format!("{callers} callers")),
+        case.threads.filter(|&threads| threads > 1).map(|threads| format!("{threads} threads")),
+        case.load.map(|load| format!("load {load:.2}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
@@ -106,14 +106,13 @@ fn label(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
-    use crate::stats::Summary;
+    use crate::row::Case;
+    use scalebricks_report::stats::Summary;
 
     #[test]
     fn a_picture_for_each_kind_of_figure() {
-        let subject =
-            Subject { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Subject::default() };
-        let row = |metric| Row::new(subject.clone(), metric, Summary::exact(3e6));
+        let case = Case { bench: "fib", structure: "a<b".to_owned(), keys: 2_000_000, ..Case::default() };
+        let row = |metric| Row::new(case.clone(), metric, Summary::exact(3e6));
         let rows = vec![row(Metric::LookupRate), row(Metric::InsertRate), row(Metric::MaxGroupLoad)];
         let report = Report { rows, ..crate::report::tests::sample("c") };
         let pictures = render(&report, &["fib"]).unwrap();

@@ -1,35 +1,35 @@
-//! Rows as a table for a terminal.
+//! Rows as a table for the terminal.
 
 use crate::row::{Metric, Row};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::quantity::{bytes, short_count};
 
-/// One column: its head, and what it says of a row.
+/// A column: its head, and its text for a row.
 pub type Column = (&'static str, fn(&Row) -> Option<String>);
 
-/// Columns that describe what was measured; those that say nothing of any row are left out.
+/// Columns that describe the case. Columns that are empty for all rows are left out.
 const COLUMNS: [Column; 10] = [
-    ("structure", |row| Some(row.subject.structure.clone())),
-    ("format", |row| row.subject.format.map(str::to_owned)),
-    ("variant", |row| row.subject.variant.clone()),
-    ("keys", |row| Some(short_count(row.subject.keys))),
-    ("bits", |row| row.subject.value_bits.map(|bits| bits.to_string())),
-    ("threads", |row| row.subject.threads.map(|threads| marked(threads, row.mark))),
-    ("batch", |row| row.subject.batch.map(|batch| batch.to_string())),
-    ("nodes", |row| row.subject.nodes.map(|nodes| nodes.to_string())),
-    ("callers", |row| row.subject.callers.map(|callers| callers.to_string())),
-    ("load", |row| row.subject.load.map(|load| format!("{load:.2}"))),
+    ("structure", |row| Some(row.case.structure.clone())),
+    ("format", |row| row.case.format.map(str::to_owned)),
+    ("variant", |row| row.case.variant.clone()),
+    ("keys", |row| Some(short_count(row.case.keys))),
+    ("bits", |row| row.case.value_bits.map(|bits| bits.to_string())),
+    ("threads", |row| row.case.threads.map(|threads| marked(threads, row.mark))),
+    ("batch", |row| row.case.batch.map(|batch| batch.to_string())),
+    ("nodes", |row| row.case.nodes.map(|nodes| nodes.to_string())),
+    ("callers", |row| row.case.callers.map(|callers| callers.to_string())),
+    ("load", |row| row.case.load.map(|load| format!("{load:.2}"))),
 ];
 
-/// And what is found of it, whatever is measured.
-const BYTES: Option<Column> = Some(("table", |row| row.subject.table_bytes.map(bytes)));
+/// The column with the table size, which is measured and not part of the case.
+const BYTES: Option<Column> = Some(("table", |row| row.case.table_bytes.map(bytes)));
 
-/// The columns that say what these rows are about.
+/// The columns that describe these rows.
 pub fn columns(rows: &[&Row]) -> Vec<Column> {
     COLUMNS.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect()
 }
 
-/// The rows of one benchmark as text, without a newline at the end.
+/// The rows of one benchmark as text, without a final newline.
 pub fn render(bench: &str, rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -57,7 +57,7 @@ pub fn render(bench: &str, rows: &[Row]) -> String {
     format!("{bench}\n{table}")
 }
 
-/// Threads, and whether they had no core each.
+/// The number of threads, with the mark if they did not have a core each.
 fn marked(threads: usize, mark: Option<&str>) -> String {
     mark.map_or_else(|| threads.to_string(), |mark| format!("{threads}, {mark}"))
 }
@@ -97,7 +97,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
     }
 }
 
-/// A rate in at most four digits: `123 M`, `1.23 k`.
+/// A rate with at most four digits: `123 M`, `1.23 k`.
 #[expect(clippy::cast_sign_loss, reason = "a rate is not negative")]
 fn rate(figure: f64) -> String {
     short_count(figure.round() as u64)
@@ -106,15 +106,15 @@ fn rate(figure: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
-    use crate::stats::Summary;
+    use crate::row::Case;
+    use scalebricks_report::stats::Summary;
 
     #[test]
     fn columns_without_content_are_left_out() {
-        let subject = Subject { structure: "sux".to_owned(), keys: 2_000_000, ..Subject::default() };
+        let case = Case { structure: "sux".to_owned(), keys: 2_000_000, ..Case::default() };
         let rows = [
-            Row::new(subject.clone(), Metric::LookupRate, Summary::of(&[1.5e8, 1.4e8, 1.6e8])),
-            Row::new(subject, Metric::BitsPerKey, Summary::exact(3.5)),
+            Row::new(case.clone(), Metric::LookupRate, Summary::of(&[1.5e8, 1.4e8, 1.6e8])),
+            Row::new(case, Metric::BitsPerKey, Summary::exact(3.5)),
         ];
         let text = render("setsep-lookup", &rows);
         for want in ["sux", "2 M", "150 M/s", "140 M/s to 160 M/s", "3.500", "bits_per_key"] {

@@ -1,21 +1,21 @@
-//! What is timed: builds and lookups.
+//! Times builds and lookups.
 
-use crate::contestants::{Forms, Mode, Questions, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
+use crate::structures::{KeyForms, LookupMode, Queries, Table};
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::Range;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What tells how long a single thread took.
+/// The clock that times a single thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// The time that passed.
+    /// Elapsed time.
     Wall,
-    /// The time for which the thread had its core: for a machine that others use as well.
+    /// CPU time of the thread, for a shared machine.
     Cpu,
 }
 
@@ -23,29 +23,29 @@ pub enum Clock {
 static BY_CPU: AtomicBool = AtomicBool::new(false);
 
 impl Clock {
-    /// Times single threads by this clock from now on.
+    /// Uses this clock for single threads from now on.
     pub fn choose(self) {
         BY_CPU.store(self == Self::Cpu, Ordering::Relaxed);
     }
 
-    /// The clock that was chosen.
+    /// The clock in use.
     pub fn chosen() -> Self {
         if BY_CPU.load(Ordering::Relaxed) { Self::Cpu } else { Self::Wall }
     }
 
-    /// The time since some moment in the past.
+    /// Time since a fixed moment in the past.
     pub fn now(self) -> Duration {
         let id = match self {
             Self::Wall => ClockId::Monotonic,
             Self::Cpu => ClockId::ThreadCPUTime,
         };
         let time = clock_gettime(id);
-        // Neither part is negative: both clocks count from a start in the past.
+        // Both parts are non-negative, because both clocks start in the past.
         Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 }
 
-/// Runs `work` here, and gives its result with the seconds that passed.
+/// Runs `work` on this thread; returns its result and the elapsed seconds.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     timed_by(Clock::Wall, work)
 }
@@ -56,11 +56,10 @@ fn timed_by<T>(clock: Clock, work: impl FnOnce() -> T) -> (T, f64) {
     (done, clock.now().saturating_sub(start).as_secs_f64())
 }
 
-/// Runs `work` on a thread of its own that stays on one core, and gives its result with the seconds it took by the
-/// clock that was chosen.
+/// Runs `work` on its own pinned thread; returns its result and the seconds it took by the chosen clock.
 ///
 /// # Errors
-/// [`BenchError::Threads`] if the thread cannot be had.
+/// [`BenchError::Threads`] if the thread cannot be started.
 pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), BenchError> {
     std::thread::scope(|scope| {
         let spawned = std::thread::Builder::new().spawn_scoped(scope, || {
@@ -68,21 +67,22 @@ pub fn pinned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<(T, f64), Benc
             timed_by(Clock::chosen(), work)
         });
         let thread = spawned.map_err(|error| BenchError::Threads(error.to_string()))?;
-        thread.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
+        thread.join().map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))
     })
 }
 
-/// Asks all questions of `set`, cut into one part for each thread; keys a second, all threads together.
+/// Runs all queries of `set`, split evenly among the threads; returns keys per second over all threads.
 ///
-/// The answers are written over with wrong ones before, and checked after; neither is timed.
+/// Answers are overwritten with wrong ones before the run. The caller checks them afterwards. Neither is
+/// timed.
 ///
 /// # Errors
-/// [`BenchError::Wrong`] for the first wrong answer; [`BenchError::Threads`].
+/// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
 pub fn lookup(
     table: &dyn Table,
-    mode: Mode,
+    mode: LookupMode,
     set: &KeySet,
-    forms: &Forms,
+    forms: &KeyForms,
     threads: usize,
     answers: &mut [u8],
 ) -> Result<f64, BenchError> {
@@ -91,18 +91,18 @@ pub fn lookup(
     }
     let seconds = shared(mode.name(), &mut answers[..set.len()], threads, |places, answers| {
         let (flows, words) = forms.part(places.clone());
-        table.lookup(mode, Questions { hashes: &set.questions[places], flows, words }, answers);
+        table.lookup(mode, Queries { hashes: &set.queries[places], flows, words }, answers);
     })?;
     Ok(set.len() as f64 / seconds)
 }
 
-/// How many of so many questions each thread gets, all but the last ones; 1 at the least.
-pub fn share(questions: usize, threads: usize) -> usize {
-    questions.div_ceil(threads).max(1)
+/// Number of queries per thread, except for the last threads; at least 1.
+pub fn share(queries: usize, threads: usize) -> usize {
+    queries.div_ceil(threads).max(1)
 }
 
-/// Cuts the answers to some questions into one part of [`share`] for each thread, which `work` fills: it is given the places of the
-/// questions and their answers. Seconds, as of [`together`].
+/// Splits the answers into one part of [`share`] queries per thread. `work` fills a part; it gets the
+/// positions of the queries and their answers. Returns seconds as [`together`] does.
 ///
 /// # Errors
 /// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
@@ -121,8 +121,8 @@ pub fn shared<A: Send>(
     together(what, works.collect())
 }
 
-/// Does each work on a thread of its own that stays on one core, all begun together; seconds from the first start until the
-/// last is done, by the clock that was chosen if there is one thread, else by the wall clock.
+/// Runs each work on its own pinned thread, all started together. Returns the seconds from the first start to
+/// the last end, by the chosen clock for one thread and by the wall clock for several.
 ///
 /// # Errors
 /// [`BenchError::Threads`]; [`BenchError::Rejected`] if no time passed.
@@ -142,7 +142,7 @@ pub fn together<F: FnOnce() + Send>(what: &str, works: Vec<F>) -> Result<f64, Be
         };
         let workers: Vec<_> = works.into_iter().enumerate().map(begin).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-            worker.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))
+            worker.join().map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))
         };
         workers.into_iter().map(join).collect()
     });
@@ -152,38 +152,38 @@ pub fn together<F: FnOnce() + Send>(what: &str, works: Vec<F>) -> Result<f64, Be
     net(what, end.as_secs_f64(), start.as_secs_f64())
 }
 
-/// What is left of a time without another that is part of it.
+/// A time minus another one that is part of it.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] if nothing is: one of the two was disturbed.
+/// [`BenchError::Rejected`] if nothing remains: one of the two was disturbed.
 pub fn net(what: &str, whole: f64, part: f64) -> Result<f64, BenchError> {
     let left = whole - part;
     if left > 0.0 {
         return Ok(left);
     }
-    Err(BenchError::rejected(what, format!("a time of {whole:.4}, and {part:.4} to be taken off it")))
+    Err(BenchError::rejected(what, format!("the whole took {whole:.4}, but a part of it {part:.4}")))
 }
 
-/// How many a second, if so many took so long; none of none, which take no time.
+/// A rate: count divided by seconds; 0 for a count of 0.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] if some took no time.
+/// [`BenchError::Rejected`] if a positive count took no time.
 pub fn rate(what: &str, count: usize, seconds: f64) -> Result<f64, BenchError> {
     if count == 0 { Ok(0.0) } else { Ok(count as f64 / net(what, seconds, 0.0)?) }
 }
 
-/// Compares answers with the right ones.
+/// Compares answers with those of the set.
 ///
 /// # Errors
-/// [`BenchError::Wrong`] for the first that differs.
+/// [`BenchError::Wrong`] for the first difference.
 pub fn check(structure: &str, set: &KeySet, answers: &[u8]) -> Result<(), BenchError> {
     compare(structure, &set.answers, answers)
 }
 
-/// Compares answers with others than those of a set, which are right by now.
+/// Compares answers with the right ones where updates have changed the set's own.
 ///
 /// # Errors
-/// [`BenchError::Wrong`] for the first that differs.
+/// [`BenchError::Wrong`] for the first difference.
 pub fn compare(structure: &str, right: &[u8], answers: &[u8]) -> Result<(), BenchError> {
     let wrong = right.iter().zip(answers).position(|(right, got)| right != got);
     wrong.map_or(Ok(()), |key| {
@@ -201,7 +201,7 @@ pub fn compare(structure: &str, right: &[u8], answers: &[u8]) -> Result<(), Benc
 mod tests {
     use super::*;
 
-    /// Answers rightly all but a few.
+    /// Answers all but a few queries correctly.
     struct Liar(usize);
 
     impl Table for Liar {
@@ -209,10 +209,10 @@ mod tests {
             0
         }
 
-        fn lookup(&self, _: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+        fn lookup(&self, _: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
             let known = KeySet::new(100, 2);
-            for (hash, answer) in questions.hashes.iter().zip(answers).skip(self.0) {
-                let place = known.questions.iter().position(|asked| asked == hash).unwrap();
+            for (hash, answer) in queries.hashes.iter().zip(answers).skip(self.0) {
+                let place = known.queries.iter().position(|asked| asked == hash).unwrap();
                 *answer = known.answers[place];
             }
         }
@@ -230,15 +230,15 @@ mod tests {
 
     #[test]
     fn threads_share_all_questions_and_none_twice() {
-        for (questions, threads, most) in [(10, 3, 4), (10, 1, 10), (9, 3, 3), (2, 5, 1)] {
-            let mut answers = vec![0; questions];
+        for (queries, threads, most) in [(10, 3, 4), (10, 1, 10), (9, 3, 3), (2, 5, 1)] {
+            let mut answers = vec![0; queries];
             let fill = |places: Range<usize>, answers: &mut [usize]| {
                 assert!((1..=most).contains(&answers.len()), "{places:?}");
                 answers.iter_mut().zip(places).for_each(|(answer, place)| *answer += place + 1);
             };
             assert!(shared("x", &mut answers, threads, fill).unwrap() > 0.0);
-            assert_eq!(answers, (1..=questions).collect::<Vec<_>>());
-            assert_eq!(share(questions, threads), most);
+            assert_eq!(answers, (1..=queries).collect::<Vec<_>>());
+            assert_eq!(share(queries, threads), most);
         }
         assert_eq!(share(0, 2), 1);
     }
@@ -258,11 +258,13 @@ mod tests {
         let mut answers = set.answers.clone();
         for threads in [1, 3, 200] {
             assert!(
-                lookup(&Liar(0), Mode::Loop, &set, &Forms::default(), threads, &mut answers).unwrap() > 0.0
+                lookup(&Liar(0), LookupMode::Loop, &set, &KeyForms::default(), threads, &mut answers)
+                    .unwrap()
+                    > 0.0
             );
             check("liar", &set, &answers).unwrap();
         }
-        lookup(&Liar(1), Mode::Loop, &set, &Forms::default(), 1, &mut answers).unwrap();
+        lookup(&Liar(1), LookupMode::Loop, &set, &KeyForms::default(), 1, &mut answers).unwrap();
         let error = check("liar", &set, &answers).unwrap_err();
         assert!(error.to_string().starts_with("liar answered"), "{error}");
     }

@@ -1,27 +1,28 @@
-//! All structures lie on huge pages alike, in a binary with the allocator of `scalebricks`.
+//! Checks that all structures are on huge pages in a binary with the allocator of `scalebricks`.
 
-use scalebricks_bench::contestants::{Make, Structure, with_pages};
-use scalebricks_bench::huge::HugePages;
+use scalebricks_allocator::HugePages;
 use scalebricks_bench::keys::KeySet;
+use scalebricks_bench::structures::{BuildConfig, Structure, with_pages};
 use scalebricks_tables::huge::HUGE_PAGE;
 use std::sync::Mutex;
 
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 
-/// Keys: so many that the smallest of the structures has some megabytes.
+/// Enough keys that the smallest structure has several megabytes.
 const KEYS: u64 = 3_000_000;
 
-/// One test at a time: both count the huge pages of the whole process.
+/// Runs one test at a time, because both count the huge pages of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whether the system grants huge pages to those who ask.
+/// Whether the system grants huge pages on request.
 fn are_granted() -> bool {
     let mode = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     HugePages::held_bytes().is_some() && !mode.contains("[never]") && !mode.is_empty()
 }
 
-/// Resident bytes of this process in mappings that ask for huge pages (`hg` in the flags of `proc_pid_smaps(5)`).
+/// Resident bytes of this process in mappings that request huge pages (`hg` in the flags of
+/// `proc_pid_smaps(5)`).
 fn asked_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     let (mut rss_kib, mut sum_kib) = (0_u64, 0);
@@ -38,7 +39,7 @@ fn asked_bytes() -> u64 {
     sum_kib << 10
 }
 
-/// How often this machine had no huge page left for a process that asked for one, since it started.
+/// How often the machine could not grant a requested huge page since it started.
 fn refusals() -> u64 {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     text.lines()
@@ -59,17 +60,17 @@ fn every_structure_lies_on_huge_pages() {
     Structure::start(&all, &[KEYS]).unwrap();
     for structure in all {
         let (asked, refused) = (asked_bytes(), refusals());
-        let (table, share) = with_pages(|| structure.prepare(&set, Make::table())?.build())
+        let (table, share) = with_pages(|| structure.prepare(&set, BuildConfig::table())?.build())
             .unwrap_or_else(|error| panic!("{error}"));
         let asked = asked_bytes().saturating_sub(asked);
         let refused = refusals() - refused;
         let (name, bytes, share) = (structure.name(), table.table_bytes(), share.unwrap_or_default());
         if table.on_huge_pages() == Some(false) {
             let note = structure.note().unwrap_or_default();
-            assert!(note.contains("ordinary pages"), "{name} does not tell: {note}");
+            assert!(note.contains("ordinary pages"), "{name} does not say so: {note}");
             continue;
         }
-        // Small parts, such as directories, are not; a buffer of a megabyte more or less is no handicap.
+        // Small parts such as directories are not on huge pages; a megabyte more or less makes no difference.
         assert!(bytes > 3 << 20, "{name}: too small to tell");
         if table.on_huge_pages().is_none() {
             assert!(
@@ -77,7 +78,7 @@ fn every_structure_lies_on_huge_pages() {
                 "{name}: asks for huge pages for {asked} of {bytes} bytes"
             );
         }
-        // A machine whose memory is in pieces may have none to give, and counts that.
+        // A machine with fragmented memory may have no huge pages left, and counts the failures.
         assert!(share > 0.85 || refused > 0, "{name}: {share} of {bytes} bytes, and none was refused");
     }
 }

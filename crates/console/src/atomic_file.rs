@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Writes files atomically.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -13,8 +13,8 @@ pub struct WriteFileError {
     source: io::Error,
 }
 
-/// Writes a file by way of a temporary one beside it, which is renamed when it is complete. Missing directories are
-/// made. Whatever stops the writing leaves an older file as it was.
+/// Writes a file through a temporary file in the same directory, which is renamed once it is complete.
+/// Creates missing directories. If writing fails, an older file remains unchanged.
 ///
 /// # Errors
 /// [`WriteFileError`] names the file.
@@ -22,7 +22,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), WriteFileError> {
     let temporary = beside(path);
     let written = write_and_rename(path, &temporary, content);
     written.map_err(|source| {
-        // It may never have been made; the first error is the one to tell.
+        // The temporary file may not exist; the first error is the one to report.
         drop(fs::remove_file(&temporary));
         WriteFileError { path: path.to_owned(), source }
     })
@@ -38,38 +38,38 @@ fn write_and_rename(path: &Path, temporary: &Path, content: &[u8]) -> io::Result
     fs::rename(temporary, path)
 }
 
-/// A file that is written piece by piece, and takes its place when it is complete. Dropped before, it leaves an older file as it
-/// was.
+/// Writes a file in pieces and renames it into place on completion. If it is dropped earlier, an older file
+/// remains unchanged.
 #[derive(Debug)]
-pub struct Growing {
+pub struct AtomicWriter {
     path: PathBuf,
     temporary: PathBuf,
     file: Option<BufWriter<File>>,
 }
 
-impl Growing {
-    /// Begins one.
+impl AtomicWriter {
+    /// Creates the temporary file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn create(path: &Path) -> io::Result<Self> {
         let temporary = beside(path);
         let file = Some(BufWriter::new(File::create(&temporary)?));
         Ok(Self { path: path.to_owned(), temporary, file })
     }
 
-    /// Writes more of it.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
     }
 
-    /// It is complete.
+    /// Completes the file and renames it into place.
     ///
     /// # Errors
-    /// What the system says; an older file is then as it was.
+    /// Errors of the system; an older file then remains unchanged.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some(file) = self.file.as_mut() {
             file.flush()?;
@@ -81,10 +81,10 @@ impl Growing {
     }
 }
 
-impl Drop for Growing {
+impl Drop for AtomicWriter {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // Nobody is told: it was of no use.
+            // An incomplete file is useless, so errors are ignored.
             drop(fs::remove_file(&self.temporary));
         }
     }
@@ -120,17 +120,17 @@ mod tests {
         let path = directory.path().join("a.txt");
         let names = || fs::read_dir(directory.path()).unwrap().count();
         fs::write(&path, b"old").unwrap();
-        let mut growing = Growing::create(&path).unwrap();
+        let mut growing = AtomicWriter::create(&path).unwrap();
         growing.write_all(b"half").unwrap();
         drop(growing);
         assert_eq!((fs::read(&path).unwrap(), names()), (b"old".to_vec(), 1));
-        let mut growing = Growing::create(&path).unwrap();
+        let mut growing = AtomicWriter::create(&path).unwrap();
         growing.write_all(b"one, ").unwrap();
         growing.write_all(b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
         growing.finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), names()), (b"one, two".to_vec(), 1));
-        assert!(Growing::create(&directory.path().join("no/such/file")).is_err());
+        assert!(AtomicWriter::create(&directory.path().join("no/such/file")).is_err());
     }
 
     #[test]

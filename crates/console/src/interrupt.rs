@@ -1,23 +1,23 @@
-//! Ctrl-C: the first asks for a clean stop, the second ends the process.
+//! Handles Ctrl-C: the first one requests a clean stop, the second one ends the process.
 
 use crate::status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the user wants to stop. Clones share the answer.
+/// Whether the user has interrupted the process. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
-/// The user wants to stop.
+/// The user interrupted the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Listens to Ctrl-C from now on. A second Ctrl-C ends the process at once, with the same status.
+    /// Installs the Ctrl-C handler. A second Ctrl-C ends the process at once, with the same status.
     ///
     /// # Errors
-    /// What the system says if it lets no handler be set.
+    /// The system's error if no handler can be installed.
     pub fn listen() -> Result<Self, ctrlc::Error> {
         let interrupt = Self::default();
         let asked = interrupt.clone();
@@ -29,12 +29,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The flag that is raised when the user wants to stop, for those who poll it.
+    /// The flag that an interrupt sets, for code that polls it.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 
-    /// `Err` once the user wants to stop; long work asks between two steps.
+    /// Fails after an interrupt. Long work calls it between steps.
     ///
     /// # Errors
     /// [`Interrupted`].

@@ -1,5 +1,5 @@
-//! What every command speaks with: results and progress, numbers as people write them, Ctrl-C, files that are there
-//! whole or not at all, pictures of one look, and what is known of the machine.
+//! What all commands share: output and progress, quantities, Ctrl-C, atomic files, the style of pictures, and
+//! facts about the machine.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,6 @@ pub mod interrupt;
 pub mod machine;
 pub mod memory;
 pub mod output;
-pub mod picture;
 pub mod quantity;
 pub mod status;
 

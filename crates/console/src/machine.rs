@@ -1,23 +1,23 @@
-//! The machine a run was measured on, as far as the system tells.
+//! The machine that measures, as reported by the system.
 
 use crate::memory;
 use crate::quantity::bytes;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A processor, as the system tells of it.
+/// A processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Processor {
-    /// What it calls itself; its architecture where the system does not tell.
+    /// Its brand string, or the architecture if the system does not report one.
     pub brand: String,
-    /// The number of its family.
+    /// Its family number.
     pub family: Option<u32>,
-    /// Its number in the family.
+    /// Its model number.
     pub model: Option<u32>,
 }
 
 impl Processor {
-    /// The one that this runs on.
+    /// The processor of this machine.
     pub fn here() -> Self {
         Self::of(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
     }
@@ -28,7 +28,7 @@ impl Processor {
         Self { brand, family: number("cpu family"), model: number("model") }
     }
 
-    /// Its microarchitecture where that is known, as in `Zen 5`; else its brand, family and model.
+    /// Its microarchitecture if known, as in `Zen 5`; otherwise brand, family and model.
     pub fn name(&self) -> String {
         match (self.zen(), self.family, self.model) {
             (Some(generation), ..) => format!("Zen {generation}"),
@@ -39,7 +39,7 @@ impl Processor {
         }
     }
 
-    /// The name for files, as in `amd-zen5` and `intel-xeon-6-167`.
+    /// Its name in file names, as in `amd-zen5` and `intel-xeon-6-167`.
     pub fn slug(&self) -> String {
         if let Some(generation) = self.zen() {
             return format!("amd-zen{generation}");
@@ -51,7 +51,7 @@ impl Processor {
         words.map(str::to_owned).chain(numbers).collect::<Vec<_>>().join("-")
     }
 
-    /// The generation of AMD's Zen.
+    /// Its generation of AMD's Zen.
     fn zen(&self) -> Option<u32> {
         match (self.brand.starts_with("AMD"), self.family?, self.model?) {
             (true, 25, 0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf) => Some(4),
@@ -61,7 +61,7 @@ impl Processor {
         }
     }
 
-    /// The brand without marks, frequency, and words that say nothing.
+    /// The brand without trademarks, frequency and filler words.
     fn short_brand(&self) -> String {
         let brand = self.brand.split('@').next().unwrap_or_default().replace("(R)", "").replace("(TM)", "");
         let words = brand.split_whitespace().filter(|word| !["CPU", "Processor"].contains(word));
@@ -69,12 +69,12 @@ impl Processor {
     }
 }
 
-/// The processor's name; its architecture where the system does not tell.
+/// The processor's brand, or its architecture if the system does not report one.
 pub fn cpu() -> String {
     Processor::here().brand
 }
 
-/// Cores the process may use.
+/// Cores available to the process.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -94,19 +94,19 @@ pub fn description() -> String {
     parts.join(", ")
 }
 
-/// What the system tells of the first core by this name.
+/// The value of this field for the first core.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = info.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(found, _)| found.trim() == name).map(|(_, text)| text.trim())
 }
 
-/// Today's date in Greenwich, as in `2026-01-31`.
+/// Today's date in UTC, as in `2026-01-31`.
 pub fn date() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     date_of(now.as_secs() / 86_400)
 }
 
-/// The date so many days after 1970-01-01, by counting in eras of 400 years that begin in March.
+/// The date `days` days after 1970-01-01, computed in eras of 400 years that begin in March.
 fn date_of(days: u64) -> String {
     let days = days + 719_468; // from 0000-03-01
     let (era, day) = (days / 146_097, days % 146_097);
@@ -118,7 +118,7 @@ fn date_of(days: u64) -> String {
     format!("{:04}-{month:02}-{day:02}", era * 400 + year + later)
 }
 
-/// The mode in brackets.
+/// The mode in brackets, which is the active one.
 fn chosen(modes: &str) -> Option<&str> {
     Some(modes.split_once('[')?.1.split_once(']')?.0)
 }

@@ -1,11 +1,11 @@
-//! How much memory there is, where the system tells.
+//! Memory sizes that the system reports.
 
-/// Bytes that can be had without swapping, or `None` if the system does not say (only Linux does).
+/// Bytes available without swapping; `None` if the system does not report them (only Linux does).
 pub fn available_bytes() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-/// Bytes there are in all, or `None` if the system does not say.
+/// Total bytes; `None` if the system does not report them.
 pub fn total_bytes() -> Option<u64> {
     parse(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }

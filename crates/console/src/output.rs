@@ -1,62 +1,63 @@
-//! The only module that speaks to the user: results on standard output, everything else on standard error.
+//! All output to the user: results on standard output, everything else on standard error.
 
 use crate::atomic_file::{self, WriteFileError};
-use crate::picture::DrawError;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Least time between two plain lines of progress.
+/// Minimum time between two plain progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a result did not reach whoever asked for it.
+/// Why a result could not be printed or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// Standard output.
+    /// Writing to standard output failed.
     #[error("cannot print the results: {0}")]
     Print(#[from] io::Error),
-    /// A result file.
+    /// Writing a result file failed.
     #[error(transparent)]
     File(#[from] WriteFileError),
-    /// The JSON.
-    #[error("the results do not serialise: {0}")]
+    /// Serialising the results failed.
+    #[error("cannot serialise the results: {0}")]
     Json(#[from] serde_json::Error),
-    /// A picture.
+    /// Drawing a picture failed.
     #[error(transparent)]
-    Draw(#[from] DrawError),
+    Draw(Box<dyn Error + Send + Sync>),
 }
 
 /// Results as an indented JSON document that ends in a newline.
 ///
 /// # Errors
-/// [`OutputError::Json`] with what the serialiser says.
+/// [`OutputError::Json`] with the serialiser's error.
 pub fn json(results: &impl Serialize) -> Result<String, OutputError> {
     Ok(serde_json::to_string_pretty(results)? + "\n")
 }
 
-/// Where words go. Whoever has one may speak to the user, and nobody else: that is why its methods take `self`.
+/// Output to the user. All output goes through a console, which is why its methods take `self` even where
+/// they need no state.
 #[derive(Debug)]
 pub struct Console {
     quiet: bool,
-    /// The bars on a terminal, which several at once must share; none where progress is told in lines.
+    /// Progress bars on a terminal; `None` if progress is printed in lines.
     bars: Option<MultiProgress>,
 }
 
 impl Console {
-    /// A console; a quiet one tells results and errors only.
+    /// A console. If `quiet`, it prints results and errors only.
     pub fn new(quiet: bool) -> Self {
         let draws = !quiet && io::stderr().is_terminal();
         let target = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
         Self { quiet, bars: draws.then(target) }
     }
 
-    /// A result, on standard output. Returns without a word if nobody reads it any more: `demo | head` is no error.
+    /// Prints a result on standard output. A closed pipe is not an error, so `demo | head` works.
     ///
     /// # Errors
-    /// [`OutputError::Print`] for any other failure to write.
+    /// [`OutputError::Print`] for any other error.
     pub fn result(&self, text: &str) -> Result<(), OutputError> {
         let mut out = io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -65,7 +66,7 @@ impl Console {
         }
     }
 
-    /// A result, as a file that is there whole or not at all.
+    /// Writes a result to a file atomically.
     ///
     /// # Errors
     /// [`OutputError::File`] names the file.
@@ -75,7 +76,7 @@ impl Console {
         Ok(())
     }
 
-    /// What is going on, on standard error.
+    /// Prints a note on standard error.
     pub fn note(&self, text: &str) {
         match &self.bars {
             Some(bars) => bars.suspend(|| say(text)),
@@ -84,16 +85,16 @@ impl Console {
         }
     }
 
-    /// Something went wrong, on standard error, quiet or not.
+    /// Prints an error on standard error, even if quiet.
     pub fn error(&self, text: &str) {
         say(&format!("error: {text}"));
     }
 
-    /// Progress of something that consists of `total` steps: a bar on a terminal, else a line now and then.
+    /// Progress over `total` steps: a bar on a terminal, otherwise a line every ten seconds.
     pub fn progress(&self, label: &str, total: u64) -> Progress {
         if let Some(bars) = &self.bars {
             let bar = bars.add(ProgressBar::new(total));
-            // At most 80 columns, with a rate behind it.
+            // At most 80 columns including the message.
             let template = "{prefix:>18} [{bar:30}] {percent:>3}% {elapsed:>4} {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("=> "));
@@ -106,8 +107,7 @@ impl Console {
         Progress { bar: ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()), lines }
     }
 
-    /// Something that takes a moment and cannot say how far it is: a spinner on a terminal, which goes when the value
-    /// is dropped.
+    /// A spinner on a terminal for work of unknown length; it disappears when the value is dropped.
     pub fn busy(&self, label: &str, doing: &'static str) -> Busy {
         let spinner = self.bars.as_ref().map(|bars| {
             let spinner = bars.add(ProgressBar::new_spinner());
@@ -123,12 +123,12 @@ impl Console {
     }
 }
 
-/// A line on standard error; if even that is closed, there is nobody left to tell.
+/// Writes a line to standard error. If that is closed, nobody can be told.
 fn say(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
 }
 
-/// Something that takes a moment.
+/// A spinner.
 #[derive(Debug)]
 pub struct Busy(Option<ProgressBar>);
 
@@ -140,7 +140,7 @@ impl Drop for Busy {
     }
 }
 
-/// Progress under way. Any thread may report it.
+/// Progress that any thread may report.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -155,7 +155,7 @@ struct Lines {
 }
 
 impl Progress {
-    /// So many steps more are done.
+    /// Reports completed steps.
     pub fn add(&self, steps: u64) {
         self.bar.inc(steps);
         let Some(lines) = &self.lines else { return };
@@ -166,12 +166,12 @@ impl Progress {
         }
     }
 
-    /// Says what else is known, behind the bar.
+    /// Sets the text behind the bar.
     pub fn message(&self, text: String) {
         self.bar.set_message(text);
     }
 
-    /// All done.
+    /// Reports completion.
     pub fn finish(&self) {
         self.bar.finish();
         if let Some(Ok(lines)) = self.lines.as_ref().map(Mutex::lock) {

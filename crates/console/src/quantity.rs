@@ -1,14 +1,14 @@
-//! Numbers as people write and read them: `1M`, `250k`, `5_000_000`, `16 MiB`.
+//! Quantities as people write them: `1M`, `250k`, `5_000_000`, `16 MiB`.
 
 use std::ops::RangeInclusive;
 
-/// A text that is no number of things, or a number out of range.
+/// A malformed quantity, or one out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a number.
     #[error("not a number: write digits and, if you like, k, M or G, as in 250k or 1.5M")]
     Malformed,
-    /// A part of a thing.
+    /// Not a whole number.
     #[error("not a whole number")]
     Fraction,
     /// Too small or too large.
@@ -16,10 +16,10 @@ pub enum QuantityError {
     Range(RangeInclusive<u64>),
 }
 
-/// Reads a whole number within a range. `k`, `M` and `G` are powers of 1000, underscores are ignored.
+/// Parses a whole number within a range. `k`, `M` and `G` are powers of 1000; underscores are ignored.
 ///
 /// # Errors
-/// [`QuantityError`] says what is wrong and what would do.
+/// [`QuantityError`] with the valid forms or range.
 pub fn parse(text: &str, range: RangeInclusive<u64>) -> Result<u64, QuantityError> {
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
     let scale = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -61,12 +61,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// A count in at most four digits: `999`, `12.3 k`, `2.05 M`.
+/// A count with at most four digits: `999`, `12.3 k`, `2.05 M`.
 pub fn short_count(value: u64) -> String {
     scaled(value as f64, 1_000.0, &["", " k", " M", " G", " T"])
 }
 
-/// Bytes in at most four digits: `64 B`, `3.50 MiB`.
+/// Bytes with at most four digits: `64 B`, `3.50 MiB`.
 pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1_024.0, &[" B", " KiB", " MiB", " GiB", " TiB"])
 }

@@ -1,12 +1,12 @@
-//! What a command's exit status says.
+//! Exit statuses of commands.
 
-/// All went well.
+/// Success.
 pub const SUCCESS: u8 = 0;
 
-/// Something came out wrong, or the run failed.
+/// A wrong result, or the run failed.
 pub const FAILURE: u8 = 1;
 
-/// It was asked for what cannot be.
+/// Wrong usage.
 pub const USAGE: u8 = 2;
 
 /// Interrupted: 128 and the number of SIGINT.

@@ -44,7 +44,8 @@ pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriterId(pub u64);
 
-/// Names a batch for all time: a writer numbers its batches to a partition from 1, without holes.
+/// The name of one batch, for all time. The numbers of a writer's batches to a partition rise, from 1. A number is not used for
+/// another batch, even if the log refused the first one, so there may be gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BatchId {
     /// Who wrote it.

@@ -6,6 +6,7 @@
 //! | [`embedded`] | a local write-ahead log: the engine of one machine, and the default |
 //! | [`remote`] | any engine in a process of its own, over a socket: the server, and a client that is an engine |
 //! | `nats` | NATS JetStream: the engine of several machines; a feature, on by default |
+//! | [`log`] | what follows and writes a log, over any engine |
 //! | [`conformance`] | a test for each promise of the interface, for any engine |
 
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@
 pub mod conformance;
 pub mod embedded;
 mod keys;
+pub mod log;
 mod mailbox;
 #[cfg(feature = "nats")]
 pub mod nats;

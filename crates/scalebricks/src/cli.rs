@@ -1,16 +1,15 @@
 //! The command line.
 
-use crate::admin::commands::{
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use scalebricks_admin::commands::{
     self, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, StatusArgs, TraceArgs,
 };
-use crate::demo::args as demo;
-use crate::lab::args as lab;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use scalebricks::engine;
-use scalebricks::graph::args as graph;
-use scalebricks::switch::args as switch;
-use scalebricks_bench::args::{self, BenchCall};
+use scalebricks_daemon::engine;
+use scalebricks_daemon::graph::args as graph;
+use scalebricks_daemon::switch::args as switch;
 use scalebricks_engine::remote::Endpoint;
+use scalebricks_lab::demo::args as demo;
+use scalebricks_lab::testbed::args as lab;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,10 +28,6 @@ pub enum Command {
     /// Forward packets through a cluster in this process, in four architectures, and check every packet
     #[command(long_about = demo::ABOUT, after_long_help = demo::EXAMPLES, after_help = "See --help for examples.")]
     Demo(demo::DemoArgs),
-
-    /// Measure the tables beside other structures, every answer checked
-    #[command(long_about = args::ABOUT, after_long_help = args::EXAMPLES, after_help = "See --help for examples.")]
-    Bench(Box<BenchCall>),
 
     /// One gateway node
     #[command(long_about = NODE_ABOUT, after_long_help = NODE_EXAMPLES, after_help = "See --help for examples.")]

@@ -2,23 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
-mod capacity;
 mod cli;
-mod demo;
-mod lab;
-mod ledger;
-mod pages;
-mod replay;
-mod report;
 
-use admin::commands;
 use clap::Parser;
 use cli::{Cli, Command, EngineCommand, LogFormat, NodeCommand};
-use scalebricks::switch::args::SwitchCommand;
-use scalebricks::{admin, engine, graph, node, switch};
-use scalebricks_bench::huge::HugePages;
+use scalebricks_admin::commands;
+use scalebricks_allocator::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
+use scalebricks_daemon::switch::args::SwitchCommand;
+use scalebricks_daemon::{engine, graph, node, switch};
+use scalebricks_lab::{demo, testbed};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -42,7 +35,6 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let console = Console::new(match &command {
         Command::Demo(args) => args.quiet,
-        Command::Bench(call) => call.args.quiet,
         Command::Node(node) => node.is_quiet(),
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
@@ -66,9 +58,6 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Demo(args) => {
             demo::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
-        }
-        Command::Bench(call) => {
-            bench::run(&call, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Node(node) => match node.command() {
             NodeCommand::Check(args) => node::check(&args.node.config, !args.elsewhere, &console),
@@ -105,9 +94,8 @@ fn main() -> ExitCode {
         Command::Elements(args) => {
             graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))
         }
-        Command::Lab(command) => {
-            lab::run(&command, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
-        }
+        Command::Lab(command) => testbed::run(&command, &console, &interrupt)
+            .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Status(args) => {
             commands::status(&args, &console).map_err(|e| (e.to_string(), e.exit_code()))
         }

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use scalebricks::cluster::ControlPlane;
-use scalebricks::cluster::leasing::Leasing;
-use scalebricks::cluster::local::{LocalCluster, MemoryTables, Shape};
-use scalebricks::cluster::plane::{Accepted, RefusedChanges, Why};
-use scalebricks::cluster::repins::RepinCause;
+use scalebricks_cluster::ControlPlane;
+use scalebricks_cluster::leasing::Leasing;
+use scalebricks_cluster::local::{LocalCluster, MemoryTables, Shape};
+use scalebricks_cluster::plane::{Accepted, RefusedChanges, Why};
+use scalebricks_cluster::repins::RepinCause;
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::lease::{LeaseState, LeaseTimes};
 use scalebricks_control::membership::{Fitness, Placement, Suspension, Unfitness};

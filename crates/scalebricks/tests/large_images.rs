@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use scalebricks::cluster::daemon::{SharedTables, live};
-use scalebricks::cluster::local::{LocalCluster, Shape};
-use scalebricks::cluster::mesh::{ClusterKey, Mesh, MeshConfig, MeshLimits, PeerCount};
-use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks_apps::gateway::{FlowTables, PinnedState};
+use scalebricks_cluster::live::live;
+use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::mesh::{ClusterKey, Mesh, MeshConfig, MeshLimits, PeerCount};
+use scalebricks_cluster::shared_tables::SharedTables;
+use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::record::{Change, Session, encode};

@@ -16,7 +16,7 @@ struct Rule {
     may_hold_unsafe: bool,
 }
 
-const CRATES: [Rule; 15] = [
+const CRATES: [Rule; 21] = [
     Rule { name: "scalebricks-console", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-types", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-click", layer: 0, may_hold_unsafe: false },
@@ -24,14 +24,21 @@ const CRATES: [Rule; 15] = [
     Rule { name: "scalebricks-tables", layer: 1, may_hold_unsafe: true },
     Rule { name: "scalebricks-wire", layer: 1, may_hold_unsafe: false },
     Rule { name: "scalebricks-io", layer: 1, may_hold_unsafe: false },
+    Rule { name: "scalebricks-report", layer: 1, may_hold_unsafe: false },
+    Rule { name: "scalebricks-allocator", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-dpdk", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-graph", layer: 2, may_hold_unsafe: false },
     Rule { name: "scalebricks-control", layer: 2, may_hold_unsafe: false },
     Rule { name: "scalebricks-engine", layer: 3, may_hold_unsafe: false },
     Rule { name: "scalebricks-elements", layer: 3, may_hold_unsafe: false },
     Rule { name: "scalebricks-apps", layer: 4, may_hold_unsafe: false },
-    Rule { name: "scalebricks-bench", layer: 5, may_hold_unsafe: true },
-    Rule { name: "scalebricks", layer: 6, may_hold_unsafe: false },
+    Rule { name: "scalebricks-cluster", layer: 5, may_hold_unsafe: false },
+    Rule { name: "scalebricks-admin", layer: 6, may_hold_unsafe: false },
+    Rule { name: "scalebricks-daemon", layer: 7, may_hold_unsafe: false },
+    Rule { name: "scalebricks-lab", layer: 8, may_hold_unsafe: false },
+    // The two programs. One layer, so that what is shipped never depends on the benchmarks.
+    Rule { name: "scalebricks-bench", layer: 9, may_hold_unsafe: true },
+    Rule { name: "scalebricks", layer: 9, may_hold_unsafe: false },
 ];
 
 fn rule(name: &str) -> Option<&'static Rule> {

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use scalebricks::cluster::local::{LocalCluster, Shape};
-use scalebricks::cluster::plane::Accepted;
+use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::plane::Accepted;
 use scalebricks_control::agent::REPLAY;
 use scalebricks_control::engine::{Engine, MAX_BATCH_BYTES, ReadError, Snapshot};
 use scalebricks_control::record::{Change, Session};

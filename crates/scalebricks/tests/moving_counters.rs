@@ -7,13 +7,13 @@ mod worker;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use scalebricks::cluster::daemon::SharedTables;
-use scalebricks::cluster::inbox::Inbox;
-use scalebricks::cluster::moved::MovedCounters;
-use scalebricks::cluster::plane::Link;
-use scalebricks::cluster::wire::Envelope;
-use scalebricks::cluster::{ControlPlane, PlaneConfig};
 use scalebricks_apps::gateway::{FlowSpec, FlowTables, Node, NodePorts};
+use scalebricks_cluster::inbox::Inbox;
+use scalebricks_cluster::moved::MovedCounters;
+use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::shared_tables::SharedTables;
+use scalebricks_cluster::wire::Envelope;
+use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::membership::Beat;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_elements::gateway::{

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use scalebricks::cluster::local::{LocalCluster, Shape};
-use scalebricks::cluster::plane::{Accepted, RefusedChanges};
-use scalebricks::cluster::repins::RepinCause;
-use scalebricks::cluster::verify::{DifferenceKind, Verdict};
-use scalebricks::cluster::{ControlPlane, local::MemoryTables};
+use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::plane::{Accepted, RefusedChanges};
+use scalebricks_cluster::repins::RepinCause;
+use scalebricks_cluster::verify::{DifferenceKind, Verdict};
+use scalebricks_cluster::{ControlPlane, local::MemoryTables};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::membership::{Placement, Standby};

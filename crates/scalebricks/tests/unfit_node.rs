@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
 
-use scalebricks::admin::client::{Client, Target};
+use scalebricks_admin::client::{Client, Target};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;

@@ -5,10 +5,10 @@
 mod worker;
 
 use proptest::prelude::*;
-use scalebricks::daemon::workers::{Control, guarded};
-use scalebricks::node::health::{Health, Look};
 use scalebricks_apps::gateway::{NodePorts, NodeStats};
 use scalebricks_control::membership::Unfitness;
+use scalebricks_daemon::node::health::{Health, Observation};
+use scalebricks_daemon::runtime::workers::{Control, guarded};
 use scalebricks_elements::gateway::{DownLinks, DropReason, OutputPort, PortRole};
 use scalebricks_graph::tap::{Capture, DropSelection, Selection, Taps};
 use scalebricks_io::{Burst, MemoryPort, Packet, PacketBuf, Pool, RxPort, TxPort};
@@ -105,7 +105,7 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
             assert!(Instant::now() < until, "{:?}", health.conditions());
             std::thread::sleep(Duration::from_millis(20));
             let workers = told.iter().map(|told| told.turned()).collect();
-            health.look(&Look { now: start.elapsed(), workers, ..Look::default() });
+            health.look(&Observation { now: start.elapsed(), workers, ..Observation::default() });
         }
         health.conditions()
     };

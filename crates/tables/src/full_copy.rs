@@ -81,9 +81,9 @@ impl GptReader for FullCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beside::{Watched, beside};
     use crate::fib::{FibConfig, FibOp, encode_ops};
     use crate::isa::Isa;
+    use crate::test_readers::{WatchedKeys, check_beside};
     use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher, Teid};
 
     fn node_of(value: FibValue) -> NodeHint {
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(table.apply(&delta), Ok(Applied::Advanced));
         };
         apply(1, kept.iter().enumerate().map(|(at, &(_, node))| set(at, node)).collect());
-        let watched = Watched::new(&kept);
+        let watched = WatchedKeys::new(&kept);
         let reader = || {
             let mut reader = Arc::new(table.clone()).reader();
             let (keys, mut hints) = (&keys, [NodeHint::NONE; 12]);
@@ -162,7 +162,7 @@ mod tests {
                 nodes.iter_mut().zip(hints).for_each(|(node, hint)| *node = hint.get());
             }
         };
-        beside(&watched, "full copy", Isa::best(), reader, || {
+        check_beside(&watched, "full copy", Isa::best(), reader, || {
             for (at, position) in (3..9).zip(2..) {
                 let guest =
                     if position % 2 == 0 { FibOp::Set(short(99), [0; 2]) } else { FibOp::Delete(short(99)) };

@@ -4,7 +4,7 @@
 
 #[cfg(not(loom))]
 #[cfg(test)]
-pub(crate) mod walls;
+pub(crate) mod guard_pages;
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -47,7 +47,7 @@ pub struct HugeSlice<T> {
     owns: PhantomData<T>,
     /// What the memory lies between, of a test that wants it so.
     #[cfg(all(test, not(loom)))]
-    walls: Option<walls::Walls>,
+    guard_pages: Option<guard_pages::GuardPages>,
 }
 
 // SAFETY: it owns its elements, as a `Box<[T]>` does.
@@ -66,9 +66,9 @@ impl<T: Zeroable> HugeSlice<T> {
             return Self::from_raw(NonNull::dangling(), len, false);
         }
         #[cfg(all(test, not(loom)))]
-        if let Some((start, walls)) = walls::map(len * size_of::<T>()) {
+        if let Some((start, guard_pages)) = guard_pages::map(len * size_of::<T>()) {
             let mut slice = Self::from_raw(start.cast(), len, false);
-            slice.walls = Some(walls);
+            slice.guard_pages = Some(guard_pages);
             return slice;
         }
         // Zeroed here and not by the allocator: it would touch the pages before they are advised.
@@ -94,7 +94,7 @@ impl<T: Zeroable> HugeSlice<T> {
             mapped,
             owns: PhantomData,
             #[cfg(all(test, not(loom)))]
-            walls: None,
+            guard_pages: None,
         }
     }
 
@@ -103,7 +103,7 @@ impl<T: Zeroable> HugeSlice<T> {
     pub fn untouched(len: usize) -> Self {
         let layout = Self::layout(len);
         #[cfg(all(test, not(loom)))]
-        if walls::are_wanted() {
+        if guard_pages::are_wanted() {
             return Self::zeroed(len);
         }
         if layout.size() >= HUGE_PAGE
@@ -196,7 +196,7 @@ impl<T> Drop for HugeSlice<T> {
     fn drop(&mut self) {
         let layout = Self::layout(self.len);
         #[cfg(all(test, not(loom)))]
-        if self.walls.is_some() {
+        if self.guard_pages.is_some() {
             return; // they take it with them
         }
         if self.mapped {

@@ -18,13 +18,10 @@
 
 #![deny(unsafe_code)]
 
-#[cfg(not(loom))]
-#[cfg(test)]
-mod beside;
 mod bits;
+mod checksum_io;
 pub mod compact;
 pub mod cuckoo;
-mod deal;
 pub mod fib;
 pub mod filter;
 pub mod full_copy;
@@ -35,16 +32,19 @@ pub mod huge;
 pub mod isa;
 pub mod lpm;
 mod mix;
-mod order;
+mod op_order;
 pub mod othello;
+mod partition_pass;
 mod prefetch;
-mod publish;
 pub mod published;
+mod reclaim;
 pub mod setsep;
-mod stream;
-mod summed;
+mod streaming_store;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod test_readers;
 mod threads;
-mod touched;
+mod touched_lines;
 pub mod weighted;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};

@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 
 /// No thread could be had.
 #[derive(Debug)]
-pub(crate) struct NoThread(pub(crate) String);
+pub(crate) struct SpawnError(pub(crate) String);
 
 /// So many threads; for 0 one for each core.
 pub(crate) fn threads_or_all(threads: usize) -> usize {
@@ -12,7 +12,7 @@ pub(crate) fn threads_or_all(threads: usize) -> usize {
 }
 
 /// Calls `act` with each item on a thread of its own, one of them the caller's; the results in order, or the first error.
-pub(crate) fn on_threads<T: Send, R: Send, E: Send + From<NoThread>>(
+pub(crate) fn on_threads<T: Send, R: Send, E: Send + From<SpawnError>>(
     items: Vec<T>,
     act: impl Fn(T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
@@ -23,7 +23,7 @@ pub(crate) fn on_threads<T: Send, R: Send, E: Send + From<NoThread>>(
         let helpers: Vec<_> = items
             .map(|item| {
                 let spawned = std::thread::Builder::new().spawn_scoped(scope, move || act(item));
-                spawned.map_err(|error| E::from(NoThread(error.to_string())))
+                spawned.map_err(|error| E::from(SpawnError(error.to_string())))
             })
             .collect();
         let mut results: Vec<Result<R, E>> = own.map(act).into_iter().collect();

@@ -1,10 +1,10 @@
-//! Our own (2,4)-cuckoo table with the name's hash for a key: what an exact table costs.
+//! Our own (2,4)-cuckoo table keyed by the name's hash: the cost of an exact table.
 //!
-//! The paper's is a static array of names and actions, 8 bytes a slot for MAC addresses; ours has words for keys and values and a byte
-//! of tag, and can be read while it is written to.
+//! The paper's table is a static array of names and actions, with 8 bytes per slot for MAC addresses. Ours
+//! stores words for keys and values and a one-byte tag, and supports concurrent reads and writes.
 
 use super::{Answer, Baseline, BaselineError};
-use crate::contestants::Hashed;
+use crate::structures::Hashed;
 use scalebricks_tables::FibError;
 use scalebricks_tables::cuckoo::CuckooTable;
 use scalebricks_types::KeyHash;
@@ -14,10 +14,10 @@ use scalebricks_types::KeyHash;
 pub struct Cuckoo(CuckooTable<1, 1, Hashed>);
 
 impl Cuckoo {
-    /// The table of these names, at 95 % load.
+    /// Builds the table of these names at 95 % load.
     ///
     /// # Errors
-    /// [`BaselineError::Twice`]; [`BaselineError::Full`] for the hash 0 too, which stands for an empty slot.
+    /// [`BaselineError::Twice`]; [`BaselineError::Full`], also for the hash 0, which marks an empty slot.
     pub fn build(names: &[(KeyHash, u16)]) -> Result<Self, BaselineError> {
         let table = CuckooTable::new(CuckooTable::<1, 1, Hashed>::slots_for(names.len()), 1, Hashed);
         let mut writer = table.write();
@@ -31,8 +31,7 @@ impl Cuckoo {
         Ok(Self(table))
     }
 
-    /// [`Baseline::look_up`] of a batch of names, whose lines are asked for before the first is read; answers are put
-    /// behind those in `answers`.
+    /// [`Baseline::look_up`] for a batch of names with prefetching; appends the answers.
     pub fn look_up_batch(&self, names: &[KeyHash], answers: &mut Vec<Answer>) {
         const UNIT: usize = 64;
         for names in names.chunks(UNIT) {
@@ -48,9 +47,9 @@ impl Cuckoo {
         }
     }
 
-    /// Tells the cache lines that a lookup of a name reads, in its order.
-    pub fn touched(&self, name: KeyHash, tell: &mut dyn FnMut(*const u8)) {
-        self.0.touched(&[name.get()], name, tell);
+    /// Reports the cache lines that a lookup reads, in order.
+    pub fn touched(&self, name: KeyHash, visit: &mut dyn FnMut(*const u8)) {
+        self.0.touched(&[name.get()], name, visit);
     }
 }
 
@@ -64,11 +63,11 @@ impl Baseline for Cuckoo {
     }
 
     fn look_up(&self, name: KeyHash) -> Answer {
-        // Values are actions, as they were put in.
+        // Values are the inserted actions.
         self.0.get(&[name.get()], name).map_or(Answer::Unknown, |[action]| Answer::Action(action as u16))
     }
 
-    /// By the table's own account: two of tags, and the slot. One name in 35 has a slot more to look at.
+    /// According to the table: two lines of tags, and the slot. One name in 35 reads one more slot.
     fn lines(&self, name: KeyHash) -> usize {
         2 + usize::from(self.look_up(name) != Answer::Unknown)
     }

@@ -1,21 +1,21 @@
-//! What the Concise paper compares Othello with (ICNP'16), as real implementations that answer names.
+//! Structures that the Concise paper (ICNP'16) compares Othello with, as real implementations.
 //!
-//! All of them take a name's 64-bit hash, computed once by [`NameHasher`](crate::names::NameHasher), and derive from it whatever else they hash;
-//! actions are numbers below 65,536. All count the cache lines that a query reads by doing the query: the same code, which
-//! tells [`Touch`] of each line.
+//! All take a name's 64-bit hash, computed once by [`NameHasher`](crate::names::NameHasher), and derive all
+//! other hashes from it. Actions are numbers below 65,536. The cache lines of a query are counted by running
+//! the query: the same code reports each line to [`Touch`].
 //!
-//! | structure | how | an unknown name | what may go wrong |
+//! | structure | method | unknown name | errors |
 //! |---|---|---|---|
-//! | [`buffalo`] | a Bloom filter an action, all asked: one after the other, or side by side | unknown, or an action at the rate it was sized for | several actions fit: one is picked, and it is told |
-//! | [`orthogonal`] | two filters a bit of the value, side by side | unknown, unless one of every pair fits | both of a pair fit: likewise |
-//! | [`sorted`] | binary search | unknown | two names of one hash are refused |
-//! | [`cuckoo`] | our own (2,4)-cuckoo table | unknown | the same |
-//! | [`tuple_space`] | a hash table for each mask of OpenFlow-like rules | no rule | nothing |
+//! | [`buffalo`] | a Bloom filter per action, queried in turn or interleaved | unknown, or an action at the target rate | several actions fit: one is picked and marked |
+//! | [`orthogonal`] | two interleaved filters per value bit | unknown, unless one of every pair fits | both of a pair fit: same |
+//! | [`sorted`] | binary search | unknown | two names with one hash are refused |
+//! | [`cuckoo`] | our own (2,4)-cuckoo table | unknown | same |
+//! | [`tuple_space`] | a hash table for each mask of OpenFlow-like rules | no rule | none |
 //!
-//! The sizes of Table II (5 M MAC addresses, 256 actions) say which parameters the paper had, where its text leaves a choice:
-//! BUFFALO's 28 MiB are what eight hashes need for false positives of 10^-4 in all 256 filters together, and the 112 MiB of
-//! orthogonal filters are what any number of hashes needs for 10^-4 in the eight wrong ones together. Its lines a query say that
-//! filters lie side by side: [`sliced`].
+//! The sizes in Table II (5 M MAC addresses, 256 actions) reveal the parameters that the paper's text leaves
+//! open. BUFFALO's 28 MiB match eight hashes and a total false-positive rate of 10^-4 over all 256 filters.
+//! The 112 MiB of orthogonal filters match any number of hashes and 10^-4 over the eight wrong ones. The
+//! lines per query show that the filters are interleaved: [`sliced`].
 
 pub mod buffalo;
 pub mod cuckoo;
@@ -27,20 +27,21 @@ pub mod tuple_space;
 #[cfg(test)]
 mod tests;
 
-use scalebricks_tables::filter::{FilterDeltaError, FilterParamsError};
+use scalebricks_tables::filter::FilterParamsError;
 use scalebricks_types::KeyHash;
 
-/// False positives in all that the paper allows filters.
+/// Total false-positive rate that the paper allows filters.
 pub const RATE: f64 = 1e-4;
 
-/// What a structure says of a name.
+/// The answer for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It does not know the name.
+    /// The name is unknown.
     Unknown,
     /// The name's action.
     Action(u16),
-    /// Several actions fit. This one was picked, by the name's hash: always the same for a name, so that a flow keeps its way.
+    /// Several actions fit. This one was picked by the name's hash, so it is always the same for a name and a
+    /// flow keeps its path.
     Picked(u16),
 }
 
@@ -54,55 +55,49 @@ impl Answer {
     }
 }
 
-/// Why a structure could not be made or changed.
+/// Why a structure could not be built.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BaselineError {
-    /// A filter that cannot be.
+    /// Impossible filter parameters.
     #[error(transparent)]
     Filter(#[from] FilterParamsError),
-    /// A change of another filter.
-    #[error(transparent)]
-    Delta(#[from] FilterDeltaError),
-    /// An action that the structure was not made for.
-    #[error("action {action} of {actions}")]
+    /// An action out of range.
+    #[error("action {action} is not below {actions}")]
     Action {
         /// The action.
         action: u16,
-        /// Actions there are.
+        /// Number of actions.
         actions: usize,
     },
-    /// Two names with one hash, or one that is added twice.
-    #[error("name {0:?} is there twice")]
+    /// Two names with one hash.
+    #[error("duplicate name {0:?}")]
     Twice(KeyHash),
-    /// A name that is not there.
-    #[error("name {0:?} is not there")]
-    Missing(KeyHash),
-    /// Too little memory for one line a filter.
+    /// Less memory than one line per filter.
     #[error("{0} bits are too few")]
     Memory(u64),
-    /// A table that refuses a name.
+    /// The table has no room for a name.
     #[error("no room for name {0:?}")]
     Full(KeyHash),
 }
 
-/// Is told which lines a query reads.
+/// Receives the lines that a query reads.
 pub trait Touch {
-    /// A line of one of the structure's arrays.
+    /// Reports a line of one of the structure's arrays.
     fn line(&mut self, array: usize, line: usize);
 }
 
-/// Nobody asks.
+/// Ignores the lines.
 impl Touch for () {
     #[inline(always)]
     fn line(&mut self, _: usize, _: usize) {}
 }
 
-/// Which lines a query has read, each once.
+/// The distinct lines that a query read.
 #[derive(Debug, Clone, Default)]
 pub struct Lines(Vec<(usize, usize)>);
 
 impl Lines {
-    /// How many, and begins anew.
+    /// Returns their number and resets it.
     pub fn take(&mut self) -> usize {
         self.0.sort_unstable();
         self.0.dedup();
@@ -123,17 +118,18 @@ pub trait Baseline {
     /// Its name in results.
     fn name(&self) -> &'static str;
 
-    /// Bytes of memory of what answers queries.
+    /// Bytes of memory for queries.
     fn table_bytes(&self) -> u64;
 
     /// The action of a name.
     fn look_up(&self, name: KeyHash) -> Answer;
 
-    /// Asks for the lines that are known before the first is read; nothing where each step follows from the one before.
+    /// Prefetches the lines known before the first read; nothing for structures where each step depends on
+    /// the previous one.
     fn prefetch(&self, name: KeyHash) {
         let _ = name;
     }
 
-    /// Cache lines that [`Self::look_up`] reads for a name.
+    /// Cache lines that [`Self::look_up`] reads.
     fn lines(&self, name: KeyHash) -> usize;
 }

@@ -1,9 +1,10 @@
-//! Orthogonal Bloom filters: two filters for each bit of the value, of the names whose bit is 0 and of those whose bit is 1.
+//! Orthogonal Bloom filters: two filters per value bit, one for names whose bit is 0 and one for names whose
+//! bit is 1.
 //!
-//! A query asks both filters of each bit. So it takes 2·l filters and not one for each of 2^l actions, but a name is in l of them.
-//! If neither fits, the name is unknown; if both do, the bit cannot be told. The filters lie side by side ([`super::sliced`]), with
-//! as many hashes as suit their rate best, so that a known name meets a wrong filter that fits with probability
-//! [`RATE`](super::RATE) in all.
+//! A query asks both filters of each bit. That takes 2·l filters instead of one for each of 2^l actions, but
+//! a name is in l of them. If neither filter fits, the name is unknown; if both fit, the bit is ambiguous.
+//! The filters are interleaved ([`super::sliced`]), with the best number of hashes for their rate, so that a
+//! known name has a total probability of [`RATE`](super::RATE) for a wrong filter that fits.
 
 use super::sliced::Sliced;
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
@@ -13,16 +14,16 @@ use scalebricks_types::KeyHash;
 /// The filters.
 #[derive(Debug)]
 pub struct Orthogonal {
-    /// Of the first bit those of 0 and 1, then of the second.
+    /// For each bit, the filter for 0 and then the one for 1.
     filters: Sliced,
     pairs: usize,
 }
 
 impl Orthogonal {
-    /// The filters of these names, with false positives of `rate` in all value bits together.
+    /// Builds the filters with a total false-positive rate of `rate` over all value bits.
     ///
     /// # Errors
-    /// [`BaselineError::Action`] for one of more bits.
+    /// [`BaselineError::Action`] for an action with more bits.
     #[expect(clippy::cast_sign_loss, reason = "at least 1")]
     pub fn build(
         names: &[(KeyHash, u16)],
@@ -39,7 +40,7 @@ impl Orthogonal {
             (0..pairs).for_each(|bit| counts[place(action, bit)] += 1);
         }
         let hashes = (pairs as f64 / rate).log2().round().clamp(1.0, 32.0) as u8;
-        // A name is in one of each pair: the other one may fit, at the worst the fuller.
+        // A name is in one filter of each pair. The other one may fit; assume the fuller one.
         let rows = Sliced::rows_for(rate, hashes, |of| {
             counts.chunks_exact(2).map(|pair| of(pair[0]).max(of(pair[1]))).sum()
         });
@@ -75,7 +76,7 @@ impl Orthogonal {
     }
 }
 
-/// The filter that an action's names are in, for one bit of it.
+/// The filter for one bit of an action.
 fn place(action: u16, bit: usize) -> usize {
     2 * bit + usize::from(action >> bit & 1)
 }

@@ -1,8 +1,9 @@
-//! Bloom filters of one size side by side: bit *i* of a row belongs to filter *i*, so that a query reads as many rows as a name
-//! has hashes, whatever the number of filters. Only so do BUFFALO and orthogonal filters read the lines of the Concise paper's
-//! Table II: 8 rows of 256 bits are 8 lines, and 8 rows of 65,536 bits are its 1,024.
+//! Interleaved Bloom filters of one size: bit *i* of a row belongs to filter *i*, so a query reads as many
+//! rows as there are hashes, whatever the number of filters. Only this layout explains the lines of BUFFALO
+//! and orthogonal filters in the Concise paper's Table II: 8 rows of 256 bits are 8 lines, and 8 rows of
+//! 65,536 bits are its 1,024.
 //!
-//! All filters have the same number of rows, so the fullest decides.
+//! All filters have the same number of rows, so the fullest one decides.
 
 use super::Touch;
 use crate::keys::mix;
@@ -10,9 +11,9 @@ use scalebricks_tables::filter::theory;
 use scalebricks_tables::prefetch_read;
 use scalebricks_types::KeyHash;
 
-/// Words of a cache line.
+/// Words per cache line.
 const LINE_WORDS: usize = 8;
-/// The step of the sequence whose members, mixed, are a name's rows.
+/// Step of the sequence whose mixed members select a name's rows.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A cache line.
@@ -24,7 +25,7 @@ struct Line([u64; LINE_WORDS]);
 #[derive(Debug)]
 pub struct Sliced {
     lines: Vec<Line>,
-    /// Bits of a row, a power of two.
+    /// Bits per row, a power of two.
     width: u64,
     rows: u64,
     hashes: u8,
@@ -39,7 +40,7 @@ impl Sliced {
         Self { lines: vec![Line::default(); bits.div_ceil(512).max(1)], width, rows, hashes, seed }
     }
 
-    /// Rows with which the false positives of these filters, added up by `sum`, are no more than `rate`.
+    /// The number of rows for which the false-positive rates, added by `sum`, do not exceed `rate`.
     pub fn rows_for(rate: f64, hashes: u8, sum: impl Fn(&dyn Fn(u64) -> f64) -> f64) -> u64 {
         let of = |rows: u64| {
             sum(&|names| match names {
@@ -55,14 +56,14 @@ impl Sliced {
         few
     }
 
-    /// The first bit of the row that a name reads for one of its hashes.
+    /// The first bit of a name's row for one hash.
     #[inline(always)]
     fn row(&self, name: KeyHash, number: u8) -> u64 {
         let word = mix((name.get() ^ self.seed).wrapping_add(STEP.wrapping_mul(u64::from(number) + 1)));
         (((u128::from(word) * u128::from(self.rows)) >> 64) as u64) * self.width // less than all bits
     }
 
-    /// 64 bits of a row, or all of one that has fewer.
+    /// 64 bits of a row, or the whole row if it is shorter.
     #[inline(always)]
     fn word(&self, bit: u64, touch: &mut impl Touch) -> u64 {
         let at = (bit / 64) as usize;
@@ -70,7 +71,7 @@ impl Sliced {
         self.lines[at / LINE_WORDS].0[at % LINE_WORDS] >> (bit % 64)
     }
 
-    /// Puts a name into some of 64 filters: those whose bit is set, counted from `first`, a multiple of 64.
+    /// Inserts a name into those of 64 filters whose bit is set, counted from `first`, a multiple of 64.
     pub fn insert(&mut self, name: KeyHash, first: usize, filters: u64) {
         for number in 0..self.hashes {
             let bit = self.row(name, number) + first as u64;
@@ -79,7 +80,8 @@ impl Sliced {
         }
     }
 
-    /// Calls `each` with 64 filters at a time: the number of the first, and a bit for each that fits. Stops with `false`.
+    /// Calls `each` for 64 filters at a time with the first filter's number and a bit for each that fits.
+    /// Stops when it returns `false`.
     #[inline(always)]
     pub fn fitting(&self, name: KeyHash, touch: &mut impl Touch, mut each: impl FnMut(u64, u64) -> bool) {
         let mut rows = [0; 32];
@@ -102,7 +104,7 @@ impl Sliced {
         }
     }
 
-    /// Asks for the first line of each row of a name.
+    /// Prefetches the first line of each row of a name.
     #[inline(always)]
     pub fn prefetch(&self, name: KeyHash) {
         for number in 0..self.hashes {

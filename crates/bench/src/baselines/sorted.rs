@@ -1,13 +1,13 @@
-//! Binary search over sorted hashes: no empty slot, no second chance, and a cache line for nearly every step.
+//! Binary search over sorted hashes: no empty slots, but a cache line for nearly every step.
 
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
 use scalebricks_types::KeyHash;
 
-/// Hashes of a cache line, and actions.
+/// Hashes per cache line, and actions per cache line.
 const HASHES_A_LINE: usize = 8;
 const ACTIONS_A_LINE: usize = 32;
 
-/// Names in the order of their hashes, ten bytes each.
+/// Names sorted by hash, ten bytes each.
 #[derive(Debug)]
 pub struct Sorted {
     hashes: Vec<KeyHash>,
@@ -15,7 +15,7 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// The table of these names.
+    /// Builds the table of these names.
     ///
     /// # Errors
     /// [`BaselineError::Twice`].

@@ -1,11 +1,13 @@
-//! Tuple space search: rules with wildcards as one hash table for each mask that occurs (Srinivasan, Suri and Varghese, SIGCOMM 1999).
+//! Tuple space search: wildcard rules in one hash table per mask (Srinivasan, Suri and Varghese, SIGCOMM
+//! 1999).
 //!
-//! A rule fits a header that agrees with it in the bits of its mask. All rules of one mask are in one table, by the masked bits; a query
-//! masks its header for one table after another and takes the rule of highest priority. Tables are asked in the order of the
-//! best priority in them, so that a query ends where no better one can come (as Open vSwitch does).
+//! A rule matches a header that agrees with it in the bits of its mask. All rules of one mask are in one
+//! table, keyed by the masked bits. A query masks its header for one table after another and takes the
+//! matching rule of highest priority. Tables are sorted by their highest priority, so that a query ends when
+//! no better rule is possible, as in Open vSwitch.
 //!
-//! A slot is a cache line: four words of masked header, priority, action. Tables are at most half full and probed linearly; taking
-//! a rule out moves those behind it forwards, so that there are no marks of former rules.
+//! A slot is a cache line: four words of masked header, priority, action. Tables are at most half full and
+//! probed linearly.
 
 use super::{Lines, Touch};
 use crate::keys::mix;
@@ -13,34 +15,34 @@ use crate::keys::mix;
 /// The twelve fields of an `OpenFlow` 1.0 match, 253 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
-    /// Port the packet came in by.
+    /// Ingress port.
     pub in_port: u16,
-    /// Ethernet addresses, 48 bits.
+    /// Ethernet source address, 48 bits.
     pub eth_src: u64,
-    /// As above.
+    /// Ethernet destination address, 48 bits.
     pub eth_dst: u64,
     /// `EtherType`.
     pub eth_type: u16,
     /// VLAN, 12 bits.
     pub vlan: u16,
-    /// Its priority, 3 bits.
+    /// VLAN priority, 3 bits.
     pub vlan_priority: u8,
-    /// IPv4 addresses.
+    /// IPv4 source address.
     pub ip_src: u32,
-    /// As above.
+    /// IPv4 destination address.
     pub ip_dst: u32,
-    /// Protocol.
+    /// IP protocol.
     pub ip_protocol: u8,
     /// The upper 6 bits of the type of service.
     pub ip_tos: u8,
-    /// Ports of TCP or UDP.
+    /// TCP or UDP source port.
     pub src_port: u16,
-    /// As above.
+    /// TCP or UDP destination port.
     pub dst_port: u16,
 }
 
 impl Header {
-    /// As 256 bits, of which the last three are 0. A mask is a header too: bits that count are 1.
+    /// The header as 256 bits, the last three of them 0. A mask is a header whose relevant bits are 1.
     pub fn words(&self) -> [u64; 4] {
         let low = |value: u64, bits: u32| value & ((1 << bits) - 1);
         [
@@ -60,18 +62,18 @@ impl Header {
 /// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Bits that have to agree.
+    /// Bits that must match.
     pub mask: [u64; 4],
-    /// With these.
+    /// Their values.
     pub value: [u64; 4],
-    /// Which of several that fit counts: the higher, of equal ones that of the lower action.
+    /// The highest priority wins; among equal ones, the lower action.
     pub priority: u32,
-    /// What is done.
+    /// The action.
     pub action: u16,
 }
 
 impl Rule {
-    /// Whether a header agrees with it.
+    /// Whether a header matches.
     pub fn fits(&self, header: &[u64; 4]) -> bool {
         masked(header, &self.mask) == masked(&self.value, &self.mask)
     }
@@ -85,14 +87,14 @@ fn masked(words: &[u64; 4], mask: &[u64; 4]) -> [u64; 4] {
 #[derive(Debug)]
 struct Table {
     mask: [u64; 4],
-    /// The highest priority of its rules, or of rules that it had.
+    /// The highest priority of its rules, past ones included.
     best: u32,
-    /// A power of two of them, at least half of them empty.
+    /// A power of two, at least half of them empty.
     slots: Vec<Slot>,
     len: usize,
 }
 
-/// A place for a rule: a cache line.
+/// A slot for a rule, one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Slot {
@@ -112,7 +114,7 @@ impl Table {
         hash as usize & (self.slots.len() - 1)
     }
 
-    /// The slots from a value's home on to the first that is empty.
+    /// The slots from a value's home to the first empty one.
     fn run(&self, value: &[u64; 4]) -> impl Iterator<Item = (usize, &Slot)> {
         let (home, last) = (self.home(value), self.slots.len() - 1);
         (home..=home + last).map(move |at| at & last).map(|at| (at, &self.slots[at]))
@@ -131,7 +133,7 @@ impl Table {
         self.best = self.best.max(priority);
     }
 
-    /// Puts a rule in the first empty slot of its run: half of all are empty.
+    /// Writes a rule into the first empty slot of its run.
     fn put(&mut self, slot: Slot) {
         let place = self.run(&slot.value).find(|(_, slot)| slot.what.is_none()).map(|(at, _)| at);
         if let Some(place) = place {
@@ -145,42 +147,23 @@ impl Table {
             run.filter(|(_, slot)| slot.value == *value && slot.what.is_some_and(|(of, _)| of == priority));
         same.next().map(|(at, _)| at)
     }
-
-    /// Empties a slot, and moves rules behind it forwards that it kept from their homes.
-    fn empty(&mut self, mut hole: usize) {
-        let last = self.slots.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & last;
-            let slot = self.slots[at];
-            if slot.what.is_none() {
-                break;
-            }
-            let home = self.home(&slot.value);
-            if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(hole) & last) {
-                self.slots[hole] = slot;
-                hole = at;
-            }
-        }
-        self.slots[hole] = EMPTY;
-        self.len -= 1;
-    }
 }
 
 /// All rules.
 #[derive(Debug, Default)]
 pub struct TupleSpace {
-    /// The best priority first.
+    /// Sorted by highest priority.
     tables: Vec<Table>,
 }
 
 impl TupleSpace {
-    /// Without rules.
+    /// An empty tuple space.
     pub const fn new() -> Self {
         Self { tables: Vec::new() }
     }
 
-    /// Adds a rule; one with the same mask, value and priority gives way, as `OpenFlow` has it. Cost: one table, which may double.
+    /// Adds a rule and replaces one with the same mask, value and priority, as `OpenFlow` requires. Changes
+    /// one table, which may double.
     pub fn insert(&mut self, rule: &Rule) {
         let value = masked(&rule.value, &rule.mask);
         let at = self.tables.iter().position(|table| table.mask == rule.mask).unwrap_or_else(|| {
@@ -196,34 +179,16 @@ impl TupleSpace {
         self.tables.sort_by_key(|table| std::cmp::Reverse(table.best));
     }
 
-    /// Takes the rule of this mask, value and priority out. Says whether there was one.
-    pub fn remove(&mut self, mask: &[u64; 4], value: &[u64; 4], priority: u32) -> bool {
-        let value = masked(value, mask);
-        let Some(at) = self.tables.iter().position(|table| table.mask == *mask) else { return false };
-        let table = &mut self.tables[at];
-        let Some(place) = table.place(&value, priority) else { return false };
-        table.empty(place);
-        if table.len == 0 {
-            self.tables.remove(at);
-        }
-        true
-    }
-
     /// Priority and action of the rule for a header.
     pub fn look_up(&self, header: &[u64; 4]) -> Option<(u32, u16)> {
         self.find(header, &mut ())
     }
 
-    /// Cache lines that [`Self::look_up`] reads: one of each table asked for its mask, and those of its slots.
+    /// Cache lines that [`Self::look_up`] reads: one per queried table for its mask, and its slots.
     pub fn lines(&self, header: &[u64; 4]) -> usize {
         let mut lines = Lines::default();
         self.find(header, &mut lines);
         lines.take()
-    }
-
-    /// Masks that occur.
-    pub const fn tuples(&self) -> usize {
-        self.tables.len()
     }
 
     /// Bytes of memory.

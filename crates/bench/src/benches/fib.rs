@@ -1,70 +1,64 @@
-//! `fib`: the exact table of flows at 95 % load, beside the hash map of Rust's standard library and DPDK's `rte_hash`.
+//! `fib`: the exact flow table at 95 % load, compared with the hash map of Rust's standard library and DPDK's
+//! `rte_hash`.
 
-use crate::bench::Bench;
-#[cfg(feature = "dpdk")]
-use crate::contestants::dpdk::FlowHash;
-use crate::contestants::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
-use crate::contestants::{BATCHES, Form, Forms, Mode, Structure, Table, noted};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::Lookups;
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::rounds::{Measurement, RunResult, interleave};
+use crate::row::{Case, Metric};
 use crate::session::Session;
+#[cfg(feature = "dpdk")]
+use crate::structures::dpdk::FlowHash;
+use crate::structures::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
+use crate::structures::{BATCHES, KeyForm, KeyForms, LookupMode, Structure, Table, noted};
 use crate::{pin, timing};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The benchmark.
-#[derive(Debug)]
-pub struct Fib;
-
-/// Load of the table when it is looked up.
+/// Load of the table during lookups.
 const LOAD: f64 = 0.95;
 
 /// Load below which inserts are easy.
 const EASY: f64 = 0.75;
 
-/// Bits of the part of the value that is checked: never all ones, which stand for "not there".
+/// Bits of the checked part of a value; it is never all ones, which mean "missing".
 const VALUE_BITS: u8 = 7;
 
 /// Bits of the whole value.
 const ALL_VALUE_BITS: u8 = 128;
 
-/// Of all keys, those that are taken out again.
+/// One key in this many is removed.
 const REMOVED: usize = 16;
 
-/// Keys a call of a table that grows.
+/// Keys per call in a growing table.
 const GROWING_BATCH: usize = 32;
 
-/// Bytes a key of everything: keys, questions in all forms, the FIB, each table, one that grows at
-/// its emptiest, and the lines of three limits.
+/// Bytes per key for keys, queries in all forms, the FIB, each table, a growing table at its emptiest, and
+/// the lines of three replays.
 const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2 + 3 * 17;
 
-impl Bench for Fib {
-    fn name(&self) -> &'static str {
-        "fib"
-    }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let structures = [Structure::Cuckoo, Structure::HashBrown, Structure::RteHash];
-        let structures = structures.into_iter().filter(|structure| structure.is_built_in());
-        let structures = session.options().structures(&structures.collect::<Vec<_>>());
-        let sizes = session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]);
-        let sizes = session.fitting(sizes, KEY_BYTES)?;
-        Structure::start(&structures, &sizes)?;
-        sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
-    }
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let structures = [Structure::Cuckoo, Structure::HashBrown, Structure::RteHash];
+    let structures = structures.into_iter().filter(|structure| structure.is_built_in());
+    let structures = session.options().structures(&structures.collect::<Vec<_>>());
+    let sizes = session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]);
+    let sizes = session.fitting(sizes, KEY_BYTES)?;
+    Structure::start(&structures, &sizes)?;
+    sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
 }
 
-/// What one table size is measured with.
+/// Keys and queries of one table size.
 struct Keys {
     set: KeySet,
-    forms: Forms,
+    forms: KeyForms,
     others: KeySet,
-    other_forms: Forms,
+    other_forms: KeyForms,
 }
 
-/// The tables that are there all the time.
+/// The permanent tables.
 struct Tables {
     cuckoo: FlowTable,
     fib: FlowFib,
@@ -73,7 +67,7 @@ struct Tables {
     hash: Option<FlowHash>,
 }
 
-/// The same with what they are asked, and their limits.
+/// The tables with their queries and limits.
 struct TableLimits<'a> {
     held: Lookups<'a>,
     missing: Lookups<'a>,
@@ -83,14 +77,14 @@ struct TableLimits<'a> {
     hash: Option<[Lookups<'a>; 2]>,
 }
 
-/// One table size.
+/// Measures one table size.
 fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result<(), BenchError> {
     let busy = session.busy("making keys and tables");
     let set = KeySet::new(keys, VALUE_BITS);
     let others = set.of_others(u8::MAX);
     let keys = Keys {
-        forms: Forms::of(&set, [Form::Words, Form::Flow]),
-        other_forms: Forms::of_others(&others),
+        forms: KeyForms::of(&set, [KeyForm::Words, KeyForm::Flow]),
+        other_forms: KeyForms::of_others(&others),
         set,
         others,
     };
@@ -119,62 +113,61 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
     let mut turns = Vec::new();
     let batches = session.options().batches(&BATCHES);
     for &structure in structures {
-        let subject = Subject {
-            value_bits: Some(ALL_VALUE_BITS),
-            threads: Some(1),
-            variant: structure.note(),
-            ..session.subject(structure.name(), keys.set.len() as u64)
-        };
+        let case = session
+            .case(structure.name(), keys.set.len() as u64)
+            .value_bits(ALL_VALUE_BITS)
+            .threads(1)
+            .variant(structure.note());
         let modes = structure.modes(&batches);
-        let of = |table: &dyn Table| Subject { table_bytes: Some(table.table_bytes()), ..subject.clone() };
+        let of = |table: &dyn Table| case.clone().table_bytes(table.table_bytes());
         match structure {
             Structure::Cuckoo => {
-                let subject = of(&tables.cuckoo);
-                turns.extend(table_lookups(&subject, &tables, &limits, &keys, &flows, &modes));
-                turns.push(table_changes(&subject, &flows, &keys, ("single", 1), FlowTable::insert_each));
-                turns.push(table_changes(&subject, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
-                turns.push(table_changes(&subject, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
-                turns.push(table_growth(&subject, &flows, &keys));
+                let case = of(&tables.cuckoo);
+                turns.extend(table_lookups(&case, &tables, &limits, &keys, &flows, &modes));
+                turns.push(table_changes(&case, &flows, &keys, ("single", 1), FlowTable::insert_each));
+                turns.push(table_changes(&case, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
+                turns.push(table_changes(&case, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
+                turns.push(table_growth(&case, &flows, &keys));
             }
             Structure::HashBrown => {
-                let subject = of(&tables.map);
-                turns.extend(other_lookups(&subject, &limits.map, &modes));
-                turns.push(map_changes(&subject, &flows, &keys));
+                let case = of(&tables.map);
+                turns.extend(other_lookups(&case, &limits.map, &modes));
+                turns.push(map_changes(&case, &flows, &keys));
             }
             _ =>
             {
                 #[cfg(feature = "dpdk")]
                 if let (Some(hash), Some(limits)) = (&tables.hash, &limits.hash) {
-                    let subject = of(hash);
-                    turns.extend(other_lookups(&subject, limits, &modes));
-                    turns.push(rte_hash_changes(&subject, &flows, &keys));
+                    let case = of(hash);
+                    turns.extend(other_lookups(&case, limits, &modes));
+                    turns.push(rte_hash_changes(&case, &flows, &keys));
                 }
             }
         }
     }
-    alternate(session, &mut vec![0; keys.set.len()], turns)
+    interleave(session, &mut vec![0; keys.set.len()], turns)
 }
 
-/// Lookups in the cuckoo table: plain, of other keys, beside a writer, and by way of the FIB.
+/// Lookups in the cuckoo table: of its keys, of other keys, during writes, and through the FIB.
 fn table_lookups<'a>(
-    subject: &Subject,
+    case: &Case,
     tables: &'a Tables,
     limits: &'a TableLimits<'a>,
     keys: &'a Keys,
     flows: &'a Flows<'_>,
-    modes: &[Mode],
-) -> Vec<Turn<'a, Vec<u8>>> {
-    let subject = Subject { load: Some(LOAD), ..subject.clone() };
+    modes: &[LookupMode],
+) -> Vec<Measurement<'a, Vec<u8>>> {
+    let case = case.clone().load(LOAD);
     let held = (&keys.set, &keys.forms);
     let mut turns = Vec::new();
     for &mode in modes {
-        turns.extend(limits.held.turns(&subject, None, mode));
-        turns.extend(limits.missing.turns(&subject, Some("missing"), mode));
-        turns.extend(limits.fib.turns(&subject, Some("partial-fib"), mode));
+        turns.extend(limits.held.turns(&case, None, mode));
+        turns.extend(limits.missing.turns(&case, Some("missing"), mode));
+        turns.extend(limits.fib.turns(&case, Some("partial-fib"), mode));
         let variant = Some("beside-writer".to_owned());
-        let subject = Subject { variant, batch: mode.batch(), ..subject.clone() };
-        let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
-        turns.push(Turn::several(rows, move |answers: &mut Vec<u8>| {
+        let case = case.clone().variant(variant).batch(mode.batch());
+        let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
+        turns.push(Measurement::several(rows, move |answers: &mut Vec<u8>| {
             let stop = AtomicBool::new(false);
             let rate = std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -188,52 +181,50 @@ fn table_lookups<'a>(
             timing::check("cuckoo", held.0, answers)?;
             let mut figures = vec![rate];
             figures.extend(limits.held.of_one(mode).map(|limit| rate / limit));
-            Ok(Found { figures, table_bytes: None })
+            Ok(figures.into())
         }));
     }
     turns
 }
 
-/// The limits of a table that is asked for keys it has and for others.
+/// Lookups of keys that a table has, and of others.
 fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Lookups<'a>; 2] {
     [Lookups::of(table, &keys.set, &keys.forms), Lookups::of(table, &keys.others, &keys.other_forms)]
 }
 
-/// Lookups in a table of another make: plain, and of other keys.
+/// Lookups in another table: of its keys, and of others.
 fn other_lookups<'a>(
-    subject: &Subject,
+    case: &Case,
     [held, missing]: &'a [Lookups<'a>; 2],
-    modes: &[Mode],
-) -> Vec<Turn<'a, Vec<u8>>> {
-    let of = |&mode: &Mode| {
-        let mut turns = held.turns(subject, None, mode);
-        turns.extend(missing.turns(subject, Some("missing"), mode));
+    modes: &[LookupMode],
+) -> Vec<Measurement<'a, Vec<u8>>> {
+    let of = |&mode: &LookupMode| {
+        let mut turns = held.turns(case, None, mode);
+        turns.extend(missing.turns(case, Some("missing"), mode));
         turns
     };
     modes.iter().flat_map(of).collect()
 }
 
-/// Adds the flows at some places.
+/// Inserts the flows at some positions.
 type Insert = fn(&FlowTable, &Flows<'_>, std::ops::Range<usize>) -> Result<(), BenchError>;
 
-/// Fills a table of its own in two steps, checks it, and takes some keys out.
+/// Fills its own table in two steps, checks it, and removes some keys.
 fn table_changes<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
     (variant, batch): (&str, usize),
     insert: Insert,
-) -> Turn<'a, Vec<u8>> {
-    let row = |metric, variant: String, load| {
-        (Subject { variant: Some(variant), batch: Some(batch), load: Some(load), ..subject.clone() }, metric)
-    };
+) -> Measurement<'a, Vec<u8>> {
+    let row = |metric, variant: String, load| (case.clone().variant(variant).batch(batch).load(load), metric);
     let mut rows = vec![
         row(Metric::InsertRate, format!("{variant}, 0 to {EASY}"), EASY),
         row(Metric::InsertRate, format!("{variant}, {EASY} to {LOAD}"), LOAD),
     ];
     rows.extend((variant == "single").then(|| row(Metric::DeleteRate, variant.to_owned(), LOAD)));
     let deletes = rows.len() > 2;
-    Turn::several(rows, move |answers: &mut Vec<u8>| {
+    Measurement::several(rows, move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let table = FlowTable::new(keys);
         #[expect(clippy::cast_sign_loss, reason = "a count of slots is not negative")]
@@ -245,7 +236,7 @@ fn table_changes<'a>(
             done?;
             figures.push(inserted / seconds);
         }
-        timing::lookup(&table, Mode::Batch(64), set, forms, 1, answers)?;
+        timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
         timing::check("cuckoo", set, answers)?;
         if deletes {
             let removed = (keys / REMOVED).max(1).min(keys);
@@ -253,58 +244,59 @@ fn table_changes<'a>(
             done?;
             figures.push(removed as f64 / seconds);
         }
-        Ok(Found { figures, table_bytes: None })
+        Ok(figures.into())
     })
 }
 
-/// Fills a table of its own that grows meanwhile, and asks it when half of its keys have moved to a larger one.
+/// Fills its own growing table, and queries it when half of its keys have moved to a larger one.
 fn table_growth<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-) -> Turn<'a, Vec<u8>> {
-    let row = |metric, variant: &str, batch| {
-        (Subject { variant: Some(variant.to_owned()), batch: Some(batch), ..subject.clone() }, metric)
-    };
+) -> Measurement<'a, Vec<u8>> {
+    let row = |metric, variant: &str, batch| (case.clone().variant(variant.to_owned()).batch(batch), metric);
     let rows =
         vec![row(Metric::InsertRate, "growing", RUN), row(Metric::LookupRate, "half-moved", GROWING_BATCH)];
-    Turn::several(rows, move |answers: &mut Vec<u8>| {
+    Measurement::several(rows, move |answers: &mut Vec<u8>| {
         let table = FlowTable::growing();
         let (done, seconds) = timing::pinned(|| table.insert_growing(flows, 0..set.len()))?;
         done?;
         table.move_half()?;
-        let rate = timing::lookup(&table, Mode::Batch(GROWING_BATCH), set, forms, 1, answers)?;
+        let rate = timing::lookup(&table, LookupMode::Batch(GROWING_BATCH), set, forms, 1, answers)?;
         timing::check("cuckoo", set, answers)?;
-        Ok(Found { figures: vec![set.len() as f64 / seconds, rate], table_bytes: Some(table.table_bytes()) })
+        Ok(RunResult {
+            figures: vec![set.len() as f64 / seconds, rate],
+            table_bytes: Some(table.table_bytes()),
+        })
     })
 }
 
-/// Fills a map of its own, checks it, and takes some keys out.
+/// Fills its own map, checks it, and removes some keys.
 fn map_changes<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-) -> Turn<'a, Vec<u8>> {
-    Turn::several(change_rows(subject), move |answers: &mut Vec<u8>| {
+) -> Measurement<'a, Vec<u8>> {
+    Measurement::several(change_rows(case), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut map = FlowMap::new(keys);
         let ((), inserting) = timing::pinned(|| map.insert(flows, 0..keys))?;
-        timing::lookup(&map, Mode::Loop, set, forms, 1, answers)?;
+        timing::lookup(&map, LookupMode::Loop, set, forms, 1, answers)?;
         timing::check("hashbrown", set, answers)?;
         let removed = (keys / REMOVED).max(1).min(keys);
         let ((), removing) = timing::pinned(|| map.remove(flows, 0..removed))?;
-        Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
+        Ok(vec![keys as f64 / inserting, removed as f64 / removing].into())
     })
 }
 
-/// Rows of a table that is filled and whose keys are taken out one by one.
-fn change_rows(subject: &Subject) -> Vec<(Subject, Metric)> {
-    let variant = noted([subject.variant.clone(), Some("single".to_owned())]);
-    let subject = Subject { variant, batch: Some(1), ..subject.clone() };
-    vec![(subject.clone(), Metric::InsertRate), (subject, Metric::DeleteRate)]
+/// Rows of a table that is filled and emptied key by key.
+fn change_rows(case: &Case) -> Vec<(Case, Metric)> {
+    let variant = noted([case.variant.clone(), Some("single".to_owned())]);
+    let case = case.clone().variant(variant).batch(1);
+    vec![(case.clone(), Metric::InsertRate), (case, Metric::DeleteRate)]
 }
 
-/// DPDK's table with the flows at these places.
+/// DPDK's table with the flows at these positions.
 #[cfg(feature = "dpdk")]
 fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHash, BenchError> {
     let mut table = FlowHash::of_flows(places.len())?;
@@ -312,23 +304,23 @@ fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHas
     Ok(table)
 }
 
-/// Fills a table of DPDK's, checks it, and takes some keys out.
+/// Fills its own DPDK table, checks it, and removes some keys.
 #[cfg(feature = "dpdk")]
 fn rte_hash_changes<'a>(
-    subject: &Subject,
+    case: &Case,
     flows: &'a Flows<'_>,
     Keys { set, forms, .. }: &'a Keys,
-) -> Turn<'a, Vec<u8>> {
-    Turn::several(change_rows(subject), move |answers: &mut Vec<u8>| {
+) -> Measurement<'a, Vec<u8>> {
+    Measurement::several(change_rows(case), move |answers: &mut Vec<u8>| {
         let keys = set.len();
         let mut table = FlowHash::of_flows(keys)?;
         let (done, inserting) = timing::pinned(|| table.insert_flows(flows, 0..keys))?;
         done?;
-        timing::lookup(&table, Mode::Batch(64), set, forms, 1, answers)?;
+        timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
         timing::check("rte_hash", set, answers)?;
         let removed = (keys / REMOVED).max(1).min(keys);
         let (done, removing) = timing::pinned(|| table.remove_flows(flows, 0..removed))?;
         done?;
-        Ok(Found { figures: vec![keys as f64 / inserting, removed as f64 / removing], table_bytes: None })
+        Ok(vec![keys as f64 / inserting, removed as f64 / removing].into())
     })
 }

@@ -1,11 +1,10 @@
-//! The benchmarks of the tables. A new one implements [`Bench`], is listed here, and named in [`crate::args::NAMES`].
+//! The benchmarks of the tables. A new one is a [`Bench`] in this list and a name in [`crate::args::NAMES`].
 
 pub(crate) mod build;
 mod choice;
-mod concise;
 mod fib;
 mod figures;
-mod live;
+mod live_table;
 mod lookup;
 mod othello;
 mod reshape;
@@ -14,17 +13,18 @@ mod turnover;
 mod update;
 
 use crate::bench::Bench;
+use crate::figures::{capacity, concise};
 
-/// All of them, in the order in which they run.
-pub const ALL: [&dyn Bench; 10] = [
-    &build::SetSepBuild,
-    &lookup::SetSepLookup,
-    &update::SetSepUpdate,
-    &othello::OthelloUpdate,
-    &concise::Concise,
-    &choice::Choice,
-    &space::SetSepSpace,
-    &fib::Fib,
-    &figures::SetSepFigures,
-    &figures::Capacity,
+/// All benchmarks in the order in which they run.
+pub const ALL: [Bench; 10] = [
+    Bench { name: "setsep-build", run: build::run, draws_itself: false },
+    Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
+    Bench { name: "setsep-update", run: update::run, draws_itself: false },
+    Bench { name: "othello-update", run: othello::run, draws_itself: false },
+    Bench { name: "concise", run: concise::run, draws_itself: true },
+    Bench { name: "choice", run: choice::run, draws_itself: true },
+    Bench { name: "setsep-space", run: space::run, draws_itself: false },
+    Bench { name: "fib", run: fib::run, draws_itself: false },
+    Bench { name: "setsep-figures", run: figures::setsep_figures, draws_itself: true },
+    Bench { name: "capacity", run: capacity::run, draws_itself: true },
 ];

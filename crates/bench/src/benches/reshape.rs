@@ -1,13 +1,13 @@
-//! A table that is given another shape while it is used: twice the blocks, another seed, one value bit more; and a table
-//! that grows from nothing, key by key, and doubles as it goes.
+//! Reshapes a table in use: twice the blocks, another seed, one more value bit. Also grows a table from
+//! nothing, key by key, which doubles as it grows.
 
-use super::live::{Live, NAME};
-use crate::contestants::{Make, params};
+use super::live_table::{LiveTable, NAME};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::row::{Metric, Subject};
+use crate::row::{Case, Metric};
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::structures::{BuildConfig, params};
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::setsep::{Format, Params};
 
 /// Blocks converted by one delta.
@@ -16,7 +16,7 @@ const STEP: u32 = 16;
 /// Keys a growing table is made for.
 const FIRST: u64 = 1000;
 
-/// Most keys that a table in other than the default format grows to.
+/// Maximum keys of a growing table in other than the default format.
 const MOST: u64 = 1_000_000;
 
 /// What changes.
@@ -38,8 +38,8 @@ impl Change {
         }
     }
 
-    /// The shape of a table with these parameters afterwards, if there is one.
-    fn of(self, from: Params, keys: u64, make: Make) -> Option<Params> {
+    /// The parameters after the change, if valid.
+    fn of(self, from: Params, keys: u64, make: BuildConfig) -> Option<Params> {
         match self {
             Self::Blocks => from.with_blocks(from.blocks() * 2).ok(),
             Self::Seed => Some(from.with_seed(from.seed() + 1)),
@@ -51,12 +51,17 @@ impl Change {
     }
 }
 
-/// Gives a table of so many keys other shapes: keys a second, the owner's work and the table's. Each run is of a fresh
-/// table, and every key is asked for at its end.
+/// Reshapes a table; the rate in keys per second covers the owner's and the table's work. Each run uses a new
+/// table and looks up every key at the end.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+pub fn run(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
     let runs = session.options().pick(1, 3);
     let mut figures = [const { Vec::new() }; Change::ALL.len()];
     let mut bytes = [None; Change::ALL.len()];
@@ -64,7 +69,7 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
     for _ in 0..runs {
         for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter_mut().zip(&mut bytes)) {
             session.check()?;
-            let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+            let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;
             if let Some(to) = change.of(live.table().params(), keys, make) {
                 figures.push(live.reshape(to, STEP)?);
                 live.check()?;
@@ -76,44 +81,39 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
     bar.finish();
     for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter().zip(bytes)) {
         let variant = Some(format!("{}, reshaped: {}", make.isa, change.name()));
-        let subject = Subject { variant, table_bytes: bytes, ..subject(session, keys, value_bits, make) };
-        session.add(subject, Metric::BuildRate, Summary::of(figures));
+        let case = case(session, keys, value_bits, make).variant(variant).table_bytes(bytes);
+        session.add(case, Metric::BuildRate, Summary::of(figures));
     }
     Ok(())
 }
 
-/// Grows a table to so many keys, one by one, keeping it in shape after each; inserts a second.
+/// Grows a table to `keys` keys one by one with maintenance after each; measures inserts per second.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn grow(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+pub fn grow(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
     let most = if make.format == Format::default() { keys } else { MOST };
     let keys = keys.min(session.options().pick(MOST / 4, most));
     let busy = session.busy("growing");
     let (mut rates, mut bytes) = (Vec::new(), 0);
     for _ in 0..session.options().pick(1, 3) {
-        let mut live = Live::empty(value_bits, Make { threads: 1, ..make }, FIRST)?;
+        let mut live = LiveTable::empty(value_bits, BuildConfig { threads: 1, ..make }, FIRST)?;
         rates.push(live.grow(keys, || session.check())?);
         live.check()?;
         bytes = live.table().stats().table_bytes as u64;
     }
     drop(busy);
     let variant = Some(format!("{}, single, growing from nothing", make.isa));
-    let subject = Subject {
-        variant,
-        batch: Some(1),
-        table_bytes: Some(bytes),
-        ..subject(session, keys, value_bits, make)
-    };
-    session.add(subject, Metric::InsertRate, Summary::of(&rates));
+    let case = case(session, keys, value_bits, make).variant(variant).batch(1).table_bytes(bytes);
+    session.add(case, Metric::InsertRate, Summary::of(&rates));
     Ok(())
 }
 
-fn subject(session: &Session<'_>, keys: u64, value_bits: u8, make: Make) -> Subject {
-    Subject {
-        format: Some(make.format.name()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        ..session.subject(NAME, keys)
-    }
+fn case(session: &Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Case {
+    session.case(NAME, keys).format(make.format.name()).value_bits(value_bits).threads(1)
 }

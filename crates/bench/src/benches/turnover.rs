@@ -1,26 +1,32 @@
-//! Ten full turnovers: all keys of a table are replaced ten times over, and every answer must be right each time.
+//! Replaces all keys of a table ten times and checks every answer each time.
 
-use super::live::{Live, NAME, Pace, Scope};
-use crate::contestants::Make;
+use super::live_table::{LiveTable, NAME, Pace, Scope};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::structures::BuildConfig;
+use scalebricks_report::stats::Summary;
 
-/// Times all keys are replaced.
+/// Number of turnovers.
 const TURNOVERS: usize = 10;
 
-/// Keys taken out at once, and then put in.
+/// Keys removed and inserted at once.
 const BATCH: usize = 4096;
 
-/// Replaces all keys of a table of at most so many, ten times; deletes and inserts a second, each a run.
+/// Replaces all keys of a table of at most `keys` keys ten times. The rate of deletes and inserts of each
+/// turnover is one run.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+pub fn run(
+    session: &mut Session<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
     let keys = keys.min(session.options().pick(50_000, 1_000_000));
-    let mut live = Live::new(KeySet::new(keys, value_bits), make)?;
+    let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;
     let bar = session.progress(TURNOVERS);
     let mut figures = Vec::new();
     for _ in 0..TURNOVERS {
@@ -30,21 +36,20 @@ pub fn run(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> 
         bar.add(1);
     }
     bar.finish();
-    let subject = Subject {
-        format: Some(make.format.name()),
-        variant: Some(format!("{}, turnover", make.isa)),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        batch: Some(BATCH),
-        table_bytes: Some(live.table().stats().table_bytes as u64),
-        ..session.subject(NAME, keys)
-    };
-    session.add(subject, Metric::UpdateRate, Summary::of(&figures));
+    let case = session
+        .case(NAME, keys)
+        .format(make.format.name())
+        .variant(format!("{}, turnover", make.isa))
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(BATCH)
+        .table_bytes(live.table().stats().table_bytes as u64);
+    session.add(case, Metric::UpdateRate, Summary::of(&figures));
     Ok(())
 }
 
-/// Replaces all keys once; operations a second.
-fn turn(live: &mut Live) -> Result<f64, BenchError> {
+/// Replaces all keys once; returns operations per second.
+fn turn(live: &mut LiveTable) -> Result<f64, BenchError> {
     let keys = live.set().len();
     let mut seconds = 0.0;
     for from in (0..keys).step_by(BATCH) {

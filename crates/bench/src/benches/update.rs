@@ -1,16 +1,16 @@
-//! `setsep-update`: changes of values, inserts and deletes, from the owner to a live table with a reader beside.
+//! `setsep-update`: value changes, inserts and deletes, from the owner to a live table with a concurrent
+//! reader.
 
-use super::live::{Live, Pace, Scope};
+use super::live_table::{LiveTable, Pace, Scope};
 use super::{reshape, turnover};
-use crate::bench::Bench;
-use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::rounds::{Measurement, interleave};
+use crate::row::{Case, Metric};
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::structures::{BuildConfig, Structure};
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::KeyHash;
 use std::hint::black_box;
@@ -18,89 +18,84 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// The benchmark.
-#[derive(Debug)]
-pub struct SetSepUpdate;
-
-/// Bytes a key of keys, questions, the reader's copy of them, building and control structure.
+/// Bytes per key for keys, queries, the reader's copy, building and control structure.
 const KEY_BYTES: u64 = 18 + 8 + 40 + 16;
 
-/// Of all keys, those that one run changes.
+/// One key in this many is changed per run.
 const SHARE: usize = 16;
 
-/// Operations a batch where nothing else was asked for.
+/// Default operations per batch.
 const BATCH: usize = 1 << 16;
 
-/// And a batch of a large table, as wholesale changes make them.
+/// Operations per batch for wholesale changes of a large table.
 const LARGE_BATCH: usize = 1 << 20;
 
-/// Keys the reader asks for in a call.
+/// Keys per call of the reader.
 const READER_BATCH: usize = 64;
 
-impl Bench for SetSepUpdate {
-    fn name(&self) -> &'static str {
-        "setsep-update"
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let options = session.options();
+    if options.structures(&[Structure::SetSep]).is_empty() {
+        return Ok(());
     }
-
-    fn run(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let options = session.options();
-        if options.structures(&[Structure::SetSep]).is_empty() {
-            return Ok(());
+    for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
+        if !session.fits(keys, KEY_BYTES)? {
+            continue;
         }
-        for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
-            if !session.fits(keys, KEY_BYTES)? {
-                continue;
-            }
-            for value_bits in options.value_bits(&[2], &[2]) {
-                for format in options.formats() {
-                    for isa in options.isas() {
-                        let make = Make { format, isa, threads: pin::cores(), ..Make::table() };
-                        one(session, keys, value_bits, make)?;
-                        turnover::run(session, keys, value_bits, make)?;
-                        reshape::run(session, keys, value_bits, make)?;
-                        reshape::grow(session, keys, value_bits, make)?;
-                    }
+        for value_bits in options.value_bits(&[2], &[2]) {
+            for format in options.formats() {
+                for isa in options.isas() {
+                    let make = BuildConfig { format, isa, threads: pin::cores(), ..BuildConfig::table() };
+                    one(session, keys, value_bits, make)?;
+                    turnover::run(session, keys, value_bits, make)?;
+                    reshape::run(session, keys, value_bits, make)?;
+                    reshape::grow(session, keys, value_bits, make)?;
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// One table.
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: Make) -> Result<(), BenchError> {
+/// Measures one table.
+fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
     let busy = session.busy("building");
     let set = KeySet::new(keys, value_bits);
-    let asked = set.questions.clone();
-    let mut live = Live::new(set, make)?;
+    let asked = set.queries.clone();
+    let mut live = LiveTable::new(set, make)?;
     drop(busy);
-    let subject = Subject {
-        format: Some(make.format.name()),
-        variant: Some(make.isa.to_string()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        table_bytes: Some(live.table().stats().table_bytes as u64),
-        ..session.subject(super::live::NAME, keys)
-    };
-    let turns = turns(session, &subject, live.set().len());
+    let case = session
+        .case(super::live_table::NAME, keys)
+        .format(make.format.name())
+        .variant(make.isa.to_string())
+        .value_bits(value_bits)
+        .threads(1)
+        .table_bytes(live.table().stats().table_bytes as u64);
+    let turns = turns(session, &case, live.set().len());
     let stop = AtomicBool::new(false);
     let table = Arc::clone(live.table());
     let read = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read(table, &asked, &stop));
-        let done = alternate(session, &mut live, turns);
+        let done = interleave(session, &mut live, turns);
         stop.store(true, Ordering::Relaxed);
-        let read = reader.join().map_err(|_| BenchError::check(super::live::NAME, "the reader has panicked"));
+        let read = reader
+            .join()
+            .map_err(|_| BenchError::check(super::live_table::NAME, "the reader thread panicked"));
         done.and(read)
     })?;
     live.check()?;
     let variant = Some(format!("{}, beside updates", make.isa));
-    let subject = Subject { variant, batch: Some(READER_BATCH), ..subject };
-    session.add(subject, Metric::LookupRate, Summary::of(&read));
+    let case = case.variant(variant).batch(READER_BATCH);
+    session.add(case, Metric::LookupRate, Summary::of(&read));
     Ok(())
 }
 
-/// All that is measured of one table.
-fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<'a, Live>> {
+/// All measurements of one table.
+fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Measurement<'a, LiveTable>> {
     let options = session.options();
     let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
     let mut paces = vec![Pace::Single];
@@ -125,34 +120,34 @@ fn turns<'a>(session: &Session<'_>, subject: &Subject, keys: usize) -> Vec<Turn<
                 Pace::Single => 1,
                 Pace::Batched(batch) => batch.min(count),
             };
-            let isa = subject.variant.as_deref().unwrap_or_default();
+            let isa = case.variant_text();
             let alone = match scope {
                 Scope::All => "",
                 Scope::Own => ", own table",
                 Scope::Owner => ", owner alone",
             };
             let variant = format!("{isa}, {name}{alone}");
-            let subject = Subject { variant: Some(variant), batch: Some(batch), ..subject.clone() };
-            turns.push(Turn::new(subject.clone(), Metric::UpdateRate, move |live: &mut Live| {
+            let case = case.clone().variant(variant).batch(batch);
+            turns.push(Measurement::new(case.clone(), Metric::UpdateRate, move |live: &mut LiveTable| {
                 let places = live.window(count);
                 let ops = live.changes(places);
                 Ok(live.perform(&ops, pace, scope)?.into())
             }));
-            let rows = vec![(subject.clone(), Metric::DeleteRate), (subject, Metric::InsertRate)];
-            turns.push(Turn::several(rows, move |live: &mut Live| {
+            let rows = vec![(case.clone(), Metric::DeleteRate), (case, Metric::InsertRate)];
+            turns.push(Measurement::several(rows, move |live: &mut LiveTable| {
                 let places = live.window(count);
                 let ops = live.removals(places.clone());
                 let deleting = live.perform(&ops, pace, scope)?;
                 let ops = live.insertions(places);
                 let inserting = live.perform(&ops, pace, scope)?;
-                Ok(Found { figures: vec![deleting, inserting], table_bytes: None })
+                Ok(vec![deleting, inserting].into())
             }));
         }
     }
     turns
 }
 
-/// Looks keys up until told to stop; keys a second of each pass over all of them. The last one is not whole, and left out.
+/// Looks up keys until stopped; returns keys per second for each complete pass.
 fn read(table: Arc<SetSep>, asked: &[KeyHash], stop: &AtomicBool) -> Vec<f64> {
     pin::to_core(1);
     let mut reader = SetSepReader::new(table);

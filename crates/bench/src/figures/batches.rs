@@ -1,37 +1,37 @@
-//! Figure 7: lookups a second by the keys of a call and the size of the table.
+//! Figure 7: lookups per second by keys per call and table size.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper;
 use crate::benches::build;
-use crate::contestants::{Forms, Make, Mode, Questions, Structure, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Limits, Replay};
-use crate::rounds::alternate;
-use crate::row::{Metric, Row, Subject};
+use crate::rounds::interleave;
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
+use crate::structures::{BuildConfig, KeyForms, LookupMode, Queries, Structure, Table};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use scalebricks_tables::setsep::Format;
 
-/// Bytes a key of keys, questions, answers, and the building of one table beside the others.
+/// Bytes per key for keys, queries, answers, and building one table while the others exist.
 const KEY_BYTES: u64 = 24 + 40 + 2;
 
-/// Keys a call. The paper's rate is at 17.
+/// Keys per call. The paper's rate is at 17.
 const BATCHES: [usize; 5] = [1, 8, 17, 32, 64];
 
 const QUICK: [u64; 4] = [500_000, 1_000_000, 2_000_000, 4_000_000];
 const FULL: [u64; 6] = [500_000, 1_000_000, 4_000_000, 16_000_000, 32_000_000, 64_000_000];
 
-/// A run asks at least so many keys: a small table several times.
+/// Minimum lookups per run; a small table is queried several times.
 const LEAST_ASKED: usize = 8_000_000;
 
-/// The paper's format and the default one, unless others were asked for.
+/// The paper's format and the default one, unless others are requested.
 fn formats(session: &Session<'_>) -> Vec<Format> {
     session.options().formats.clone().unwrap_or_else(|| vec![Format::Paper16x8, Format::default()])
 }
 
-/// Measures and draws.
+/// Measures and draws the figure.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
@@ -51,9 +51,9 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Keys a call as a way to ask: single keys share one pin.
-const fn mode(batch: usize) -> Mode {
-    if batch == 1 { Mode::OnePin } else { Mode::Batch(batch) }
+/// The lookup mode for this many keys per call: single keys share one pin.
+const fn mode(batch: usize) -> LookupMode {
+    if batch == 1 { LookupMode::OnePin } else { LookupMode::Batch(batch) }
 }
 
 fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), BenchError> {
@@ -62,13 +62,13 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
     let set = KeySet::new(keys, value_bits);
     let mut tables = Vec::new();
     for format in formats(session) {
-        let make = Make { format, threads: pin::cores(), ..Make::table() };
+        let make = BuildConfig { format, threads: pin::cores(), ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
         tables.push((format, build::build(prepared.as_mut(), make.threads)?.0));
     }
-    let forms = Forms::default();
+    let forms = KeyForms::default();
     let times = LEAST_ASKED.div_ceil(keys.max(1) as usize);
-    let replays = tables.iter().map(|(_, table)| Replay::of(table.as_ref(), forms.questions(&set)));
+    let replays = tables.iter().map(|(_, table)| Replay::of(table.as_ref(), forms.queries(&set)));
     let limits: Vec<Limits<'_>> = replays.map(|replay| Limits::new(replay, times)).collect();
     drop(busy);
     let mut threads = options.threads(&[1], &[1, pin::cores()]);
@@ -77,17 +77,16 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
     for ((format, table), limits) in tables.iter().zip(&limits) {
         for &threads in &threads {
             for batch in options.batches(&BATCHES) {
-                let subject = Subject {
-                    format: Some(format.name()),
-                    value_bits: Some(value_bits),
-                    threads: Some(threads),
-                    batch: Some(batch),
-                    variant: Some(mode(batch).name().to_owned()),
-                    table_bytes: Some(table.table_bytes()),
-                    ..session.subject(Structure::SetSep.name(), keys)
-                };
+                let case = session
+                    .case(Structure::SetSep.name(), keys)
+                    .format(format.name())
+                    .value_bits(value_bits)
+                    .threads(threads)
+                    .batch(batch)
+                    .variant(mode(batch).name().to_owned())
+                    .table_bytes(table.table_bytes());
                 let (set, forms, table) = (&set, &forms, Repeated { table: table.as_ref(), times });
-                turns.extend(limits.turns(subject, LIMIT.to_owned(), move |answers: &mut Vec<u8>| {
+                turns.extend(limits.turns(case, LIMIT.to_owned(), move |answers: &mut Vec<u8>| {
                     let rate = timing::lookup(&table, mode(batch), set, forms, threads, answers)?;
                     timing::check(Structure::SetSep.name(), set, answers)?;
                     Ok(rate * table.times as f64)
@@ -95,10 +94,10 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
             }
         }
     }
-    alternate(session, &mut vec![0; set.len()], turns)
+    interleave(session, &mut vec![0; set.len()], turns)
 }
 
-/// A table that is asked everything several times, so that a run of a small one is long enough to be timed.
+/// A table that answers all queries several times, so that a run on a small table is long enough to be timed.
 struct Repeated<'a> {
     table: &'a dyn Table,
     times: usize,
@@ -109,23 +108,24 @@ impl Table for Repeated<'_> {
         self.table.table_bytes()
     }
 
-    fn lookup(&self, mode: Mode, questions: Questions<'_>, answers: &mut [u8]) {
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         for _ in 0..self.times {
-            self.table.lookup(mode, questions, answers);
+            self.table.lookup(mode, queries, answers);
         }
     }
 }
 
-/// Rows of this figure: lookups, and limits, each by the size of the table.
+/// Rows of this figure: lookup rates and limits.
 struct Measured {
     rows: Vec<Row>,
 }
 
 impl Measured {
-    /// Rates of a format, or of the loads of its lookups alone, by threads and keys a call.
+    /// Rates by table size for one format, number of threads and keys per call: of lookups, or of their loads
+    /// alone.
     fn rates(&self, format: &str, threads: usize, batch: usize, is_limit: bool) -> Vec<&Row> {
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             row.metric == Metric::LookupRate
                 && limit::is_limit(of) == is_limit
                 && (of.format, of.batch, of.threads) == (Some(format), Some(batch), Some(threads))
@@ -133,20 +133,20 @@ impl Measured {
         self.rows.iter().filter(is).collect()
     }
 
-    /// All values of a part of the subjects, ascending.
-    fn distinct(&self, of: fn(&Subject) -> Option<usize>) -> Vec<usize> {
-        let mut found: Vec<usize> = self.rows.iter().filter_map(|row| of(&row.subject)).collect();
+    /// All values of a field of the cases, ascending.
+    fn distinct(&self, of: fn(&Case) -> Option<usize>) -> Vec<usize> {
+        let mut found: Vec<usize> = self.rows.iter().filter_map(|row| of(&row.case)).collect();
         found.sort_unstable();
         found.dedup();
         found
     }
 }
 
-/// The rows from `first` on, as charts and a table.
+/// Shows the rows from `first` on as charts and a table.
 fn show(session: &mut Session<'_>, first: usize) {
     let measured = Measured { rows: session.rows()[first..].to_vec() };
-    let batches = measured.distinct(|subject| subject.batch);
-    let threads = measured.distinct(|subject| subject.threads);
+    let batches = measured.distinct(|case| case.batch);
+    let threads = measured.distinct(|case| case.threads);
     let formats = formats(session);
     let mut heads = vec!["format".to_owned(), "threads".to_owned(), "keys".to_owned()];
     heads.extend(
@@ -154,19 +154,19 @@ fn show(session: &mut Session<'_>, first: usize) {
     );
     heads.push("best over single keys".to_owned());
     heads.push(format!("paper, {} threads, {} a call, M/s", paper::LOOKUP_THREADS, paper::LOOKUP_BATCH));
-    let mut sheet = Sheet { heads, ..Sheet::new("figure-7", &[]) };
+    let mut sheet = PageTable { heads, ..PageTable::new("figure-7", &[]) };
     for (place, &threads) in threads.iter().enumerate() {
         let name = if place == 0 { "figure-7" } else { "figure-7-threads" };
-        session.show(chart(name, &measured, &formats, &batches, threads));
+        session.add_chart(chart(name, &measured, &formats, &batches, threads));
         for &format in &formats {
             sheet.rows.extend(lines(&measured, format, &batches, threads));
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclude(session, &measured);
 }
 
-/// Three lines a format can be told apart, and the limit of the last; the table has them all.
+/// Draws three batch sizes per format, and the limit of the last. The table has all of them.
 fn chart(name: &str, measured: &Measured, formats: &[Format], batches: &[usize], threads: usize) -> Chart {
     let title = match threads {
         1 => "Lookups by keys a call, 2-bit values, one thread".to_owned(),
@@ -192,31 +192,30 @@ fn chart(name: &str, measured: &Measured, formats: &[Format], batches: &[usize],
     chart
 }
 
-/// A rate in millions, by the size of the table.
+/// A rate in millions by table size.
 fn point(row: &Row) -> Point {
-    let spread = Some((row.min / 1e6, row.max / 1e6));
-    Point { x: row.subject.keys as f64, y: row.median / 1e6, spread }
+    Point::measured(row.case.keys as f64, row.summary(), 1e6)
 }
 
-/// The lines of the table about a format on so many threads, one a size.
+/// The table's lines for one format and number of threads, one per size.
 fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize) -> Vec<Vec<String>> {
     let columns: Vec<Vec<&Row>> =
         batches.iter().map(|&batch| measured.rates(format.name(), threads, batch, false)).collect();
     let singles = columns.first().into_iter().flatten();
     let lines = singles.map(|single| {
-        let keys = single.subject.keys;
+        let keys = single.case.keys;
         let mut cells = vec![format.name().to_owned(), threads.to_string(), short_count(keys)];
         let mut best = 0.0_f64;
         for rates in &columns {
             match rates
                 .iter()
-                .find(|row| (row.subject.keys, row.subject.value_bits) == (keys, single.subject.value_bits))
+                .find(|row| (row.case.keys, row.case.value_bits) == (keys, single.case.value_bits))
             {
                 Some(row) => {
                     best = best.max(row.median);
                     cells.extend([
-                        with_spread(&point(row)),
-                        limit::told(limit::share_of(&measured.rows, row)),
+                        row.spread(1e6, 0),
+                        limit::share_text(limit::share_of(&measured.rows, row)),
                     ]);
                 }
                 None => cells.extend([String::new(), String::new()]),
@@ -234,26 +233,27 @@ fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize)
     lines.collect()
 }
 
-/// The paper's format on all threads, in its largest table, and what batches gain at the most.
+/// States the rate of the paper's format on all threads in the largest table, and the largest gain of
+/// batches.
 fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
     let format = Format::Paper16x8.name();
     let ours = || {
         let rates = rows.iter().filter(|row| row.metric == Metric::LookupRate);
-        rates.filter(|row| row.subject.format == Some(format) && !limit::is_limit(&row.subject))
+        rates.filter(|row| row.case.format == Some(format) && !limit::is_limit(&row.case))
     };
     let (Some(keys), Some(threads)) =
-        (ours().map(|row| row.subject.keys).max(), ours().filter_map(|row| row.subject.threads).max())
+        (ours().map(|row| row.case.keys).max(), ours().filter_map(|row| row.case.threads).max())
     else {
         return;
     };
     let of = |keys: u64, threads: usize, batch: usize| {
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             (of.keys, of.threads, of.batch) == (keys, Some(threads), Some(batch))
         };
         ours().find(is)
     };
-    let gain = |row: &Row| Some(row.median / of(row.subject.keys, row.subject.threads?, 1)?.median);
+    let gain = |row: &Row| Some(row.median / of(row.case.keys, row.case.threads?, 1)?.median);
     let gain = ours().filter_map(gain).fold(1.0, f64::max);
     let Some(largest) = of(keys, threads, paper::LOOKUP_BATCH) else { return };
     let share = limit::share_of(rows, largest)
@@ -270,20 +270,13 @@ fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
         paper::LOOKUP_THREADS,
         paper::BATCH_GAIN,
     );
-    session.conclude("figure-7-conclusion", sentence);
-}
-
-/// A rate with the least and the most.
-fn with_spread(point: &Point) -> String {
-    let (least, most) = point.spread.unwrap_or((point.y, point.y));
-    format!("{:.0} ({least:.0}–{most:.0})", point.y)
+    session.add_conclusion("figure-7-conclusion", sentence);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn every_rate_stands_beside_its_share_of_the_limit() {
@@ -295,13 +288,12 @@ mod tests {
             runs: Some(2),
             ..Options::default()
         };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("figures", &options, &console, &interrupt);
+        let mut session = Session::for_test("figures", options);
         run(&mut session).unwrap();
         let rows = session.rows();
         let of = |metric: Metric| rows.iter().filter(move |row| row.metric == metric);
-        let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.subject)).collect();
-        // Two sizes and formats, one thread and two, two numbers of keys a call.
+        let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.case)).collect();
+        // Two sizes and formats, one thread and two, two batch sizes.
         assert_eq!(
             (limits.len(), of(Metric::LookupRate).count(), of(Metric::ShareOfLimit).count()),
             (16, 32, 16)

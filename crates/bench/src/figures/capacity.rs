@@ -1,45 +1,45 @@
-//! Figure 11: how many flows fit, by the number of nodes; in closed form, and with the sizes of real tables.
+//! Figure 11: flows that fit by number of nodes, in closed form and with the sizes of real tables.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::{cluster, paper};
 use crate::benches::build;
-use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::{self, HASHER, KeySet};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::bytes;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::Fib;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
 use scalebricks_tables::setsep::Format;
 
-/// Memory of a node.
+/// Memory per node.
 const NODE_BYTES: u64 = 16 << 20;
 
-/// Most nodes.
+/// Maximum nodes.
 const NODES: usize = 64;
 
-/// Nodes that the page's table tells.
-const TOLD: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
+/// Numbers of nodes in the page's table.
+const TABLE_NODES: [usize; 11] = [1, 2, 3, 4, 8, 16, 17, 30, 32, 33, 64];
 
-/// Bytes a key that building takes.
+/// Bytes per key while building.
 const KEY_BYTES: u64 = 24 + 40;
 
-/// A way to lay out a cluster.
+/// How a cluster stores flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     FullCopies,
     HashPartition,
-    /// ScaleBricks by the paper's formula.
+    /// ScaleBricks with the table size of the paper's formula.
     Formula,
-    /// ScaleBricks with the bits of a table.
+    /// ScaleBricks with the size of a real table.
     Table,
 }
 
-/// How flows are counted.
-struct Count<'a> {
+/// Counts the flows that fit for one layout.
+struct FlowCount<'a> {
     layout: Layout,
     name: String,
     mark: Mark,
@@ -48,7 +48,7 @@ struct Count<'a> {
     flows: Box<dyn Fn(usize) -> f64 + 'a>,
 }
 
-/// Measures bits a key of tables and FIB, and counts flows with them.
+/// Measures bits per key of tables and FIB, and computes the number of flows from them.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -57,7 +57,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let most = cluster::value_bits(NODES);
     let mut gpt_bits: Vec<(Format, Vec<f64>)> =
         formats.into_iter().map(|format| (format, Vec::new())).collect();
-    let keys = session.options().keys(&[1_000_000], &[4_000_000]).first().copied().unwrap_or(1_000_000);
+    let keys = session.options().first_keys(1_000_000, 4_000_000);
     if !session.fits(keys, KEY_BYTES)? {
         return Ok(());
     }
@@ -66,30 +66,29 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         for (format, bits) in &mut gpt_bits {
             session.check()?;
             let busy = session.busy("building");
-            let make = Make { format: *format, threads: pin::cores(), ..Make::table() };
+            let make = BuildConfig { format: *format, threads: pin::cores(), ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(&set, make)?;
             let (table, _) = build::build(prepared.as_mut(), make.threads)?;
             let found = table.table_bytes() as f64 * 8.0 / keys as f64;
             bits.push(found);
             drop(busy);
-            let subject = Subject {
-                format: Some(format.name()),
-                value_bits: Some(value_bits),
-                table_bytes: Some(table.table_bytes()),
-                ..session.subject(Structure::SetSep.name(), keys)
-            };
-            session.add(subject, Metric::BitsPerKey, Summary::exact(found));
+            let case = session
+                .case(Structure::SetSep.name(), keys)
+                .format(format.name())
+                .value_bits(value_bits)
+                .table_bytes(table.table_bytes());
+            session.add(case, Metric::BitsPerKey, Summary::exact(found));
         }
     }
     let (fib_keys, fib_bytes) = fill_fib();
     let entry_bits = fib_bytes as f64 * 8.0 / fib_keys as f64;
-    let subject = Subject { table_bytes: Some(fib_bytes as u64), ..session.subject("fib", fib_keys) };
-    session.add(subject, Metric::BitsPerKey, Summary::exact(entry_bits));
+    let case = session.case("fib", fib_keys).table_bytes(fib_bytes as u64);
+    session.add(case, Metric::BitsPerKey, Summary::exact(entry_bits));
     show(session, &gpt_bits, entry_bits);
     Ok(())
 }
 
-/// Fills an exact table of flows within a node's memory until it refuses: keys and bytes.
+/// Fills an exact table within a node's memory until it refuses a flow; returns keys and bytes.
 fn fill_fib() -> (u64, usize) {
     let fib = PartialFib::new(FibConfig::new(HASHER).short_keys_within(NODE_BYTES as usize));
     let mut number = 0;
@@ -102,7 +101,7 @@ fn fill_fib() -> (u64, usize) {
     }
 }
 
-/// Bits a key of a format for so many nodes; nothing where it was not measured.
+/// Bits per key of a format for this many nodes; NaN if not measured.
 fn measured(bits: &[f64], nodes: usize) -> f64 {
     bits.get(usize::from(cluster::value_bits(nodes)) - 1).copied().unwrap_or(f64::NAN)
 }
@@ -121,7 +120,7 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
         let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, (count.flows)(nodes) / 1e6));
         chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
     }
-    session.show(chart);
+    session.add_chart(chart);
     let real = self::counts(gpt_bits, entry_bits);
     for (name, what, of) in [
         ("figure-11-gain", format!("entries of {} bits", paper::ENTRY_BITS), &counts),
@@ -129,18 +128,18 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
     ] {
         let title = format!("Flows of a cluster over those of full copies, {what}");
         let mut chart = Chart::new(name, &title, x, ("times as many", Scale::Linear));
-        for count in of.iter().filter(|count| is_told(count)) {
+        for count in of.iter().filter(|count| has_gain(count)) {
             let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, gain(count, nodes)));
             chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
         }
-        session.show(chart);
+        session.add_chart(chart);
     }
     tabulate(session, &counts, &real, entry_bits);
     conclude(session, &counts);
 }
 
-/// The most that the formula and the default format gain, beside the number that the paper prints.
-fn conclude(session: &mut Session<'_>, counts: &[Count<'_>]) {
+/// States the largest gain of the formula and of the default format, and the paper's number.
+fn conclude(session: &mut Session<'_>, counts: &[FlowCount<'_>]) {
     let most = |name: &str| {
         let count = counts.iter().find(|count| count.name == name)?;
         let gains = (1..=NODES).map(|nodes| (gain(count, nodes), nodes));
@@ -153,40 +152,40 @@ fn conclude(session: &mut Session<'_>, counts: &[Count<'_>]) {
              at {of}; the paper prints up to {} (S3).",
             paper::PRINTED_CAPACITY_GAIN,
         );
-        session.conclude("figure-11-conclusion", sentence);
+        session.add_conclusion("figure-11-conclusion", sentence);
     }
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
-fn tabulate(session: &mut Session<'_>, counts: &[Count<'_>], real: &[Count<'_>], entry_bits: f64) {
+fn tabulate(session: &mut Session<'_>, counts: &[FlowCount<'_>], real: &[FlowCount<'_>], entry_bits: f64) {
     let mut heads = vec!["nodes".to_owned()];
-    let with = |count: &Count<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
-    heads.extend(counts.iter().chain(real).filter(|count| is_told(count)).map(with));
-    let mut sheet = Sheet { heads, ..Sheet::new("figure-11-gain", &[]) };
-    for nodes in TOLD {
+    let with = |count: &FlowCount<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
+    heads.extend(counts.iter().chain(real).filter(|count| has_gain(count)).map(with));
+    let mut sheet = PageTable { heads, ..PageTable::new("figure-11-gain", &[]) };
+    for nodes in TABLE_NODES {
         let mut cells = vec![nodes.to_string()];
-        for count in counts.iter().chain(real).filter(|count| is_told(count)) {
+        for count in counts.iter().chain(real).filter(|count| has_gain(count)) {
             cells.push(format!("{:.2}×", gain(count, nodes)));
         }
         sheet.rows.push(cells);
         for count in counts.iter().chain(real) {
             let flows = (count.flows)(nodes);
             let variant = Some(format!("{nodes} nodes, {:.0}-bit entries", count.entry_bits));
-            let subject = Subject { variant, ..session.subject(&count.name, flows as u64) };
-            session.add(subject, Metric::Flows, Summary::exact(flows));
+            let case = session.case(&count.name, flows as u64).variant(variant);
+            session.add(case, Metric::Flows, Summary::exact(flows));
         }
     }
-    session.tabulate(sheet);
-    let mut sheet = Sheet::new("capacity-sizes", &["what", "bits"]);
+    session.add_table(sheet);
+    let mut sheet = PageTable::new("capacity-sizes", &["what", "bits"]);
     sheet.rows.push(vec!["FIB entry, the paper's counting".to_owned(), paper::ENTRY_BITS.to_string()]);
     let text = "FIB entry here: 16-byte key, 16-byte state, table full".to_owned();
     sheet.rows.push(vec![text, format!("{entry_bits:.0}")]);
-    session.tabulate(sheet);
+    session.add_table(sheet);
 }
 
-/// Whether its gain is told: that of full copies is 1, that of hash partitioning the number of nodes, and the formula
-/// is about the paper's entries.
-fn is_told(count: &Count<'_>) -> bool {
+/// Whether the table shows its gain. Full copies always have 1, hash partitioning has the number of nodes,
+/// and the formula applies to the paper's entries.
+fn has_gain(count: &FlowCount<'_>) -> bool {
     match count.layout {
         Layout::FullCopies | Layout::HashPartition => false,
         Layout::Formula => count.entry_bits <= paper::ENTRY_BITS,
@@ -194,15 +193,15 @@ fn is_told(count: &Count<'_>) -> bool {
     }
 }
 
-/// Flows over those of full copies.
-fn gain(count: &Count<'_>, nodes: usize) -> f64 {
+/// Flows relative to full copies.
+fn gain(count: &FlowCount<'_>, nodes: usize) -> f64 {
     (count.flows)(nodes) / cluster::full_copy(NODE_BYTES as f64 * 8.0, count.entry_bits)
 }
 
-/// All ways to lay out a cluster, with entries of one size.
-fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<Count<'a>> {
+/// All layouts of a cluster for one entry size.
+fn counts<'a>(gpt_bits: &'a [(Format, Vec<f64>)], entry_bits: f64) -> Vec<FlowCount<'a>> {
     let memory = NODE_BYTES as f64 * 8.0;
-    let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| Count {
+    let count = |layout, name: &str, mark, colour, flows: Box<dyn Fn(usize) -> f64 + 'a>| FlowCount {
         layout,
         name: name.to_owned(),
         mark,

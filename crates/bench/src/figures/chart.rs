@@ -1,22 +1,22 @@
-//! Charts as pictures, in the style of the bars of [`crate::svg`].
+//! Draws charts in the style of the bars of [`crate::svg`].
 
-use super::exhibit::{Axis, Chart, Mark, Scale, Series};
 use crate::report::Report;
 use crate::svg::draw_foot;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use scalebricks_console::picture::{self, Area, DrawError, FAINT, INK, OURS, TRACK, bold, style};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Axis, Chart, Mark, Scale, Series};
+use scalebricks_report::picture::{self, Area, DrawError, FAINT, INK, OURS, TRACK, bold, style};
 
 const HEIGHT: i32 = 560;
-/// Where the points are: left, right, top, bottom.
+/// Edges of the plot area: left, right, top, bottom.
 const FRAME: (i32, i32, i32, i32) = (96, 690, 64, 470);
-/// Where the names of the series begin.
+/// Left edge of the legend.
 const LEGEND: i32 = 712;
 const PITCH: i32 = 26;
 
-/// Colours of series; the first is that of the house.
+/// Colours of series; the first is that of this project.
 const COLOURS: [RGBColor; 8] = [
     OURS,
     RGBColor(0xc2, 0x57, 0x1a),
@@ -28,10 +28,10 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x6b, 0x72, 0x79),
 ];
 
-/// Letters of a series' name that fit in their usual size.
+/// Letters of a series' name that fit at the normal size.
 const LETTERS: usize = 34;
 
-/// Most labelled places of an axis.
+/// Maximum labels of an axis.
 const MOST_TICKS: usize = 12;
 
 /// A file name and an SVG document for each chart.
@@ -90,17 +90,17 @@ fn draw_axes(area: &Area<'_>, across: &Axis, up: &Axis, x: &Span, y: &Span) -> R
     Ok(())
 }
 
-/// A number of series, of which there are dozens at most.
+/// A number of series, at most some dozens.
 fn length(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(0)
 }
 
-/// What tells a series from others of its colour.
+/// Distinguishes series of the same colour.
 #[derive(Clone, Copy)]
 struct Look {
-    /// Its number in the chart, which chooses the shape of its points.
+    /// Index in the chart, which selects the shape of its points.
     number: usize,
-    /// How many of its colour and mark are before it, which chooses how a line is broken.
+    /// Earlier series of the same colour and mark, which selects the dash pattern.
     again: usize,
 }
 
@@ -121,7 +121,7 @@ fn draw(area: &Area<'_>, series: &Series, look: Look, points: &[(i32, i32)]) -> 
     Ok(())
 }
 
-/// A disc, square, triangle, diamond or cross.
+/// Draws a disc, square, triangle, diamond or cross.
 fn draw_point(area: &Area<'_>, at: (i32, i32), shape: usize, colour: RGBColor) -> Result<(), DrawError> {
     let corners = |corners: &[(i32, i32)]| -> Vec<(i32, i32)> {
         corners.iter().map(|corner| (at.0 + corner.0, at.1 + corner.1)).collect()
@@ -136,13 +136,13 @@ fn draw_point(area: &Area<'_>, at: (i32, i32), shape: usize, colour: RGBColor) -
     Ok(())
 }
 
-/// What an axis shows, and where on the picture.
+/// The range of an axis and its position on the picture.
 struct Span {
     scale: Scale,
-    /// Ends, as the scale counts: decades and doublings are logarithms.
+    /// Start, on the scale's own measure: a logarithm for decades and doublings.
     from: f64,
     to: f64,
-    /// Where labels begin: those of doublings at the least value.
+    /// Origin of the labels: the least value for doublings.
     anchor: f64,
     pixels: (i32, i32),
 }
@@ -170,7 +170,7 @@ impl Span {
         self.pixels.0 + (length * share.clamp(0.0, 1.0)).round() as i32 // within the picture
     }
 
-    /// Labelled places.
+    /// Labelled positions.
     fn ticks(&self) -> Vec<(f64, String)> {
         let step = match self.scale {
             Scale::Linear => round_step((self.to - self.from) / 8.0),
@@ -196,7 +196,7 @@ fn count(scale: Scale, value: f64) -> f64 {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, and no less than `least`.
+/// The least of 1, 2 or 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0]
@@ -206,7 +206,7 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// A number on an axis.
+/// The label of a number on an axis.
 #[expect(clippy::cast_sign_loss, reason = "numbers from 1,000 on are not negative")]
 fn label(value: f64) -> String {
     if value >= 999.5 {
@@ -218,8 +218,8 @@ fn label(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exhibit::Point;
     use super::*;
+    use scalebricks_report::exhibit::Point;
 
     #[test]
     fn axes_have_round_numbers() {
@@ -261,7 +261,7 @@ mod tests {
             ));
         }
         let pictures = render(&crate::report::tests::sample("c"), &[chart]).unwrap();
-        // Discs of the first, squares of the second: two points each, and two in the legend.
+        // Discs for the first series and squares for the second: two points each, and two in the legend.
         assert_eq!(pictures[0].1.matches("<circle").count(), 4);
         assert_eq!(pictures[0].1.matches("<polygon").count(), 4);
     }

@@ -1,39 +1,39 @@
-//! How many flows fit in the memory of a cluster, in closed form (§6.3): one key a flow, all nodes alike.
+//! Flows that fit in a cluster's memory, in closed form (§6.3), with one key per flow and equal nodes.
 //!
-//! Of `F` flows each of `n` nodes holds `F/n` entries of `E` bits. A copy of all entries at each node takes `F·E`
-//! there; hash partitioning `F/n·E`; ScaleBricks `F/n·E` and `F·G` more for a table that knows the node of every flow
-//! in `G` bits. With `M` bits a node these make `M/E`, `M·n/E` and `M·n/(E + G·n)` flows.
+//! Each of `n` nodes handles `F/n` of `F` flows, with entries of `E` bits. Full copies take `F·E` bits per
+//! node. Hash partitioning takes `F/n·E`. ScaleBricks takes `F/n·E`, plus `F·G` for a table that maps every
+//! flow to its node in `G` bits. With `M` bits per node, `M/E`, `M·n/E` and `M·n/(E + G·n)` flows fit.
 
 use super::paper;
 use scalebricks_types::ClusterSize;
 
-/// Flows of full copies in `memory_bits` bits a node.
+/// Flows of full copies in `memory_bits` bits per node.
 pub fn full_copy(memory_bits: f64, entry_bits: f64) -> f64 {
     memory_bits / entry_bits
 }
 
-/// Flows of hash partitioning, as far as entries go: where a key's entry lies is what its hash says.
+/// Flows of hash partitioning, counting entries only: the hash determines the node of a key.
 pub fn hash_partition(memory_bits: f64, entry_bits: f64, nodes: usize) -> f64 {
     memory_bits * nodes as f64 / entry_bits
 }
 
-/// Flows of ScaleBricks, if its table takes `gpt_bits` bits a key.
+/// Flows of ScaleBricks if its table takes `gpt_bits` bits per key.
 pub fn scalebricks(memory_bits: f64, entry_bits: f64, gpt_bits: f64, nodes: usize) -> f64 {
     let nodes = nodes as f64;
     memory_bits * nodes / (entry_bits + gpt_bits * nodes)
 }
 
-/// Bits a key of the paper's table for so many nodes: 0.5 + 1.5·log2 n.
+/// Bits per key of the paper's table for this many nodes: 0.5 + 1.5·log2 n.
 pub fn ideal_gpt_bits(nodes: usize) -> f64 {
     0.5 + 1.5 * (nodes as f64).log2()
 }
 
-/// The same with whole value bits, as a real table has; none for one node.
+/// The same with whole value bits, as real tables have; no value bits for one node.
 pub fn whole_gpt_bits(nodes: usize) -> f64 {
     paper::bits_per_key(if nodes > 1 { value_bits(nodes) } else { 0 })
 }
 
-/// Value bits that tell so many nodes apart.
+/// Value bits needed to number this many nodes.
 pub fn value_bits(nodes: usize) -> u8 {
     ClusterSize::new(nodes).map_or(u8::BITS as u8, ClusterSize::value_bits)
 }

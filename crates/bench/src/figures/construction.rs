@@ -1,22 +1,23 @@
-//! Table 1: how fast tables are built, and how many keys end in the fallback.
+//! Table 1: build rates, and keys that go to the fallback.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper;
 use crate::benches::build;
-use crate::contestants::{Make, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Subject};
+use crate::rounds::{Measurement, RunResult, interleave};
+use crate::row::{Metric, Row};
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::count;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::setsep::Format;
 
-/// Bytes a key of keys, answers and the building of one table.
+/// Bytes per key for keys, answers and building one table.
 const KEY_BYTES: u64 = 24 + 40;
 
-/// The settings of the paper's table, and our formats in its place. The paper varies value bits for 16+8 alone.
+/// The settings of the paper's table, and our formats with the same value bits. The paper varies value bits
+/// for 16+8 only.
 fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
     let options = session.options();
     let formats = options.formats();
@@ -32,7 +33,7 @@ fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
     wanted.map(|(format, bits)| (format, options.value_bits(bits, bits))).collect()
 }
 
-/// Measures all settings, and draws and tabulates them beside the paper's.
+/// Measures all settings and compares them with the paper's.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
@@ -56,7 +57,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// One setting, measured.
+/// The results of one setting.
 struct Built {
     format: Format,
     value_bits: u8,
@@ -81,16 +82,15 @@ fn one(
     let all: Vec<(Format, usize)> = all.collect();
     let mut fills = vec![(0, 0); all.len()];
     let turns = all.iter().enumerate().map(|(number, &(format, threads))| {
-        let subject = Subject {
-            format: Some(format.name()),
-            value_bits: Some(value_bits),
-            threads: Some(threads),
-            ..session.subject(Structure::SetSep.name(), keys)
-        };
+        let case = session
+            .case(Structure::SetSep.name(), keys)
+            .format(format.name())
+            .value_bits(value_bits)
+            .threads(threads);
         let set = &set;
         let mut is_checked = false;
-        Turn::new(subject, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
-            let make = Make { format, threads, ..Make::table() };
+        Measurement::new(case, Metric::BuildRate, move |fills: &mut Vec<(u64, u64)>| {
+            let make = BuildConfig { format, threads, ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(set, make)?;
             Structure::SetSep.warm(set.len());
             let (table, seconds) = build::build(prepared.as_mut(), threads)?;
@@ -99,15 +99,14 @@ fn one(
                 is_checked = true;
             }
             fills[number] = (table.fill().fallback_keys.unwrap_or(0), table.table_bytes());
-            Ok(Found { figures: vec![keys as f64 / seconds], table_bytes: Some(table.table_bytes()) })
+            Ok(RunResult { figures: vec![keys as f64 / seconds], table_bytes: Some(table.table_bytes()) })
         })
     });
     let turns = turns.collect();
     let first = session.rows().len();
-    alternate(session, &mut fills, turns)?;
+    interleave(session, &mut fills, turns)?;
     let rows = session.rows()[first..].iter();
-    let rates: Vec<Summary> =
-        rows.map(|row| Summary { median: row.median, min: row.min, max: row.max, runs: row.runs }).collect();
+    let rates: Vec<Summary> = rows.map(Row::summary).collect();
     let built = all.into_iter().zip(fills).zip(rates);
     let built = built.map(|(((format, threads), (fallback, bytes)), rate)| Built {
         format,
@@ -119,19 +118,16 @@ fn one(
     });
     let built: Vec<Built> = built.collect();
     for of in built.iter().filter(|of| Some(&of.threads) == threads.first()) {
-        let subject = Subject {
-            format: Some(of.format.name()),
-            value_bits: Some(value_bits),
-            ..session.subject(Structure::SetSep.name(), keys)
-        };
-        session.add(subject.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
-        session.add(subject, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
+        let case =
+            session.case(Structure::SetSep.name(), keys).format(of.format.name()).value_bits(value_bits);
+        session.add(case.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
+        session.add(case, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
     }
     Ok(built)
 }
 
 fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "table-1",
         &[
             "format",
@@ -177,32 +173,28 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
             format!("{:.2}", of.bits_per_key),
         ]);
     }
-    // The other two of the paper's settings have one point each: they are in the table.
+    // The paper's other two settings have one point each and are only in the table.
     for format in Format::ALL.into_iter().filter(|of| ![Format::Paper8x16, Format::Paper16x16].contains(of)) {
         let points: Vec<Point> = order
             .iter()
             .filter(|of| of.format == format && of.threads == 1)
-            .map(|of| Point {
-                x: of.value_bits.into(),
-                y: of.rate.median / 1e6,
-                spread: Some((of.rate.min / 1e6, of.rate.max / 1e6)),
-            })
+            .map(|of| Point::measured(of.value_bits.into(), of.rate, 1e6))
             .collect();
         if !points.is_empty() {
             let colour = format as usize - 1;
             chart.series.push(Series::new(format!("{format}, here"), Mark::Dotted, colour, points));
         }
     }
-    session.show(chart);
-    session.tabulate(sheet);
-    session.tabulate(threads(&order));
+    session.add_chart(chart);
+    session.add_table(sheet);
+    session.add_table(threads(&order));
     conclude(session, made);
 }
 
-/// The paper's 16+8 with more and more threads, and ours with those that there are.
-fn threads(made: &[&Built]) -> Sheet {
+/// The paper's 16+8 by number of threads, and our results for the available threads.
+fn threads(made: &[&Built]) -> PageTable {
     let heads = ["threads", "paper, M keys/s", "a thread", "here, M keys/s", "a thread here"];
-    let mut sheet = Sheet::new("table-1-threads", &heads);
+    let mut sheet = PageTable::new("table-1-threads", &heads);
     let papers =
         paper::CONSTRUCTION.iter().filter(|row| row.format == Format::Paper16x8 && row.value_bits == 1);
     for row in papers {
@@ -223,7 +215,8 @@ fn threads(made: &[&Built]) -> Sheet {
     sheet
 }
 
-/// The least and the most of the paper's own settings on one thread, beside the default's.
+/// States the range of ratios for the paper's settings on one thread, and the best rate of the default
+/// format.
 fn conclude(session: &mut Session<'_>, made: &[Built]) {
     let ratios: Vec<f64> = paper::CONSTRUCTION
         .iter()
@@ -248,10 +241,10 @@ fn conclude(session: &mut Session<'_>, made: &[Built]) {
          builds up to {:.1} M keys a second.",
         best(Format::default()),
     );
-    session.conclude("table-1-conclusion", sentence);
+    session.add_conclusion("table-1-conclusion", sentence);
 }
 
-/// Some of all keys: as a share, and how many.
+/// A part of all keys as a percentage or, if small, with its count.
 fn share(some: f64, all: u64) -> String {
     match some {
         0.0 => "0".to_owned(),
@@ -264,7 +257,6 @@ fn share(some: f64, all: u64) -> String {
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn shares_are_readable() {
@@ -282,15 +274,14 @@ mod tests {
             quick: true,
             ..Options::default()
         };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("test", &options, &console, &interrupt);
+        let mut session = Session::for_test("test", options);
         run(&mut session).unwrap();
         let rows = session.rows();
         assert_eq!(rows.iter().filter(|row| row.metric == Metric::BuildRate).count(), 5);
         let fallback = |format: Format| {
             let found = rows
                 .iter()
-                .find(|row| row.metric == Metric::FallbackKeys && row.subject.format == Some(format.name()));
+                .find(|row| row.metric == Metric::FallbackKeys && row.case.format == Some(format.name()));
             found.unwrap().median / 20_000.0
         };
         assert!(fallback(Format::Paper16x8) < 0.01);

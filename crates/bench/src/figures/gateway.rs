@@ -1,12 +1,12 @@
-//! Figures 8 to 10: packets a second of one node by the number of flows, with all of the cache and with half of it, and
-//! latencies by load.
+//! Figures 8 to 10: packets per second of one node by number of flows, with the whole cache and with half of
+//! it, and latencies by load.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::row::{Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 
-/// What a node does, as columns.
+/// Roles of a node and their column heads.
 const ROLES: [(&str, &str); 5] = [
     ("ingress", "ingress, ns"),
     ("handling", "handling, ns"),
@@ -15,7 +15,7 @@ const ROLES: [(&str, &str); 5] = [
     ("ingress and handling, upstream", "both upstream, ns"),
 ];
 
-/// The sets of tables, in pairs: the colour of the exact table, and how the flows are spread.
+/// Sets of tables: name, colour of the exact table, and style for how flows are placed.
 const TABLES: [(&str, usize, Mark); 7] = [
     ("full-duplication chained-hash", 0, Mark::Dashes),
     ("scalebricks chained-hash", 0, Mark::Dotted),
@@ -26,25 +26,25 @@ const TABLES: [(&str, usize, Mark); 7] = [
     ("scalebricks cuckoo", 3, Mark::Dotted),
 ];
 
-/// Those of the headline.
+/// The sets of tables in the headline.
 const HEADLINE: [&str; 4] =
     ["full-duplication rte_hash", "scalebricks rte_hash", "full-duplication cuckoo", "scalebricks cuckoo"];
 
-/// Shows the rows from `first` on.
+/// Adds the figures for the rows from `first` on.
 pub fn show(session: &mut Session<'_>, first: usize) {
     let rows = Rows(session.rows()[first..].to_vec());
     let stages = rows.stages();
-    session.tabulate(stages);
+    session.add_table(stages);
     for (name, about, suffix) in
         [("figure-8", "", ""), ("figure-9", ", half the cache taken", ", half the cache")]
     {
-        session.show(rows.rates(name, about, suffix));
-        session.tabulate(rows.rate_table(name, suffix));
+        session.add_chart(rows.rates(name, about, suffix));
+        session.add_table(rows.rate_table(name, suffix));
     }
-    session.tabulate(rows.headline());
-    session.tabulate(rows.throughputs());
-    session.show(rows.latency_chart());
-    session.tabulate(rows.latencies());
+    session.add_table(rows.headline());
+    session.add_table(rows.throughputs());
+    session.add_chart(rows.latency_chart());
+    session.add_table(rows.latencies());
 }
 
 /// Rows of the benchmark.
@@ -53,26 +53,26 @@ struct Rows(Vec<Row>);
 impl Rows {
     fn find(&self, structure: &str, variant: &str, keys: u64, metric: Metric) -> Option<&Row> {
         self.0.iter().find(|row| {
-            let subject = &row.subject;
-            let is_variant = subject.variant.as_deref() == Some(variant);
-            is_variant && subject.structure == structure && subject.keys == keys && row.metric == metric
+            let case = &row.case;
+            let is_variant = case.is_variant(variant);
+            is_variant && case.structure == structure && case.keys == keys && row.metric == metric
         })
     }
 
-    /// The numbers of flows measured.
+    /// The measured numbers of flows.
     fn flows(&self) -> Vec<u64> {
         let measured = self.0.iter().filter(|row| row.metric == Metric::WorkTime);
-        let mut flows: Vec<u64> = measured.map(|row| row.subject.keys).collect();
+        let mut flows: Vec<u64> = measured.map(|row| row.case.keys).collect();
         flows.sort_unstable();
         flows.dedup();
         flows
     }
 
-    /// Work by what a node does.
-    fn stages(&self) -> Sheet {
+    /// Work time by role.
+    fn stages(&self) -> PageTable {
         let mut heads = vec!["flows", "tables"];
         heads.extend(ROLES.map(|(_, head)| head));
-        let mut sheet = Sheet::new("gateway-stages", &heads);
+        let mut sheet = PageTable::new("gateway-stages", &heads);
         for flows in self.flows() {
             for (suffix, packets) in [("", ""), (", mbufs", ", mbufs")] {
                 for (name, ..) in TABLES {
@@ -82,9 +82,9 @@ impl Rows {
                     if found.iter().all(Option::is_none) {
                         continue;
                     }
-                    let bits = found.iter().flatten().find_map(|row| row.subject.value_bits);
+                    let bits = found.iter().flatten().find_map(|row| row.case.value_bits);
                     let mut cells = vec![short_count(flows), format!("{}{packets}", label(name, bits))];
-                    cells.extend(found.map(|row| row.map_or_else(String::new, |row| spread(row, 1.0, 0))));
+                    cells.extend(found.map(|row| row.map_or_else(String::new, |row| row.spread(1.0, 0))));
                     sheet.rows.push(cells);
                 }
             }
@@ -92,11 +92,11 @@ impl Rows {
         sheet
     }
 
-    /// Rates by flows: of the core split, or of one core where two were not to be had.
+    /// Rates by number of flows: of the core split, or of one core where the machine has only one.
     fn rates(&self, name: &'static str, about: &str, suffix: &str) -> Chart {
         let axes = (("flows", Scale::Decades), ("million packets a second", Scale::Linear));
         let has = |variant: &str| {
-            let of_variant = |row: &Row| row.subject.variant.as_deref() == Some(variant);
+            let of_variant = |row: &Row| row.case.is_variant(variant);
             self.0.iter().any(|row| row.metric == Metric::PacketRate && of_variant(row))
         };
         let (split, completion) = (format!("core split{suffix}"), format!("run to completion{suffix}"));
@@ -108,11 +108,7 @@ impl Rows {
                 .flows()
                 .into_iter()
                 .filter_map(|flows| self.find(tables, &variant, flows, Metric::PacketRate))
-                .map(|row| Point {
-                    x: row.subject.keys as f64,
-                    y: row.median / 1e6,
-                    spread: Some((row.min / 1e6, row.max / 1e6)),
-                })
+                .map(|row| Point::measured(row.case.keys as f64, row.summary(), 1e6))
                 .collect();
             if !points.is_empty() {
                 chart.series.push(Series::new(tables, mark, colour, points));
@@ -121,8 +117,8 @@ impl Rows {
         chart
     }
 
-    /// The same as a table, and what of the gain comes from where.
-    fn rate_table(&self, name: &'static str, suffix: &str) -> Sheet {
+    /// The same rates as a table, with the sources of the gain.
+    fn rate_table(&self, name: &'static str, suffix: &str) -> PageTable {
         let columns = [
             ("core split", Metric::PacketRate, 1e6, 1),
             ("run to completion", Metric::PacketRate, 1e6, 1),
@@ -130,19 +126,19 @@ impl Rows {
             ("of it by smaller tables", Metric::Ratio, 1.0, 2),
             ("of it by the idle core", Metric::Ratio, 1.0, 2),
         ];
-        let mut sheet = Sheet::new(name, &["flows", "tables"]);
+        let mut sheet = PageTable::new(name, &["flows", "tables"]);
         sheet.heads.extend(columns.map(|(variant, metric, ..)| match metric {
             Metric::PacketRate => format!("{variant}, Mpps"),
             _ => variant.to_owned(),
         }));
-        let contestants = TABLES.map(|(tables, ..)| tables).into_iter().chain(["plain forwarding"]);
+        let candidates = TABLES.map(|(tables, ..)| tables).into_iter().chain(["plain forwarding"]);
         for flows in self.flows() {
-            for tables in contestants.clone() {
+            for tables in candidates.clone() {
                 let found = columns.map(|(variant, metric, unit, digits)| {
                     let row = self.find(tables, &format!("{variant}{suffix}"), flows, metric);
                     row.map(|row| {
                         let mark = row.mark.map_or_else(String::new, |mark| format!(", {mark}"));
-                        (row.subject.value_bits, spread(row, unit, digits) + &mark)
+                        (row.case.value_bits, row.spread(unit, digits) + &mark)
                     })
                 });
                 if found.iter().all(Option::is_none) {
@@ -157,10 +153,10 @@ impl Rows {
         sheet
     }
 
-    /// The few rates that say how fast a node is: million packets a second, with our exact table and with DPDK's.
-    fn headline(&self) -> Sheet {
+    /// The main rates of a node in million packets per second, with our exact table and with DPDK's.
+    fn headline(&self) -> PageTable {
         let heads = ["flows", "tables", "one core, Mpps", "two cores, Mpps"];
-        let mut sheet = Sheet::new("gateway-headline", &heads).side_by_side(2);
+        let mut sheet = PageTable::new("gateway-headline", &heads).side_by_side(2);
         for flows in self.flows() {
             for tables in HEADLINE {
                 let rates = ["run to completion", "core split"]
@@ -171,7 +167,7 @@ impl Rows {
                 let mut cells = vec![short_count(flows), tables.to_owned()];
                 cells.extend(rates.map(|row| {
                     row.map_or_else(String::new, |row| {
-                        spread(row, 1e6, 1) + &row.mark.map_or_else(String::new, |mark| format!(", {mark}"))
+                        row.spread(1e6, 1) + &row.mark.map_or_else(String::new, |mark| format!(", {mark}"))
                     })
                 }));
                 sheet.rows.push(cells);
@@ -180,47 +176,47 @@ impl Rows {
         sheet
     }
 
-    /// Rows of whole clusters.
+    /// Rows of clusters.
     fn of_clusters(&self, metric: Metric) -> impl Iterator<Item = &Row> {
-        self.0.iter().filter(move |row| row.metric == metric && row.subject.nodes.is_some())
+        self.0.iter().filter(move |row| row.metric == metric && row.case.nodes.is_some())
     }
 
-    /// The fastest loss-free rates.
-    fn throughputs(&self) -> Sheet {
-        let mut sheet = Sheet::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
-        let searched = |row: &&Row| row.subject.variant.as_deref() == Some("throughput");
+    /// The highest loss-free rates.
+    fn throughputs(&self) -> PageTable {
+        let mut sheet = PageTable::new("figure-10-throughput", &["approach", "throughput, Mpps", "searches"]);
+        let searched = |row: &&Row| row.case.is_variant("throughput");
         for row in self.of_clusters(Metric::PacketRate).filter(searched) {
-            let name = label(&row.subject.structure, row.subject.value_bits);
-            sheet.rows.push(vec![name, spread(row, 1e6, 2), row.runs.to_string()]);
+            let name = label(&row.case.structure, row.case.value_bits);
+            sheet.rows.push(vec![name, row.spread(1e6, 2), row.runs.to_string()]);
         }
         sheet
     }
 
-    /// The same row with another metric.
+    /// The row of the same case with another metric.
     fn beside(&self, row: &Row, metric: Metric) -> Option<&Row> {
-        self.of_clusters(metric).find(|other| other.subject == row.subject)
+        self.of_clusters(metric).find(|other| other.case == row.case)
     }
 
-    /// Mean latencies by load: a chart that also had the percentiles could not be read.
+    /// Mean latencies by load. Percentiles would make the chart unreadable.
     fn latency_chart(&self) -> Chart {
         let axes = (("million packets a second", Scale::Linear), ("microseconds", Scale::Decades));
         let mut chart =
             Chart::new("figure-10", "Mean latency by load, four nodes on one core", axes.0, axes.1);
         let mut names: Vec<&str> = Vec::new();
         for row in self.of_clusters(Metric::LatencyMean) {
-            if !names.contains(&row.subject.structure.as_str()) {
-                names.push(&row.subject.structure);
+            if !names.contains(&row.case.structure.as_str()) {
+                names.push(&row.case.structure);
             }
         }
         let marks = [Mark::Dotted, Mark::Dashes];
         for (colour, name) in names.into_iter().enumerate() {
-            let of_name = |row: &&Row| row.subject.structure == name;
+            let of_name = |row: &&Row| row.case.structure == name;
             let mut points: Vec<Point> = self
                 .of_clusters(Metric::LatencyMean)
                 .filter(of_name)
                 .filter_map(|row| {
                     let x = self.beside(row, Metric::PacketRate)?.median / 1e6;
-                    Some(Point { x, y: row.median / 1e3, spread: Some((row.min / 1e3, row.max / 1e3)) })
+                    Some(Point::measured(x, row.summary(), 1e3))
                 })
                 .collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -229,8 +225,8 @@ impl Rows {
         chart
     }
 
-    /// Latencies by load, and what was lost.
-    fn latencies(&self) -> Sheet {
+    /// Latencies and losses by load.
+    fn latencies(&self) -> PageTable {
         let columns = [
             ("mean, µs", Metric::LatencyMean, 1e3, 1),
             ("median, µs", Metric::LatencyP50, 1e3, 1),
@@ -238,21 +234,18 @@ impl Rows {
             ("most, µs", Metric::LatencyMax, 1e3, 0),
             ("lost, %", Metric::PacketLoss, 0.01, 3),
         ];
-        let mut sheet = Sheet::new("figure-10", &["approach", "load", "Mpps"]);
+        let mut sheet = PageTable::new("figure-10", &["approach", "load", "Mpps"]);
         sheet.heads.extend(columns.map(|(head, ..)| head.to_owned()));
         sheet.heads.push("trials".to_owned());
         for row in self.of_clusters(Metric::LatencyMean) {
             let rate = self.beside(row, Metric::PacketRate).map_or(0.0, |row| row.median / 1e6);
-            let load = row.subject.variant.as_deref().unwrap_or_default();
+            let load = row.case.variant_text();
             let load = load.strip_prefix("at ").unwrap_or(load);
             let load = if load.ends_with("Mpps") { "the same for all" } else { load };
-            let mut cells = vec![
-                label(&row.subject.structure, row.subject.value_bits),
-                load.to_owned(),
-                format!("{rate:.2}"),
-            ];
+            let mut cells =
+                vec![label(&row.case.structure, row.case.value_bits), load.to_owned(), format!("{rate:.2}")];
             cells.extend(columns.map(|(_, metric, unit, digits)| {
-                self.beside(row, metric).map_or_else(String::new, |row| spread(row, unit, digits))
+                self.beside(row, metric).map_or_else(String::new, |row| row.spread(unit, digits))
             }));
             cells.push(row.runs.to_string());
             sheet.rows.push(cells);
@@ -261,44 +254,38 @@ impl Rows {
     }
 }
 
-/// The name of tables, with the bits of a compact GPT's values.
+/// The name of a set of tables, with the value bits of a compact GPT.
 fn label(name: &str, value_bits: Option<u8>) -> String {
     value_bits.map_or_else(|| name.to_owned(), |bits| format!("{name}, {bits}-bit values"))
-}
-
-/// A figure in some unit, with the least and the most.
-fn spread(row: &Row, unit: f64, digits: usize) -> String {
-    let [median, least, most] = [row.median, row.min, row.max].map(|figure| figure / unit);
-    format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Subject;
-    use crate::stats::Summary;
+    use crate::row::Case;
+    use scalebricks_report::stats::Summary;
 
     fn row(structure: &str, variant: &str, metric: Metric, figures: &[f64]) -> Row {
-        let subject = Subject {
+        let case = Case {
             bench: "gateway",
             structure: structure.to_owned(),
             variant: Some(variant.to_owned()),
             keys: 1_000_000,
-            ..Subject::default()
+            ..Case::default()
         };
-        Row::new(subject, metric, Summary::of(figures))
+        Row::new(case, metric, Summary::of(figures))
     }
 
     fn of_cluster(structure: &str, variant: &str, metric: Metric, figures: &[f64]) -> Row {
         let mut row = row(structure, variant, metric, figures);
-        row.subject.nodes = Some(4);
+        row.case.nodes = Some(4);
         row
     }
 
     #[test]
     fn rows_of_a_node_find_their_places() {
         let mut efd = row("efd rte_hash", "ingress", Metric::WorkTime, &[20.0]);
-        efd.subject.value_bits = Some(8);
+        efd.case.value_bits = Some(8);
         let mut marked = row("plain forwarding", "core split", Metric::PacketRate, &[90e6]);
         marked.mark = Some("one core");
         let mut rows = Rows(vec![
@@ -331,9 +318,8 @@ mod tests {
                 .map(str::to_owned)
                 .to_vec()]
         );
-        // Where there is one core.
-        rows.0
-            .retain(|row| !row.subject.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
+        // On a machine with one core.
+        rows.0.retain(|row| !row.case.variant.as_deref().is_some_and(|name| name.starts_with("core split")));
         let chart = rows.rates("figure-8", "", "");
         assert_eq!(chart.title, "Packets a second of one node with one core");
         assert_eq!(chart.series[0].points[0], Point { x: 1e6, y: 10.0, spread: Some((10.0, 10.0)) });

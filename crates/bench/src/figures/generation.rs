@@ -1,37 +1,38 @@
-//! Figures 3 and 4: how long the search for a group's functions takes, and what it stores, by the cells of the array.
+//! Figures 3 and 4: time to search for a group's functions and the bits they take, by number of cells of the
+//! array.
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::paper::{self, KEYS_PER_GROUP};
 use super::search::{Functions, Group};
 use super::theory;
 use crate::error::BenchError;
 use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
 use rayon::prelude::*;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
+use scalebricks_report::stats::Summary;
 
-/// Numbers of cells. One cell tells nothing apart.
+/// Numbers of cells. One cell cannot separate values.
 const CELLS: std::ops::RangeInclusive<u32> = 2..=30;
 
-/// Searches that take longer on average are left to the formula.
+/// Searches with more expected iterations are only computed.
 const LONGEST: f64 = 40_000.0;
 
-/// Groups without a function that are put up with: one in a million.
+/// Tolerated share of groups without a function: one in a million.
 const TOLERATED: f64 = 1e-6;
 
 /// Value bits of Figure 4.
 const JOINT_BITS: [u8; 2] = [2, 3];
 
-/// How a group's values are told apart.
+/// How functions represent a group's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// One function for the whole value, before an array of whole values.
+enum FunctionLayout {
+    /// One function for the whole value, with an array of values.
     OneFunction,
-    /// One function for each value bit, before an array of bits each.
+    /// One function per value bit, each with an array of bits.
     OneABit,
 }
 
-impl Way {
+impl FunctionLayout {
     const fn name(self) -> &'static str {
         match self {
             Self::OneFunction => "one function",
@@ -39,7 +40,7 @@ impl Way {
         }
     }
 
-    /// Functions to try, on average.
+    /// Expected number of functions to try.
     fn iterations(self, value_bits: u8, cells: u32) -> Option<f64> {
         match self {
             Self::OneFunction => theory::iterations(KEYS_PER_GROUP, value_bits, cells),
@@ -47,7 +48,7 @@ impl Way {
         }
     }
 
-    /// Bits a key of indices and arrays.
+    /// Bits per key for indices and arrays.
     fn bits_per_key(self, value_bits: u8, cells: u32) -> Option<f64> {
         let array = f64::from(value_bits) * f64::from(cells);
         let (of_each, indices) = match self {
@@ -69,9 +70,9 @@ impl Way {
 /// Measures and draws both figures.
 ///
 /// # Errors
-/// Ctrl-C.
+/// An interrupt.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "figure-3",
         &[
             "cells m",
@@ -85,19 +86,19 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         ],
     );
     figure_3(session, &mut sheet)?;
-    session.tabulate(sheet);
+    session.add_table(sheet);
     figure_4(session)?;
     conclude(session);
     Ok(())
 }
 
-/// What the text says of Figures 3 and 4, beside the formula.
+/// States what the formula gives, and what the paper's text says.
 fn conclude(session: &mut Session<'_>) {
-    let tried = |way: Way, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
-    let [two, six, twelve] = [2, 6, 12].map(|cells| tried(Way::OneABit, 1, cells));
+    let tried = |way: FunctionLayout, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
+    let [two, six, twelve] = [2, 6, 12].map(|cells| tried(FunctionLayout::OneABit, 1, cells));
     let bits = |cells: u32| {
         let index = theory::index_bits(KEYS_PER_GROUP, 1, cells, TOLERATED).unwrap_or(0);
-        tried(Way::OneABit, 1, cells).log2().min(f64::from(index)) + f64::from(cells)
+        tried(FunctionLayout::OneABit, 1, cells).log2().min(f64::from(index)) + f64::from(cells)
     };
     let least = CELLS.map(bits).filter(|bits| bits.is_finite()).fold(f64::INFINITY, f64::min);
     let sentence = format!(
@@ -110,10 +111,10 @@ fn conclude(session: &mut Session<'_>) {
         paper::GROUP_BITS.0,
         paper::GROUP_BITS.1,
     );
-    session.conclude("figure-3-conclusion", sentence);
+    session.add_conclusion("figure-3-conclusion", sentence);
     let gains = CELLS.filter_map(|cells| {
-        let one = Way::OneFunction.iterations(2, cells)?;
-        let gain = one / Way::OneABit.iterations(2, cells)?;
+        let one = FunctionLayout::OneFunction.iterations(2, cells)?;
+        let gain = one / FunctionLayout::OneABit.iterations(2, cells)?;
         gain.is_finite().then_some((gain, cells))
     });
     if let Some((gain, cells)) = gains.max_by(|a, b| a.0.total_cmp(&b.0)) {
@@ -122,17 +123,17 @@ fn conclude(session: &mut Session<'_>) {
              to {:.0} times.",
             paper::JOINT_SEARCH,
         );
-        session.conclude("figure-4-conclusion", sentence);
+        session.add_conclusion("figure-4-conclusion", sentence);
     }
 }
 
-fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchError> {
+fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), BenchError> {
     let mut wide = measured("measured, 32-bit index", 1);
     let mut narrow = measured("measured, index of the tables", 2);
     let (mut expected, mut average) = (Vec::new(), Vec::new());
     let (mut array, mut index, mut total) = (Vec::new(), Vec::new(), Vec::new());
     for cells in CELLS {
-        let way = Way::OneABit;
+        let way = FunctionLayout::OneABit;
         let (Some(mean), Some(bits)) =
             (way.iterations(1, cells), theory::index_bits(KEYS_PER_GROUP, 1, cells, TOLERATED))
         else {
@@ -144,7 +145,8 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchErr
         push(&mut total, cells, per_key(f64::from(bits) + f64::from(cells)));
         push(&mut average, cells, per_key(mean.log2() + f64::from(cells)));
         let of_wide = point(session, way, Functions::Wide, 1, cells, mean)?;
-        // The 65,535 functions of a table are too few where that many are expected; its cells are a power of two.
+        // Tables have only 65,535 functions, too few where so many are expected, and their number of cells is
+        // a power of two.
         let fits = cells.is_power_of_two() && mean < 10_000.0;
         let of_tables = if fits { point(session, way, Functions::Tables, 1, cells, mean)? } else { None };
         let cell = |point: &Option<Point>| point.map_or_else(String::new, |point| rounded(point.y));
@@ -169,7 +171,7 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchErr
         ("mean functions tried", Scale::Decades),
     );
     chart.series = vec![Series::new("formula", Mark::Line, 0, expected), wide, narrow];
-    session.show(chart);
+    session.add_chart(chart);
     let mut chart = Chart::new(
         "figure-3b",
         "Bits a key and value bit",
@@ -182,7 +184,7 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut Sheet) -> Result<(), BenchErr
         Series::new("index, 1 group in 10⁶ fails", Mark::Dashes, 1, index),
         Series::new("array + log2 of the mean tried", Mark::Line, 2, average),
     ];
-    session.show(chart);
+    session.add_chart(chart);
     Ok(())
 }
 
@@ -193,7 +195,7 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
     let mut space = Chart::new("figure-4b", title, x, ("bits a key, without choices", Scale::Linear));
     let across = ("bits a key, without choices", Scale::Linear);
     let mut both = Chart::new("figure-4c", title, across, ("mean functions tried, all bits", Scale::Decades));
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "figure-4",
         &[
             "value bits",
@@ -208,7 +210,7 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
     );
     for (number, value_bits) in JOINT_BITS.into_iter().enumerate() {
         let mut lines: Vec<Vec<String>> = Vec::new();
-        for (place, way) in [Way::OneFunction, Way::OneABit].into_iter().enumerate() {
+        for (place, way) in [FunctionLayout::OneFunction, FunctionLayout::OneABit].into_iter().enumerate() {
             let colour = 2 * number + place;
             let name = format!("{}, {value_bits}-bit values", way.name());
             let (mut expected, mut bits, mut trade) = (Vec::new(), Vec::new(), Vec::new());
@@ -241,16 +243,16 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
         sheet.rows.extend(lines);
     }
     for chart in [tried, space, both] {
-        session.show(chart);
+        session.add_chart(chart);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     Ok(())
 }
 
-/// Searches for many groups, in as many parts as there are runs; `None` where that would take too long.
+/// Searches many groups, split into one part per run; `None` if that would take too long.
 fn point(
     session: &mut Session<'_>,
-    way: Way,
+    way: FunctionLayout,
     functions: Functions,
     value_bits: u8,
     cells: u32,
@@ -269,16 +271,17 @@ fn point(
         let add = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
         let all = (run * groups..(run + 1) * groups).into_par_iter().map(one);
         let (tried, found) = all.map(|(tried, found)| (tried, found.into())).reduce(|| (0, 0), add);
-        // A group without a function adds what was tried, so that the mean is that of an endless family.
+        // A group without a function adds its tries, so that the mean is that of an infinite family of
+        // functions.
         tried as f64 / (found.max(1)) as f64
     };
     let figures = Summary::of(&(0..runs).map(run).collect::<Vec<_>>());
     let family = if functions == Functions::Wide { "32-bit index" } else { "16-bit index" };
-    let mut subject = session.subject("search", u64::from(KEYS_PER_GROUP) * groups);
-    subject.value_bits = Some(value_bits);
-    subject.variant = Some(format!("{cells} cells, {}, {family}", way.name()));
-    session.add(subject, Metric::Iterations, figures);
-    Ok(Some(Point { x: cells.into(), y: figures.median, spread: Some((figures.min, figures.max)) }))
+    let mut case = session.case("search", u64::from(KEYS_PER_GROUP) * groups);
+    case.value_bits = Some(value_bits);
+    case.variant = Some(format!("{cells} cells, {}, {family}", way.name()));
+    session.add(case, Metric::Iterations, figures);
+    Ok(Some(Point::measured(cells.into(), figures, 1.0)))
 }
 
 fn measured(name: &str, colour: usize) -> Series {
@@ -293,7 +296,7 @@ fn per_key(bits: f64) -> f64 {
     bits / f64::from(KEYS_PER_GROUP)
 }
 
-/// A number of functions in a few digits.
+/// A number of functions with few digits.
 fn rounded(value: f64) -> String {
     match value {
         _ if value < 99.5 => format!("{value:.1}"),
@@ -308,17 +311,17 @@ mod tests {
 
     #[test]
     fn functions_a_bit_are_found_sooner() {
-        // 16+8 twice, or one function before eight cells of two bits.
-        let several = Way::OneABit.iterations(2, 8).unwrap();
-        let one = Way::OneFunction.iterations(2, 8).unwrap();
+        // Twice 16+8, or one function with eight cells of two bits.
+        let several = FunctionLayout::OneABit.iterations(2, 8).unwrap();
+        let one = FunctionLayout::OneFunction.iterations(2, 8).unwrap();
         assert!(one > 300.0 * several, "{one} and {several}");
-        assert!((Way::OneABit.bits_per_key(2, 8).unwrap() - 2.75).abs() < 1e-9);
+        assert!((FunctionLayout::OneABit.bits_per_key(2, 8).unwrap() - 2.75).abs() < 1e-9);
     }
 
     #[test]
     fn sixteen_keys_take_a_bit_and_a_half_at_most() {
         for cells in 2..=8 {
-            assert!(Way::OneABit.bits_per_key(1, cells).unwrap() <= 1.5, "{cells}");
+            assert!(FunctionLayout::OneABit.bits_per_key(1, cells).unwrap() <= 1.5, "{cells}");
         }
     }
 }

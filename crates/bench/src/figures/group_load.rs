@@ -1,26 +1,26 @@
-//! How full groups are: keys hashed straight to groups, and by way of buckets that choose (§4.4).
+//! Load of groups: keys hashed directly to groups, and through buckets that choose a group (§4.4).
 
-use super::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use super::loads::{self, Loads};
 use super::{paper, theory};
 use crate::benches::build;
-use crate::contestants::{Make, Product, Structure};
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Metric, Row};
 use crate::session::Session;
-use crate::stats::Summary;
+use crate::structures::{BuildConfig, Product, Structure};
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::setsep::{Format, GROUPS};
 
-/// Bytes a key that building a control structure takes at the worst.
+/// Maximum bytes per key while building a control structure.
 const KEY_BYTES: u64 = 24 + 72;
 
-/// Keys in a table. Loads take little time, and the paper's are those of 16 M keys.
+/// Keys per table. Computing loads is fast, and the paper's numbers are for 16 M keys.
 const SIZES: [u64; 2] = [1_000_000, 16_000_000];
 
-/// The formats whose groups differ in size.
+/// The formats with different group sizes.
 const FORMATS: [Format; 3] = [Format::Paper16x8, Format::Linear, Format::Dense];
 
 /// Measures and draws.
@@ -28,7 +28,7 @@ const FORMATS: [Format; 3] = [Format::Paper16x8, Format::Linear, Format::Dense];
 /// # Errors
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let mut sheet = Sheet::new(
+    let mut sheet = PageTable::new(
         "group-load",
         &[
             "keys",
@@ -48,18 +48,18 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             one(session, keys, &mut sheet, number == last)?;
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclude(session);
     Ok(())
 }
 
-/// The largest table's fullest groups.
+/// States the fullest groups of the largest table.
 fn conclude(session: &mut Session<'_>) {
     let rows = || session.rows().iter().filter(|row| row.metric == Metric::MaxGroupLoad);
-    let Some(keys) = rows().map(|row| row.subject.keys).max() else { return };
+    let Some(keys) = rows().map(|row| row.case.keys).max() else { return };
     let of = |format: Option<&str>, variant: Option<&str>| {
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             (of.keys, of.format, of.variant.as_deref()) == (keys, format, variant)
         };
         rows().find(is).map(|row| row.median)
@@ -74,10 +74,10 @@ fn conclude(session: &mut Session<'_>) {
         paper::MAX_GROUP_LOAD,
         paper::MAX_GROUP_LOAD_DIRECT,
     );
-    session.conclude("group-load-conclusion", sentence);
+    session.add_conclusion("group-load-conclusion", sentence);
 }
 
-fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> Result<(), BenchError> {
+fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool) -> Result<(), BenchError> {
     let busy = session.busy("filling groups");
     let set = KeySet::new(keys, 1);
     let straight = loads::direct(&set.hashes, paper::KEYS_PER_GROUP.into());
@@ -89,11 +89,8 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
         ("share of the groups", Scale::Decades),
     );
     chart.series.push(series("16 a group, hashed straight", 7, &straight));
-    let subject = Subject {
-        variant: Some("hashed straight to groups".to_owned()),
-        ..session.subject("simulation", keys)
-    };
-    session.add(subject, Metric::MaxGroupLoad, Summary::exact(straight.max() as f64));
+    let case = session.case("simulation", keys).variant("hashed straight to groups".to_owned());
+    session.add(case, Metric::MaxGroupLoad, Summary::exact(straight.max() as f64));
     let paper_size = keys == 16_000_000;
     let of_paper = |text: String| if paper_size { text } else { String::new() };
     sheet.rows.push(vec![
@@ -110,15 +107,15 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
         session.check()?;
         let mean = format.keys_per_block() / GROUPS as u64;
         let simulated = loads::balanced(&set.hashes, mean);
-        let make = Make { format, threads: pin::cores(), product: Product::Control, ..Make::table() };
+        let make =
+            BuildConfig { format, threads: pin::cores(), product: Product::Control, ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
         let (table, _) = build::build(prepared.as_mut(), make.threads)?;
         let fullest = table.fill().max_group_load.unwrap_or(0);
-        let subject =
-            Subject { format: Some(format.name()), ..session.subject(Structure::SetSep.name(), keys) };
-        session.add(subject.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));
-        let subject = Subject { variant: Some("simulated".to_owned()), ..subject };
-        session.add(subject, Metric::MaxGroupLoad, Summary::exact(simulated.max() as f64));
+        let case = session.case(Structure::SetSep.name(), keys).format(format.name());
+        session.add(case.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));
+        let case = case.variant("simulated".to_owned());
+        session.add(case, Metric::MaxGroupLoad, Summary::exact(simulated.max() as f64));
         let is_paper = format == Format::Paper16x8;
         let of_format = |text: String| if is_paper { text } else { String::new() };
         sheet.rows.push(vec![
@@ -135,12 +132,12 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut Sheet, drawn: bool) -> 
     }
     drop(busy);
     if drawn {
-        session.show(chart);
+        session.add_chart(chart);
     }
     Ok(())
 }
 
-/// The share of keys in groups for which none of so many functions into `cells` cells works.
+/// The share of keys in groups for which none of `functions` functions into `cells` cells works.
 fn lost(loads: &Loads, cells: u32, functions: f64) -> f64 {
     loads.keys_lost(|load| theory::failures(load as u32, 1, cells, functions))
 }

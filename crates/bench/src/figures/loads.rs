@@ -1,4 +1,4 @@
-//! Keys in groups: hashed straight, and by way of buckets that choose.
+//! Distributes keys to groups: directly by hash, and through buckets that choose a group.
 
 use crate::keys::mix;
 use rayon::prelude::*;
@@ -6,10 +6,10 @@ use scalebricks_tables::setsep::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
 use scalebricks_types::KeyHash;
 use std::cmp::Reverse;
 
-/// Greedy runs for each block, of which the best counts.
+/// Greedy runs per block, of which the best counts.
 const RUNS: u64 = 8;
 
-/// Groups by the number of their keys.
+/// Numbers of groups by load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loads {
     groups: Vec<u64>,
@@ -35,14 +35,14 @@ impl Loads {
         self.groups.iter().rposition(|&groups| groups > 0).unwrap_or(0)
     }
 
-    /// The share of groups with each number of keys that occurs.
+    /// The share of groups for each load that occurs.
     pub fn shares(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let all: u64 = self.groups.iter().sum();
         let there = self.groups.iter().enumerate().filter(|(_, groups)| **groups > 0);
         there.map(move |(load, &groups)| (load, groups as f64 / all as f64))
     }
 
-    /// The share of keys that are in a group of which a given share, by its load, is lost.
+    /// The share of keys lost if each group loses a share that depends on its load.
     pub fn keys_lost(&self, lost: impl Fn(usize) -> f64) -> f64 {
         let (mut gone, mut all) = (0.0, 0.0);
         for (load, share) in self.shares() {
@@ -53,7 +53,7 @@ impl Loads {
     }
 }
 
-/// Each key straight to a group, by its hash.
+/// Hashes each key directly to a group.
 pub fn direct(hashes: &[KeyHash], keys_per_group: u64) -> Loads {
     let groups = (hashes.len() as u64).div_ceil(keys_per_group).max(1);
     let mut filled = vec![0_usize; groups as usize];
@@ -67,8 +67,9 @@ pub fn direct(hashes: &[KeyHash], keys_per_group: u64) -> Loads {
     loads
 }
 
-/// Each key to a bucket, and each bucket of a block to one of four groups: the largest bucket first, to its emptiest
-/// candidate (§4.4). The four are drawn once for all blocks, each group for equally many buckets.
+/// Hashes keys to buckets, and assigns each bucket of a block to one of four candidate groups: largest bucket
+/// first, to its emptiest candidate (§4.4). All blocks share the candidates, and each group is a candidate of
+/// equally many buckets.
 pub fn balanced(hashes: &[KeyHash], keys_per_group: u64) -> Loads {
     let blocks = (hashes.len() as u64).div_ceil(keys_per_group * GROUPS as u64).max(1);
     let mut buckets = vec![0_u16; blocks as usize * BUCKETS];
@@ -86,14 +87,14 @@ pub fn balanced(hashes: &[KeyHash], keys_per_group: u64) -> Loads {
     buckets.par_chunks(BUCKETS).enumerate().map(block).reduce(Loads::default, Loads::merge)
 }
 
-/// A hash as one of `places` places.
+/// Scales a hash to `places` positions.
 const fn scaled(hash: KeyHash, places: u64) -> usize {
     ((hash.get() as u128 * places as u128) >> 64) as usize
 }
 
 type Candidates = [[u8; CANDIDATES_PER_BUCKET]; BUCKETS];
 
-/// Four groups for each bucket: its own number plus four offsets that differ from one quarter of buckets to the next.
+/// Four groups per bucket: its own number plus four offsets that differ between the quarters of the buckets.
 fn candidates() -> Candidates {
     std::array::from_fn(|bucket| {
         let mut found = [0; CANDIDATES_PER_BUCKET];
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn straight_hashing_is_poisson() {
         let loads = direct(&hashes(1 << 20), 16);
-        // e^-16 · 16^16 / 16! of the groups have 16 keys.
+        // A share of e^-16 · 16^16 / 16! of the groups has 16 keys.
         let at = loads.shares().find(|&(load, _)| load == 16).unwrap().1;
         assert!((at - 0.0992).abs() < 0.004, "{at}");
         assert!((34..48).contains(&loads.max()), "{}", loads.max());

@@ -1,17 +1,17 @@
-//! The figures and tables of the ScaleBricks paper (SIGCOMM'15), run again.
+//! The figures and tables of the ScaleBricks paper (SIGCOMM'15), measured again.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`paper`] | what the paper reports, the only place where its numbers stand |
-//! | [`theory`] | how likely a hash function works, in closed form |
-//! | [`search`] | the search for one with any number of cells, key by key |
-//! | [`loads`] | keys in groups: hashed straight, and by buckets with choices |
-//! | [`cluster`] | how many flows fit, in closed form |
+//! | [`paper`] | all numbers that the paper reports |
+//! | [`theory`] | probability that a hash function works, in closed form |
+//! | [`search`] | search for a hash function with any number of cells |
+//! | [`loads`] | group loads: direct hashing, and buckets with choices |
+//! | [`cluster`] | flows that fit in a cluster, in closed form |
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
-//! | [`gateway`] | Figures 8 to 10, from rows of the benchmark of that name |
+//! | [`gateway`] | Figures 8 to 10 from the rows of the gateway benchmark |
 //! | [`concise`] | the figures and tables of the Concise paper |
 //! | [`tables`] | rows of other benchmarks as tables of `docs/measured.md` and `README.md` |
-//! | [`exhibit`], [`chart`] | series, tables and sentences, and charts as pictures |
+//! | [`exhibit`], [`chart`] | charts, tables and sentences, and how charts are drawn |
 
 pub mod batches;
 pub mod capacity;
@@ -19,7 +19,6 @@ pub mod chart;
 pub mod cluster;
 pub mod concise;
 pub mod construction;
-pub mod exhibit;
 pub mod gateway;
 pub mod generation;
 pub mod group_load;
@@ -29,10 +28,10 @@ pub mod search;
 pub mod tables;
 pub mod theory;
 
-/// The names of what is shown and has no place in a page.
+/// The names of content that has no place in a page.
 #[cfg(test)]
-pub(crate) fn without_place(page: &str, exhibits: &exhibit::Exhibits) -> Vec<String> {
-    let places = crate::pages::place::places(page).unwrap();
+pub(crate) fn without_place(page: &str, exhibits: &scalebricks_report::exhibit::Exhibits) -> Vec<String> {
+    let places = scalebricks_report::pages::place::places(page).unwrap();
     let sheets = exhibits.sheets.iter().map(|sheet| sheet.name.clone());
     let said = exhibits.conclusions.iter().map(|said| said.name.clone());
     let charts = exhibits.charts.iter().map(|chart| format!("{}.svg", chart.name));

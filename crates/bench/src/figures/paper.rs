@@ -1,4 +1,5 @@
-//! What the ScaleBricks paper reports (Table 1, §4.4, Figures 7 and 11): 64 M keys, Xeon E5-2680.
+//! All numbers of the ScaleBricks paper (Table 1, §4.4, Figures 7 and 11), measured with 64 M keys on a Xeon
+//! E5-2680.
 
 use scalebricks_tables::setsep::Format;
 
@@ -7,15 +8,15 @@ use scalebricks_tables::setsep::Format;
 pub struct Construction {
     /// The setting, `x+y`.
     pub format: Format,
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: u8,
     /// Threads.
     pub threads: usize,
-    /// Millions of keys a second.
+    /// Million keys per second.
     pub mkeys_per_second: f64,
-    /// Share of the keys that ended in the fallback.
+    /// Share of the keys in the fallback.
     pub fallback: f64,
-    /// Bits a key.
+    /// Bits per key.
     pub bits_per_key: f64,
 }
 
@@ -43,12 +44,12 @@ pub const CONSTRUCTION: [Construction; 10] = [
     row(Format::Paper16x8, 1, 16, 2.97, (0.0, 2.0)),
 ];
 
-/// Bits a key of 16+8: 0.5 of choices, and 1.5 for each value bit.
+/// Bits per key of 16+8: 0.5 for choices, and 1.5 per value bit.
 pub const fn bits_per_key(value_bits: u8) -> f64 {
     0.5 + 1.5 * value_bits as f64
 }
 
-/// Figure 3a: what the text says of functions to try with so many cells, 16 keys a group.
+/// Figure 3a: what the text says about the functions to try with this many cells and 16 keys per group.
 pub const fn functions_to_try(cells: u32) -> &'static str {
     match cells {
         2 => "over 10,000",
@@ -58,38 +59,38 @@ pub const fn functions_to_try(cells: u32) -> &'static str {
     }
 }
 
-/// Figure 3b: bits a group, least of all and at twelve cells.
+/// Figure 3b: bits per group, at the minimum and at twelve cells.
 pub const GROUP_BITS: (f64, f64) = (16.0, 20.0);
 
-/// Figure 4: how many times as many functions one for a 2-bit value takes as one a bit, at most.
+/// Figure 4: the largest ratio of functions tried, one function for a 2-bit value over one per bit.
 pub const JOINT_SEARCH: f64 = 65_536.0;
 
 /// Keys of the paper's tables.
 pub const KEYS: u64 = 64_000_000;
 
-/// Keys a group on average.
+/// Mean keys per group.
 pub const KEYS_PER_GROUP: u32 = 16;
 
 /// Keys in the fullest group at 16 M keys.
 pub const MAX_GROUP_LOAD: u32 = 21;
 
-/// The same where keys are hashed straight to groups: more than this.
+/// The lower bound for the same if keys are hashed directly to groups.
 pub const MAX_GROUP_LOAD_DIRECT: u32 = 40;
 
-/// Millions of lookups a second: 64 M keys, 2-bit values, 16 threads, batches of [`LOOKUP_BATCH`].
+/// Million lookups per second with 64 M keys, 2-bit values, 16 threads and batches of [`LOOKUP_BATCH`].
 pub const MLOOKUPS_PER_SECOND: f64 = 520.0;
 
-/// Keys a batch of that rate.
+/// Keys per batch at that rate.
 pub const LOOKUP_BATCH: usize = 17;
 
-/// Threads of that rate.
+/// Threads at that rate.
 pub const LOOKUP_THREADS: usize = 16;
 
-/// Most that batches gained.
+/// Largest gain of batches.
 pub const BATCH_GAIN: f64 = 1.8;
 
-/// Bits of a FIB entry in the paper's counting of flows.
+/// Bits per FIB entry in the paper's flow counts.
 pub const ENTRY_BITS: f64 = 64.0;
 
-/// What the paper gives as the gain in flows, without deriving it.
+/// The gain in flows that the paper states without a derivation.
 pub const PRINTED_CAPACITY_GAIN: f64 = 5.7;

@@ -1,18 +1,18 @@
-//! The search for a hash function with any number of cells, key by key, to count how long it takes.
+//! Searches for a hash function with any number of cells, to count the tries.
 
 use crate::keys;
 
-/// Which functions `H_i = G1 + i·G2` there are, of G1 and G2 of 32 bits. Their top bits, scaled, name the cell.
+/// The family of functions `H_i = G1 + i·G2` with 32-bit G1 and G2. The scaled top bits select the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Functions {
-    /// 2^32.
+    /// 2^32 functions.
     Wide,
-    /// The 65,535 of the tables' format 16+8, where the last index marks a group as unsolved.
+    /// The 65,535 functions of format 16+8. Its last index marks a group as unsolved.
     Tables,
 }
 
 impl Functions {
-    /// How many there are.
+    /// Number of functions.
     pub const fn count(self) -> u32 {
         match self {
             Self::Wide => u32::MAX,
@@ -21,7 +21,7 @@ impl Functions {
     }
 }
 
-/// The cell of a key, of `cells`, under function `index`.
+/// The cell of a key under function `index`.
 #[inline(always)]
 const fn cell(key: u64, index: u32, cells: u32) -> u32 {
     let hash = (key as u32).wrapping_add(index.wrapping_mul((key >> 32) as u32));
@@ -46,12 +46,12 @@ impl Group {
         }
     }
 
-    /// The same with one bit of each value.
+    /// The same group with one bit of each value.
     fn bit(&self, bit: u8) -> Self {
         Self { keys: self.keys.clone(), values: self.values.iter().map(|value| value >> bit & 1).collect() }
     }
 
-    /// Whether no cell gets two values.
+    /// Whether no cell gets two different values.
     #[inline(always)]
     fn works(&self, index: u32, cells: u32) -> bool {
         let (mut taken, mut of_value) = (0_u32, [0_u32; 16]);
@@ -67,7 +67,7 @@ impl Group {
         true
     }
 
-    /// Functions tried until one tells all values apart, and whether one did.
+    /// Functions tried until one separates all values, and whether one did.
     pub fn one_function(&self, functions: Functions, cells: u32) -> (u64, bool) {
         let count = functions.count();
         match (0..count).find(|&index| self.works(index, cells)) {
@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// Functions tried, added up, until each value bit has its own.
+    /// Total functions tried until each value bit has its own.
     pub fn one_a_bit(&self, functions: Functions, cells: u32, value_bits: u8) -> (u64, bool) {
         let tried = (0..value_bits).map(|bit| self.bit(bit).one_function(functions, cells));
         tried.fold((0, true), |(sum, all), (tried, found)| (sum + tried, all && found))
@@ -88,7 +88,7 @@ mod tests {
     use super::super::theory;
     use super::*;
 
-    /// The mean of many groups, and four standard errors of it.
+    /// The mean over many groups, and four standard errors.
     fn measured(groups: u64, of: impl Fn(u64) -> u64) -> (f64, f64) {
         let tried: Vec<f64> = (0..groups).map(|number| of(number) as f64).collect();
         let mean = tried.iter().sum::<f64>() / groups as f64;

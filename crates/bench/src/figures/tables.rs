@@ -1,34 +1,34 @@
-//! Rows as tables of `docs/measured.md` and of `README.md`: all of a benchmark, and the few that say how fast the tables are.
+//! Rows as tables of `docs/measured.md` and `README.md`: all rows of a benchmark, and the headline.
 
-use super::exhibit::Sheet;
 use crate::limit;
-use crate::pages::Evidence;
 use crate::report::Report;
 use crate::row::{Metric, Row};
 use crate::table::{self, figure};
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_report::exhibit::PageTable;
+use scalebricks_report::pages::Evidence;
 use scalebricks_tables::setsep::Format;
 
-/// Value bits of the headline: a node of four.
+/// Value bits of the headline: a cluster of four nodes.
 const VALUE_BITS: u8 = 2;
 
-/// What updates are called that change no table.
+/// Suffix of update variants that change no table.
 const OWNER_ALONE: &str = "owner alone";
 
-/// Keys a call of the headline: nodes ask for 32 or 64, whoever has many keys at once for more.
+/// Keys per call in the headline. Nodes look up 32 or 64 at once; callers with many keys use more.
 const BATCHES: [usize; 3] = [32, 64, 1024];
 
-/// What pages show of a report whose benchmarks draw nothing themselves: a table of all rows of each, and the headline.
+/// What pages show of benchmarks without their own charts: a table of all rows for each, and the headline.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// A description of what is wrong with the text.
 pub fn evidence(json: &str) -> Result<Evidence, String> {
     let mut evidence = Report::evidence(json)?;
     let report: Report = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let rows = &report.rows;
-    let mut benches: Vec<&str> = rows.iter().map(|row| row.subject.bench).collect();
+    let mut benches: Vec<&str> = rows.iter().map(|row| row.case.bench).collect();
     benches.dedup();
-    let of = |bench: &str| rows.iter().filter(|row| row.subject.bench == bench).collect::<Vec<_>>();
+    let of = |bench: &str| rows.iter().filter(|row| row.case.bench == bench).collect::<Vec<_>>();
     evidence.exhibits.sheets.extend(benches.iter().map(|bench| whole(bench, &of(bench))));
     let headline = headline(rows);
     if !headline.rows.is_empty() {
@@ -37,8 +37,8 @@ pub fn evidence(json: &str) -> Result<Evidence, String> {
     Ok(evidence)
 }
 
-/// All rows of a benchmark: one for each subject, a column for each metric.
-fn whole(bench: &str, rows: &[&Row]) -> Sheet {
+/// All rows of a benchmark: one line per case, one column per metric.
+fn whole(bench: &str, rows: &[&Row]) -> PageTable {
     let columns = table::columns(rows);
     let mut metrics: Vec<Metric> = Vec::new();
     for row in rows {
@@ -46,7 +46,7 @@ fn whole(bench: &str, rows: &[&Row]) -> Sheet {
             metrics.push(row.metric);
         }
     }
-    let mut sheet = Sheet::new(bench, &[]).side_by_side(columns.len());
+    let mut sheet = PageTable::new(bench, &[]).side_by_side(columns.len());
     sheet.heads = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
     sheet.heads.extend(metrics.iter().map(|metric| metric.name().replace('_', " ")));
     for row in rows {
@@ -58,14 +58,14 @@ fn whole(bench: &str, rows: &[&Row]) -> Sheet {
             sheet.rows.len() - 1
         });
         if let Some(metric) = metrics.iter().position(|metric| *metric == row.metric) {
-            sheet.rows[place][about.len() + metric] = told(row);
+            sheet.rows[place][about.len() + metric] = with_spread(row);
         }
     }
     sheet
 }
 
-/// The median, with the least and the most of several runs.
-fn told(row: &Row) -> String {
+/// The median, with minimum and maximum for several runs.
+fn with_spread(row: &Row) -> String {
     let median = figure(row, row.median);
     if row.runs < 2 {
         return median;
@@ -73,14 +73,15 @@ fn told(row: &Row) -> String {
     format!("{median} ({} to {})", figure(row, row.min), figure(row, row.max))
 }
 
-/// How fast SetSep is, in its default format; how near to what the machine can; and the static structure next to it.
-fn headline(rows: &[Row]) -> Sheet {
+/// SetSep in its default format: its speed, its share of the machine's limit, and the closest static
+/// structure.
+fn headline(rows: &[Row]) -> PageTable {
     let heads = ["", "SetSep", "of the machine's limit", "ptr_hash with a packed array"];
-    let mut sheet = Sheet::new("headline", &heads).side_by_side(1);
+    let mut sheet = PageTable::new("headline", &heads).side_by_side(1);
     let mut sizes: Vec<u64> = Vec::new();
-    for row in rows.iter().filter(|row| row.subject.bench == "setsep-lookup") {
-        if !sizes.contains(&row.subject.keys) {
-            sizes.push(row.subject.keys);
+    for row in rows.iter().filter(|row| row.case.bench == "setsep-lookup") {
+        if !sizes.contains(&row.case.keys) {
+            sizes.push(row.case.keys);
         }
     }
     for &keys in &sizes {
@@ -91,7 +92,7 @@ fn headline(rows: &[Row]) -> Sheet {
                     &Asked { bench: "setsep-lookup", metric: Metric::LookupRate, structure, keys, batch },
                 )
             };
-            // A static table that has no call for so many keys is asked as it likes best.
+            // A static table without calls of this size uses its preferred way.
             let other = lookup("ptr_hash", Some(batch)).or_else(|| lookup("ptr_hash", None));
             let what = format!("lookup, {} keys, {} a call", short_count(keys), count(batch as u64));
             push(&mut sheet, what, rows, lookup("setsep", Some(batch)), other);
@@ -124,7 +125,7 @@ fn headline(rows: &[Row]) -> Sheet {
     sheet
 }
 
-/// What a row of the headline is about.
+/// What a line of the headline compares.
 struct Asked<'a> {
     bench: &'a str,
     metric: Metric,
@@ -133,40 +134,39 @@ struct Asked<'a> {
     batch: Option<usize>,
 }
 
-/// The fastest of what is asked in several ways; of SetSep in its default format. The machine's limit is no
-/// structure, and an owner alone changes no table.
+/// The fastest row among several ways; for SetSep in its default format. Limits of the machine and updates at
+/// an owner without a table do not count.
 fn best<'a>(rows: &'a [Row], asked: &Asked<'_>) -> Option<&'a Row> {
     let found = rows.iter().filter(|row| {
-        let subject = &row.subject;
-        let is_alone = subject.variant.as_deref().is_some_and(|variant| variant.ends_with(OWNER_ALONE));
+        let case = &row.case;
+        let is_alone = case.variant_text().ends_with(OWNER_ALONE);
         let format = (asked.structure == "setsep").then(|| Format::default().name());
-        (subject.bench, row.metric, subject.keys) == (asked.bench, asked.metric, asked.keys)
-            && (subject.structure.as_str(), subject.batch, subject.format)
-                == (asked.structure, asked.batch, format)
-            && (subject.value_bits, subject.threads) == (Some(VALUE_BITS), Some(1))
-            && !limit::is_limit(subject)
+        (case.bench, row.metric, case.keys) == (asked.bench, asked.metric, asked.keys)
+            && (case.structure.as_str(), case.batch, case.format) == (asked.structure, asked.batch, format)
+            && (case.value_bits, case.threads) == (Some(VALUE_BITS), Some(1))
+            && !limit::is_limit(case)
             && !is_alone
     });
     found.max_by(|a, b| a.median.total_cmp(&b.median))
 }
 
-/// A row, if ours was measured.
-fn push(sheet: &mut Sheet, what: String, rows: &[Row], ours: Option<&Row>, theirs: Option<&Row>) {
+/// Adds a line if our row was measured.
+fn push(sheet: &mut PageTable, what: String, rows: &[Row], ours: Option<&Row>, theirs: Option<&Row>) {
     let Some(ours) = ours else { return };
-    let cell = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), told);
-    sheet.rows.push(vec![what, told(ours), cell(limit::share_of(rows, ours)), cell(theirs)]);
+    let cell = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), with_spread);
+    sheet.rows.push(vec![what, with_spread(ours), cell(limit::share_of(rows, ours)), cell(theirs)]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::tests::sample;
-    use crate::row::Subject;
-    use crate::stats::Summary;
+    use crate::row::Case;
     use scalebricks_console::output;
+    use scalebricks_report::stats::Summary;
 
     fn row(bench: &'static str, structure: &str, batch: Option<usize>, metric: Metric, rate: f64) -> Row {
-        let subject = Subject {
+        let case = Case {
             bench,
             structure: structure.to_owned(),
             format: (structure == "setsep").then_some("linear"),
@@ -174,15 +174,15 @@ mod tests {
             value_bits: Some(2),
             threads: Some(1),
             batch,
-            ..Subject::default()
+            ..Case::default()
         };
-        Row::new(subject, metric, Summary::of(&[rate, 0.9 * rate, 1.1 * rate]))
+        Row::new(case, metric, Summary::of(&[rate, 0.9 * rate, 1.1 * rate]))
     }
 
     #[test]
     fn the_headline_begins_with_the_calls_that_nodes_make() {
         let mut limit = row("setsep-lookup", "setsep", Some(32), Metric::LookupRate, 9e8);
-        limit.subject.variant = Some(format!("portable, {}", limit::LIMIT));
+        limit.case.variant = Some(format!("portable, {}", limit::LIMIT));
         let rows = vec![
             limit,
             row("setsep-lookup", "setsep", Some(32), Metric::ShareOfLimit, 0.5),

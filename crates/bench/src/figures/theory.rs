@@ -1,18 +1,18 @@
-//! How likely a random function tells the keys of a group apart.
+//! Probability that a random function separates the keys of a group.
 //!
-//! A function throws each of `n` keys into one of `m` cells, and works if no cell gets keys of different values. Let
-//! `k` keys of one value be thrown after others have taken `j` cells: they land in exactly `i` cells, all of them new,
-//! with probability `(m-j)(m-j-1)…(m-j-i+1) · S(k, i) / m^k`, where `S` is the Stirling number of the second kind.
-//! Summed over all `i`, value after value, that is the chance for one *composition* (how many keys have each value).
-//! Which composition a group has is chance too, and a group keeps it through the whole search. So the expected number
-//! of functions is the mean of the inverse chances, which is more than the inverse of the mean chance.
+//! A function maps each of `n` keys to one of `m` cells. It works if no cell gets keys with different values.
+//! If earlier values occupy `j` cells, the `k` keys of the next value occupy exactly `i` cells, all new, with
+//! probability `(m-j)(m-j-1)…(m-j-i+1) · S(k, i) / m^k`, where `S` is the Stirling number of the second kind.
+//! The sum over all `i`, value by value, is the probability for one *composition* (the number of keys with
+//! each value). The composition is random too, but fixed during the search of a group. So the expected number
+//! of functions is the mean of the inverse probabilities, which exceeds the inverse of the mean probability.
 
-/// A composition of values, as counts in falling order, and its probability for uniform values.
+/// A composition: key counts per value in descending order, and its probability for uniform values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Composition {
-    /// Keys of each value that occurs.
+    /// Keys for each value that occurs.
     pub counts: Vec<u32>,
-    /// How often random values are so distributed.
+    /// Probability for random values.
     pub probability: f64,
 }
 
@@ -31,7 +31,7 @@ pub fn compositions(keys: u32, value_bits: u8) -> Vec<Composition> {
     found
 }
 
-/// All ways to write `rest` as at most `parts` numbers that do not grow and are at most `most`.
+/// All partitions of `rest` into at most `parts` non-increasing numbers of at most `most`.
 fn partition(rest: u32, most: u32, parts: u32, counts: &mut Vec<u32>, found: &mut impl FnMut(&[u32])) {
     if rest == 0 {
         found(counts);
@@ -48,7 +48,7 @@ fn factorial(n: u32) -> f64 {
     (2..=n).map(f64::from).product()
 }
 
-/// The chance that a random function into `cells` cells works for keys of these values.
+/// Probability that a random function into `cells` cells works for this composition.
 pub fn chance(counts: &[u32], cells: u32) -> f64 {
     let mut taken = vec![0.0; cells as usize + 1];
     taken[0] = 1.0;
@@ -68,7 +68,7 @@ pub fn chance(counts: &[u32], cells: u32) -> f64 {
     taken.iter().sum::<f64>().min(1.0) // rounding may carry a certainty above 1
 }
 
-/// Stirling numbers of the second kind: in how many ways `n` things part into 0, 1, … `n` heaps.
+/// Stirling numbers of the second kind: the ways to partition `n` things into 0, 1, … `n` sets.
 fn stirling(n: u32) -> Vec<f64> {
     let mut row = vec![1.0];
     for _ in 0..n {
@@ -82,7 +82,7 @@ fn stirling(n: u32) -> Vec<f64> {
     row
 }
 
-/// Functions to try until one works, on average, for a group of `keys` keys; `None` if some groups have none at all.
+/// Expected number of functions to try for a group of `keys` keys; `None` if some groups have no function.
 pub fn iterations(keys: u32, value_bits: u8, cells: u32) -> Option<f64> {
     let mean: f64 = compositions(keys, value_bits)
         .iter()
@@ -91,7 +91,7 @@ pub fn iterations(keys: u32, value_bits: u8, cells: u32) -> Option<f64> {
     mean.is_finite().then_some(mean)
 }
 
-/// The share of groups for which none of so many functions works.
+/// The share of groups for which none of `functions` functions works.
 pub fn failures(keys: u32, value_bits: u8, cells: u32, functions: f64) -> f64 {
     let each = compositions(keys, value_bits).into_iter();
     each.map(|composition| {
@@ -101,7 +101,7 @@ pub fn failures(keys: u32, value_bits: u8, cells: u32, functions: f64) -> f64 {
     .sum()
 }
 
-/// The least bits of an index that leave at most this share of groups without a function; `None` above 40.
+/// The least index bits that leave at most this share of groups without a function; `None` above 40.
 pub fn index_bits(keys: u32, value_bits: u8, cells: u32, tolerated: f64) -> Option<u32> {
     let known: Vec<(f64, f64)> = compositions(keys, value_bits)
         .into_iter()
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn two_cells_are_one_bit_a_key() {
-        // Each value has a cell of its own: two ways to deal the cells, of 2^16.
+        // Each value needs its own cell: two of 2^16 assignments work.
         near(chance(&[9, 7], 2), 2.0 / 65_536.0);
         near(chance(&[16], 2), 1.0);
         assert!((32_766.0..32_768.0).contains(&iterations(16, 1, 2).unwrap()));
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(index_bits(16, 1, 8, 1e-6), Some(14));
         assert_eq!(index_bits(16, 1, 16, 1e-6), Some(10));
         assert!((2..=30).all(|cells| index_bits(16, 1, cells, 1e-6).is_some()));
-        // Loads that a 16-bit index still carries, and that it does not.
+        // Loads that a 16-bit index can still handle, and one that it cannot.
         let failing = |keys| failures(keys, 1, 8, 65_535.0);
         assert!(failing(16) < 1e-38 && failing(19) < 2e-6);
         assert!((7e-4..9e-4).contains(&failing(20)) && (0.02..0.025).contains(&failing(21)));

@@ -1,10 +1,11 @@
-//! The paper's first baseline: hashing with chaining. An array of heads leads to entries that are linked, as many heads
-//! as entries and more; entries lie in one array, as a table that is allocated once has them.
+//! The paper's first baseline: hashing with chaining. An array of heads, at least as many as entries, leads
+//! to linked entries in one array that is allocated once.
 //!
-//! Batches are looked up in stages with prefetching, as in every other table here, so that what is compared is the
-//! structure. A lock guards the whole while it is filled; what is measured is frozen, and has none.
+//! Batches are looked up in stages with prefetching, as in every other table here, so that only the
+//! structures differ. A lock guards the table while it is filled; the measured table is frozen and has no
+//! lock.
 
-use super::frozen::{Frozen, Lookup};
+use super::read_only::{Frozen, Lookup};
 use scalebricks_tables::{Fib, FibError, FibValue, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -12,14 +13,14 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Keys looked up together: as many as a node asks for.
+/// Keys looked up together, as many as a node looks up.
 const LANES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: [u64; 2],
     value: FibValue,
-    /// The rest of the hash, compared before the key.
+    /// Part of the hash, compared before the key.
     tag: u32,
     next: u32,
 }
@@ -28,7 +29,7 @@ struct Entry {
 struct Chains {
     heads: Vec<u32>,
     entries: Vec<Entry>,
-    /// The first of the entries that are free again, linked.
+    /// First of the linked free entries.
     free: u32,
     len: usize,
     shift: u32,
@@ -39,7 +40,7 @@ struct Chains {
 pub struct ChainedHash(RwLock<Chains>);
 
 impl ChainedHash {
-    /// Room for so many keys.
+    /// A table with room for `keys` keys.
     pub fn new(keys: usize) -> Self {
         let heads = keys.next_power_of_two().max(2);
         Self(RwLock::new(Chains {
@@ -51,7 +52,7 @@ impl ChainedHash {
         }))
     }
 
-    /// The same table, never changed again, and without the lock.
+    /// The same table, read-only and without the lock.
     pub fn freeze(self) -> impl Fib {
         Frozen(self.0.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
@@ -65,7 +66,7 @@ impl ChainedHash {
     }
 }
 
-/// The words of a short key; this table has no long ones.
+/// The words of a short key; this table stores no long keys.
 const fn words(key: &FlowKey) -> Option<&[u64; 2]> {
     match key {
         FlowKey::Short(key) => Some(key.words()),
@@ -74,13 +75,14 @@ const fn words(key: &FlowKey) -> Option<&[u64; 2]> {
 }
 
 impl Chains {
-    /// Which chain: by the top bits of the hash times an odd number, so that other users of its bits do not matter.
+    /// The chain of a hash, from the top bits of its product with an odd number, independent of other uses of
+    /// its bits.
     #[inline]
     const fn bucket(&self, hash: KeyHash) -> usize {
         (hash.get().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
-    /// The place of a key among the entries, looked for from `at` on.
+    /// The index of a key's entry, searched from `at` on.
     #[inline]
     fn find_from(&self, mut at: u32, key: &[u64; 2], hash: KeyHash) -> Option<usize> {
         while let Some(entry) = self.entries.get(at as usize) {
@@ -200,7 +202,7 @@ mod tests {
     use scalebricks_types::Teid;
     use std::collections::HashMap;
 
-    /// Random changes to a small table, whose chains are long, beside a map.
+    /// Applies random changes to a small table with long chains and to a map.
     #[test]
     fn it_is_a_map() {
         let (table, mut map) = (ChainedHash::new(16), HashMap::new());

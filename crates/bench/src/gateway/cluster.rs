@@ -1,62 +1,63 @@
-//! Whole clusters in memory, and packets offered to them at a rate.
+//! Whole clusters in memory, with packets offered at a rate.
 //!
-//! All nodes of a cluster, generator and sink take turns on one core, so that a hop more costs what its work costs and
-//! nothing waits for the system's scheduler. Packets come at their time whether the cluster keeps up or not (an open
-//! loop); a packet that finds its link full is lost. The time of a packet runs from when it was due until it was taken
-//! from the far end, so a packet that came late into the cluster counts with what it waited.
+//! All nodes of a cluster, the generator and the sink take turns on one core. So an additional hop costs
+//! exactly its work, and nothing waits for the scheduler. Packets arrive on time whether the cluster keeps up
+//! or not (open loop), and a packet that finds its link full is lost. A packet's time runs from when it was
+//! due until it is taken from the far end, so it includes the time that a late packet waited to enter the
+//! cluster.
 
 use super::flows;
-use super::tables::{Exact, Maker, Spread, Tables};
+use super::tables::{ExactTable, Placement, TableFactory, Tables};
 use crate::error::BenchError;
-use crate::stats::percentile;
 use crate::timing::Clock;
 use scalebricks_apps::gateway::ClusterConfig;
 use scalebricks_apps::gateway::cluster::WiredNodes;
 use scalebricks_elements::gateway::Policy;
 use scalebricks_io::{PacketBuf, Pool, Tag};
+use scalebricks_report::stats::percentile;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use std::time::Duration;
 
-/// Packets that an outside link holds, and as many each pair of nodes on the fabric.
+/// Packets that an outside link holds, and each pair of nodes on the fabric.
 pub const LINK: usize = 4096;
 
-/// Different packets that are sent, round and round.
+/// Distinct packets, sent repeatedly.
 const FRAMES: u64 = 1 << 14;
 
-/// What was found at one rate.
+/// The result at one rate.
 #[derive(Debug)]
 pub struct Trial {
-    /// Packets that were offered.
+    /// Packets offered.
     pub offered: usize,
-    /// Nanoseconds of each packet that arrived, from the fastest to the slowest.
+    /// Sorted nanoseconds of the packets that arrived.
     pub times: Vec<f64>,
 }
 
 impl Trial {
-    /// Packets that did not arrive.
+    /// Number of lost packets.
     pub const fn lost(&self) -> usize {
         self.offered - self.times.len()
     }
 
-    /// The share of them.
+    /// Share of lost packets.
     pub fn lost_share(&self) -> f64 {
         self.lost() as f64 / self.offered.max(1) as f64
     }
 
-    /// The mean time, in nanoseconds.
+    /// Mean time in nanoseconds.
     pub fn mean(&self) -> f64 {
         self.times.iter().sum::<f64>() / self.times.len().max(1) as f64
     }
 
-    /// The time that such a share of the packets took at the most.
+    /// The time at this quantile.
     pub fn at(&self, share: f64) -> f64 {
         percentile(&self.times, share)
     }
 }
 
-/// A cluster of one architecture, with exact tables of one make.
-pub struct Contestant {
+/// A cluster of one architecture with one kind of exact table.
+pub struct TestCluster {
     name: String,
     tables: Tables,
     wired: WiredNodes,
@@ -64,20 +65,25 @@ pub struct Contestant {
     frames: Vec<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Contestant {
+impl std::fmt::Debug for TestCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Contestant").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("TestCluster").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Contestant {
-    /// A cluster for so many flows.
+impl TestCluster {
+    /// A cluster for this many flows.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if a table cannot be filled.
-    pub fn new(spread: Spread, exact: Exact, count: u64, size: ClusterSize) -> Result<Self, BenchError> {
+    pub fn new(
+        spread: Placement,
+        exact: ExactTable,
+        count: u64,
+        size: ClusterSize,
+    ) -> Result<Self, BenchError> {
         let made: Result<Vec<Tables>, BenchError> =
-            size.nodes().map(|node| Maker::new(count, size, node).tables(spread, exact)).collect();
+            size.nodes().map(|node| TableFactory::new(count, size, node).tables(spread, exact)).collect();
         let made = made?;
         let tables = made.first().cloned().ok_or_else(|| BenchError::check("cluster", "it has no nodes"))?;
         let name = tables.name();
@@ -109,7 +115,7 @@ impl Contestant {
         &self.tables
     }
 
-    /// Offers so many packets a second for so long, and waits until nothing moves any more.
+    /// Offers `rate` packets per second for `time`, and waits until no packet moves.
     pub fn offer(&mut self, rate: f64, time: Duration) -> Trial {
         let nodes = self.wired.nodes.len();
         let total = (rate * time.as_secs_f64()).max(1.0);
@@ -139,7 +145,7 @@ impl Contestant {
         Trial { offered: number, times }
     }
 
-    /// Sends a packet into a node, those of a flow into any. It is lost if there is no room.
+    /// Sends a packet into a random node. It is lost if the link is full.
     fn inject(&mut self, number: usize, nodes: usize, due: f64) {
         let frame = &self.frames[number % self.frames.len()];
         let node = crate::keys::mix(number as u64) as usize % nodes;
@@ -160,11 +166,13 @@ mod tests {
     #[test]
     fn what_is_offered_slowly_arrives_in_all_architectures() {
         let size = ClusterSize::new(flows::NODES).unwrap();
-        for spread in [Spread::FullDuplication, Spread::HashPartition, Spread::ScaleBricks, Spread::Vlb] {
-            for exact in [Exact::Chained, Exact::Cuckoo] {
-                let mut contestant = Contestant::new(spread, exact, 1000, size).unwrap();
-                let trial = contestant.offer(20_000.0, Duration::from_millis(50));
-                assert_eq!((trial.lost(), trial.times.len()), (0, 1000), "{}", contestant.name());
+        for spread in
+            [Placement::FullDuplication, Placement::HashPartition, Placement::ScaleBricks, Placement::Vlb]
+        {
+            for exact in [ExactTable::Chained, ExactTable::Cuckoo] {
+                let mut candidate = TestCluster::new(spread, exact, 1000, size).unwrap();
+                let trial = candidate.offer(20_000.0, Duration::from_millis(50));
+                assert_eq!((trial.lost(), trial.times.len()), (0, 1000), "{}", candidate.name());
                 assert!(trial.times.is_sorted() && trial.at(0.5) <= trial.at(1.0));
             }
         }
@@ -173,9 +181,9 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_lost() {
         let size = ClusterSize::new(flows::NODES).unwrap();
-        let mut contestant = Contestant::new(Spread::ScaleBricks, Exact::Cuckoo, 1000, size).unwrap();
+        let mut candidate = TestCluster::new(Placement::ScaleBricks, ExactTable::Cuckoo, 1000, size).unwrap();
         // More packets at once than all links hold.
-        let trial = contestant.offer(1e12, Duration::from_nanos(100));
+        let trial = candidate.offer(1e12, Duration::from_nanos(100));
         assert_eq!(trial.offered, 100_000);
         assert!(trial.lost() > 100_000 - 8 * LINK && !trial.times.is_empty(), "{} lost", trial.lost());
         assert!((trial.lost_share() - trial.lost() as f64 / 1e5).abs() < 1e-9);

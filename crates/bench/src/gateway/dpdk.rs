@@ -1,11 +1,11 @@
 //! DPDK's tables and packets.
 
-use super::frozen::{Frozen, Lookup};
-use super::tables::Readers;
+use super::read_only::{Frozen, Lookup};
+use super::tables::GptSource;
 use crate::error::BenchError;
 use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{
-    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, Registered, Started,
+    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, RegisteredThread, Started,
 };
 use scalebricks_elements::gateway::FlowState;
 use scalebricks_io::PacketSource;
@@ -14,13 +14,15 @@ use scalebricks_types::{FlowKey, KeyHash, NodeHint};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-/// DPDK in this process, once it was started.
+/// DPDK in this process, once started.
 static EAL: OnceLock<Eal> = OnceLock::new();
 
-/// Bytes of DPDK's memory that a flow takes: two keys in three `rte_hash`es, one of them of a quarter, and in an EFD.
+/// DPDK memory per flow in bytes: two keys in three `rte_hash` tables, one of them for a quarter of the
+/// flows, and in an EFD.
 const FLOW_BYTES: u64 = 400;
 
-/// Starts DPDK with memory for the tables of so many flows: on huge pages if the system has set enough of them aside.
+/// Starts DPDK with memory for the tables of `flows` flows: on huge pages if the system has reserved enough
+/// of them.
 ///
 /// # Errors
 /// [`BenchError::Structure`] if it does not start.
@@ -34,7 +36,7 @@ pub fn start(flows: u64) -> Result<(), BenchError> {
     } else {
         Memory::Ordinary { mib: u32::try_from(mib).unwrap_or(u32::MAX) }
     };
-    // See `Efd` for the second; the third is for what DPDK says of missing devices.
+    // For the second option see `Efd`; the third suppresses messages about missing devices.
     let extra = ["--force-max-simd-bitwidth=128", "--log-level=*:error"].map(str::to_owned).to_vec();
     let eal = Eal::start(&EalConfig { memory, extra, ..EalConfig::default() });
     let eal = eal.map_err(|error| BenchError::of("DPDK", error))?;
@@ -42,12 +44,12 @@ pub fn start(flows: u64) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Whether DPDK's memory is on huge pages; `None` before it was started.
+/// Whether DPDK's memory is on huge pages; `None` before it is started.
 pub fn has_huge_pages() -> Option<bool> {
     EAL.get().map(|eal| eal.has_huge_pages())
 }
 
-/// MiB of huge pages that are free.
+/// MiB of free huge pages.
 fn free_huge_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let of = |name: &str| -> u64 {
@@ -65,13 +67,13 @@ pub fn eal() -> Result<Eal, BenchError> {
     EAL.get().copied().ok_or_else(|| BenchError::check("DPDK", "it was not started"))
 }
 
-/// A name that no other table of the process has.
+/// A table name that is unique in the process.
 pub fn name() -> String {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     format!("bench{}", MADE.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Packets of DPDK, empty.
+/// Empty DPDK packets.
 ///
 /// # Errors
 /// [`BenchError::Structure`] if there is no memory.
@@ -82,7 +84,7 @@ pub fn packets(count: usize) -> Result<Vec<Mbuf>, BenchError> {
     Ok(std::iter::from_fn(|| pool.alloc()).take(count).collect())
 }
 
-/// The pool that ports and their generators share.
+/// The pool that ports and generators share.
 static PORTS: OnceLock<Pool> = OnceLock::new();
 
 fn port_pool() -> Result<Pool, BenchError> {
@@ -94,18 +96,18 @@ fn port_pool() -> Result<Pool, BenchError> {
     Ok(*PORTS.get_or_init(|| pool))
 }
 
-/// A port, with the pool that all ports share.
+/// Starts a port with the shared pool.
 ///
 /// # Errors
-/// [`BenchError::Structure`] with what DPDK says.
+/// [`BenchError::Structure`] with DPDK's error.
 pub fn port(device: &str, config: &PortConfig) -> Result<Started, BenchError> {
     Port::start(eal()?, device, config, port_pool()?).map_err(|error| BenchError::of("port", error))
 }
 
-/// So many empty packets of the pool that all ports share.
+/// Empty packets of the shared pool.
 ///
 /// # Errors
-/// [`BenchError::Check`] if it has no more.
+/// [`BenchError::Check`] if too few are left.
 pub fn fresh(count: usize) -> Result<Vec<Mbuf>, BenchError> {
     let mut pool = port_pool()?;
     let packets: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc()).take(count).collect();
@@ -115,12 +117,12 @@ pub fn fresh(count: usize) -> Result<Vec<Mbuf>, BenchError> {
     Ok(packets)
 }
 
-/// Makes the calling thread one that DPDK knows, with a cache of its own of each pool, if DPDK can.
-pub fn register() -> Option<Registered> {
+/// Registers the calling thread with DPDK, which gives it its own cache of each pool, if possible.
+pub fn register() -> Option<RegisteredThread> {
     eal().ok()?.register_thread().ok()
 }
 
-/// `rte_hash` as an exact table: it gives a key's place in an array of values.
+/// `rte_hash` as an exact table: it maps keys to positions in an array of values.
 #[derive(Debug)]
 pub struct RteFib(RwLock<Inner>);
 
@@ -128,13 +130,13 @@ pub struct RteFib(RwLock<Inner>);
 struct Inner {
     table: RteHash,
     values: Vec<FibValue>,
-    /// Which places hold a key.
+    /// Which positions hold a key.
     held: Vec<bool>,
     len: usize,
 }
 
 impl RteFib {
-    /// Room for so many keys.
+    /// A table with room for `keys` keys.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if there is no memory.
@@ -144,7 +146,7 @@ impl RteFib {
         Ok(Self(RwLock::new(Inner { table, values, held, len: 0 })))
     }
 
-    /// The same table, never changed again, and without the lock.
+    /// The same table, read-only and without the lock.
     pub fn freeze(self) -> impl Fib {
         Frozen(self.0.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
@@ -163,7 +165,7 @@ const fn words(key: &FlowKey) -> Key {
 }
 
 impl Inner {
-    /// The value at a place; none at that of a key that is not there.
+    /// The value at a position; `None` for the position of a missing key.
     #[inline]
     fn at(&self, place: i32) -> Option<&FibValue> {
         self.values.get(usize::try_from(place).ok()?)
@@ -204,8 +206,8 @@ impl Lookup for Inner {
         self.len
     }
 
-    /// By its documentation: buckets of a line for eight keys, a power of two of them; a key and its place, 32 bytes;
-    /// and the values.
+    /// According to its documentation: a power of two of one-line buckets for eight keys each, 32 bytes per
+    /// key with its position, and the values.
     fn table_bytes(&self) -> usize {
         let places = self.values.len();
         places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<FibValue>())
@@ -235,7 +237,7 @@ impl Fib for RteFib {
         Ok(std::mem::replace(&mut inner.values[place], value))
     }
 
-    /// The benchmark takes no key out, and the wrapper has no call for it.
+    /// The benchmark removes no keys, and the wrapper has no call for it.
     fn remove(&self, _: &FlowKey, _: KeyHash) -> Result<FibValue, FibError> {
         Err(FibError::Missing)
     }
@@ -257,7 +259,7 @@ pub struct EfdGpt {
 }
 
 impl EfdGpt {
-    /// A table that names the node of each key.
+    /// A table that maps each key to its node.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if it cannot be filled.
@@ -274,12 +276,13 @@ impl EfdGpt {
     }
 }
 
-impl Readers for EfdGpt {
+impl GptSource for EfdGpt {
     fn reader(&self) -> Box<dyn GptReader> {
         Box::new(EfdReader(Arc::clone(&self.table)))
     }
 
-    /// What its lookups read, about: it has no call that says. As built it holds 8 value bits, which take some 16 bits.
+    /// Approximate bytes that lookups read, because EFD has no call for it. As built, it holds 8 value bits,
+    /// which take about 16 bits.
     fn table_bytes(&self) -> usize {
         self.keys as usize * 2
     }
@@ -289,7 +292,7 @@ impl Readers for EfdGpt {
     }
 }
 
-/// One thread's view of it.
+/// A reader for one thread.
 struct EfdReader(Arc<Efd>);
 
 impl GptReader for EfdReader {

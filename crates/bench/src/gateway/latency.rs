@@ -1,47 +1,47 @@
-//! Throughput and latency of whole clusters, as RFC 2544 has them (§26.1 and §26.2), in shorter trials.
+//! Throughput and latency of whole clusters according to RFC 2544 (§26.1 and §26.2), with shorter trials.
 //!
-//! The paper's Figure 10 has six approaches and does not list them in its text. Here they are full duplication, hash
-//! partition and `ScaleBricks`, each with two makes of the exact table; and VLB, of its Figure 2, is the seventh. Each is
-//! measured at shares of its own throughput, and at rates that are the same for all.
+//! The paper's Figure 10 has six approaches that its text does not list. Here they are full duplication, hash
+//! partitioning and `ScaleBricks`, each with two kinds of exact table, plus VLB of its Figure 2. Each is
+//! measured at shares of its own throughput and at rates common to all.
 
-use super::cluster::Contestant;
+use super::cluster::TestCluster;
 use super::rfc2544::throughput;
-use super::tables::{Exact, Spread};
+use super::tables::{ExactTable, Placement};
 use crate::error::BenchError;
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
 use scalebricks_console::Interrupt;
+use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;
 use std::time::Duration;
 
-/// Flows, at the most: latencies are about hops and queues.
+/// Maximum flows; latencies depend on hops and queues.
 const MAX_FLOWS: u64 = 250_000;
 
-/// Loads of each, in percent of its own throughput.
+/// Loads in percent of the approach's own throughput.
 const OWN_LOADS: [u32; 5] = [10, 50, 80, 90, 100];
 
-/// Loads at which all are compared, in percent of the least throughput.
+/// Common loads in percent of the lowest throughput.
 const EQUAL_LOADS: [u32; 2] = [50, 90];
 
-/// Searches for the throughput, at the least.
+/// Minimum searches for the throughput.
 const SEARCHES: usize = 3;
 
-/// How it is measured.
+/// Parameters of the measurement.
 #[derive(Debug, Clone, Copy)]
 struct Method {
     searches: usize,
-    /// How long a load is offered in a trial of a search.
+    /// Duration of a trial in a search.
     search: Duration,
-    /// Trials of a latency.
+    /// Trials per latency.
     trials: usize,
-    /// How long each is.
+    /// Duration of each trial.
     trial: Duration,
 }
 
 impl Method {
-    /// RFC 2544 asks for 20 trials of a latency, and for the mean of them.
+    /// RFC 2544 requires the mean of 20 latency trials.
     fn of(session: &Session<'_>) -> Self {
         let options = session.options();
         let [search, trial] = options.pick([20, 10], [200, 50]).map(Duration::from_millis);
@@ -50,94 +50,96 @@ impl Method {
 }
 
 /// The approaches.
-fn approaches() -> Vec<(Spread, Exact)> {
-    let other = if cfg!(feature = "dpdk") { Exact::RteHash } else { Exact::Chained };
-    let ways = [Spread::FullDuplication, Spread::HashPartition, Spread::ScaleBricks];
-    let six = [other, Exact::Cuckoo].into_iter().flat_map(|exact| ways.map(|way| (way, exact)));
-    six.chain([(Spread::Vlb, Exact::Cuckoo)]).collect()
+fn approaches() -> Vec<(Placement, ExactTable)> {
+    let other = if cfg!(feature = "dpdk") { ExactTable::RteHash } else { ExactTable::Chained };
+    let ways = [Placement::FullDuplication, Placement::HashPartition, Placement::ScaleBricks];
+    let six = [other, ExactTable::Cuckoo].into_iter().flat_map(|exact| ways.map(|way| (way, exact)));
+    six.chain([(Placement::Vlb, ExactTable::Cuckoo)]).collect()
 }
 
-/// A load: what it is called, and its rate for each contestant.
+/// A load: its name, and its rate for each candidate.
 struct Load {
     name: String,
     rates: Vec<f64>,
 }
 
-/// A row: the number of its contestant, the load, what, and its figures.
-struct Found {
-    contestant: usize,
+/// A row: index of the candidate, load, metric and figures.
+struct LatencyRow {
+    candidate: usize,
     variant: String,
     metric: Metric,
     figures: Vec<f64>,
 }
 
-/// Measures all approaches; rows for the throughput, and for latencies by load.
+/// Measures throughput and latencies by load for all approaches.
 ///
 /// # Errors
-/// [`BenchError`]; a cluster that loses packets at any rate is one.
+/// [`BenchError`], also for a cluster that loses packets at any rate.
 pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Result<(), BenchError> {
     let count = asked.min(MAX_FLOWS);
     let busy = session.busy("measuring latencies");
-    let contestants: Result<Vec<Contestant>, BenchError> =
-        approaches().into_iter().map(|(spread, exact)| Contestant::new(spread, exact, count, size)).collect();
-    let mut contestants = contestants?;
+    let candidates: Result<Vec<TestCluster>, BenchError> = approaches()
+        .into_iter()
+        .map(|(spread, exact)| TestCluster::new(spread, exact, count, size))
+        .collect();
+    let mut candidates = candidates?;
     let (method, interrupt) = (Method::of(session), session.interrupt());
-    // On a core of its own, as whatever is timed.
+    // On a pinned thread, as all timed work.
     let found = std::thread::scope(|scope| {
         let measured = scope.spawn(|| {
             pin::to_core(0);
-            all(&mut contestants, method, interrupt)
+            all(&mut candidates, method, interrupt)
         });
-        measured.join().map_err(|_| BenchError::Threads("a thread that measured has panicked".to_owned()))?
+        measured.join().map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))?
     })?;
     drop(busy);
-    for Found { contestant, variant, metric, figures } in found {
-        let contestant = &contestants[contestant];
-        let subject = Subject {
-            variant: Some(variant),
-            threads: Some(1),
-            nodes: Some(size.get()),
-            ..contestant.tables().describe(session.subject(contestant.name(), count))
-        };
-        session.add(subject, metric, Summary::of(&figures));
+    for LatencyRow { candidate, variant, metric, figures } in found {
+        let candidate = &candidates[candidate];
+        let case = candidate
+            .tables()
+            .describe(session.case(candidate.name(), count))
+            .variant(variant)
+            .threads(1)
+            .nodes(size.get());
+        session.add(case, metric, Summary::of(&figures));
     }
     session.check()
 }
 
 fn all(
-    contestants: &mut [Contestant],
+    candidates: &mut [TestCluster],
     method: Method,
     interrupt: &Interrupt,
-) -> Result<Vec<Found>, BenchError> {
-    let mut searches = vec![Vec::new(); contestants.len()];
+) -> Result<Vec<LatencyRow>, BenchError> {
+    let mut searches = vec![Vec::new(); candidates.len()];
     for _ in 0..method.searches {
-        for (contestant, rates) in contestants.iter_mut().zip(&mut searches) {
+        for (candidate, rates) in candidates.iter_mut().zip(&mut searches) {
             let rate = throughput(|rate| {
                 interrupt.check()?;
-                Ok::<_, BenchError>(contestant.offer(rate, method.search).lost())
+                Ok::<_, BenchError>(candidate.offer(rate, method.search).lost())
             })?;
             rates.push(
-                rate.ok_or_else(|| BenchError::check(contestant.name(), "it loses packets at any rate"))?,
+                rate.ok_or_else(|| BenchError::check(candidate.name(), "it loses packets at any rate"))?,
             );
         }
     }
     let own: Vec<f64> = searches.iter().map(|rates| Summary::of(rates).median).collect();
-    let mut found: Vec<Found> = (0..)
+    let mut found: Vec<LatencyRow> = (0..)
         .zip(searches)
-        .map(|(contestant, figures)| Found {
-            contestant,
+        .map(|(candidate, figures)| LatencyRow {
+            candidate,
             variant: "throughput".to_owned(),
             metric: Metric::PacketRate,
             figures,
         })
         .collect();
     for load in loads(&own) {
-        found.extend(at_load(contestants, &load, method, interrupt)?);
+        found.extend(at_load(candidates, &load, method, interrupt)?);
     }
     Ok(found)
 }
 
-/// The loads, by what each contestant can carry.
+/// The loads, derived from the candidates' throughputs.
 fn loads(own: &[f64]) -> Vec<Load> {
     let share = |percent: u32, rate: f64| rate * f64::from(percent) / 100.0;
     let least = own.iter().copied().fold(f64::INFINITY, f64::min);
@@ -152,13 +154,13 @@ fn loads(own: &[f64]) -> Vec<Load> {
     of_own.into_iter().chain(equal).collect()
 }
 
-/// All trials at one load, contestants in turn.
+/// Interleaves the trials of all candidates at one load.
 fn at_load(
-    contestants: &mut [Contestant],
+    candidates: &mut [TestCluster],
     load: &Load,
     method: Method,
     interrupt: &Interrupt,
-) -> Result<Vec<Found>, BenchError> {
+) -> Result<Vec<LatencyRow>, BenchError> {
     const METRICS: [Metric; 6] = [
         Metric::PacketRate,
         Metric::LatencyMean,
@@ -167,19 +169,19 @@ fn at_load(
         Metric::LatencyMax,
         Metric::PacketLoss,
     ];
-    let mut figures = vec![[const { Vec::new() }; METRICS.len()]; contestants.len()];
+    let mut figures = vec![[const { Vec::new() }; METRICS.len()]; candidates.len()];
     for _ in 0..method.trials {
-        for ((contestant, figures), &rate) in contestants.iter_mut().zip(&mut figures).zip(&load.rates) {
+        for ((candidate, figures), &rate) in candidates.iter_mut().zip(&mut figures).zip(&load.rates) {
             interrupt.check()?;
-            let trial = contestant.offer(rate, method.trial);
+            let trial = candidate.offer(rate, method.trial);
             let of_trial =
                 [rate, trial.mean(), trial.at(0.5), trial.at(0.99), trial.at(1.0), trial.lost_share()];
             figures.iter_mut().zip(of_trial).for_each(|(figures, figure)| figures.push(figure));
         }
     }
-    let rows = figures.into_iter().enumerate().flat_map(|(contestant, figures)| {
-        METRICS.into_iter().zip(figures).map(move |(metric, figures)| Found {
-            contestant,
+    let rows = figures.into_iter().enumerate().flat_map(|(candidate, figures)| {
+        METRICS.into_iter().zip(figures).map(move |(metric, figures)| LatencyRow {
+            candidate,
             variant: load.name.clone(),
             metric,
             figures,
@@ -207,6 +209,6 @@ mod tests {
     fn six_approaches_and_vlb() {
         let approaches = approaches();
         assert_eq!(approaches.len(), 7);
-        assert_eq!(approaches.iter().filter(|(spread, _)| *spread == Spread::HashPartition).count(), 2);
+        assert_eq!(approaches.iter().filter(|(spread, _)| *spread == Placement::HashPartition).count(), 2);
     }
 }

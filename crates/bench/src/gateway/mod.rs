@@ -1,56 +1,57 @@
-//! One gateway node, measured alone: its work by stage, the paper's Figures 8 to 10, and what it is compared with.
+//! One gateway node measured alone: its work by stage, the paper's Figures 8 to 10, and its competitors.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`flows`], [`traffic`] | flows from numbers, and their packets, with the judging of what becomes of them |
-//! | [`slab`], [`ring`] | packet memory, and ports that give out and take back packets in rotation |
-//! | [`tables`], [`chained`], [`frozen`] | the tables of a node in several makes |
-//! | [`rig`] | a node between such ports, and the loops it is measured against |
-//! | [`stages`] | nanoseconds by stage |
-//! | [`joined`], [`split`], [`rates`] | whole nodes of one core and of two, joined by rings, and their rates |
-//! | [`terms`] | keys a call, bits of a value and pages of each table |
-//! | [`bubble`] | a thread that takes half of the cache |
-//! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters, the loss-free rates of each, and how long packets take by load |
+//! | [`flows`], [`traffic`] | flows from numbers, their packets, and checks of the packets that leave |
+//! | [`packet_slab`], [`packet_ring`] | packet memory, and ports that rotate packets |
+//! | [`tables`], [`chained`], [`read_only`] | several kinds of tables for a node |
+//! | [`node_rig`] | a node between such ports, and the bare loops it is compared with |
+//! | [`stages`] | nanoseconds per stage |
+//! | [`joined_ports`], [`core_split`], [`rates`] | rates of whole nodes on one core and on two, joined by rings |
+//! | [`conditions`] | keys per call, bits per value and memory pages of each table |
+//! | [`cache_pressure`] | a thread that occupies half of the cache |
+//! | [`cluster`], [`rfc2544`], [`latency`] | whole clusters: loss-free rates and latencies by load |
 
-pub mod bubble;
+pub mod cache_pressure;
 pub mod chained;
 pub mod cluster;
+pub mod conditions;
+pub mod core_split;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod flows;
-pub mod frozen;
-pub mod joined;
+pub mod joined_ports;
 pub mod latency;
+pub mod node_rig;
+pub mod packet_ring;
+pub mod packet_slab;
 pub mod rates;
+pub mod read_only;
 pub mod rfc2544;
-pub mod rig;
-pub mod ring;
-pub mod slab;
-pub mod split;
 pub mod stages;
 pub mod tables;
-pub mod terms;
 pub mod traffic;
 
 use crate::error::BenchError;
 use crate::session::Session;
 use crate::{figures, pin};
-use joined::Home;
-use ring::{ROTATION, Ring};
+use joined_ports::PacketStore;
+use packet_ring::{ROTATION, Ring};
+use packet_slab::{Slab, SlabPacket};
+use scalebricks_allocator::HugePages;
 use scalebricks_types::ClusterSize;
-use slab::{Slab, SlabPacket};
 #[cfg(feature = "dpdk")]
 use stages::{BOTH, BOTH_UP, HANDLING, INGRESS};
 use stages::{EXTERNAL, MEASURED, Plan};
-use tables::{Exact, Maker, Spread, Tables};
+use tables::{ExactTable, Placement, TableFactory, Tables};
 
-/// Bytes a flow of all tables there are at once, both keys counted, and of making them.
+/// Bytes per flow of all tables together, for two keys and the build.
 const FLOW_BYTES: u64 = 480;
 
-/// Measures one node, for each number of flows.
+/// Measures one node for each number of flows.
 ///
 /// # Errors
-/// [`BenchError`]; a packet that was lost or changed is one.
+/// [`BenchError`], also for a lost or changed packet.
 pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchError> {
     let size = ClusterSize::new(flows::NODES).map_err(|error| BenchError::Usage(error.to_string()))?;
     for flows in flows {
@@ -65,7 +66,7 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
     let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
-    let home = Home::new(Slab::new(ROTATION).packets);
+    let home = PacketStore::new(Slab::new(ROTATION).packets);
     let first = session.rows().len();
     if pin::cores() < 2 {
         session.console().note("gateway: core split left out, there is one core");
@@ -77,18 +78,18 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
         }
     }
     latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
-    terms::tell(session, huge);
+    conditions::add_table(session, huge);
     figures::gateway::show(session, first);
     Ok(())
 }
 
-/// One number of flows. Returns the bytes on transparent huge pages while its tables were there.
+/// Measures one number of flows. Returns the bytes on transparent huge pages while its tables existed.
 fn one(
     session: &mut Session<'_>,
     flows: u64,
     size: ClusterSize,
     ring: &Ring<SlabPacket>,
-    home: &Home<SlabPacket>,
+    home: &PacketStore<SlabPacket>,
 ) -> Result<Option<u64>, BenchError> {
     let busy = session.busy("making tables");
     let tables = all_tables(flows, size)?;
@@ -98,16 +99,16 @@ fn one(
     with_mbufs(session, flows, size, &tables)?;
     let plan = rates::Plan { flows, size, tables: &tables, home, spare: 0, suffix: "" };
     rates::measure(session, &plan)?;
-    // The thread that takes its share of the cache has a core of its own: on two cores one is left for the node.
+    // The cache pressure needs a core of its own; with two cores, one is left for the node.
     for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
-        let bubble = bubble::Bubble::of_half(spare_of);
+        let bubble = cache_pressure::CachePressure::of_half(spare_of);
         rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
     }
-    Ok(terms::transparent_huge_bytes())
+    Ok(HugePages::held_bytes())
 }
 
-/// Some of it with DPDK's packets.
+/// Repeats some measurements with DPDK's packets.
 #[cfg(feature = "dpdk")]
 fn with_mbufs(
     session: &mut Session<'_>,
@@ -116,23 +117,24 @@ fn with_mbufs(
     tables: &[Tables],
 ) -> Result<(), BenchError> {
     let ring = Ring::new(dpdk::packets(ROTATION)?, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
-    let ours: Vec<Tables> = tables.iter().filter(|tables| tables.exact == Exact::Cuckoo).cloned().collect();
+    let ours: Vec<Tables> =
+        tables.iter().filter(|tables| tables.exact == ExactTable::Cuckoo).cloned().collect();
     let (roles, suffix) = (&[INGRESS, HANDLING, BOTH, BOTH_UP], ", mbufs");
     stages::measure(session, &Plan { flows, size, ring: &ring, tables: &ours, roles, suffix })?;
     Ok(())
 }
 
-/// All sets of tables that are built in.
+/// All available sets of tables.
 fn all_tables(count: u64, size: ClusterSize) -> Result<Vec<Tables>, BenchError> {
-    let mut maker = Maker::new(count, size, flows::HERE);
+    let mut maker = TableFactory::new(count, size, flows::HERE);
     let mut tables = Vec::new();
-    for exact in Exact::built_in() {
-        for spread in [Spread::FullDuplication, Spread::ScaleBricks] {
+    for exact in ExactTable::built_in() {
+        for spread in [Placement::FullDuplication, Placement::ScaleBricks] {
             tables.push(maker.tables(spread, exact)?);
         }
     }
     if cfg!(feature = "dpdk") {
-        tables.push(maker.tables(Spread::Efd, Exact::RteHash)?);
+        tables.push(maker.tables(Placement::Efd, ExactTable::RteHash)?);
     }
     Ok(tables)
 }
@@ -145,7 +147,7 @@ mod tests {
     use scalebricks_console::{Console, Interrupt};
     use std::collections::BTreeSet;
 
-    /// The figures are a quick run's and mean nothing; what is there, and that no packet was lost, does.
+    /// The figures of a quick run are meaningless; the test checks that all are there and no packet was lost.
     #[test]
     fn a_run_measures_all_and_fills_every_place() {
         let (options, console, interrupt) = (
@@ -159,13 +161,13 @@ mod tests {
         let split: BTreeSet<String> = rows
             .iter()
             .filter(|row| row.metric == Metric::PacketRate && row.median > 0.0)
-            .filter(|row| row.subject.variant.as_deref() == Some("core split"))
-            .map(|row| row.subject.structure.clone())
+            .filter(|row| row.case.is_variant("core split"))
+            .map(|row| row.case.structure.clone())
             .collect();
         let mut wanted = BTreeSet::new();
         if pin::cores() > 1 {
             wanted.insert("plain forwarding".to_owned());
-            for exact in Exact::built_in() {
+            for exact in ExactTable::built_in() {
                 wanted
                     .extend(["full-duplication", "scalebricks"].map(|way| format!("{way} {}", exact.name())));
             }
@@ -175,8 +177,8 @@ mod tests {
         }
         assert_eq!(split, wanted);
         assert!(rows.iter().all(|row| row.median >= 0.0 && row.median.is_finite()));
-        for row in rows.iter().filter(|row| row.subject.structure.starts_with("efd")) {
-            assert_eq!(row.subject.value_bits, Some(8));
+        for row in rows.iter().filter(|row| row.case.structure.starts_with("efd")) {
+            assert_eq!(row.case.value_bits, Some(8));
         }
         let names: Vec<&str> = exhibits.sheets.iter().map(|sheet| sheet.name.as_str()).collect();
         let places = [
@@ -192,7 +194,7 @@ mod tests {
         let page = include_str!("../../../../docs/gateway-figures.md");
         for sheet in &exhibits.sheets {
             assert!(page.contains(&format!("<!-- begin {} -->", sheet.name)), "no place for {}", sheet.name);
-            // Half of the cache needs a second core.
+            // The measurement with half of the cache needs a second core.
             assert!(!sheet.rows.is_empty() || sheet.name == "figure-9" && pin::cores() < 2, "{}", sheet.name);
         }
     }

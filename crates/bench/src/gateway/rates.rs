@@ -1,14 +1,14 @@
-//! Rates of whole nodes with all sets of tables, and how `ScaleBricks` compares with full duplication.
+//! Rates of whole nodes with all sets of tables, and `ScaleBricks` compared with full duplication.
 
-use super::joined::{Home, Kinds};
-use super::slab::SlabPacket;
-use super::split::{Cores, What, judge, rate};
+use super::core_split::{Cores, Target, judge, rate};
+use super::joined_ports::{PacketStore, TrafficMix};
+use super::packet_slab::SlabPacket;
 use super::stages::{EXTERNAL, HANDLING, traffic};
-use super::tables::{Exact, Spread, Tables};
+use super::tables::{ExactTable, Placement, Tables};
 use crate::error::BenchError;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
+use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;
 
 /// What is measured together.
@@ -16,40 +16,40 @@ use scalebricks_types::ClusterSize;
 pub struct Plan<'a> {
     /// Flows of the cluster.
     pub flows: u64,
-    /// Nodes.
+    /// Cluster size.
     pub size: ClusterSize,
     /// All sets of tables.
     pub tables: &'a [Tables],
     /// The packets.
-    pub home: &'a Home<SlabPacket>,
-    /// Cores that do something else meanwhile.
+    pub home: &'a PacketStore<SlabPacket>,
+    /// Cores that are busy with something else.
     pub spare: usize,
-    /// What the variant of each row ends in.
+    /// Suffix of the variants.
     pub suffix: &'a str,
 }
 
-/// What was found of a node, or of plain forwarding, run by run.
-struct Found<'a> {
-    what: What<'a>,
+/// The rates of a node or of plain forwarding, by run.
+struct NodeRates<'a> {
+    what: Target<'a>,
     cores: Cores,
     rates: Vec<f64>,
 }
 
-/// Measures nodes with all tables in turn, on as many cores as there are, and leaves a row for each.
+/// Interleaves nodes with all tables, on each supported number of cores, and adds a row for each.
 ///
 /// # Errors
-/// [`BenchError`]; a packet that was lost or changed is one.
+/// [`BenchError`], also for a lost or changed packet.
 pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
     let packets = session.options().pick(1 << 18, 1 << 21);
-    let kinds = Kinds { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
+    let kinds = TrafficMix { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
     let mut found = Vec::new();
     for cores in Cores::there(plan.spare) {
-        let nodes = plan.tables.iter().map(|tables| What::Node(tables, plan.size));
-        for what in nodes.chain([What::Plain]) {
-            if matches!(what, What::Node(..)) {
+        let nodes = plan.tables.iter().map(|tables| Target::Node(tables, plan.size));
+        for what in nodes.chain([Target::Plain]) {
+            if matches!(what, Target::Node(..)) {
                 judge(what, cores, &kinds, plan.home)?;
             }
-            found.push(Found { what, cores, rates: Vec::new() });
+            found.push(NodeRates { what, cores, rates: Vec::new() });
         }
     }
     let runs = session.options().runs();
@@ -63,35 +63,36 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
     }
     bar.finish();
     for found in &found {
-        let subject = Subject {
-            variant: Some(format!("{}{}", found.cores.name(), plan.suffix)),
-            threads: Some(found.cores.threads()),
-            ..session.subject(&found.what.name(), plan.flows)
+        let case = session
+            .case(&found.what.name(), plan.flows)
+            .variant(format!("{}{}", found.cores.name(), plan.suffix))
+            .threads(found.cores.threads());
+        let case = match found.what {
+            Target::Node(tables, _) => tables.describe(case),
+            Target::Plain => case,
         };
-        let subject = match found.what {
-            What::Node(tables, _) => tables.describe(subject),
-            What::Plain => subject,
-        };
-        session.add(subject, Metric::PacketRate, Summary::of(&found.rates));
+        session.add(case, Metric::PacketRate, Summary::of(&found.rates));
     }
-    for exact in Exact::built_in() {
+    for exact in ExactTable::built_in() {
         compare(session, &found, exact, plan);
     }
     Ok(())
 }
 
-/// How `ScaleBricks` compares with full duplication by the same exact table: in all; by its smaller tables alone, with one
-/// core for everything; and by what the second core then adds.
-fn compare(session: &mut Session<'_>, found: &[Found<'_>], exact: Exact, plan: &Plan<'_>) {
-    let rates = |spread: Spread, cores: Cores| {
-        let is = |found: &&Found<'_>| match found.what {
-            What::Node(tables, _) => tables.spread == spread && tables.exact == exact && found.cores == cores,
-            What::Plain => false,
+/// Compares `ScaleBricks` with full duplication for the same exact table: in total; through its smaller
+/// tables alone, with one core for everything; and through the second core.
+fn compare(session: &mut Session<'_>, found: &[NodeRates<'_>], exact: ExactTable, plan: &Plan<'_>) {
+    let rates = |spread: Placement, cores: Cores| {
+        let is = |found: &&NodeRates<'_>| match found.what {
+            Target::Node(tables, _) => {
+                tables.spread == spread && tables.exact == exact && found.cores == cores
+            }
+            Target::Plain => false,
         };
         found.iter().find(is).map(|found| &found.rates[..])
     };
     let gain = |cores| {
-        let (ours, full) = (rates(Spread::ScaleBricks, cores)?, rates(Spread::FullDuplication, cores)?);
+        let (ours, full) = (rates(Placement::ScaleBricks, cores)?, rates(Placement::FullDuplication, cores)?);
         Some(ours.iter().zip(full).map(|(ours, full)| ours / full).collect::<Vec<f64>>())
     };
     let (all, tables) = (gain(Cores::Two), gain(Cores::One));
@@ -103,10 +104,9 @@ fn compare(session: &mut Session<'_>, found: &[Found<'_>], exact: Exact, plan: &
         ("of it by the idle core", (!core.is_empty()).then_some(core)),
     ] {
         let Some(figures) = figures else { continue };
-        let subject = Subject {
-            variant: Some(format!("{variant}{}", plan.suffix)),
-            ..session.subject(&format!("scalebricks {}", exact.name()), plan.flows)
-        };
-        session.add(subject, Metric::Ratio, Summary::of(&figures));
+        let case = session
+            .case(&format!("scalebricks {}", exact.name()), plan.flows)
+            .variant(format!("{variant}{}", plan.suffix));
+        session.add(case, Metric::Ratio, Summary::of(&figures));
     }
 }

@@ -1,21 +1,21 @@
-//! The throughput of RFC 2544 §26.1: the fastest rate at which a trial loses nothing.
+//! The throughput of RFC 2544 §26.1: the highest rate at which a trial loses nothing.
 
-/// Where a search begins, in packets a second: faster than any cluster on one core.
+/// Upper end of a search in packets per second: faster than any cluster on one core.
 pub const FASTEST: f64 = 2e7;
 
-/// Halvings of the interval in which the rate is looked for.
+/// Number of halvings of the search interval.
 pub const HALVINGS: i32 = 11;
 
-/// What is left of the interval then: how exact a search is.
+/// The remaining interval, which is the accuracy of a search.
 pub fn resolution() -> f64 {
     FASTEST / f64::from(HALVINGS).exp2()
 }
 
-/// One search: the highest rate found at which the trial lost nothing, and `None` if there is none. A single lost packet
-/// fails a trial, whatever lost it.
+/// Performs one search; returns the highest rate found without loss, or `None`. A single lost packet fails a
+/// trial, whatever lost it.
 ///
 /// # Errors
-/// That of a trial.
+/// The error of a trial.
 pub fn throughput<E>(mut lost: impl FnMut(f64) -> Result<usize, E>) -> Result<Option<f64>, E> {
     let (mut low, mut high) = (0.0, FASTEST);
     for _ in 0..HALVINGS {

@@ -1,52 +1,64 @@
-//! Nanoseconds a packet, by what the node has to do and with which tables.
+//! Nanoseconds per packet by role and tables.
 //!
-//! In each round the bare loops of a role come first and then the nodes. From a node's time that of generator and sink
-//! in the same round is subtracted, which leaves `packet_time`; or that of plain forwarding, which leaves `work_time`. A
-//! run in which nothing would be left was disturbed: it is rejected, never counted as nothing.
+//! In each round the bare loops of a role run first, then the nodes. A node's time minus that of generator
+//! and sink in the same round is `packet_time`; minus that of plain forwarding it is `work_time`. If nothing
+//! would remain, the run was disturbed and is rejected, never counted as zero.
 
-use super::rig::{Bare, Rig, Role, bare};
-use super::ring::Ring;
+use super::node_rig::{BareLoop, NodeRig, Role, bare_loop};
+use super::packet_ring::Ring;
 use super::tables::Tables;
-use super::traffic::{Arrival, Traffic, Way, Whose};
+use super::traffic::{Arrival, Direction, FlowSet, Traffic};
 use crate::error::BenchError;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
 use crate::{rounds, timing};
 use scalebricks_io::PacketBuf;
+use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;
 use std::sync::Arc;
 
-/// Parse, ask the GPT, rewrite the addresses: packets from the Internet for other nodes.
+/// Parse, look up the GPT, rewrite the addresses: packets from the Internet for other nodes.
 pub const INGRESS: Role =
-    Role { name: "ingress", way: Way::Downstream, whose: Whose::Foreign, arrival: Arrival::Outside };
-/// Parse, ask the FIB, write the tunnel, count: packets that come over the fabric.
+    Role { name: "ingress", way: Direction::Downstream, whose: FlowSet::Foreign, arrival: Arrival::Outside };
+/// Parse, look up the FIB, write the tunnel header, count: packets from the fabric.
 pub const HANDLING: Role =
-    Role { name: "handling", way: Way::Downstream, whose: Whose::Own, arrival: Arrival::Fabric };
-/// The same for packets out of a tunnel.
-pub const HANDLING_UP: Role =
-    Role { name: "handling, upstream", way: Way::Upstream, whose: Whose::Own, arrival: Arrival::Fabric };
-/// Both for packets that enter where their flow is handled.
-pub const BOTH: Role =
-    Role { name: "ingress and handling", way: Way::Downstream, whose: Whose::Own, arrival: Arrival::Outside };
-/// The same for packets out of a tunnel.
+    Role { name: "handling", way: Direction::Downstream, whose: FlowSet::Own, arrival: Arrival::Fabric };
+/// The same for packets from a tunnel.
+pub const HANDLING_UP: Role = Role {
+    name: "handling, upstream",
+    way: Direction::Upstream,
+    whose: FlowSet::Own,
+    arrival: Arrival::Fabric,
+};
+/// Both, for packets that enter where their flow is handled.
+pub const BOTH: Role = Role {
+    name: "ingress and handling",
+    way: Direction::Downstream,
+    whose: FlowSet::Own,
+    arrival: Arrival::Outside,
+};
+/// The same for packets from a tunnel.
 pub const BOTH_UP: Role = Role {
     name: "ingress and handling, upstream",
-    way: Way::Upstream,
-    whose: Whose::Own,
+    way: Direction::Upstream,
+    whose: FlowSet::Own,
     arrival: Arrival::Outside,
 };
 /// The paper's external core: packets of all flows, of which it handles its own.
-pub const EXTERNAL: Role =
-    Role { name: "external core", way: Way::Downstream, whose: Whose::All, arrival: Arrival::Outside };
+pub const EXTERNAL: Role = Role {
+    name: "external core",
+    way: Direction::Downstream,
+    whose: FlowSet::All,
+    arrival: Arrival::Outside,
+};
 
 /// All roles.
 pub const ROLES: [Role; 6] = [INGRESS, HANDLING, HANDLING_UP, BOTH, BOTH_UP, EXTERNAL];
 
-/// Those that are measured by themselves: the external core is measured beside the internal one.
+/// Roles that are measured alone; the external core is measured together with the internal one.
 pub const MEASURED: [Role; 5] = [INGRESS, HANDLING, HANDLING_UP, BOTH, BOTH_UP];
 
-/// What was found of one role with one set of tables, run by run, in nanoseconds a packet.
+/// The times of one role with one set of tables, by run, in nanoseconds per packet.
 #[derive(Debug, Clone)]
 struct Times {
     tables: Tables,
@@ -57,7 +69,7 @@ struct Times {
     work: Vec<f64>,
 }
 
-/// A role with its traffic, and the bare loops' times.
+/// A role with its traffic and the times of the bare loops.
 struct Part {
     role: Role,
     traffic: Arc<Traffic>,
@@ -69,45 +81,45 @@ struct Part {
 pub struct Plan<'a, P> {
     /// Flows of the cluster.
     pub flows: u64,
-    /// Nodes.
+    /// Cluster size.
     pub size: ClusterSize,
-    /// Packets in rotation.
+    /// The rotating packets.
     pub ring: &'a Ring<P>,
     /// All sets of tables.
     pub tables: &'a [Tables],
     /// All roles.
     pub roles: &'a [Role],
-    /// What the variant of each row ends in.
+    /// Suffix of the variants.
     pub suffix: &'a str,
 }
 
-/// Most packets prepared: a prepared one takes 16 or 32 bytes.
+/// Maximum prepared packets, each of 16 or 32 bytes.
 const PREPARED: u64 = 4 << 20;
 
-/// The prepared packets of so many flows.
+/// The prepared packets for this many flows.
 pub fn traffic(flows: u64, role: Role) -> Arc<Traffic> {
     let packets = flows.clamp(1 << 16, PREPARED) as usize;
     Arc::new(Traffic::new(flows, packets, role.way, role.whose, role.arrival))
 }
 
-/// One run of a node: its time without the ports alone, and without plain forwarding alone. When a run is rejected and made again,
-/// so is what it is measured against.
+/// One run of a node: its time minus the ports', and minus plain forwarding. If a run is rejected and
+/// repeated, the bare loops are measured again.
 fn run<P: PacketBuf + 'static>(
     session: &Session<'_>,
     plan: &Plan<'_, P>,
-    rig: &mut Rig<P>,
+    rig: &mut NodeRig<P>,
     part: &Part,
     alone: (f64, f64),
     packets: u64,
 ) -> Result<(f64, f64), BenchError> {
     let mut alone = Some(alone);
     let what = format!("{}, {}", rig.name(), part.role.name);
-    rounds::accepted(session, || {
+    rounds::retry_rejected(session, || {
         let (ports, forwarding) = match alone.take() {
             Some(alone) => alone,
             None => (
-                bare(plan.ring, &part.traffic, Bare::Ports, packets)?,
-                bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?,
+                bare_loop(plan.ring, &part.traffic, BareLoop::Ports, packets)?,
+                bare_loop(plan.ring, &part.traffic, BareLoop::Forwarding, packets)?,
             ),
         };
         let whole = rig.measure(packets)?;
@@ -115,10 +127,10 @@ fn run<P: PacketBuf + 'static>(
     })
 }
 
-/// Measures all roles with all tables in turn, and leaves a row for each time.
+/// Interleaves all roles with all tables, and adds a row for each time.
 ///
 /// # Errors
-/// [`BenchError`]; a packet that was lost or changed is one.
+/// [`BenchError`], also for a lost or changed packet.
 pub fn measure<P: PacketBuf + 'static>(
     session: &mut Session<'_>,
     plan: &Plan<'_, P>,
@@ -129,7 +141,7 @@ pub fn measure<P: PacketBuf + 'static>(
     for &role in plan.roles {
         let traffic = traffic(plan.flows, role);
         for tables in plan.tables {
-            let mut rig = Rig::new(plan.size, tables, plan.ring, &traffic);
+            let mut rig = NodeRig::new(plan.size, tables, plan.ring, &traffic);
             rig.judge()?;
             rigs.push((parts.len(), rig));
             found.push(Times { tables: tables.clone(), role, packet: Vec::new(), work: Vec::new() });
@@ -140,8 +152,8 @@ pub fn measure<P: PacketBuf + 'static>(
     let bar = session.progress(runs * rigs.len());
     for run in 0..runs {
         for part in &mut parts {
-            part.ports.push(bare(plan.ring, &part.traffic, Bare::Ports, packets)?);
-            part.forwarding.push(bare(plan.ring, &part.traffic, Bare::Forwarding, packets)?);
+            part.ports.push(bare_loop(plan.ring, &part.traffic, BareLoop::Ports, packets)?);
+            part.forwarding.push(bare_loop(plan.ring, &part.traffic, BareLoop::Forwarding, packets)?);
         }
         for ((part, rig), times) in rigs.iter_mut().zip(&mut found) {
             session.check()?;
@@ -154,25 +166,23 @@ pub fn measure<P: PacketBuf + 'static>(
         }
     }
     bar.finish();
-    let subject = |session: &Session<'_>, structure: &str, role: Role| Subject {
-        variant: Some(format!("{}{}", role.name, plan.suffix)),
-        threads: Some(1),
-        ..session.subject(structure, plan.flows)
+    let case = |session: &Session<'_>, structure: &str, role: Role| {
+        session.case(structure, plan.flows).variant(format!("{}{}", role.name, plan.suffix)).threads(1)
     };
     for part in &parts {
         for (name, times) in [("generator and sink", &part.ports), ("plain forwarding", &part.forwarding)] {
-            let subject = subject(session, name, part.role);
-            session.add(subject, Metric::PacketTime, Summary::of(times));
+            let case = case(session, name, part.role);
+            session.add(case, Metric::PacketTime, Summary::of(times));
         }
     }
     for times in &found {
         let name = times.tables.name();
-        let subject = times.tables.describe(subject(session, &name, times.role));
-        session.add(subject.clone(), Metric::PacketTime, Summary::of(&times.packet));
-        session.add(subject.clone(), Metric::WorkTime, Summary::of(&times.work));
+        let case = times.tables.describe(case(session, &name, times.role));
+        session.add(case.clone(), Metric::PacketTime, Summary::of(&times.packet));
+        session.add(case.clone(), Metric::WorkTime, Summary::of(&times.work));
         if [BOTH, BOTH_UP].contains(&times.role) {
             let rates: Vec<f64> = times.packet.iter().map(|nanoseconds| 1e9 / nanoseconds).collect();
-            session.add(subject, Metric::PacketRate, Summary::of(&rates));
+            session.add(case, Metric::PacketRate, Summary::of(&rates));
         }
     }
     Ok(())

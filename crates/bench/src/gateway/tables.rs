@@ -1,9 +1,9 @@
-//! The tables of the measured node, of several makes.
+//! Several kinds of tables for the measured node.
 
 use super::chained::ChainedHash;
 use super::flows::{self, HASHER};
 use crate::error::BenchError;
-use crate::row::Subject;
+use crate::row::Case;
 use scalebricks_apps::gateway::flow_tables::bulk;
 use scalebricks_apps::gateway::{Architecture, FlowTables, Layout, NodeTables};
 use scalebricks_elements::gateway::FlowState;
@@ -13,10 +13,10 @@ use scalebricks_tables::{Fib, FibValue, GptReader, KeyBatch};
 use scalebricks_types::{ClusterSize, FlowIndex, FlowKey, KeyHash, NodeHint, NodeId};
 use std::sync::Arc;
 
-/// Who makes the exact table.
+/// The kind of exact table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exact {
-    /// `tables::fib`: ours.
+pub enum ExactTable {
+    /// `tables::fib`, our own.
     Cuckoo,
     /// Hashing with chaining.
     Chained,
@@ -24,8 +24,8 @@ pub enum Exact {
     RteHash,
 }
 
-impl Exact {
-    /// Those that are built in.
+impl ExactTable {
+    /// The available kinds.
     pub fn built_in() -> Vec<Self> {
         let all = [Self::Cuckoo, Self::Chained, Self::RteHash];
         all.into_iter().filter(|exact| cfg!(feature = "dpdk") || *exact != Self::RteHash).collect()
@@ -41,22 +41,22 @@ impl Exact {
     }
 }
 
-/// How the cluster spreads its flows, as far as it can be seen at one node.
+/// How the cluster distributes its flows, as seen by one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// All flows at every node; one table is both tables.
+pub enum Placement {
+    /// All flows at every node; one table serves as both.
     FullDuplication,
     /// `SetSep` at every node, and flows where they are pinned.
     ScaleBricks,
-    /// As the second, with DPDK's EFD in place of `SetSep`.
+    /// Like `ScaleBricks`, with DPDK's EFD instead of `SetSep`.
     Efd,
-    /// As the first; packets take detours.
+    /// Like `FullDuplication`, with detours.
     Vlb,
-    /// Flows where they are pinned, and where that is at the node that the hash names.
+    /// Flows where they are pinned; the node selected by the hash knows where that is.
     HashPartition,
 }
 
-impl Spread {
+impl Placement {
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Spread {
         }
     }
 
-    /// The way of packets through the cluster.
+    /// The architecture, which determines the path of packets.
     pub const fn architecture(self) -> Architecture {
         match self {
             Self::FullDuplication => Architecture::FullDuplication,
@@ -79,52 +79,52 @@ impl Spread {
     }
 }
 
-/// The tables of one node, from which any number of nodes can be made: ours, and those of others in their place.
+/// The tables of one node, for any number of node instances: ours, with some replaced by those of others.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    /// How the cluster spreads its flows.
-    pub spread: Spread,
-    /// Who made the exact table.
-    pub exact: Exact,
-    /// Also where all others are foreign: it has the counters, one a worker, as each writes its own.
+    /// How the cluster distributes its flows.
+    pub spread: Placement,
+    /// The kind of exact table.
+    pub exact: ExactTable,
+    /// Always present, because it holds the counters, one set per worker.
     ours: Arc<FlowTables>,
-    foreign: Foreign,
+    foreign: ForeignTables,
 }
 
-/// What stands in the place of ours.
+/// Tables that replace ours.
 #[derive(Debug, Clone, Default)]
-struct Foreign {
+struct ForeignTables {
     fib: Option<Arc<dyn Fib>>,
-    gpt: Option<Arc<dyn Readers>>,
-    /// Where the flows are for which the node is asked: hash partition only.
-    lookup: Option<Arc<dyn Readers>>,
+    gpt: Option<Arc<dyn GptSource>>,
+    /// The locations of the flows whose node this node is asked for; hash partitioning only.
+    lookup: Option<Arc<dyn GptSource>>,
 }
 
-/// Gives readers of a foreign GPT.
-pub trait Readers: Send + Sync + std::fmt::Debug {
-    /// One.
+/// A GPT of another kind, which gives out readers.
+pub trait GptSource: Send + Sync + std::fmt::Debug {
+    /// A reader.
     fn reader(&self) -> Box<dyn GptReader>;
 
-    /// Bytes of the table, if it is another one than the FIB.
+    /// Bytes of the table if it is not the FIB itself.
     fn table_bytes(&self) -> usize;
 
-    /// Bits of its values, if it is compact.
+    /// Bits per value if it is compact.
     fn value_bits(&self) -> Option<u8> {
         None
     }
 }
 
-/// A foreign FIB asked for nodes. Where it is the node's own, which holds all flows, packets ask the FIB instead.
+/// A FIB that serves as a GPT. If it holds all flows of the node, packets query the FIB directly.
 #[derive(Debug, Clone)]
-struct Copied {
+struct FibAsGpt {
     fib: Arc<dyn Fib>,
     is_own: bool,
 }
 
-/// Keys asked for together: as many as a node asks for.
+/// Keys looked up together, as many as a node looks up.
 const LANES: usize = 64;
 
-impl GptReader for Copied {
+impl GptReader for FibAsGpt {
     fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
         let hints = &mut hints[..keys.len()];
         let lanes = keys.keys().chunks(LANES).zip(keys.hashes().chunks(LANES)).zip(hints.chunks_mut(LANES));
@@ -138,7 +138,7 @@ impl GptReader for Copied {
     }
 }
 
-impl Readers for Copied {
+impl GptSource for FibAsGpt {
     fn reader(&self) -> Box<dyn GptReader> {
         Box::new(self.clone())
     }
@@ -149,10 +149,10 @@ impl Readers for Copied {
 }
 
 impl Tables {
-    /// What one of a node's two workers is given.
+    /// The tables for one of the node's two workers.
     pub fn for_worker(&self, worker: usize) -> NodeTables {
         let ours = self.ours.node_tables(worker % WORKERS);
-        let Foreign { fib, gpt, lookup } = &self.foreign;
+        let ForeignTables { fib, gpt, lookup } = &self.foreign;
         NodeTables {
             architecture: ours.architecture,
             gpt: gpt.as_ref().map_or(ours.gpt, |gpt| gpt.reader()),
@@ -162,15 +162,15 @@ impl Tables {
         }
     }
 
-    /// Bytes of all tables; counters apart.
+    /// Bytes of all tables, without counters.
     pub fn table_bytes(&self) -> u64 {
-        let (sizes, Foreign { fib, gpt, lookup }) = (self.ours.sizes(), &self.foreign);
+        let (sizes, ForeignTables { fib, gpt, lookup }) = (self.ours.sizes(), &self.foreign);
         let fib = fib.as_ref().map_or(sizes.fib_bytes, |fib| fib.table_bytes());
         let which = gpt.as_ref().or(lookup.as_ref()).map_or(sizes.gpt_bytes, |which| which.table_bytes());
         (fib + which) as u64
     }
 
-    /// Bits of the GPT's values, if it is compact.
+    /// Bits per GPT value if it is compact.
     fn value_bits(&self) -> Option<u8> {
         match &self.foreign.gpt {
             Some(gpt) => gpt.value_bits(),
@@ -178,11 +178,10 @@ impl Tables {
         }
     }
 
-    /// A subject with what is to be said of them: their bytes, the bits of the GPT's values, and the keys that a node asks for at
-    /// once.
-    pub fn describe(&self, subject: Subject) -> Subject {
+    /// Completes a case with the bytes of the tables, the bits per GPT value, and the keys per call.
+    pub fn describe(&self, case: Case) -> Case {
         let (table_bytes, value_bits) = (Some(self.table_bytes()), self.value_bits());
-        Subject { table_bytes, value_bits, batch: Some(LANES), ..subject }
+        case.table_bytes(table_bytes).value_bits(value_bits).batch(LANES)
     }
 
     /// Their name in results.
@@ -191,34 +190,34 @@ impl Tables {
     }
 }
 
-/// Workers of a node, at most.
+/// Maximum workers of a node.
 const WORKERS: usize = 2;
 
-/// Which flows a foreign FIB holds.
+/// The flows that a replaced FIB holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holds {
-    /// All.
+enum HeldFlows {
+    /// All flows.
     All,
-    /// Those pinned to the node.
+    /// Flows pinned to the node.
     Own,
-    /// Those whose place the node is asked for in a hash partition.
+    /// Flows whose location the node is asked for in a hash partition.
     Share,
 }
 
-/// Makes the tables of one node for some flows, each once.
+/// Makes the tables of one node, each once.
 #[derive(Debug)]
-pub struct Maker {
+pub struct TableFactory {
     flows: u64,
     size: ClusterSize,
     node: NodeId,
     ours: Vec<(Architecture, Arc<FlowTables>)>,
-    foreign: Vec<(Exact, Holds, Arc<dyn Fib>)>,
+    foreign: Vec<(ExactTable, HeldFlows, Arc<dyn Fib>)>,
     #[cfg(feature = "dpdk")]
-    efd: Option<Arc<dyn Readers>>,
+    efd: Option<Arc<dyn GptSource>>,
 }
 
-impl Maker {
-    /// For so many flows, each with two keys, at this node.
+impl TableFactory {
+    /// A factory for `flows` flows with two keys each, at this node.
     pub const fn new(flows: u64, size: ClusterSize, node: NodeId) -> Self {
         Self {
             flows,
@@ -235,26 +234,26 @@ impl Maker {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if one cannot be filled.
-    pub fn tables(&mut self, spread: Spread, exact: Exact) -> Result<Tables, BenchError> {
+    pub fn tables(&mut self, spread: Placement, exact: ExactTable) -> Result<Tables, BenchError> {
         let architecture = spread.architecture();
-        let mut foreign = Foreign::default();
-        if exact != Exact::Cuckoo {
-            let holds = if architecture.holds_all_flows() { Holds::All } else { Holds::Own };
+        let mut foreign = ForeignTables::default();
+        if exact != ExactTable::Cuckoo {
+            let holds = if architecture.holds_all_flows() { HeldFlows::All } else { HeldFlows::Own };
             let fib = self.foreign(exact, holds)?;
             if architecture.holds_all_flows() {
-                foreign.gpt = Some(Arc::new(Copied { fib: Arc::clone(&fib), is_own: true }));
+                foreign.gpt = Some(Arc::new(FibAsGpt { fib: Arc::clone(&fib), is_own: true }));
             }
             if architecture == Architecture::HashPartition {
-                let fib = self.foreign(exact, Holds::Share)?;
-                foreign.lookup = Some(Arc::new(Copied { fib, is_own: false }));
+                let fib = self.foreign(exact, HeldFlows::Share)?;
+                foreign.lookup = Some(Arc::new(FibAsGpt { fib, is_own: false }));
             }
             foreign.fib = Some(fib);
         }
-        if spread == Spread::Efd {
+        if spread == Placement::Efd {
             foreign.gpt = Some(self.efd()?);
         }
-        // Of ours, a node with a foreign FIB asks SetSep alone.
-        let is_asked = exact == Exact::Cuckoo || spread == Spread::ScaleBricks;
+        // A node with a replaced FIB uses only SetSep of our tables.
+        let is_asked = exact == ExactTable::Cuckoo || spread == Placement::ScaleBricks;
         let ours = if is_asked { self.ours(architecture)? } else { self.counters(architecture)? };
         Ok(Tables { spread, exact, ours, foreign })
     }
@@ -263,7 +262,7 @@ impl Maker {
         Layout { size: self.size, architecture, gpt: Structure::SetSep, seed: flows::SEED }
     }
 
-    /// Ours, of the node alone. Detours change no table.
+    /// Our tables for the node. Detours do not change tables.
     fn ours(&mut self, architecture: Architecture) -> Result<Arc<FlowTables>, BenchError> {
         let architecture =
             if architecture.holds_all_flows() { Architecture::FullDuplication } else { architecture };
@@ -278,7 +277,7 @@ impl Maker {
         self.ours(architecture)
     }
 
-    /// Ours without flows, but with counters for those of the node.
+    /// Our tables without flows, but with counters for the node's own flows.
     fn counters(&self, architecture: Architecture) -> Result<Arc<FlowTables>, BenchError> {
         let failed = |error| BenchError::of(architecture.name(), error);
         let ours = FlowTables::new(&self.layout(architecture), self.node, WORKERS, 0).map_err(failed)?;
@@ -287,7 +286,7 @@ impl Maker {
         Ok(Arc::new(ours))
     }
 
-    /// Both keys of all flows with what the FIB holds, one after the other.
+    /// Both keys of all flows with their FIB entries.
     fn entries(&self) -> impl Iterator<Item = (FlowKey, KeyHash, FlowState)> + '_ {
         let mut here = 0;
         (0..self.flows).flat_map(move |flow| {
@@ -298,17 +297,17 @@ impl Maker {
         })
     }
 
-    /// An exact table of somebody else.
-    fn foreign(&mut self, exact: Exact, holds: Holds) -> Result<Arc<dyn Fib>, BenchError> {
+    /// An exact table of another kind.
+    fn foreign(&mut self, exact: ExactTable, holds: HeldFlows) -> Result<Arc<dyn Fib>, BenchError> {
         if let Some((.., fib)) = self.foreign.iter().find(|(made, held, _)| (*made, *held) == (exact, holds))
         {
             return Ok(Arc::clone(fib));
         }
         let partition = HashPartition::new(self.size);
         let is_held = |(_, hash, state): &(FlowKey, KeyHash, FlowState)| match holds {
-            Holds::All => true,
-            Holds::Own => state.node == self.node,
-            Holds::Share => partition.node(*hash) == self.node,
+            HeldFlows::All => true,
+            HeldFlows::Own => state.node == self.node,
+            HeldFlows::Share => partition.node(*hash) == self.node,
         };
         let keys = self.entries().filter(is_held).count();
         let filled = |fib: &dyn Fib| {
@@ -318,43 +317,43 @@ impl Maker {
             })
         };
         let fib: Arc<dyn Fib> = match exact {
-            Exact::Cuckoo => return Err(BenchError::check("gateway", "cuckoo is ours")),
-            Exact::Chained => {
+            ExactTable::Cuckoo => return Err(BenchError::check("gateway", "cuckoo is ours")),
+            ExactTable::Chained => {
                 let fib = ChainedHash::new(keys);
                 filled(&fib)?;
                 Arc::new(fib.freeze())
             }
             #[cfg(feature = "dpdk")]
-            Exact::RteHash => {
+            ExactTable::RteHash => {
                 let fib = super::dpdk::RteFib::new(keys)?;
                 filled(&fib)?;
                 Arc::new(fib.freeze())
             }
             #[cfg(not(feature = "dpdk"))]
-            Exact::RteHash => return Err(not_built_in("rte_hash")),
+            ExactTable::RteHash => return Err(not_built_in("rte_hash")),
         };
         self.foreign.push((exact, holds, Arc::clone(&fib)));
         Ok(fib)
     }
 
     #[cfg(feature = "dpdk")]
-    fn efd(&mut self) -> Result<Arc<dyn Readers>, BenchError> {
+    fn efd(&mut self) -> Result<Arc<dyn GptSource>, BenchError> {
         if let Some(efd) = &self.efd {
             return Ok(Arc::clone(efd));
         }
-        let efd: Arc<dyn Readers> = Arc::new(super::dpdk::EfdGpt::new(2 * self.flows, self.entries())?);
+        let efd: Arc<dyn GptSource> = Arc::new(super::dpdk::EfdGpt::new(2 * self.flows, self.entries())?);
         self.efd = Some(Arc::clone(&efd));
         Ok(efd)
     }
 
     #[cfg(not(feature = "dpdk"))]
     #[expect(clippy::unused_self, reason = "the other one needs it")]
-    fn efd(&self) -> Result<Arc<dyn Readers>, BenchError> {
+    fn efd(&self) -> Result<Arc<dyn GptSource>, BenchError> {
         Err(not_built_in("EFD"))
     }
 }
 
-/// What needs DPDK.
+/// The error for kinds that need DPDK.
 #[cfg(not(feature = "dpdk"))]
 fn not_built_in(what: &str) -> BenchError {
     BenchError::Usage(format!("{what} was not built in: build with --features dpdk"))

@@ -1,8 +1,8 @@
-//! The packets that a measured node is given, and what must become of them.
+//! The packets of a measured node, and the checks of what leaves it.
 //!
-//! Packets are 64 octets on the wire: 60 in memory, as the frame check sequence is the hardware's. Upstream they come
-//! in a tunnel, which makes 96. Frames of all flows are the same but for one *patch*; a packet that was forwarded is made
-//! a new one by writing the head of the frame and a patch over it.
+//! Packets have 64 bytes on the wire, 60 in memory, because hardware adds the frame check sequence. Upstream
+//! packets come in a tunnel and have 96. Frames of different flows differ only in one *patch*. Writing the
+//! head of the frame and a patch turns a forwarded packet into a new one.
 
 use super::flows;
 use crate::keys::mix;
@@ -21,15 +21,15 @@ use std::net::Ipv4Addr;
 
 /// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the Internet into the tunnel.
     Downstream,
     /// Out of the tunnel to the Internet.
     Upstream,
 }
 
-impl Way {
-    /// The port where its packets leave.
+impl Direction {
+    /// The port by which its packets leave.
     pub const fn output(self) -> OutputPort {
         match self {
             Self::Downstream => OutputPort::BaseStation,
@@ -40,12 +40,12 @@ impl Way {
 
 /// Which flows send packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// Those pinned to the measured node.
+pub enum FlowSet {
+    /// Flows pinned to the measured node.
     Own,
-    /// Those pinned elsewhere.
+    /// Flows pinned to other nodes.
     Foreign,
-    /// All.
+    /// All flows.
     All,
 }
 
@@ -58,19 +58,19 @@ pub enum Arrival {
     Fabric,
 }
 
-/// Octets of the user's packet: 64 with Ethernet and its check sequence.
+/// Length of the user's packet: 64 bytes with Ethernet and its check sequence.
 const USER_LEN: u16 = 46;
-/// Octets in front of it in a tunnel, behind Ethernet.
+/// Bytes between Ethernet and the user's packet in a tunnel.
 const TUNNEL_LEN: u16 = 36;
 
-/// Octets that are written to make a packet a new one, and where among them the patch is: downstream from the checksum
-/// of the IP header to the ports, upstream from the TEID to the ports.
+/// Bytes written to renew a packet, and the offset of the patch: downstream from the IP checksum to the
+/// ports, upstream from the TEID to the ports.
 const DOWN_HEAD: usize = 40;
 const DOWN_PATCH: usize = 24;
 const UP_HEAD: usize = 78;
 const UP_PATCH: usize = 46;
 
-/// Packets between asking for a patch and writing it.
+/// Packets between prefetching a patch and writing it.
 const AHEAD: usize = 64;
 
 /// The longest head.
@@ -79,10 +79,10 @@ const HEAD: usize = UP_HEAD;
 type DownPatch = [u8; DOWN_HEAD - DOWN_PATCH];
 type UpPatch = [u8; UP_HEAD - UP_PATCH];
 
-/// A row of packets of random flows.
+/// A sequence of packets of random flows.
 #[derive(Debug)]
 pub struct Traffic {
-    way: Way,
+    way: Direction,
     arrival: Arrival,
     frame: Vec<u8>,
     head: [u8; HEAD],
@@ -91,16 +91,16 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// So many packets of flows below `flows`. They come round again when all were sent.
-    pub fn new(flows: u64, packets: usize, way: Way, whose: Whose, arrival: Arrival) -> Self {
+    /// `packets` packets of flows below `flows`, sent repeatedly.
+    pub fn new(flows: u64, packets: usize, way: Direction, whose: FlowSet, arrival: Arrival) -> Self {
         let chosen = |packet: usize| -> u64 {
             let mut draw = mix(packet as u64 ^ 0xD1CE_0000_0000);
             loop {
                 let flow = ((u128::from(draw) * u128::from(flows)) >> 64) as u64; // below `flows`
                 let here = flows::node_of(flow) == flows::HERE;
                 match whose {
-                    Whose::Own if !here => draw = mix(draw ^ 1),
-                    Whose::Foreign if here => draw = mix(draw ^ 1),
+                    FlowSet::Own if !here => draw = mix(draw ^ 1),
+                    FlowSet::Foreign if here => draw = mix(draw ^ 1),
                     _ => return flow,
                 }
             }
@@ -111,11 +111,11 @@ impl Traffic {
         head[..len].copy_from_slice(&frame[..len]);
         let (mut down, mut up) = (Vec::new(), Vec::new());
         match way {
-            Way::Downstream => (0..packets)
+            Direction::Downstream => (0..packets)
                 .into_par_iter()
                 .map(|packet| patch(chosen(packet), way, arrival, DOWN_PATCH))
                 .collect_into_vec(&mut down),
-            Way::Upstream => (0..packets)
+            Direction::Upstream => (0..packets)
                 .into_par_iter()
                 .map(|packet| patch(chosen(packet), way, arrival, UP_PATCH))
                 .collect_into_vec(&mut up),
@@ -124,7 +124,7 @@ impl Traffic {
     }
 
     /// The direction.
-    pub const fn way(&self) -> Way {
+    pub const fn way(&self) -> Direction {
         self.way
     }
 
@@ -133,28 +133,29 @@ impl Traffic {
         self.arrival
     }
 
-    /// A whole frame, for a buffer that holds none yet.
+    /// A complete frame for an empty buffer.
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// How many packets there are.
+    /// Number of packets.
     pub const fn len(&self) -> usize {
         self.down.len() + self.up.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes a packet that went through a node the one of this number, below [`Self::len`].
+    /// Turns a forwarded packet into the one with this number, below [`Self::len`].
     #[inline]
     pub fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize) {
         let (is, wanted) = (packet.data().len(), self.frame.len());
-        // Encapsulated packets have grown in front, decapsulated ones shrunk; a buffer always has the room it had.
+        // Encapsulation has grown packets at the front, decapsulation has shrunk them; the buffer has enough
+        // room.
         let _ = if is > wanted { packet.trim_front(is - wanted) } else { packet.prepend(wanted - is) };
-        // A network card fetches nothing from this core's memory: ask for what is read some packets later.
+        // A network card reads nothing from this core's memory, so prefetch what is read later.
         if let Some(patch) = self.down.get(number + AHEAD) {
             prefetch_read(patch);
         } else if let Some(patch) = self.up.get(number + AHEAD) {
@@ -162,7 +163,7 @@ impl Traffic {
         }
         let data = packet.data_mut();
         match self.way {
-            Way::Downstream => {
+            Direction::Downstream => {
                 if let (Some(head), Some(patch)) =
                     (data.first_chunk_mut::<DOWN_HEAD>(), self.down.get(number))
                 {
@@ -170,7 +171,7 @@ impl Traffic {
                     head[DOWN_PATCH..].copy_from_slice(patch);
                 }
             }
-            Way::Upstream => {
+            Direction::Upstream => {
                 if let (Some(head), Some(patch)) = (data.first_chunk_mut::<UP_HEAD>(), self.up.get(number)) {
                     head.copy_from_slice(&self.head[..UP_HEAD]);
                     head[UP_PATCH..].copy_from_slice(patch);
@@ -179,15 +180,15 @@ impl Traffic {
         }
     }
 
-    /// What is wrong with a packet that left by this port; `None` if nothing is.
+    /// What is wrong with a packet that left by this port; `None` if it is correct.
     pub fn fault(&self, left_by: Exit, data: &[u8]) -> Option<&'static str> {
         let ip = |at: usize| data.get(at..at + 4).map(|b| Ipv4Addr::new(b[0], b[1], b[2], b[3]));
-        // Where the user's packet begins, and where in it the user's address is.
+        // Offset of the user's packet, and of the user's address in it.
         let user_at = match (left_by, self.way) {
-            (Exit::Fabric, Way::Downstream) | (Exit::Internet, _) => 14,
-            (Exit::Fabric, Way::Upstream) | (Exit::BaseStation, _) => 50,
+            (Exit::Fabric, Direction::Downstream) | (Exit::Internet, _) => 14,
+            (Exit::Fabric, Direction::Upstream) | (Exit::BaseStation, _) => 50,
         };
-        let place = if self.way == Way::Downstream { 16 } else { 12 };
+        let place = if self.way == Direction::Downstream { 16 } else { 12 };
         let Some(user) = ip(user_at + place) else { return Some("it was cut short") };
         let flow = flows::flow_of(user);
         let state = flows::state(flow, FlowIndex(0));
@@ -196,8 +197,8 @@ impl Traffic {
         }
         let (server, from, to) = flows::server(flow);
         let (others, ports) = match self.way {
-            Way::Downstream => (ip(user_at + 12), [from, to]),
-            Way::Upstream => (ip(user_at + 16), [to, from]),
+            Direction::Downstream => (ip(user_at + 12), [from, to]),
+            Direction::Upstream => (ip(user_at + 16), [to, from]),
         };
         let ports_there =
             [0, 2].map(|at| u16::from_be_bytes([data[user_at + 20 + at], data[user_at + 21 + at]]));
@@ -210,7 +211,7 @@ impl Traffic {
                 let wanted = FabricMac::handling(state.node, way.output());
                 (FabricMac::decode(to_mac) != Some(wanted)).then_some("it goes to another node")
             }
-            (Exit::BaseStation, Way::Downstream) => {
+            (Exit::BaseStation, Direction::Downstream) => {
                 let station = flows::base_station(state.base_station);
                 let right = state.node == flows::HERE
                     && to_mac == station.mac
@@ -219,7 +220,7 @@ impl Traffic {
                     && ipv4_header_checksum_ok(&data[14..34]);
                 (!right).then_some("its tunnel is wrong")
             }
-            (Exit::Internet, Way::Upstream) => {
+            (Exit::Internet, Direction::Upstream) => {
                 let right = state.node == flows::HERE && to_mac == flows::MACS.router;
                 (!right).then_some("it goes elsewhere than to the router")
             }
@@ -239,22 +240,22 @@ pub enum Exit {
     Fabric,
 }
 
-/// Octets of the frame of a packet of this flow, from `from` on.
-fn patch<const N: usize>(flow: u64, way: Way, arrival: Arrival, from: usize) -> [u8; N] {
+/// Bytes of a flow's frame from `from` on.
+fn patch<const N: usize>(flow: u64, way: Direction, arrival: Arrival, from: usize) -> [u8; N] {
     let frame = frame(flow, way, arrival);
     std::array::from_fn(|at| frame[from + at])
 }
 
-/// The frame of a downstream packet of this flow, as it comes from outside.
+/// The frame of a downstream packet from outside.
 pub fn downstream_frame(flow: u64) -> Vec<u8> {
-    frame(flow, Way::Downstream, Arrival::Outside)
+    frame(flow, Direction::Downstream, Arrival::Outside)
 }
 
-/// The frame of a packet of this flow.
-fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
+/// The frame of a flow's packet.
+fn frame(flow: u64, way: Direction, arrival: Arrival) -> Vec<u8> {
     let (server, from, to) = flows::server(flow);
     let user = flows::user(flow);
-    let own = if way == Way::Downstream { flows::MACS.internet } else { flows::MACS.base_station };
+    let own = if way == Direction::Downstream { flows::MACS.internet } else { flows::MACS.base_station };
     let to_mac = match arrival {
         Arrival::Outside => own,
         Arrival::Fabric => FabricMac::handling(flows::HERE, way.output()).encode(),
@@ -274,13 +275,13 @@ fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
     let mut frame = Vec::with_capacity(96);
     frame.extend(ethernet::header(to_mac, flows::MACS.router, ETHERTYPE_IPV4));
     let (src, dst, ports) = match way {
-        Way::Downstream => (server, user, [from, to]),
-        Way::Upstream => {
+        Direction::Downstream => (server, user, [from, to]),
+        Direction::Upstream => {
             let gateway = Policy::default().gateway_address;
             let station = flows::base_station(scalebricks_elements::gateway::BaseStationId(0)).address;
             frame.extend(ip(TUNNEL_LEN + USER_LEN, station, gateway).to_bytes());
             frame.extend(udp_header(gtpu::PORT, gtpu::PORT, TUNNEL_LEN - 20 + USER_LEN, 0));
-            // 46 octets fit any length field.
+            // 46 bytes fit any length field.
             frame.extend(gpdu_header(flows::uplink(flow), USER_LEN.into()).unwrap_or_default());
             (user, server, [to, from])
         }
@@ -294,23 +295,23 @@ fn frame(flow: u64, way: Way, arrival: Arrival) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::slab::Slab;
+    use crate::gateway::packet_slab::Slab;
 
     #[test]
     fn a_renewed_packet_is_the_frame_of_its_flow_whatever_it_was_before() {
         let mut slab = Slab::new(1);
         let mut packet = slab.packets.pop().unwrap();
         packet.append(&[0x55; 96]).unwrap();
-        for way in [Way::Downstream, Way::Upstream, Way::Downstream] {
+        for way in [Direction::Downstream, Direction::Upstream, Direction::Downstream] {
             for (arrival, grown) in [(Arrival::Outside, 36), (Arrival::Fabric, 0)] {
-                let traffic = Traffic::new(1000, 50, way, Whose::All, arrival);
+                let traffic = Traffic::new(1000, 50, way, FlowSet::All, arrival);
                 for number in [0, 7, 49] {
                     packet.prepend(grown).unwrap();
                     packet.data_mut()[..50].fill(0x55);
                     traffic.renew(&mut packet, number);
-                    let user = if way == Way::Downstream { 30 } else { 62 };
+                    let user = if way == Direction::Downstream { 30 } else { 62 };
                     let bytes: [u8; 4] = packet.data()[user..user + 4].try_into().unwrap();
-                    let head = if way == Way::Downstream { DOWN_HEAD } else { UP_HEAD };
+                    let head = if way == Direction::Downstream { DOWN_HEAD } else { UP_HEAD };
                     let wanted = frame(flows::flow_of(bytes.into()), way, arrival);
                     assert_eq!(
                         (packet.data().len(), &packet.data()[..head]),
@@ -323,8 +324,8 @@ mod tests {
 
     #[test]
     fn flows_are_of_the_nodes_asked_for() {
-        for (whose, here) in [(Whose::Own, true), (Whose::Foreign, false)] {
-            let traffic = Traffic::new(1000, 100, Way::Downstream, whose, Arrival::Outside);
+        for (whose, here) in [(FlowSet::Own, true), (FlowSet::Foreign, false)] {
+            let traffic = Traffic::new(1000, 100, Direction::Downstream, whose, Arrival::Outside);
             for patch in &traffic.down {
                 let user: [u8; 4] = patch[6..10].try_into().unwrap();
                 assert_eq!(flows::node_of(flows::flow_of(user.into())) == flows::HERE, here);
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn faults_are_found() {
-        let traffic = Traffic::new(1000, 100, Way::Downstream, Whose::Foreign, Arrival::Outside);
+        let traffic = Traffic::new(1000, 100, Direction::Downstream, FlowSet::Foreign, Arrival::Outside);
         let mut frame = traffic.frame().to_vec();
         let flow = flows::flow_of(Ipv4Addr::new(frame[30], frame[31], frame[32], frame[33]));
         let mac = FabricMac::handling(flows::node_of(flow), OutputPort::BaseStation).encode().octets();

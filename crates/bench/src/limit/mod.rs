@@ -1,13 +1,13 @@
-//! The machine's own limit: the loads of a lookup and nothing else.
+//! The machine's own limit: only the memory loads of lookups.
 //!
-//! A [`Replay`] holds the cache lines that the lookups of some questions read, in their order, as numbers of four bytes;
-//! those of small and of large arrays apart, as these lie far apart in memory. It asks for the lines of as many keys
-//! as a call has, reads a word of each, and adds them up. No line waits for
-//! another, no hash is computed and no answer stored: what that takes is the memory's time, of the very addresses, on the
-//! same pages and as many threads. The numbers are read one after the other, as the questions are by a lookup; those
-//! are not read besides.
+//! A [`Replay`] holds the cache lines that the lookups of some queries read, in order, as 4-byte numbers,
+//! separately for each region of memory. For each call it prefetches the lines of the call's keys, then reads
+//! one word of each. No load waits for another, no hash is computed and no answer is stored. So the replay
+//! takes the time of the memory alone, for the same addresses, pages and threads. It reads its numbers
+//! sequentially, as a lookup reads its queries, which it does not read in addition.
 //!
-//! [`Limits`] puts such a limit into the rounds of a benchmark, and beside each rate of lookups its share of it.
+//! [`Limits`] measures this limit in the same rounds as the lookups, and adds the share of the limit to each
+//! lookup rate.
 
 mod replay;
 #[cfg(test)]
@@ -15,131 +15,133 @@ mod tests;
 
 pub use replay::Replay;
 
-use crate::contestants::{Forms, Mode, Table};
 use crate::error::BenchError;
 use crate::keys::KeySet;
-use crate::rounds::{Found, Turn};
-use crate::row::{Metric, Row, Subject};
+use crate::rounds::{Measurement, RunResult};
+use crate::row::{Case, Metric, Row};
+use crate::structures::{KeyForms, LookupMode, Table};
 use crate::timing;
 use std::cell::RefCell;
 
-/// Most questions that are replayed, the first of all: their lines take some sixteen bytes a question.
-pub const MOST: usize = 1 << 23;
+/// Maximum number of replayed queries. Their lines take about sixteen bytes per query.
+pub const MAX_QUERIES: usize = 1 << 23;
 
-/// Bytes that the replay of a question takes, about.
-const QUESTION_BYTES: u64 = 17;
+/// Approximate bytes per replayed query.
+const QUERY_BYTES: u64 = 17;
 
-/// What the rows of limits are called.
+/// Variant of the rows with limits.
 pub const LIMIT: &str = "machine limit";
 
-/// What tables of a page say in place of a share where the lookups of a structure are not replayed.
+/// Text of page tables for structures whose lookups are not replayed.
 pub const NO_REPLAY: &str = "no replay";
 
-/// Bytes that replays of so many tables of `keys` keys take, for each key.
+/// Bytes per key that the replays of `tables` tables of `keys` keys take.
 pub fn bytes_per_key(keys: u64, tables: usize) -> u64 {
-    QUESTION_BYTES * tables as u64 * keys.min(MOST as u64) / keys.max(1)
+    QUERY_BYTES * tables as u64 * keys.min(MAX_QUERIES as u64) / keys.max(1)
 }
 
-/// Whether a subject is a limit, not a lookup.
-pub fn is_limit(subject: &Subject) -> bool {
-    subject.variant.as_deref().is_some_and(|variant| variant.ends_with(LIMIT))
+/// Whether a case is a limit and not a lookup.
+pub fn is_limit(case: &Case) -> bool {
+    case.variant_text().ends_with(LIMIT)
 }
 
-/// The row with the share of the limit that a row of lookups has, if its structure is replayed.
+/// The row with the share of the limit for a row of lookups, if the structure is replayed.
 pub fn share_of<'r>(rows: &'r [Row], lookups: &Row) -> Option<&'r Row> {
-    rows.iter().find(|row| row.metric == Metric::ShareOfLimit && row.subject == lookups.subject)
+    rows.iter().find(|row| row.metric == Metric::ShareOfLimit && row.case == lookups.case)
 }
 
-/// A share of the limit with the least and the most of several runs, as tables of a page say it.
-pub fn told(share: Option<&Row>) -> String {
+/// A share of the limit, with minimum and maximum for several runs, as page tables show it.
+pub fn share_text(share: Option<&Row>) -> String {
     match share {
         None => NO_REPLAY.to_owned(),
         Some(Row { median, runs: ..2, .. }) => format!("{median:.2}"),
-        Some(Row { median, min, max, .. }) => format!("{median:.2} ({min:.2}–{max:.2})"),
+        Some(row) => row.spread(1.0, 2),
     }
 }
 
-/// The limits of the lookups of some questions in a table, in the round under way.
+/// The limits of lookups in one table, measured in the current round.
 pub struct Limits<'a> {
     replay: Option<Replay<'a>>,
-    /// Times that all questions are replayed in a run.
+    /// Replays of all queries per run.
     passes: usize,
-    /// By keys a call and threads.
+    /// By keys per call and threads.
     rates: RefCell<Vec<((usize, usize), f64)>>,
 }
 
 impl<'a> Limits<'a> {
-    /// Of questions that are replayed so many times in a run, or of a table that does not tell what it reads.
+    /// Limits of a replay repeated `passes` times per run. `None` stands for a table that does not report
+    /// what it reads.
     pub const fn new(replay: Option<Replay<'a>>, passes: usize) -> Self {
         Self { replay, passes, rates: RefCell::new(Vec::new()) }
     }
 
-    /// A turn of lookups, with their share of the limit if there is one, and before it a turn of that limit where none has
-    /// measured it yet for as many keys a call and threads. The subject is of the lookups, `limit` is the variant of the limit's
-    /// row, and `measure` finds lookups a second.
+    /// Measurements of lookups. With a replay, they include the share of the limit, and a measurement of the
+    /// limit comes first unless one for as many keys per call and threads exists. `case` describes the
+    /// lookups, `limit` is the variant of the limit's row, and `measure` returns lookups per second.
     pub fn turns<S>(
         &'a self,
-        subject: Subject,
+        case: Case,
         limit: String,
         mut measure: impl FnMut(&mut S) -> Result<f64, BenchError> + 'a,
-    ) -> Vec<Turn<'a, S>> {
+    ) -> Vec<Measurement<'a, S>> {
         let Some(replay) = &self.replay else {
-            return vec![Turn::new(subject, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
+            return vec![Measurement::new(case, Metric::LookupRate, move |state| Ok(measure(state)?.into()))];
         };
-        let way = (subject.batch.unwrap_or(1), subject.threads.unwrap_or(1));
-        let mut turns: Vec<Turn<'a, S>> = Vec::new();
+        let way = (case.batch.unwrap_or(1), case.threads.unwrap_or(1));
+        let mut turns: Vec<Measurement<'a, S>> = Vec::new();
         if self.rate(way).is_none() {
             self.rates.borrow_mut().push((way, f64::NAN));
-            let subject = Subject { variant: Some(limit), ..subject.clone() };
-            turns.push(Turn::new(subject, Metric::LookupRate, move |_: &mut S| {
+            let case = case.clone().variant(limit);
+            turns.push(Measurement::new(case, Metric::LookupRate, move |_: &mut S| {
                 let rate = replay.rate(self.passes, way.0, way.1)?;
                 self.rates.borrow_mut().iter_mut().filter(|of| of.0 == way).for_each(|of| of.1 = rate);
                 Ok(rate.into())
             }));
         }
-        let rows = vec![(subject.clone(), Metric::LookupRate), (subject, Metric::ShareOfLimit)];
-        turns.push(Turn::several(rows, move |state: &mut S| {
+        let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
+        turns.push(Measurement::several(rows, move |state: &mut S| {
             let rate = measure(state)?;
             let share = self.rate(way).map(|limit| rate / limit);
-            Ok(Found { figures: [Some(rate), share].into_iter().flatten().collect(), table_bytes: None })
+            Ok(RunResult { figures: [Some(rate), share].into_iter().flatten().collect(), table_bytes: None })
         }));
         turns
     }
 
-    /// The limit of the round under way, by keys a call and threads, if it is measured.
+    /// The limit in the current round by keys per call and threads, if measured.
     fn rate(&self, way: (usize, usize)) -> Option<f64> {
         self.rates.borrow().iter().find(|of| of.0 == way).map(|of| of.1)
     }
 }
 
-/// A table, the questions it is asked, and their limits.
+/// A table with its queries and their limits.
 pub struct Lookups<'a> {
     table: &'a dyn Table,
     set: &'a KeySet,
-    forms: &'a Forms,
+    forms: &'a KeyForms,
     limits: Limits<'a>,
 }
 
 impl<'a> Lookups<'a> {
-    /// Of a table that is asked these questions.
-    pub fn of(table: &'a dyn Table, set: &'a KeySet, forms: &'a Forms) -> Self {
-        let limits = Limits::new(Replay::of(table, forms.questions(set)), 1);
+    /// Lookups of these queries in a table.
+    pub fn of(table: &'a dyn Table, set: &'a KeySet, forms: &'a KeyForms) -> Self {
+        let limits = Limits::new(Replay::of(table, forms.queries(set)), 1);
         Self { table, set, forms, limits }
     }
 
-    /// The turns of lookups in a mode, as of [`Limits::turns`]. `variant` stands in place of the mode's name.
-    pub fn turns(&'a self, subject: &Subject, variant: Option<&str>, mode: Mode) -> Vec<Turn<'a, Vec<u8>>> {
+    /// Measurements of lookups in one mode, as in [`Limits::turns`]. `variant` replaces the mode's name.
+    pub fn turns(
+        &'a self,
+        case: &Case,
+        variant: Option<&str>,
+        mode: LookupMode,
+    ) -> Vec<Measurement<'a, Vec<u8>>> {
         let named = |name: &str| {
-            subject.variant.as_ref().map_or_else(|| name.to_owned(), |variant| format!("{variant}, {name}"))
+            case.variant.as_ref().map_or_else(|| name.to_owned(), |variant| format!("{variant}, {name}"))
         };
         let limit = variant.map_or_else(|| LIMIT.to_owned(), |variant| format!("{variant}, {LIMIT}"));
-        let threads = subject.threads.unwrap_or(1);
-        let structure = subject.structure.clone();
-        let lookups = Subject {
-            variant: Some(named(variant.unwrap_or(mode.name()))),
-            batch: mode.batch(),
-            ..subject.clone()
-        };
+        let threads = case.threads.unwrap_or(1);
+        let structure = case.structure.clone();
+        let lookups = case.clone().variant(named(variant.unwrap_or(mode.name()))).batch(mode.batch());
         self.limits.turns(lookups, named(&limit), move |answers: &mut Vec<u8>| {
             let rate = timing::lookup(self.table, mode, self.set, self.forms, threads, answers)?;
             timing::check(&structure, self.set, answers)?;
@@ -147,8 +149,8 @@ impl<'a> Lookups<'a> {
         })
     }
 
-    /// The limit of the round under way, of lookups in this mode on one thread, if it is measured.
-    pub fn of_one(&self, mode: Mode) -> Option<f64> {
+    /// The limit in the current round for this mode on one thread, if measured.
+    pub fn of_one(&self, mode: LookupMode) -> Option<f64> {
         self.limits.rate((mode.batch()?, 1))
     }
 }

@@ -1,9 +1,9 @@
-//! The lines of lookups, noted before, and read again by themselves.
+//! Records the lines that lookups read, and reads them again.
 #![allow(unsafe_code)]
 
-use super::{LIMIT, MOST};
-use crate::contestants::{Questions, Table};
+use super::{LIMIT, MAX_QUERIES};
 use crate::error::BenchError;
+use crate::structures::{Queries, Table};
 use crate::timing;
 use scalebricks_tables::prefetch_read;
 use std::hint::black_box;
@@ -11,33 +11,33 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a cache line.
+/// Bytes per cache line.
 const LINE: usize = 64;
 
-/// Bytes that a place is counted in: what an address can be scaled by.
+/// Unit of positions in bytes: the largest scale factor of an x86 address.
 const UNIT: usize = 8;
 
-/// Most stretches of memory that a table may lie in: allocators place small and large blocks far apart.
-const STRETCHES: usize = 8;
+/// Maximum memory regions of a table. Allocators place small and large blocks far apart.
+const MAX_REGIONS: usize = 8;
 
-/// The lines that were told in one stretch of memory of at most 32 GiB.
-struct Stretch {
-    /// The first and the last line.
+/// The recorded lines in one memory region of at most 32 GiB.
+struct Region {
+    /// The first line.
     first: usize,
     last: usize,
-    /// All lines that are read, in units from the first.
+    /// All lines read, in units from the first line.
     places: Vec<u32>,
-    /// How many each question reads.
+    /// Lines per query.
     counts: Vec<u8>,
 }
 
-impl Stretch {
-    /// The units of a line from the first.
+impl Region {
+    /// Position of a line in units.
     const fn place(&self, line: usize) -> usize {
         (line - self.first) * (LINE / UNIT)
     }
 
-    /// Whether it holds a line, or can.
+    /// Whether the region contains a line or can be extended to it.
     fn takes(&mut self, line: usize) -> bool {
         let (first, last) = (self.first.min(line), self.last.max(line));
         let fits = u32::try_from((last - first) * (LINE / UNIT)).is_ok();
@@ -47,22 +47,22 @@ impl Stretch {
         fits
     }
 
-    /// The first word of the line at a place.
+    /// The first word of the line at a position.
     #[inline(always)]
     fn word(&self, place: u32) -> &AtomicU32 {
         let address = self.first * LINE + place as usize * UNIT;
-        // SAFETY: the table told an address in this line, in memory that it keeps as long as it is borrowed (`Replay`). All that
-        // tables tell lies in blocks that begin with a line and holds four bytes at the least, so the line's first four are
-        // there; and they are atomics for whoever writes them.
+        // SAFETY: the table reported an address in this line, in memory that it keeps while it is borrowed
+        // (`Replay`). Reported addresses are in blocks that start on a cache line and hold at least four
+        // bytes, so the first four bytes of the line exist. Writers access them as atomics.
         unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// For calls of so many questions, where their lines end, of the questions at these places.
-    fn ends(&self, questions: Range<usize>, batch: usize) -> (usize, Vec<usize>) {
+    /// For calls of `batch` queries: where the lines of the range begin, and where those of each call end.
+    fn ends(&self, queries: Range<usize>, batch: usize) -> (usize, Vec<usize>) {
         let sum = |counts: &[u8]| counts.iter().map(|&count| usize::from(count)).sum::<usize>();
-        let first = sum(&self.counts[..questions.start]);
+        let first = sum(&self.counts[..queries.start]);
         let mut end = first;
-        let calls = self.counts[questions].chunks(batch.max(1));
+        let calls = self.counts[queries].chunks(batch.max(1));
         let ends = calls.map(|counts| {
             end += sum(counts);
             end
@@ -71,94 +71,94 @@ impl Stretch {
     }
 }
 
-/// The lines that a table's lookups read. The table is borrowed: nobody takes its memory away meanwhile.
+/// The lines that a table's lookups read. Borrows the table, so its memory stays valid.
 pub struct Replay<'a> {
-    stretches: Vec<Stretch>,
-    questions: usize,
+    regions: Vec<Region>,
+    queries: usize,
     table: PhantomData<&'a ()>,
 }
 
-/// What one thread reads of one stretch: where its lines begin, and where those of each call end.
-type Part<'a> = (&'a Stretch, usize, Vec<usize>);
+/// What one thread reads in one region: where its lines begin, and where those of each call end.
+type Part<'a> = (&'a Region, usize, Vec<usize>);
 
 impl<'a> Replay<'a> {
-    /// Of the first of these questions; `None` of a table that does not tell what it reads, or that lies in more than
-    /// eight stretches of 32 GiB.
-    pub fn of(table: &'a dyn Table, questions: Questions<'_>) -> Option<Self> {
-        let some = |len: usize| 0..len.min(MOST);
-        let questions = Questions {
-            hashes: &questions.hashes[some(questions.hashes.len())],
-            flows: &questions.flows[some(questions.flows.len())],
-            words: &questions.words[some(questions.words.len())],
+    /// Records the first queries; `None` for a table that does not report what it reads, or that spans more
+    /// than eight regions of 32 GiB.
+    pub fn of(table: &'a dyn Table, queries: Queries<'_>) -> Option<Self> {
+        let some = |len: usize| 0..len.min(MAX_QUERIES);
+        let queries = Queries {
+            hashes: &queries.hashes[some(queries.hashes.len())],
+            flows: &queries.flows[some(queries.flows.len())],
+            words: &queries.words[some(queries.words.len())],
         };
-        Self::told(table, questions.hashes.len(), |table, tell| table.touched(questions, tell))
+        Self::record(table, queries.hashes.len(), |table, visit| table.touched(queries, visit))
     }
 
-    /// Of so many questions, whose lines `touched` tells of this table: see [`Table::touched`].
-    pub fn told<T: ?Sized>(
+    /// Records the lines of `queries` queries that `touched` reports: see [`Table::touched`].
+    pub fn record<T: ?Sized>(
         table: &'a T,
-        questions: usize,
+        queries: usize,
         touched: impl Fn(&'a T, &mut dyn FnMut(usize, *const u8)),
     ) -> Option<Self> {
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut regions: Vec<Region> = Vec::new();
         touched(table, &mut |_, at| {
             let line = at.expose_provenance() / LINE;
-            if !stretches.iter_mut().any(|stretch| stretch.takes(line)) {
-                stretches.push(Stretch {
+            if !regions.iter_mut().any(|region| region.takes(line)) {
+                regions.push(Region {
                     first: line,
                     last: line,
                     places: Vec::new(),
-                    counts: vec![0; questions],
+                    counts: vec![0; queries],
                 });
             }
         });
-        if stretches.is_empty() || stretches.len() > STRETCHES {
+        if regions.is_empty() || regions.len() > MAX_REGIONS {
             return None;
         }
-        touched(table, &mut |question, at| {
+        touched(table, &mut |query, at| {
             let line = at.addr() / LINE;
-            if let Some(of) = stretches.iter_mut().find(|of| (of.first..=of.last).contains(&line)) {
+            if let Some(of) = regions.iter_mut().find(|of| (of.first..=of.last).contains(&line)) {
                 of.places.push(of.place(line) as u32); // as tried before
-                of.counts[question] += 1;
+                of.counts[query] += 1;
             }
         });
-        for stretch in &mut stretches {
-            stretch.places.shrink_to_fit();
+        for region in &mut regions {
+            region.places.shrink_to_fit();
         }
-        Some(Self { stretches, questions, table: PhantomData })
+        Some(Self { regions, queries, table: PhantomData })
     }
 
-    /// How many questions there are.
-    pub const fn questions(&self) -> usize {
-        self.questions
+    /// Number of queries.
+    pub const fn queries(&self) -> usize {
+        self.queries
     }
 
-    /// Questions a second, all asked so many times, so many at a time, cut into one part for each thread.
+    /// Queries per second when all are replayed `passes` times in calls of `batch`, split among the threads.
     ///
     /// # Errors
     /// [`BenchError::Threads`]; [`BenchError::Rejected`].
     pub fn rate(&self, passes: usize, batch: usize, threads: usize) -> Result<f64, BenchError> {
         let parts = self.parts(batch, threads);
         let works = parts.iter().map(|part| move || (0..passes).for_each(|_| pass(part))).collect();
-        Ok((passes * self.questions) as f64 / timing::together(LIMIT, works)?)
+        Ok((passes * self.queries) as f64 / timing::together(LIMIT, works)?)
     }
 
-    /// What each thread reads.
+    /// The lines of each thread.
     fn parts(&self, batch: usize, threads: usize) -> Vec<Vec<Part<'_>>> {
-        let share = timing::share(self.questions, threads);
-        let parts = (0..self.questions).step_by(share).map(|from| {
-            let questions = from..self.questions.min(from + share);
+        let share = timing::share(self.queries, threads);
+        let parts = (0..self.queries).step_by(share).map(|from| {
+            let queries = from..self.queries.min(from + share);
             let part = |of| {
-                let (first, ends) = Stretch::ends(of, questions.clone(), batch);
+                let (first, ends) = Region::ends(of, queries.clone(), batch);
                 (of, first, ends)
             };
-            self.stretches.iter().map(part).collect()
+            self.regions.iter().map(part).collect()
         });
         parts.collect()
     }
 }
 
-/// Reads a thread's lines, those of one call after those of another.
+/// Reads the lines of one thread, call by call.
 #[inline(never)]
 fn pass(part: &[Part<'_>]) {
     let mut sum = 0_u32;

@@ -1,9 +1,9 @@
-//! Names of files, of the lengths that paths of a system have: every bit of a register's state picks words, so that no name
-//! comes twice.
+//! File names with the lengths of real paths. Every bit of a register's state selects words, so all names
+//! differ.
 
 use super::lfsr::{IPV4, Lfsr};
 
-/// Words of a place in a name, from which four bits of the state pick one.
+/// The words for one position in a name; four bits of the state select one.
 type Words = [&'static str; 16];
 
 const TOPS: Words = [
@@ -73,12 +73,12 @@ const ENDINGS: Words = [
 pub struct FileNames(Lfsr<u32>);
 
 impl FileNames {
-    /// Begins with a state made of any number.
+    /// Starts from a state derived from any number.
     pub fn new(start: u128) -> Self {
         Self(Lfsr::new(IPV4, start))
     }
 
-    /// Puts the next name into memory, which is emptied before.
+    /// Writes the next name into `name`, replacing its contents.
     pub fn write_next(&mut self, name: &mut String) {
         name.clear();
         let Some(state) = self.0.next() else { return };

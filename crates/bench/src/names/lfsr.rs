@@ -1,20 +1,22 @@
-//! Linear-feedback shift registers of maximal length: every state but 0, each once, for a shift and a masked exclusive or.
+//! Linear-feedback shift registers of maximal length: every non-zero state once, for a shift and a masked
+//! XOR.
 //!
-//! A register of `n` bits is a polynomial over GF(2) of degree below `n`, and a step divides it by x modulo a polynomial q of degree `n`
-//! (the Galois form, shifted to the right): if the lowest coefficient is 1, q is added first. If q is primitive, x has order
-//! 2^n − 1, and so has the register. The polynomials are those of Xilinx XAPP 052 (Alfke, 1996), Table 3; the tests
-//! prove each of them primitive from the prime factors of 2^n − 1.
+//! The state of an `n`-bit register is a polynomial over GF(2) of degree below `n`. A step divides it by x
+//! modulo a polynomial q of degree `n` (Galois form, shifting right): if the lowest coefficient is 1, q is
+//! added first. If q is primitive, x has order 2^n − 1, and so has the register. The polynomials are from
+//! Xilinx XAPP 052 (Alfke, 1996), Table 3. The tests prove that each is primitive, using the prime factors of
+//! 2^n − 1.
 
-/// A register: a word of at least so many bits.
+/// A word that can hold the state.
 pub trait Register: Copy + Eq + Default {
-    /// The state after this one.
+    /// The next state.
     #[must_use]
     fn step(self, feedback: Self) -> Self;
 
-    /// The feedback of a polynomial, by its exponents but 0.
+    /// The feedback word of a polynomial, from its non-zero exponents.
     fn feedback(taps: [u32; 4]) -> Self;
 
-    /// A state of `bits` bits, made of any number; never 0.
+    /// A non-zero state of `bits` bits derived from any number.
     fn start(number: u128, bits: u32) -> Self;
 }
 
@@ -27,7 +29,7 @@ macro_rules! register {
             }
 
             fn feedback(taps: [u32; 4]) -> Self {
-                // A tap of 0 stands for none.
+                // A tap of 0 is unused.
                 taps.into_iter().filter(|&tap| tap > 0).fold(0, |word, tap| word | 1 << (tap - 1))
             }
 
@@ -43,14 +45,14 @@ register!(u32);
 register!(u64);
 register!(u128);
 
-/// A width, and the polynomial x^a + x^b + x^c + x^d + 1 of it, the highest exponent first.
+/// The polynomial x^a + x^b + x^c + x^d + 1, highest exponent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polynomial {
-    /// Its exponents but 0; the first is the width.
+    /// Its non-zero exponents; the first is the width.
     pub taps: [u32; 4],
 }
 
-/// The polynomials of some widths, XAPP 052 Table 3.
+/// Polynomials of several widths from XAPP 052 Table 3.
 pub const POLYNOMIALS: [Polynomial; 10] = [
     Polynomial { taps: [8, 6, 5, 4] },
     Polynomial { taps: [12, 6, 4, 1] },
@@ -64,23 +66,23 @@ pub const POLYNOMIALS: [Polynomial; 10] = [
     IPV6,
 ];
 
-/// Of 32 bits.
+/// 32 bits.
 pub const IPV4: Polynomial = Polynomial { taps: [32, 22, 2, 1] };
-/// Of 48 bits.
+/// 48 bits.
 pub const MAC: Polynomial = Polynomial { taps: [48, 47, 21, 20] };
-/// Of 64 bits.
+/// 64 bits.
 pub const STRING: Polynomial = Polynomial { taps: [64, 63, 61, 60] };
-/// Of 128 bits.
+/// 128 bits.
 pub const IPV6: Polynomial = Polynomial { taps: [128, 126, 101, 99] };
 
 impl Polynomial {
-    /// Bits of the register.
+    /// Width of the register.
     pub const fn bits(self) -> u32 {
         self.taps[0]
     }
 }
 
-/// A register that runs.
+/// A running register.
 #[derive(Debug, Clone)]
 pub struct Lfsr<R> {
     state: R,
@@ -88,7 +90,7 @@ pub struct Lfsr<R> {
 }
 
 impl<R: Register> Lfsr<R> {
-    /// Begins with a state made of any number. The polynomial must fit the word.
+    /// Starts from a state derived from any number. The polynomial must fit the word.
     pub fn new(polynomial: Polynomial, number: u128) -> Self {
         Self { state: R::start(number, polynomial.bits()), feedback: R::feedback(polynomial.taps) }
     }
@@ -97,7 +99,7 @@ impl<R: Register> Lfsr<R> {
 impl<R: Register> Iterator for Lfsr<R> {
     type Item = R;
 
-    /// The state, before it steps on. Never ends: after 2^n − 1 states it is where it began.
+    /// Returns the state and then steps. Never ends: after 2^n − 1 states the sequence repeats.
     #[inline(always)]
     fn next(&mut self) -> Option<R> {
         let state = self.state;
@@ -110,7 +112,7 @@ impl<R: Register> Iterator for Lfsr<R> {
 mod tests {
     use super::*;
 
-    /// The prime factors of 2^n − 1 (OEIS A000225's factorisations; Cunningham project).
+    /// The prime factors of 2^n − 1 (OEIS A000225, Cunningham project).
     fn factors(bits: u32) -> Vec<u128> {
         match bits {
             8 => vec![3, 5, 17],
@@ -129,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Polynomials modulo one, by the schoolbook: not the register's code.
+    /// Polynomial arithmetic by the textbook, independent of the register's code.
     struct Field {
         bits: u32,
         /// The polynomial without its highest term.
@@ -159,7 +161,7 @@ mod tests {
             product
         }
 
-        /// x to some power.
+        /// A power of x.
         fn x_to(&self, mut power: u128) -> u128 {
             let (mut found, mut square) = (1, 2);
             while power > 0 {

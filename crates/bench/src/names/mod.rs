@@ -1,19 +1,19 @@
-//! Names of several kinds, each once, by linear-feedback shift registers, as the Concise paper makes its own.
+//! Distinct names of several kinds from linear-feedback shift registers, as in the Concise paper.
 //!
-//! Names from a register need no memory and next to no time, so a table of any size can be asked for names that are in none of
-//! the caches. They are all different by construction: nobody has to keep a set of those used. How long making them takes is
-//! measured apart: a loop over an iterator here and nothing else is what the loop with lookups is compared with.
+//! Generating names needs no memory and very little time, so a table of any size can be queried for names
+//! that are in no cache. All names are distinct by construction. The time to generate them is measured
+//! separately, by a loop over the iterator alone.
 //!
-//! | kind | bytes | names before they repeat | register |
+//! | kind | bytes | names before they repeat | source |
 //! |---|---|---|---|
-//! | [`macs`] | 6 | 2^48 − 1 | the address |
-//! | [`ipv4s`] | 4 | 2^32 − 1 | the address |
-//! | [`ipv6s`] | 16 | 2^128 − 1 | the address |
-//! | [`headers`] | 32 | 2^128 − 1 | addresses and a port; the other fields come of a second one |
-//! | [`files`] | 25 to 80 | 2^32 − 1 | picks words, four bits each |
+//! | [`macs`] | 6 | 2^48 − 1 | the register |
+//! | [`ipv4s`] | 4 | 2^32 − 1 | the register |
+//! | [`ipv6s`] | 16 | 2^128 − 1 | the register |
+//! | [`headers`] | 32 | 2^128 − 1 | addresses and a port from one register, other fields from a second |
+//! | [`files`] | 25 to 80 | 2^32 − 1 | the register selects words, four bits each |
 //!
-//! One state is the one before shifted by a bit, so names that follow each other look alike. Whoever hashes
-//! them well does not notice; a table that took bits of names for its hash would.
+//! Each state is the previous one shifted by a bit, so consecutive names are similar. That does not matter
+//! with a good hash, but a table that used bits of names as its hash would be affected.
 
 pub mod files;
 pub mod lfsr;
@@ -27,12 +27,12 @@ use scalebricks_types::KeyHash;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher as _;
 
-/// The hash of names of any kind: SipHash-1-3 of their bytes.
+/// Hashes names of any kind with SipHash-1-3.
 #[derive(Debug, Clone, Copy)]
 pub struct NameHasher(SipHasher13);
 
 impl NameHasher {
-    /// Under this seed.
+    /// A hasher with this seed.
     pub fn new(seed: u64) -> Self {
         Self(SipHasher13::new_with_keys(seed, !seed))
     }
@@ -59,8 +59,8 @@ pub fn mac_numbers(start: u128) -> Lfsr<u64> {
     Lfsr::new(MAC, start)
 }
 
-/// The hash of a MAC address as a number: mixed, one to one, under no key. What a switch that fears no forged
-/// addresses needs, and as cheap as the paper's CRC.
+/// Hashes a MAC address as a number by an unkeyed bijection. Sufficient for a switch that need not fear
+/// forged addresses, and as cheap as the paper's CRC.
 #[inline(always)]
 pub const fn mixed(address: u64) -> KeyHash {
     KeyHash::new(mix(address))
@@ -96,7 +96,7 @@ pub fn headers(start: u128) -> impl Iterator<Item = [u64; 4]> + Clone {
     })
 }
 
-/// The bytes of a header, as a name.
+/// The bytes of a header as a name.
 pub fn header_bytes(words: &[u64; 4]) -> [u8; 32] {
     let mut bytes = [0; 32];
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
@@ -111,7 +111,7 @@ mod tests {
     use std::collections::HashSet;
     use std::hash::Hash;
 
-    /// More than a register of 16 bits has, so that one too short would repeat.
+    /// More than the states of a 16-bit register, so that a short register would repeat.
     const MANY: usize = if cfg!(miri) { 300 } else { 200_000 };
 
     fn assert_all_differ<T: Eq + Hash>(names: impl Iterator<Item = T>) {

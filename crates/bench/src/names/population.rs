@@ -1,25 +1,25 @@
-//! Names of one kind with an action each: what the FIBs of the Concise paper's evaluation are made from.
+//! Names of one kind with their actions, from which the FIBs of the Concise evaluation are built.
 
 use super::files::FileNames;
 use super::{NameHasher, header_bytes, headers, ipv4s, ipv6s, mac_numbers, macs, mixed};
 use crate::keys::{KeySet, mix};
 use scalebricks_types::KeyHash;
 
-/// The hash of all names here.
+/// Seed of the name hash.
 pub const SEED: u64 = 1;
 
-/// What names are.
+/// Kinds of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Ethernet addresses, 6 bytes.
     Mac,
-    /// 4 bytes.
+    /// IPv4 addresses, 4 bytes.
     Ipv4,
-    /// 16 bytes.
+    /// IPv6 addresses, 16 bytes.
     Ipv6,
     /// All fields of an `OpenFlow` 1.0 match, 32 bytes.
     Header,
-    /// Paths of files, 25 to 80 bytes.
+    /// File paths, 25 to 80 bytes.
     File,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The hashes of so many names, from the `skipped`th on.
+    /// The hashes of `names` names after the first `skipped`.
     pub fn hashes(self, skipped: usize, names: usize) -> Vec<KeyHash> {
         let hasher = NameHasher::new(SEED);
         match self {
@@ -58,20 +58,20 @@ impl Kind {
     }
 }
 
-/// The action of the name of this number, of so many bits.
+/// The action of the name with this number.
 pub const fn action(number: u64, value_bits: u8) -> u16 {
     (mix(number ^ 0x5A5A_0000_A5A5_0000) >> (64 - value_bits as u32)) as u16 // at most 16 bits
 }
 
-/// Names with their actions, in the order of the register. As every table takes their hashes, the order in which
-/// they are asked for decides nothing about which lines are read.
+/// Names with their actions, in the order of the register. Tables use their hashes, so the query order does
+/// not affect locality.
 #[derive(Debug, Clone)]
 pub struct Population {
-    /// Bits of an action.
+    /// Bits per action.
     pub value_bits: u8,
-    /// The names, hashed.
+    /// The hashed names.
     pub hashes: Vec<KeyHash>,
-    /// What belongs to each.
+    /// Their actions.
     pub actions: Vec<u16>,
 }
 
@@ -83,29 +83,29 @@ impl Population {
         Self { value_bits, hashes, actions }
     }
 
-    /// MAC addresses hashed by [`mixed`], so that making and hashing one takes a nanosecond or two.
+    /// MAC addresses hashed by [`mixed`], so that generating and hashing one takes a nanosecond or two.
     pub fn of_numbers(names: u64, value_bits: u8) -> Self {
         let hashes = mac_numbers(1).take(names as usize).map(mixed).collect(); // as many as fit the memory
         let actions = (0..names).map(|number| action(number, value_bits)).collect();
         Self { value_bits, hashes, actions }
     }
 
-    /// How many.
+    /// Number of names.
     pub const fn len(&self) -> usize {
         self.hashes.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     pub const fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }
 
-    /// Names with their actions.
+    /// Pairs of name and action.
     pub fn pairs(&self) -> Vec<(KeyHash, u16)> {
         self.hashes.iter().copied().zip(self.actions.iter().copied()).collect()
     }
 
-    /// The same for what takes values of at most 8 bits; `None` if these have more.
+    /// A key set with values of at most 8 bits; `None` if the actions have more.
     pub fn narrow(&self) -> Option<KeySet> {
         if self.value_bits > 8 {
             return None;
@@ -113,7 +113,7 @@ impl Population {
         let values: Vec<u8> = self.actions.iter().map(|&action| action as u8).collect(); // at most 8 bits
         Some(KeySet {
             value_bits: self.value_bits,
-            questions: self.hashes.clone(),
+            queries: self.hashes.clone(),
             answers: values.clone(),
             hashes: self.hashes.clone(),
             values,

@@ -1,7 +1,7 @@
-//! Which names are asked for where few are asked for often.
+//! A skewed choice of names.
 //!
-//! The `k`-th of n is drawn with probability ln(1 + 1/k) / ln(1 + n): Zipf's law with exponent 1 but for the first few, in
-//! a form that can be drawn without a table, as the k with ln(k) ≤ u·ln(1 + n) < ln(k + 1).
+//! The `k`-th of n is drawn with probability ln(1 + 1/k) / ln(1 + n): Zipf's law with exponent 1, except for
+//! the first few. This form needs no table: k is the number with ln(k) ≤ u·ln(1 + n) < ln(k + 1).
 
 use crate::keys::mix;
 
@@ -14,7 +14,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Draws below `names`, which is at least 1, by a seed.
+    /// Draws numbers below `names`, which is at least 1.
     pub fn new(names: u64, seed: u64) -> Self {
         Self { names: names.max(1), logarithm: (names.max(1) as f64).ln_1p(), state: seed }
     }

@@ -1,8 +1,8 @@
 //! Captures over the socket.
 
 use crate::running::Running;
-use scalebricks::admin::client::ClientError;
-use scalebricks::admin::model::{CaptureRequest, Direction, PortRole};
+use scalebricks_admin::client::ClientError;
+use scalebricks_admin::model::{CaptureRequest, Direction, PortRole};
 use scalebricks_graph::tap::MAX_CAPTURES;
 use scalebricks_io::{CaptureReader, CapturedFrame};
 use std::io::Cursor;

@@ -1,7 +1,7 @@
 //! The program itself.
 
 use crate::running::{Running, downstream};
-use scalebricks::admin::model::{Stats, Status, Trace};
+use scalebricks_admin::model::{Stats, Status, Trace};
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;

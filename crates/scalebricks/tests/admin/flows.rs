@@ -2,14 +2,14 @@
 
 use crate::running::Running;
 use bytes::Bytes;
-use scalebricks::admin::client::{Client, ClientError, Target};
-use scalebricks::admin::flows::{Answer, Flows, FlowsError};
-use scalebricks::admin::model::{ClusterView, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS, StandbyView};
-use scalebricks::admin::server::{AdminServer, Limits, Listen};
-use scalebricks::cluster::plane::Accepted;
-use scalebricks::cluster::verify::{DifferenceKind, Verdict};
-use scalebricks::node::flow_columns::FlowParser;
+use scalebricks_admin::client::{Client, ClientError, Target};
+use scalebricks_admin::flow_list::columns::FlowParser;
+use scalebricks_admin::flows::{Answer, Flows, FlowsError};
+use scalebricks_admin::model::{ClusterView, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS, StandbyView};
+use scalebricks_admin::server::{AdminServer, Limits, Listen};
 use scalebricks_apps::gateway::{FlowSpec, PinnedState};
+use scalebricks_cluster::plane::Accepted;
+use scalebricks_cluster::verify::{DifferenceKind, Verdict};
 use scalebricks_control::membership::Standby;
 use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::{ClusterSize, FlowKey, KeyProfile, NodeId, Teid};

@@ -1,8 +1,8 @@
 //! The graph that a node's worker runs: its elements, counters and handlers.
 
 use crate::running::Running;
-use scalebricks::admin::client::{Client, ClientError};
-use scalebricks::admin::model::LinkView;
+use scalebricks_admin::client::{Client, ClientError};
+use scalebricks_admin::model::LinkView;
 use std::process::{Command, Output};
 
 fn graph(running: &Running, args: &[&str]) -> Output {

@@ -1,7 +1,7 @@
 //! Peers that mean no good.
 
 use crate::running::Running;
-use scalebricks::admin::server::Limits;
+use scalebricks_admin::server::Limits;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! What is answered.
 
 use crate::running::Running;
-use scalebricks::admin::client::{Client, ClientError, Target};
-use scalebricks::admin::model::{Health, NodeState, ReasonView};
-use scalebricks::admin::server::{AdminServer, Listen, ServerError, openapi};
+use scalebricks_admin::client::{Client, ClientError, Target};
+use scalebricks_admin::model::{Health, NodeState, ReasonView};
+use scalebricks_admin::server::{AdminServer, Listen, ServerError, openapi};
 use std::sync::Arc;
 use std::time::Duration;
 

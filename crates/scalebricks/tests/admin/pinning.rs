@@ -2,13 +2,13 @@
 
 use crate::flows::ask;
 use crate::running::Running;
-use scalebricks::admin::flows::{ControlledFlows, Flows};
-use scalebricks::admin::server::{AdminServer, Listen};
-use scalebricks::cluster::inbox::Inbox;
-use scalebricks::cluster::plane::Link;
-use scalebricks::cluster::verify::Readable;
-use scalebricks::cluster::{ControlPlane, PlaneConfig};
-use scalebricks::node::flow_columns::FlowParser;
+use scalebricks_admin::flow_list::columns::FlowParser;
+use scalebricks_admin::flows::{ControlledFlows, Flows};
+use scalebricks_admin::server::{AdminServer, Listen};
+use scalebricks_cluster::inbox::Inbox;
+use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::verify::Readable;
+use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::membership::Beat;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};

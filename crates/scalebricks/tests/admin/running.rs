@@ -1,15 +1,15 @@
 //! A node that runs: one of two, its far ends in the test's hands, the admin server in front of it.
 
-use scalebricks::admin::client::{Client, Target};
-use scalebricks::admin::graph::ServedGraph;
-use scalebricks::admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
-use scalebricks::admin::model::{
+use scalebricks_admin::client::{Client, Target};
+use scalebricks_admin::graph::ServedGraph;
+use scalebricks_admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
+use scalebricks_admin::model::{
     CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
     PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
     WorkerStats, WorkerView,
 };
-use scalebricks::admin::server::{AdminServer, Listen};
-use scalebricks::admin::trace::answer;
+use scalebricks_admin::server::{AdminServer, Listen};
+use scalebricks_admin::trace::answer;
 use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::flow_tables::{FlowTables, Layout, bulk};
 use scalebricks_apps::gateway::{Architecture, FlowSpec, Node, NodePorts, NodeStats};

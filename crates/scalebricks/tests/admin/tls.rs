@@ -1,8 +1,8 @@
 //! The address for others: TLS and a token, or nothing.
 
 use crate::running::Running;
-use scalebricks::admin::client::{Client, ClientError, Target};
-use scalebricks::admin::server::{AdminServer, Listen, ServerError, TcpListen};
+use scalebricks_admin::client::{Client, ClientError, Target};
+use scalebricks_admin::server::{AdminServer, Listen, ServerError, TcpListen};
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,9 +1,9 @@
 //! Traces over the socket.
 
 use crate::running::{Running, SERVER, downstream, ue};
-use scalebricks::admin::client::ClientError;
-use scalebricks::admin::model::{NodeState, OutputKind, PortRole, TracePacket, TraceRequest};
-use scalebricks::admin::trace::{hex, unhex};
+use scalebricks_admin::client::ClientError;
+use scalebricks_admin::model::{NodeState, OutputKind, PortRole, TracePacket, TraceRequest};
+use scalebricks_admin::trace::{hex, unhex};
 use std::net::{IpAddr, Ipv4Addr};
 
 fn frame(port: PortRole, frame: &[u8]) -> TraceRequest {

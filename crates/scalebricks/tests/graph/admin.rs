@@ -1,10 +1,10 @@
 //! A run that is looked into and changed over its admin socket.
 
 use super::{refused, said};
-use scalebricks::admin::client::{Client, ClientError, Target};
-use scalebricks::admin::graph::{Configuration, ReloadError, Replace, ServedGraph};
-use scalebricks::admin::model::{ConfigurationProblem, GraphView, Health, LinkView, ReplacedView};
-use scalebricks::admin::server::{AdminServer, Limits, Listen, graph_openapi};
+use scalebricks_admin::client::{Client, ClientError, Target};
+use scalebricks_admin::graph::{Configuration, ReloadError, Replace, ServedGraph};
+use scalebricks_admin::model::{ConfigurationProblem, GraphView, Health, LinkView, ReplacedView};
+use scalebricks_admin::server::{AdminServer, Limits, Listen, graph_openapi};
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::live::ReplaceError;
 use scalebricks_apps::directory::Directory;

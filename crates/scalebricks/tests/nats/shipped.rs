@@ -1,10 +1,10 @@
 //! The configuration in `deploy/nats`, run as it is by real servers, and the cluster of `examples/node`, which connects to them.
 
 use super::cluster::{free_ports, program};
-use scalebricks::cluster::leasing::Leasing;
-use scalebricks::node::config::EngineAt;
-use scalebricks::node::load::Configuration;
-use scalebricks::node::source::control_plane;
+use scalebricks_cluster::leasing::Leasing;
+use scalebricks_daemon::node::config::EngineAt;
+use scalebricks_daemon::node::load::Configuration;
+use scalebricks_daemon::node::source::control_plane;
 use scalebricks_elements::gateway::Lease;
 use scalebricks_engine::nats::{JetStream, OpenError, Options};
 use std::fs::{self, File, Permissions};
@@ -221,7 +221,7 @@ fn the_example_nodes_run_over_the_shipped_servers_which_refuse_strangers() {
         })
         .collect();
     until("a cluster that has caught up", || {
-        let all = |node: &scalebricks::cluster::daemon::Daemon| {
+        let all = |node: &scalebricks_daemon::node::control_plane::Daemon| {
             node.has_caught_up() && node.plane().is_some_and(|plane| plane.view().alive().count() == 4)
         };
         nodes.iter().all(all)

@@ -5,8 +5,8 @@ use crate::truth::{Truth, WriteId};
 use crate::world::World;
 use rand::Rng;
 use rand::seq::IndexedRandom;
-use scalebricks::cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_apps::gateway::PinnedState;
+use scalebricks_cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_control::record::{Change, Session};
 use scalebricks_elements::gateway::BaseStationId;
 use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub const ADDRESSES: u32 = 16;
 
 /// What a caller was told, if its process still runs.
-type Told = Result<Accepted, RefusedChanges>;
+type Answer = Result<Accepted, RefusedChanges>;
 
 /// A flow as its controller knows it.
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ struct Request {
     flow: u64,
     write: Option<WriteId>,
     keys: [FlowKey; 2],
-    answers: Vec<oneshot::Receiver<Told>>,
-    told: Vec<Told>,
+    answers: Vec<oneshot::Receiver<Answer>>,
+    told: Vec<Answer>,
     /// What was answered to others before this was sent, by partition.
     before: Vec<Position>,
 }
@@ -253,7 +253,7 @@ impl World {
         let is_done =
             request.told.iter().any(|told| told.as_ref().is_ok_and(|told| told.refused_changes() == 0));
         let is_unknown =
-            |told: &Told| matches!(told, Err(RefusedChanges::Unknown | RefusedChanges::Stopping));
+            |told: &Answer| matches!(told, Err(RefusedChanges::Unknown | RefusedChanges::Stopping));
         // Void changes of a deletion: the keys are not there.
         let is_deleted = request.write.is_none() && request.told.iter().any(Result::is_ok);
         let is_refused =

@@ -3,7 +3,7 @@
 use crate::hub::{Hub, ms, seconds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use scalebricks::cluster::plane::Link;
+use scalebricks_cluster::plane::Link;
 use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
 use std::collections::VecDeque;

@@ -2,11 +2,11 @@
 
 use super::program::{example, frame, mac, refused, said, scalebricks};
 use super::shared::worker;
-use scalebricks::admin::model::NodeState;
-use scalebricks::daemon::workers::{Control, turn};
-use scalebricks::switch::admin::serve;
-use scalebricks::switch::load::Configuration;
-use scalebricks::switch::running::Running;
+use scalebricks_admin::model::NodeState;
+use scalebricks_daemon::runtime::workers::{Control, turn};
+use scalebricks_daemon::switch::admin::serve;
+use scalebricks_daemon::switch::load::Configuration;
+use scalebricks_daemon::switch::running::Running;
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool};
 use serde_json::Value;
 use std::fs;
@@ -62,7 +62,7 @@ fn change_names(folder: &Path, switch: &Running) {
         );
     }
     let (_, error) = refused(&["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:00"]);
-    assert!(error.contains("not there"), "all or none: {error}");
+    assert!(error.contains("the name does not exist"), "all or none: {error}");
     ask(folder, &["names", "remove", "02:00:00:00:08:00", "02:00:00:00:08:01"]);
     let listed = ask(folder, &["names", "list"]);
     assert_eq!(listed.lines().count(), 7 + 1 + 18, "{listed}");
@@ -87,8 +87,8 @@ fn read_again(folder: &Path, switch: &Running, listed: &str) {
 }
 
 fn check_metrics(folder: &Path, count: u64) {
-    let metrics = scalebricks::admin::client::Client::new(
-        scalebricks::admin::client::Target::Unix(folder.join("switch.sock")),
+    let metrics = scalebricks_admin::client::Client::new(
+        scalebricks_admin::client::Target::Unix(folder.join("switch.sock")),
         Duration::from_secs(10),
     );
     let metrics = metrics.unwrap().text("/metrics").unwrap();

@@ -1,8 +1,8 @@
 //! Names by the log of a process; over NATS they are in the target `nats`.
 
 use super::shared::{KIND, ask, change, configure, names_are_shared, start, wait};
-use scalebricks::switch::running::ChangeError;
-use scalebricks::switch::view::Change;
+use scalebricks_admin::model::switch::Change;
+use scalebricks_daemon::switch::running::ChangeError;
 use scalebricks_engine::remote::{ClientOptions, Endpoint, RemoteEngine};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,10 +1,10 @@
 //! Several switches by one log.
 
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
-use scalebricks::switch::load::Configuration;
-use scalebricks::switch::running::ChangeError;
-use scalebricks::switch::view::Change;
+use scalebricks_admin::model::switch::Change;
 use scalebricks_control::engine::{Batch, BatchId, Engine, ReadError, WriterId};
+use scalebricks_daemon::switch::load::Configuration;
+use scalebricks_daemon::switch::running::ChangeError;
 use scalebricks_elements::flat::NameError;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_types::{PartitionId, Position};
@@ -149,7 +149,7 @@ fn a_log_of_something_else_is_left_alone() {
     assert!(!switch.has_all_names());
     let answer = ask(&switch, &[change(Change::Add, 1, "drop")]);
     assert!(
-        matches!(&answer, Err(ChangeError::NotReady(Some(why))) if why.contains("not one of names")),
+        matches!(&answer, Err(ChangeError::NotReady(Some(why))) if why.contains("does not hold names")),
         "{answer:?}"
     );
     assert_eq!(pollster::block_on(engine.last(PartitionId(0))).unwrap().0, 1);

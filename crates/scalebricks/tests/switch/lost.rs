@@ -1,7 +1,7 @@
 //! A switch whose log is replaced by an older one.
 
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
-use scalebricks::switch::view::Change;
+use scalebricks_admin::model::switch::Change;
 use scalebricks_control::engine::{Batch, BatchId, Engine, MAX_BATCH_BYTES, ReadError, Snapshot, WriterId};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::remote::{
@@ -59,7 +59,7 @@ fn names_are_those_of_an_older_log_that_takes_the_place_of_the_one_read() {
     wait("it has the names of the older log", || switch.list() == old && switch.has_all_names());
     let view = switch.view();
     assert_eq!((view.position, view.log_reloads), (Some(10), 1));
-    let metrics = scalebricks::admin::metrics::render_switch(&view).unwrap();
+    let metrics = scalebricks_admin::metrics::render_switch(&view).unwrap();
     assert!(metrics.contains("scalebricks_switch_log_reloads_total 1\n"), "{metrics}");
     // It goes on from there.
     assert_eq!(ask(&switch, &[change(Change::Add, 77, "flood")]).unwrap(), 11);
@@ -76,7 +76,7 @@ fn a_snapshot_that_is_ahead_of_the_log_is_not_begun_with() {
     let bytes = Arc::from(*b"whatever it says");
     pollster::block_on(engine.put_snapshot(P, Snapshot { position: Position(7), bytes })).unwrap();
     let switch = follow(&configuration, &engine);
-    let is_told = |fault: String| fault.contains("of position 7, and the log ends at 0");
+    let is_told = |fault: String| fault.contains("of position 7, but the log ends at 0");
     wait("it says why", || switch.view().fault.is_some_and(is_told));
     assert!(!switch.has_all_names());
 }

@@ -1,10 +1,10 @@
 //! The metrics of a switch: public names, which stay when elements change.
 
 use super::program::example;
-use scalebricks::admin::metrics::render_switch;
-use scalebricks::switch::load::Configuration;
-use scalebricks::switch::running::Running;
+use scalebricks_admin::metrics::render_switch;
 use scalebricks_apps::switch::counts::drops;
+use scalebricks_daemon::switch::load::Configuration;
+use scalebricks_daemon::switch::running::Running;
 use scalebricks_io::{Burst, Packet, Pool, RxPort, TxPort};
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! Switches that share names, as tests start them and ask them.
 
 use super::program::{example, frame};
-use scalebricks::switch::load::Configuration;
-use scalebricks::switch::log::LogHandle;
-use scalebricks::switch::running::{ChangeError, Running};
-use scalebricks::switch::view::{Change, ChangeView};
+use scalebricks_admin::model::switch::{Change, ChangeView};
 use scalebricks_control::engine::{Engine, ReadError};
+use scalebricks_daemon::switch::load::Configuration;
+use scalebricks_daemon::switch::log::LogHandle;
+use scalebricks_daemon::switch::running::{ChangeError, Running};
 use scalebricks_graph::Worker;
 use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_types::{PartitionId, Position};
@@ -32,7 +32,7 @@ pub fn configure(folder: &Path, kind: &str, engine: &str) -> Configuration {
 
 fn running(
     configuration: &Configuration,
-    start: impl FnOnce(&Running) -> Result<LogHandle, scalebricks::switch::log::LogError>,
+    start: impl FnOnce(&Running) -> Result<LogHandle, scalebricks_daemon::switch::log::LogError>,
 ) -> Arc<Running> {
     let table = configuration.table().unwrap();
     let switch = Arc::new(Running::new(configuration.clone(), table, Instant::now()));

@@ -1,10 +1,10 @@
 //! The admin interface for others, and its schema.
 
 use super::program::{example, said, switch};
-use scalebricks::admin::client::{Client, Target};
-use scalebricks::switch::admin::{openapi, serve};
-use scalebricks::switch::load::Configuration;
-use scalebricks::switch::running::Running;
+use scalebricks_admin::client::{Client, Target};
+use scalebricks_daemon::switch::admin::{openapi, serve};
+use scalebricks_daemon::switch::load::Configuration;
+use scalebricks_daemon::switch::running::Running;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -3,13 +3,13 @@
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
-use scalebricks::switch::log::LogError;
-use scalebricks::switch::running::ChangeError;
-use scalebricks::switch::view::Change;
+use scalebricks_admin::model::switch::Change;
 use scalebricks_control::engine::{
     AppendError, Batch, BoxStream, Engine, EngineError, Entry, ReadError, Record, Revision, Snapshot,
     SwapError,
 };
+use scalebricks_daemon::switch::log::LogError;
+use scalebricks_daemon::switch::running::ChangeError;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_types::{PartitionId, Position};
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn whoever_asks_a_switch_that_cannot_read_its_log_is_told_and_it_reads_on_later(
     }
     let view = switch.view();
     assert!(view.fault.as_ref().is_some_and(|fault| fault.contains("not today")), "{view:?}");
-    let metrics = scalebricks::admin::metrics::render_switch(&view).unwrap();
+    let metrics = scalebricks_admin::metrics::render_switch(&view).unwrap();
     assert!(metrics.contains("scalebricks_switch_log_readable 0\n"), "{metrics}");
     assert_eq!(switch.list().len(), 1, "it forwards by what it has");
 

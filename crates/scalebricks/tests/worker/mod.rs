@@ -8,13 +8,13 @@
 )]
 
 use etherparse::PacketBuilder;
-use scalebricks::daemon::workers::Control;
-use scalebricks::node::config::Idle;
-use scalebricks::node::errors::Errors;
-use scalebricks::node::slow_path::SlowPath;
-use scalebricks::node::worker::{Told, Worker};
 use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::{Architecture, FlowList, FlowSpec, Layout, Node, NodePorts, NodeStats};
+use scalebricks_daemon::node::config::Idle;
+use scalebricks_daemon::node::errors::Errors;
+use scalebricks_daemon::node::slow_path::SlowPath;
+use scalebricks_daemon::node::worker::{SharedStats, Worker};
+use scalebricks_daemon::runtime::workers::Control;
 use scalebricks_elements::gateway::local::{Interface, LocalConfig, LocalLimits, LocalStack, Route};
 use scalebricks_elements::gateway::{
     BaseStationId, Identifications, Lease, NodeConfig, OutputPort, OutsideMacs, Policy,
@@ -77,7 +77,7 @@ pub struct Rig {
     pub node_pool: Pool,
     pub tables: Arc<Mutex<FlowList>>,
     pub slow_path: Arc<SlowPath>,
-    pub told: Arc<Told>,
+    pub told: Arc<SharedStats>,
     pub graphs: Arc<Directory>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,

@@ -1,10 +1,10 @@
 //! Both tables do what a map does, through the one interface.
 
 use super::{Control, Op, Params, Reader, ReshapeError, Structure, Table};
-use crate::beside::{Watched, beside};
 use crate::huge::HugeSlice;
-use crate::huge::walls::{Flush, between};
+use crate::huge::guard_pages::{GuardedEnd, between};
 use crate::isa::Isa;
+use crate::test_readers::{WatchedKeys, check_beside};
 use proptest::prelude::*;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -120,12 +120,12 @@ fn a_reader_beside_a_writer() {
         let ops: Vec<Op> = kept.iter().map(|&(hash, value)| Op::Insert(hash, value)).collect();
         let table = Table::new(params);
         let _ = table.apply(&control.batch_to(Position(1), &ops).unwrap().unwrap()).unwrap();
-        let watched = Watched::new(&kept);
+        let watched = WatchedKeys::new(&kept);
         let reader = || {
             let mut reader = Reader::new(&table);
             move |hashes: &[KeyHash], nodes: &mut [u8]| reader.lookup_batch(hashes, nodes)
         };
-        beside(&watched, &format!("compact {structure}"), Isa::best(), reader, || {
+        check_beside(&watched, &format!("compact {structure}"), Isa::best(), reader, || {
             for (at, position) in (0..6).zip(2..) {
                 let (hash, value) = kept[at];
                 let new = value ^ 1;
@@ -146,7 +146,9 @@ fn a_reader_beside_a_writer() {
 #[cfg_attr(miri, ignore = "there are no walls under the interpreter, which needs none")]
 fn no_lookup_leaves_its_memory() {
     const LONGEST: usize = 2 * 256 + 1;
-    for (flush, structure) in Flush::BOTH.into_iter().flat_map(|flush| Structure::ALL.map(|s| (flush, s))) {
+    for (flush, structure) in
+        GuardedEnd::BOTH.into_iter().flat_map(|flush| Structure::ALL.map(|s| (flush, s)))
+    {
         let params = params(structure, 2_000, 3);
         let (mut control, table) =
             between(flush, || (Control::for_partitions(params, [PARTITION]), Table::new(params)));

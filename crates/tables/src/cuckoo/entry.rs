@@ -1,7 +1,7 @@
 //! One slot: a key and its value, as words that readers and the writer share.
 #![allow(unsafe_code)]
 
-use crate::publish::sync::{AtomicU64, Ordering};
+use crate::reclaim::sync::{AtomicU64, Ordering};
 
 /// A key and its value. Of 16 bytes each, they are half a line, and never lie across two.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl<const K: usize, const V: usize> Entry<K, V> {
     #[inline(always)]
     pub(super) fn is_of(&self, key: &[u64; K]) -> bool {
         #[cfg(all(test, not(loom)))]
-        crate::touched::note(self, size_of::<Self>());
+        crate::touched_lines::note(self, size_of::<Self>());
         self.key.iter().zip(key).fold(0, |differ, (word, key)| differ | word.load(Ordering::Relaxed) ^ key)
             == 0
     }

@@ -27,7 +27,7 @@
 //! two where it can. So the old store's buckets in order fill the new one's nearly in order: moving a key costs its hash
 //! and some stores to lines that are in the cache, a fraction of what a fresh insert costs.
 
-use super::store::{Places, Slot, Store};
+use super::store::{KeyBuckets, Slot, Store};
 use super::stores::Stores;
 use super::writer::Writer;
 use super::{DESIGN_LOAD_PERCENT, HashWords, MAX_BUCKETS, buckets_for};
@@ -211,8 +211,8 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
 fn same_choice<const K: usize, const V: usize>(
     store: &Store<K, V>,
     was: Slot,
-    old: Places,
-    places: Places,
+    old: KeyBuckets,
+    places: KeyBuckets,
 ) -> Option<Slot> {
     store.free_slot_in(if was.bucket == old.first { places.first } else { places.second })
 }

@@ -1,6 +1,6 @@
 //! Lookups of many keys with their memory accesses under way at once.
 
-use super::store::{Places, Store};
+use super::store::{KeyBuckets, Store};
 use super::version::Versions;
 use scalebricks_types::KeyHash;
 
@@ -56,7 +56,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
             if let Some(behind) = i.checked_sub(AHEAD) {
                 read(behind, ring[behind % RING], &mut found[behind], &mut missed);
             }
-            let places = Places::unpacked(ring[i % RING], view.tag(hash));
+            let places = KeyBuckets::unpacked(ring[i % RING], view.tag(hash));
             let candidates = view.candidates(places);
             ring[i % RING] = if candidates.none() {
                 ABSENT

@@ -34,7 +34,7 @@
 //! key; tags are `MemC3`'s, kept apart from the keys.
 
 #[cfg(all(test, loom))]
-mod model;
+mod loom_tests;
 #[cfg(test)]
 mod stress;
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests;
 mod entry;
 mod growth;
 mod lookup;
-mod room;
+mod path_search;
 mod store;
 mod stores;
 mod tags;
@@ -53,8 +53,8 @@ mod writer;
 pub use writer::{RunError, Writer};
 
 use crate::FibError;
-use crate::publish::sync::{ArcSwap, AtomicU64, Ordering};
-use crate::touched::Lines;
+use crate::reclaim::sync::{ArcSwap, AtomicU64, Ordering};
+use crate::touched_lines::LineRecorder;
 use crossbeam_utils::CachePadded;
 use lookup::UNIT;
 use scalebricks_types::{FlowKey, Key16, Key40, KeyHash, KeyHasher};
@@ -62,7 +62,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{SLOTS, Store};
 use stores::Stores;
-use writer::State;
+use writer::WriterState;
 
 /// Most buckets of a table: 4 Gi slots. Slot numbers and the bucket choice work on 32 bits.
 pub const MAX_BUCKETS: usize = 1 << 30;
@@ -101,7 +101,7 @@ pub struct CuckooTable<const K: usize, const V: usize, H = KeyHasher> {
     /// Advanced after each store to `current`: what a reader that has found nothing looks at.
     generation: CachePadded<AtomicU64>,
     /// The writer's state; holding it is being the writer. Readers never touch it.
-    state: Mutex<State<K, V>>,
+    state: Mutex<WriterState<K, V>>,
     /// Stored by the writer only.
     len: CachePadded<AtomicUsize>,
     hasher: H,
@@ -117,7 +117,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         Self {
             current: ArcSwap::new(Arc::clone(&stores)),
             generation: CachePadded::new(AtomicU64::new(0)),
-            state: Mutex::new(State::new(stores)),
+            state: Mutex::new(WriterState::new(stores)),
             len: CachePadded::new(AtomicUsize::new(0)),
             hasher,
         }
@@ -162,7 +162,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
     /// Tells the cache lines that a lookup of this key reads, in its order, each once: the tags of its two buckets, and
     /// entries with its tag up to its own. For benchmarks that replay lookups.
     pub fn touched(&self, key: &[u64; K], hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
-        let mut lines = Lines::new(tell);
+        let mut lines = LineRecorder::new(tell);
         let _ = self.current.load().all().any(|store| store.view().touched(key, hash, &mut lines));
     }
 

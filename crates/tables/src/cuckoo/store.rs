@@ -2,11 +2,11 @@
 //! clock.
 
 use super::entry::Entry;
-use super::tags::{self, Lanes, Pair, Tag};
-use super::version::{self, Seen, Versions, wait};
+use super::tags::{self, SlotMask, Tag, TagPair};
+use super::version::{self, ClockReading, Versions, wait};
 use crate::prefetch::prefetch_item;
-use crate::publish::sync::{AtomicU32, Memory, Ordering};
-use crate::touched::Lines;
+use crate::reclaim::sync::{AtomicU32, Memory, Ordering};
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::KeyHash;
 
 /// Slots in a bucket.
@@ -17,13 +17,13 @@ const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Where a key may be: two buckets, and the tag it has there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
+pub(super) struct KeyBuckets {
     pub(super) first: u32,
     pub(super) second: u32,
     pub(super) tag: Tag,
 }
 
-impl Places {
+impl KeyBuckets {
     /// The two buckets in one word.
     #[inline(always)]
     pub(super) const fn packed(self) -> u64 {
@@ -106,13 +106,13 @@ impl<const K: usize, const V: usize> Store<K, V> {
 
     /// What lookups use, to keep in registers.
     #[inline(always)]
-    pub(super) fn view(&self) -> View<'_, K, V> {
-        View { tags: &self.tags, entries: &self.entries, seed: self.seed }
+    pub(super) fn view(&self) -> StoreView<'_, K, V> {
+        StoreView { tags: &self.tags, entries: &self.entries, seed: self.seed }
     }
 
-    /// See [`View::places`].
+    /// See [`StoreView::places`].
     #[inline(always)]
-    pub(super) fn places(&self, hash: KeyHash) -> Places {
+    pub(super) fn places(&self, hash: KeyHash) -> KeyBuckets {
         self.view().places(hash)
     }
 
@@ -134,7 +134,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
     /// An empty slot in the emptier one of a key's two buckets. For the writer. Reads tags only. Evenly filled, buckets
     /// are full later: up to load 0.75 next to no insert has to search for room.
     #[inline]
-    pub(super) fn free_slot(&self, places: Places) -> Option<Slot> {
+    pub(super) fn free_slot(&self, places: KeyBuckets) -> Option<Slot> {
         let free = self.view().tags(places).with(Tag::EMPTY);
         (!free.none()).then(|| places.slot(free.of_fuller_half().lowest()))
     }
@@ -142,12 +142,12 @@ impl<const K: usize, const V: usize> Store<K, V> {
     /// The first empty slot of one bucket. For the writer.
     #[inline]
     pub(super) fn free_slot_in(&self, bucket: u32) -> Option<Slot> {
-        self.free_slot(Places { first: bucket, second: bucket, tag: Tag::EMPTY })
+        self.free_slot(KeyBuckets { first: bucket, second: bucket, tag: Tag::EMPTY })
     }
 
     /// The value of a key. Waits while the writer changes one of its two stripes.
     #[inline]
-    pub(super) fn get(&self, key: &[u64; K], places: Places) -> Option<[u64; V]> {
+    pub(super) fn get(&self, key: &[u64; K], places: KeyBuckets) -> Option<[u64; V]> {
         let mut tries = 0;
         loop {
             let seen = self.versions.begin();
@@ -162,7 +162,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
 
     /// Whether neither of the two buckets has changed since.
     #[inline]
-    pub(super) fn unchanged(&self, places: Places, seen: Seen) -> bool {
+    pub(super) fn unchanged(&self, places: KeyBuckets, seen: ClockReading) -> bool {
         self.versions.unchanged(places.first, seen) & self.versions.unchanged(places.second, seen)
     }
 
@@ -218,7 +218,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
     #[inline]
     pub(super) fn entries_of(&self, bucket: u32) -> impl Iterator<Item = (Slot, [u64; K], [u64; V])> + '_ {
         let tags = self.tags[bucket as usize].load(Ordering::Relaxed);
-        Pair::new(tags, 0).used().each().map(move |slot| {
+        TagPair::new(tags, 0).used().each().map(move |slot| {
             let at = Slot { bucket, slot };
             (at, self.key(at), self.value(at))
         })
@@ -234,26 +234,26 @@ impl<const K: usize, const V: usize> Store<K, V> {
 
 /// The parts of a [`Store`] that lookups use. A copy of its own stays in registers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a, const K: usize, const V: usize> {
+pub(super) struct StoreView<'a, const K: usize, const V: usize> {
     tags: &'a [AtomicU32],
     entries: &'a [Entry<K, V>],
     seed: u64,
 }
 
-impl<'a, const K: usize, const V: usize> View<'a, K, V> {
+impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
     /// The two buckets of a key with this hash, never the same one, and its tag. The whole hash is mixed anew under the
     /// table's seed, because the tables of one node see hashes that share their top bits; each half of the folded
     /// product then picks a bucket, and bits that are in the fold only together with others are the tag. Under one
     /// seed, the buckets of a larger table are those of a smaller one scaled: growth counts on it.
     #[inline(always)]
-    pub(super) fn places(self, hash: KeyHash) -> Places {
+    pub(super) fn places(self, hash: KeyHash) -> KeyBuckets {
         let product = u128::from(hash.get() ^ self.seed) * u128::from(MULTIPLIER);
         let mixed = (product >> 64) as u64 ^ product as u64;
         let buckets = self.tags.len() as u64; // 2 to 2^30, see `buckets_for`
         let first = ((mixed & 0xFFFF_FFFF) * buckets) >> 32;
         let among_others = ((mixed >> 32) * (buckets - 1)) >> 32;
         let second = among_others + u64::from(among_others >= first);
-        Places { first: first as u32, second: second as u32, tag: self.tag(hash) }
+        KeyBuckets { first: first as u32, second: second as u32, tag: self.tag(hash) }
     }
 
     /// The tag alone.
@@ -264,7 +264,7 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
 
     /// Asks for the tags of both buckets.
     #[inline(always)]
-    pub(super) fn prefetch_tags(self, places: Places) {
+    pub(super) fn prefetch_tags(self, places: KeyBuckets) {
         self.prefetch_tags_of(places.first);
         self.prefetch_tags_of(places.second);
     }
@@ -290,19 +290,19 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
     }
 
     #[inline(always)]
-    pub(super) fn tags(self, places: Places) -> Pair {
+    pub(super) fn tags(self, places: KeyBuckets) -> TagPair {
         let tags = |bucket: u32| {
             let cell = &self.tags[bucket as usize];
             #[cfg(all(test, not(loom)))]
-            crate::touched::note(cell, 4);
+            crate::touched_lines::note(cell, 4);
             cell.load(Ordering::Relaxed)
         };
-        Pair::new(tags(places.first), tags(places.second))
+        TagPair::new(tags(places.first), tags(places.second))
     }
 
     /// The slots that may hold the key: those with its tag.
     #[inline(always)]
-    pub(super) fn candidates(self, places: Places) -> Lanes {
+    pub(super) fn candidates(self, places: KeyBuckets) -> SlotMask {
         self.tags(places).with(places.tag)
     }
 
@@ -313,7 +313,7 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
 
     /// Tells the lines that a lookup reads: those of the tags of both buckets, and of the entries up to the key's.
     /// Whether it was there.
-    pub(super) fn touched(self, key: &[u64; K], hash: KeyHash, lines: &mut Lines<'_>) -> bool {
+    pub(super) fn touched(self, key: &[u64; K], hash: KeyHash, lines: &mut LineRecorder<'_>) -> bool {
         let places = self.places(hash);
         lines.read(&self.tags[places.first as usize]);
         lines.read(&self.tags[places.second as usize]);
@@ -326,7 +326,7 @@ impl<'a, const K: usize, const V: usize> View<'a, K, V> {
 
     /// Where `key` is. For readers a guess, until the versions are found unchanged.
     #[inline(always)]
-    pub(super) fn find(self, key: &[u64; K], places: Places) -> Option<Slot> {
+    pub(super) fn find(self, key: &[u64; K], places: KeyBuckets) -> Option<Slot> {
         let mut slots = self.candidates(places).each().map(|lane| places.slot(lane));
         slots.find(|slot| self.entries[slot.number()].is_of(key))
     }

@@ -70,9 +70,9 @@ fn beside_readers<const K: usize, const V: usize>(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(|| read(table, &stop))).collect();
-        let told = Stop(&stop);
+        let stop_on_drop = Stop(&stop);
         change();
-        drop(told);
+        drop(stop_on_drop);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
@@ -174,11 +174,11 @@ fn nothing_is_missed_while_the_table_grows_by_itself() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(|| read(&table, &stop))).collect();
-        let told = Stop(&stop);
+        let stop_on_drop = Stop(&stop);
         for key in (STAY..n).map(key) {
             table.write().insert_growing(&key, hash(&key), &value(&key, 0)).unwrap();
         }
-        drop(told);
+        drop(stop_on_drop);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
@@ -200,12 +200,12 @@ fn a_key_that_comes_and_goes_is_there_or_not() {
                 }
             }
         });
-        let told = Stop(&stop);
+        let stop_on_drop = Stop(&stop);
         for round in 0..CHURN {
             table.insert(&passing, hash(&passing), &value(&passing, round)).unwrap();
             table.remove(&passing, hash(&passing)).unwrap();
         }
-        drop(told);
+        drop(stop_on_drop);
         reader.join().unwrap();
     });
 }

@@ -23,9 +23,9 @@ impl Tag {
 
 /// The tags of a key's two buckets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pair(u64);
+pub(super) struct TagPair(u64);
 
-impl Pair {
+impl TagPair {
     #[inline(always)]
     pub(super) const fn new(first: u32, second: u32) -> Self {
         Self(first as u64 | (second as u64) << 32)
@@ -33,24 +33,24 @@ impl Pair {
 
     /// The slots with this tag.
     #[inline(always)]
-    pub(super) const fn with(self, tag: Tag) -> Lanes {
+    pub(super) const fn with(self, tag: Tag) -> SlotMask {
         let differ = self.0 ^ (tag.0 as u64 * ONES);
         // The high bit of each byte, where all eight are zero; exact, as no carry leaves a byte.
-        Lanes(!(((differ & LOW_BITS) + LOW_BITS) | differ | LOW_BITS))
+        SlotMask(!(((differ & LOW_BITS) + LOW_BITS) | differ | LOW_BITS))
     }
 
     /// The slots in use.
     #[inline(always)]
-    pub(super) const fn used(self) -> Lanes {
-        Lanes(self.with(Tag::EMPTY).0 ^ !LOW_BITS)
+    pub(super) const fn used(self) -> SlotMask {
+        SlotMask(self.with(Tag::EMPTY).0 ^ !LOW_BITS)
     }
 }
 
 /// Some of the eight slots of two buckets, counted through both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Lanes(u64);
+pub(super) struct SlotMask(u64);
 
-impl Lanes {
+impl SlotMask {
     #[inline(always)]
     pub(super) const fn none(self) -> bool {
         self.0 == 0
@@ -111,7 +111,7 @@ mod tests {
 
         #[test]
         fn lanes_are_those_of_equal_bytes(first in prop::array::uniform4(byte()), second in prop::array::uniform4(byte()), tag in byte()) {
-            let pair = Pair::new(u32::from_le_bytes(first), u32::from_le_bytes(second));
+            let pair = TagPair::new(u32::from_le_bytes(first), u32::from_le_bytes(second));
             let bytes = [first, second].concat();
             let lanes = |wanted: &dyn Fn(u8) -> bool| -> Vec<u32> {
                 (0..8).zip(&bytes).filter(|(_, byte)| wanted(**byte)).map(|(lane, _)| lane).collect()

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::huge::HugeSlice;
-use crate::huge::walls::{Flush, between};
-use crate::touched::lines_of;
+use crate::huge::guard_pages::{GuardedEnd, between};
+use crate::touched_lines::lines_of;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 use std::hint::black_box;
@@ -367,11 +367,11 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
     fn assert_told<const K: usize>(table: &CuckooTable<K, 1, TestHasher>, n: u64) {
         let key = key::<K>(n);
         let read = lines_of(|| _ = black_box(table.get(&key, hash(&key))));
-        let mut told = Vec::new();
-        table.touched(&key, hash(&key), &mut |at| told.push(at.addr() / 64));
-        assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), read, "key {n}");
-        assert_eq!(told.len(), read.len(), "each once");
-        assert!(!told.is_empty(), "tags at the least");
+        let mut reported = Vec::new();
+        table.touched(&key, hash(&key), &mut |at| reported.push(at.addr() / 64));
+        assert_eq!(reported.iter().copied().collect::<BTreeSet<_>>(), read, "key {n}");
+        assert_eq!(reported.len(), read.len(), "each once");
+        assert!(!reported.is_empty(), "tags at the least");
     }
     let keys = if cfg!(miri) { 60 } else { 2000 };
     let (short, long) =
@@ -398,7 +398,7 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
 #[cfg_attr(miri, ignore = "there are no walls under the interpreter, which needs none")]
 fn no_lookup_leaves_its_memory() {
     const LONGEST: usize = 2 * 256 + 1;
-    for flush in Flush::BOTH {
+    for flush in GuardedEnd::BOTH {
         let table = between(flush, || CuckooTable::<2, 2, _>::new(512, 1, TestHasher));
         let (mut keys, mut hashes) = between(flush, || {
             (HugeSlice::<[u64; 2]>::zeroed(LONGEST), HugeSlice::<KeyHash>::zeroed(LONGEST))

@@ -28,7 +28,7 @@
 //!
 //! The models in the tests run under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib loom_`.
 
-use crate::publish::sync::{AtomicU64, Ordering, fence};
+use crate::reclaim::sync::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 
 /// Most stamps a table has: 32 KiB, so that they stay in a core's own cache (ADR 3).
@@ -57,7 +57,7 @@ pub(super) struct Versions {
 
 /// What a reader's first look at the clock gave, rounded down to even.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen(u64);
+pub(super) struct ClockReading(u64);
 
 impl Versions {
     /// Stamps for this many buckets.
@@ -73,8 +73,8 @@ impl Versions {
 
     /// The first look, before the first guarded load.
     #[inline]
-    pub(super) fn begin(&self) -> Seen {
-        Seen(self.clock.load(Ordering::Acquire) & !1)
+    pub(super) fn begin(&self) -> ClockReading {
+        ClockReading(self.clock.load(Ordering::Acquire) & !1)
     }
 
     /// Between the last guarded load and the second look.
@@ -85,13 +85,13 @@ impl Versions {
 
     /// Whether nothing at all has changed since: then every load since [`Self::begin`] belongs together.
     #[inline]
-    pub(super) fn quiet(&self, seen: Seen) -> bool {
+    pub(super) fn quiet(&self, seen: ClockReading) -> bool {
         self.clock.load(Ordering::Relaxed) == seen.0
     }
 
     /// Whether this bucket's stripe has not changed since.
     #[inline]
-    pub(super) fn unchanged(&self, bucket: u32, seen: Seen) -> bool {
+    pub(super) fn unchanged(&self, bucket: u32, seen: ClockReading) -> bool {
         self.stamp(bucket).load(Ordering::Relaxed) <= seen.0
     }
 
@@ -127,4 +127,4 @@ pub(super) fn wait(tries: &mut u32) {
 }
 
 #[cfg(all(test, loom))]
-mod model;
+mod loom_tests;

@@ -1,6 +1,6 @@
 //! The writer's side: inserts, updates, removals. Growth is in [`super::growth`].
 
-use super::room::Room;
+use super::path_search::PathSearch;
 use super::store::{Slot, Store};
 use super::stores::Stores;
 use super::{CuckooTable, DESIGN_LOAD_PERCENT, HashWords};
@@ -17,25 +17,25 @@ const ENTRIES_AHEAD: usize = 8;
 
 /// What belongs to the writer alone.
 #[derive(Debug)]
-pub(super) struct State<const K: usize, const V: usize> {
+pub(super) struct WriterState<const K: usize, const V: usize> {
     /// The list that readers see.
     pub(super) stores: Arc<Stores<K, V>>,
     /// Buckets of the oldest store that were moved to the newest.
     pub(super) moved_buckets: usize,
     /// Lists that readers may still hold.
     pub(super) retired: Vec<Arc<Stores<K, V>>>,
-    pub(super) room: Room,
+    pub(super) room: PathSearch,
     /// Beyond this load the table grows, if it grows by itself.
     pub(super) load_limit_percent: usize,
 }
 
-impl<const K: usize, const V: usize> State<K, V> {
+impl<const K: usize, const V: usize> WriterState<K, V> {
     pub(super) fn new(stores: Arc<Stores<K, V>>) -> Self {
         Self {
             stores,
             moved_buckets: 0,
             retired: Vec::new(),
-            room: Room::default(),
+            room: PathSearch::default(),
             load_limit_percent: DESIGN_LOAD_PERCENT,
         }
     }
@@ -55,11 +55,11 @@ pub struct RunError {
 /// The writer of a [`CuckooTable`]: there is one at a time. Readers see each change as it is made.
 pub struct Writer<'a, const K: usize, const V: usize, H> {
     pub(super) table: &'a CuckooTable<K, V, H>,
-    pub(super) state: MutexGuard<'a, State<K, V>>,
+    pub(super) state: MutexGuard<'a, WriterState<K, V>>,
 }
 
 impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
-    pub(super) fn new(table: &'a CuckooTable<K, V, H>, state: MutexGuard<'a, State<K, V>>) -> Self {
+    pub(super) fn new(table: &'a CuckooTable<K, V, H>, state: MutexGuard<'a, WriterState<K, V>>) -> Self {
         let mut writer = Self { table, state };
         if !writer.state.retired.is_empty() {
             writer.free_retired();

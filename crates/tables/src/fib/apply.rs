@@ -34,7 +34,7 @@ impl Positions {
 }
 
 /// What one key was before the delta, for taking it back.
-enum Before<const K: usize> {
+enum PriorState<const K: usize> {
     Absent([u64; K], KeyHash),
     Present([u64; K], KeyHash, FibValue),
 }
@@ -109,7 +109,7 @@ impl PartialFib {
         &self,
         writer: &mut Writer<'_, K, 2, KeyHasher>,
         ops: &KeyOps<K>,
-    ) -> Result<Vec<Before<K>>, ApplyError>
+    ) -> Result<Vec<PriorState<K>>, ApplyError>
     where
         KeyHasher: HashWords<K>,
     {
@@ -117,7 +117,7 @@ impl PartialFib {
         for key in &ops.deleted {
             let hash = self.hasher.hash_words(key);
             if let Ok(old) = writer.remove(key, hash) {
-                undo.push(Before::Present(*key, hash, old));
+                undo.push(PriorState::Present(*key, hash, old));
             }
         }
         let hashes: Vec<KeyHash> = ops.set.iter().map(|(key, _)| self.hasher.hash_words(key)).collect();
@@ -129,9 +129,9 @@ impl PartialFib {
                 writer.prefetch_entry(ahead);
             }
             if let Ok(old) = writer.update(key, hash, value) {
-                undo.push(Before::Present(*key, hash, old));
+                undo.push(PriorState::Present(*key, hash, old));
             } else if self.insert_words(writer, key, hash, value).is_ok() {
-                undo.push(Before::Absent(*key, hash));
+                undo.push(PriorState::Absent(*key, hash));
             } else {
                 take_back(writer, undo);
                 return Err(NO_ROOM);
@@ -143,14 +143,14 @@ impl PartialFib {
 
 /// Makes every key what it was, the last change first. A deleted key that finds its place taken by keys that have moved
 /// meanwhile makes the table grow, even one that was not made to: a refused delta must not lose a key.
-fn take_back<const K: usize>(writer: &mut Writer<'_, K, 2, KeyHasher>, undo: Vec<Before<K>>)
+fn take_back<const K: usize>(writer: &mut Writer<'_, K, 2, KeyHasher>, undo: Vec<PriorState<K>>)
 where
     KeyHasher: HashWords<K>,
 {
     for before in undo.into_iter().rev() {
         let done = match before {
-            Before::Absent(key, hash) => writer.remove(&key, hash).map(drop),
-            Before::Present(key, hash, value) => match writer.update(&key, hash, &value) {
+            PriorState::Absent(key, hash) => writer.remove(&key, hash).map(drop),
+            PriorState::Present(key, hash, value) => match writer.update(&key, hash, &value) {
                 Ok(_) => Ok(()),
                 Err(_) => writer.insert_growing(&key, hash, &value),
             },

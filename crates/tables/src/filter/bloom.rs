@@ -3,10 +3,10 @@
 use super::LINE_BITS;
 use super::delta::{FilterDelta, FilterDeltaError};
 use super::params::{FilterParams, Layout};
-use super::probe::{MAX_HASHES, Words, below, for_each_field, line, word};
+use super::probe::{MAX_HASHES, ProbeWords, below, for_each_field, line, word};
 use crate::huge::HugeSlice;
 use crate::prefetch::prefetch_item;
-use crate::touched::Lines;
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,7 +66,7 @@ impl BloomFilter {
     /// [`Self::contains`] by words that were made before, for names that are asked of many filters. `read` is told the number of
     /// each line that is read, in turn.
     #[inline]
-    pub fn contains_words(&self, words: &Words, mut read: impl FnMut(usize)) -> bool {
+    pub fn contains_words(&self, words: &ProbeWords, mut read: impl FnMut(usize)) -> bool {
         let params = &self.params;
         match params.layout() {
             Layout::Classic => (0..params.hashes()).all(|number| {
@@ -84,8 +84,8 @@ impl BloomFilter {
 
     /// Tells the cache lines that [`Self::contains`] reads for a name, in its order: for benchmarks, which replay them.
     pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
-        let words = Words::of(hash, self.params.seed(), self.params.hashes());
-        let mut lines = Lines::new(tell);
+        let words = ProbeWords::of(hash, self.params.seed(), self.params.hashes());
+        let mut lines = LineRecorder::new(tell);
         let _ = self.contains_words(&words, |at| lines.read(&self.lines[at]));
     }
 
@@ -134,7 +134,7 @@ impl BloomFilter {
     fn line_has(&self, at: usize, hash: KeyHash) -> bool {
         let line = &self.lines[at];
         #[cfg(all(test, not(loom)))]
-        crate::touched::note(line, size_of::<Line>());
+        crate::touched_lines::note(line, size_of::<Line>());
         let mut all = 1;
         for_each_field(hash, self.params.seed(), self.params.hashes(), |field| {
             all &= line[field / 64 % 8].load(Ordering::Relaxed) >> (field % 64);
@@ -177,7 +177,7 @@ impl BloomFilter {
     fn word(&self, bit: u64) -> &AtomicU64 {
         let word = &self.lines[(bit / LINE_BITS) as usize][(bit / 64 % 8) as usize];
         #[cfg(all(test, not(loom)))]
-        crate::touched::note(word, size_of::<AtomicU64>());
+        crate::touched_lines::note(word, size_of::<AtomicU64>());
         word
     }
 

@@ -13,7 +13,7 @@ const MOST: u8 = 15;
 /// A name is not in the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("name {0:?} is not in the filter")]
-pub struct Absent(pub KeyHash);
+pub struct UnknownName(pub KeyHash);
 
 /// A filter that counts the names of each bit, in four bits of memory. Tells by [`FilterDelta`]s what became of the bits.
 pub struct CountingFilter {
@@ -62,12 +62,12 @@ impl CountingFilter {
     /// Takes a name out.
     ///
     /// # Errors
-    /// [`Absent`] if it surely is not there. One that never was and is let through all the same cannot be told from one that is:
+    /// [`UnknownName`] if it surely is not there. One that never was and is let through all the same cannot be told from one that is:
     /// taking it out would clear bits of other names, so callers go by their own list of names.
-    pub fn remove(&mut self, hash: KeyHash) -> Result<(), Absent> {
+    pub fn remove(&mut self, hash: KeyHash) -> Result<(), UnknownName> {
         let places = self.params.places(hash);
         if places.bits().iter().any(|&bit| self.count(bit) == 0) {
-            return Err(Absent(hash));
+            return Err(UnknownName(hash));
         }
         self.names = self.names.saturating_sub(1);
         for &bit in places.bits() {

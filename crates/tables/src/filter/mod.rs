@@ -58,10 +58,10 @@ pub mod theory;
 
 pub use bloom::BloomFilter;
 pub use bytes::FilterBytesError;
-pub use counting::{Absent, CountingFilter};
+pub use counting::{CountingFilter, UnknownName};
 pub use delta::{FilterDelta, FilterDeltaError};
 pub use params::{FilterParams, FilterParamsError, Layout, MAX_LINES};
-pub use probe::{MAX_HASHES, Words};
+pub use probe::{MAX_HASHES, ProbeWords};
 
 /// Bits of a cache line.
 pub const LINE_BITS: u64 = 512;

@@ -22,7 +22,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// A word for each bit, and not multiples of two words (Kirsch and Mitzenmacher, "Less hashing, same performance", 2006): with
 /// those, a name is confused with any other whose two words agree, which small filters made for few false positives show.
 #[derive(Debug, Clone, Copy)]
-pub struct Words {
+pub struct ProbeWords {
     hash: KeyHash,
     seed: u64,
     /// How many were made.
@@ -30,7 +30,7 @@ pub struct Words {
     mixed: [u64; MAX_HASHES],
 }
 
-impl Words {
+impl ProbeWords {
     /// The words of a name for filters of this seed that set at most so many bits a name. Others may be asked by them too, and mix
     /// for themselves.
     #[inline]
@@ -95,8 +95,8 @@ pub(super) fn for_each_field(hash: KeyHash, seed: u64, hashes: u8, mut each: imp
 
 impl FilterParams {
     /// The bits of a name, ascending, each once: the definition that lookups must agree with. Two of the `k` may fall together.
-    pub(super) fn places(&self, hash: KeyHash) -> Places {
-        let mut places = Places { bits: [0; MAX_HASHES], len: 0 };
+    pub(super) fn places(&self, hash: KeyHash) -> BitPositions {
+        let mut places = BitPositions { bits: [0; MAX_HASHES], len: 0 };
         match self.layout() {
             Layout::Classic => {
                 (0..u64::from(self.hashes()))
@@ -114,12 +114,12 @@ impl FilterParams {
 
 /// Some bits of a filter.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
+pub(super) struct BitPositions {
     bits: [u64; MAX_HASHES],
     len: usize,
 }
 
-impl Places {
+impl BitPositions {
     fn push(&mut self, bit: u64) {
         if let Some(slot) = self.bits.get_mut(self.len) {
             *slot = bit;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::touched::lines_of;
+use crate::touched_lines::lines_of;
 use proptest::prelude::*;
 use scalebricks_types::KeyHash;
 use std::collections::{BTreeSet, HashMap};
@@ -19,9 +19,9 @@ fn the_lines_told_are_those_read() {
         (0..500).for_each(|number| filter.insert(name(number)));
         for name in (0..1000).map(name) {
             let read = lines_of(|| _ = black_box(filter.contains(name)));
-            let mut told = BTreeSet::new();
-            filter.touched(name, &mut |at| assert!(told.insert(at.addr() / 64), "each line once"));
-            assert_eq!(told, read, "{layout:?}");
+            let mut reported = BTreeSet::new();
+            filter.touched(name, &mut |at| assert!(reported.insert(at.addr() / 64), "each line once"));
+            assert_eq!(reported, read, "{layout:?}");
         }
     }
 }
@@ -101,7 +101,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(FilterParams::of_lines(1, 0, Layout::Blocked), Err(FilterParamsError::Hashes(0)));
     assert_eq!(FilterParams::of_lines(1, 33, Layout::Blocked), Err(FilterParamsError::Hashes(33)));
     let full = CountingFilter::new(FilterParams::of_lines(1, 4, Layout::Blocked).unwrap()).remove(name(1));
-    assert_eq!(full, Err(Absent(name(1))));
+    assert_eq!(full, Err(UnknownName(name(1))));
 }
 
 #[test]
@@ -213,7 +213,7 @@ proptest! {
             prop_assert_eq!(answer, wanted);
             prop_assert_eq!(filter.contains(hash), wanted);
             // Enough words, too few, and those of another seed.
-            for words in [Words::of(hash, seed, 32), Words::of(hash, seed, 2), Words::of(hash, !seed, 32)] {
+            for words in [ProbeWords::of(hash, seed, 32), ProbeWords::of(hash, seed, 2), ProbeWords::of(hash, !seed, 32)] {
                 let mut read = 0;
                 prop_assert_eq!(filter.contains_words(&words, |_| read += 1), wanted);
                 let most = if layout == Layout::Blocked { 1 } else { params.hashes() };

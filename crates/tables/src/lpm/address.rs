@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 mod sealed {
     /// The bits of an address as one number, so that the order of numbers is that of addresses.
-    pub trait Bits: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
+    pub trait AddressBits: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
         /// How many there are.
         const LEN: u8;
 
@@ -38,7 +38,7 @@ mod sealed {
 
     macro_rules! bits {
         ($($number:ty)+) => {
-            $(impl Bits for $number {
+            $(impl AddressBits for $number {
                 const LEN: u8 = <$number>::BITS as u8;
 
                 #[inline(always)]
@@ -85,13 +85,13 @@ mod sealed {
     bits! { u32 u128 }
 }
 
-pub(super) use sealed::Bits;
+pub(super) use sealed::AddressBits;
 
 /// An address of one of the two families.
 pub trait Address: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Send + Sync + 'static {
     /// Its bits as a number.
     #[doc(hidden)]
-    type Bits: Bits;
+    type Bits: AddressBits;
 
     /// How many bits it has.
     const BITS: u8;

@@ -3,17 +3,17 @@
 //! The *root* has an entry for each value of the first bits of an address. An entry that is a block leads to the line where the
 //! block begins. What a reader reaches changes in two ways only. An entry is replaced by one store: a next hop by another, or
 //! whatever is there by a block that is complete. And a block that no entry leads to any more is kept as it is until
-//! [`crate::publish::epoch`] says that no reader can still be in it.
+//! [`crate::reclaim::epoch`] says that no reader can still be in it.
 //!
 //! So a reader that loaded an entry finds the answer of the moment at which it loaded it, or a later one.
 
-use super::address::Bits;
-use super::block::{self, Image, SIZES};
+use super::address::AddressBits;
+use super::block::{self, BlockBuilder, SIZES};
 use super::entry::Entry;
-use crate::publish::epoch::Epochs;
-use crate::publish::line::Line;
-use crate::publish::queue::Retired;
-use crate::publish::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::epoch::Epochs;
+use crate::reclaim::retired::Retired;
+use crate::reclaim::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
 use std::ops::Range;
 
 /// Lines behind all others, room for the largest block, through which blocks become smaller when nothing is free.
@@ -33,14 +33,14 @@ pub(super) struct Arena {
 
 /// Where an entry is.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum EntryPlace {
     Root(usize),
     Block(usize),
 }
 
 /// What only the writer knows of the lines.
 #[derive(Debug)]
-pub(super) struct Spares {
+pub(super) struct FreeLines {
     /// Free blocks of each size, by their first lines.
     free: [Vec<u32>; SIZES.len()],
     /// The first line that was never used.
@@ -52,7 +52,7 @@ pub(super) struct Spares {
     pub(super) reserve: Option<u64>,
 }
 
-impl Spares {
+impl FreeLines {
     pub(super) const fn new() -> Self {
         let free = [const { Vec::new() }; SIZES.len()];
         Self { free, fresh: 0, retired: Retired::new(), waiting: 0, reserve: None }
@@ -71,13 +71,13 @@ impl Spares {
 }
 
 /// A range of addresses over the values of some bits: those values that are in it whole, and the two at its ends that are not.
-struct Cut<B> {
+struct SplitRange<B> {
     first: Option<(usize, B, B)>,
     whole: Range<usize>,
     last: Option<(usize, B, B)>,
 }
 
-impl<B: Bits> Cut<B> {
+impl<B: AddressBits> SplitRange<B> {
     /// The addresses from `from` to `to`, whose values are these; the values' bits end at `end`.
     fn new(from: B, to: B, values: (usize, usize), end: u8) -> Self {
         let (starts, ends) = (from.network(end) == from, to.last(end) == to);
@@ -117,36 +117,36 @@ impl Arena {
     }
 
     /// Where the entry of a value is in the block that begins at a line.
-    pub(super) fn place(&self, line: usize, value: usize) -> Place {
-        Place::Block(block::place_from(line, block::place(&self.lines[line], value)))
+    pub(super) fn place(&self, line: usize, value: usize) -> EntryPlace {
+        EntryPlace::Block(block::place_from(line, block::place(&self.lines[line], value)))
     }
 
     /// The entry at a place.
-    pub(super) fn load(&self, place: Place) -> Entry {
+    pub(super) fn load(&self, place: EntryPlace) -> Entry {
         match place {
-            Place::Root(at) => self.root(at),
-            Place::Block(at) => block::load(&self.lines, at),
+            EntryPlace::Root(at) => self.root(at),
+            EntryPlace::Block(at) => block::load(&self.lines, at),
         }
     }
 
     /// Replaces an entry: readers see it from now on, and all that was written before.
-    pub(super) fn store(&self, place: Place, entry: Entry) {
+    pub(super) fn store(&self, place: EntryPlace, entry: Entry) {
         match place {
-            Place::Root(at) => self.root[at].store(entry.0, Ordering::Release),
-            Place::Block(at) => block::store(&self.lines, at, entry),
+            EntryPlace::Root(at) => self.root[at].store(entry.0, Ordering::Release),
+            EntryPlace::Block(at) => block::store(&self.lines, at, entry),
         }
     }
 
     /// The block that begins at a line, to be changed.
-    pub(super) fn image(&self, line: usize) -> Image {
-        Image::read(&self.lines, line)
+    pub(super) fn image(&self, line: usize) -> BlockBuilder {
+        BlockBuilder::read(&self.lines, line)
     }
 
     /// Gives all addresses from `from` to `to` this next hop. They must be what a prefix covers and longer ones leave: every
     /// block on the way to their ends is there, and runs start and end with them.
-    pub(super) fn fill<B: Bits>(&self, from: B, to: B, hop: Entry) {
+    pub(super) fn fill<B: AddressBits>(&self, from: B, to: B, hop: Entry) {
         let bits = self.root_bits;
-        let cut = Cut::new(from, to, (from.root(bits), to.root(bits)), bits);
+        let cut = SplitRange::new(from, to, (from.root(bits), to.root(bits)), bits);
         for cell in &self.root[cut.whole] {
             cell.store(hop.0, Ordering::Release);
         }
@@ -155,10 +155,10 @@ impl Arena {
         }
     }
 
-    fn fill_block<B: Bits>(&self, entry: Entry, base: u8, from: B, to: B, hop: Entry) {
+    fn fill_block<B: AddressBits>(&self, entry: Entry, base: u8, from: B, to: B, hop: Entry) {
         debug_assert!(entry.is_block(), "a prefix has its block");
         let (line, end) = (entry.line(), (base + 8).min(B::LEN));
-        let cut = Cut::new(from, to, (from.byte(base), to.byte(base) | 0xFF >> (end - base)), end);
+        let cut = SplitRange::new(from, to, (from.byte(base), to.byte(base) | 0xFF >> (end - base)), end);
         let place = |value| block::place_from(line, block::place(&self.lines[line], value));
         if !cut.whole.is_empty() {
             for at in place(cut.whole.start)..=place(cut.whole.end - 1) {
@@ -173,13 +173,13 @@ impl Arena {
     /// Writes a block to lines that no reader can reach; its entry, or `None` if there is no room.
     ///
     /// Waits for readers if all there is waits for them.
-    pub(super) fn write(&self, spares: &mut Spares, image: &Image) -> Option<Entry> {
+    pub(super) fn write(&self, spares: &mut FreeLines, image: &BlockBuilder) -> Option<Entry> {
         let line = self.allocate(spares, block::size_for(image.runs()))?;
         image.write(&self.lines[line as usize..]);
         Some(Entry::of_block(line))
     }
 
-    fn allocate(&self, spares: &mut Spares, size: usize) -> Option<u32> {
+    fn allocate(&self, spares: &mut FreeLines, size: usize) -> Option<u32> {
         if spares.waiting >= FEW {
             self.reclaim(spares);
         }
@@ -202,7 +202,7 @@ impl Arena {
     }
 
     /// Cuts a free block that is larger than wanted.
-    fn cut_larger(spares: &mut Spares, size: usize) -> Option<u32> {
+    fn cut_larger(spares: &mut FreeLines, size: usize) -> Option<u32> {
         let (larger, line) =
             (size + 1..SIZES.len()).find_map(|larger| Some((larger, spares.free[larger].pop()?)))?;
         Self::cut(spares, line, size, larger);
@@ -210,12 +210,12 @@ impl Arena {
     }
 
     /// Makes what is behind a block that was larger free blocks.
-    fn cut(spares: &mut Spares, line: u32, size: usize, was: usize) {
+    fn cut(spares: &mut FreeLines, line: u32, size: usize, was: usize) {
         Self::free(spares, line + SIZES[size] as u32..line + SIZES[was] as u32);
     }
 
     /// Makes lines free blocks, as large as they can be.
-    fn free(spares: &mut Spares, lines: Range<u32>) {
+    fn free(spares: &mut FreeLines, lines: Range<u32>) {
         let mut next = lines.start;
         while next < lines.end {
             let fits = |size: &usize| SIZES[*size] <= (lines.end - next) as usize;
@@ -229,7 +229,7 @@ impl Arena {
     ///
     /// Cost: sorts all free blocks. A table comes to this when it has hardly any lines left.
     #[cold]
-    fn gather(spares: &mut Spares, size: usize) -> Option<u32> {
+    fn gather(spares: &mut FreeLines, size: usize) -> Option<u32> {
         let sizes = spares.free.iter_mut().zip(SIZES);
         let blocks =
             sizes.flat_map(|(blocks, lines)| blocks.drain(..).map(move |line| line..line + lines as u32));
@@ -243,7 +243,7 @@ impl Arena {
 
     /// Replaces a block by one that needs no more room. It cannot fail: if nothing is free, readers see the new block in the
     /// reserve until none is in the old one, and then in its place.
-    pub(super) fn shrink(&self, spares: &mut Spares, place: Place, old: Entry, image: &Image) {
+    pub(super) fn shrink(&self, spares: &mut FreeLines, place: EntryPlace, old: Entry, image: &BlockBuilder) {
         if let Some(new) = self.write(spares, image) {
             self.store(place, new);
             return self.retire(spares, old);
@@ -270,7 +270,7 @@ impl Arena {
     }
 
     /// Keeps a block until no reader can see it any more. Called after the last entry that led to it was replaced.
-    pub(super) fn retire(&self, spares: &mut Spares, entry: Entry) {
+    pub(super) fn retire(&self, spares: &mut FreeLines, entry: Entry) {
         let line = entry.line();
         let size = block::size_of(&self.lines[line]) as u8; // one of six
         spares.retired.push(self.epochs.retire(), (line as u32, size));
@@ -278,14 +278,14 @@ impl Arena {
     }
 
     /// Gives back a block that was written and never published.
-    pub(super) fn forget(&self, spares: &mut Spares, entry: Entry) {
+    pub(super) fn forget(&self, spares: &mut FreeLines, entry: Entry) {
         let line = entry.line();
         spares.free[block::size_of(&self.lines[line])].push(line as u32);
     }
 
     /// Moves blocks that no reader can see any more to the free ones; whether there were any.
-    pub(super) fn reclaim(&self, spares: &mut Spares) -> bool {
-        let Spares { free, retired, waiting, .. } = spares;
+    pub(super) fn reclaim(&self, spares: &mut FreeLines) -> bool {
+        let FreeLines { free, retired, waiting, .. } = spares;
         retired.reclaim(&self.epochs, |(line, size)| {
             free[usize::from(size)].push(line);
             *waiting -= 1;
@@ -299,9 +299,9 @@ impl Arena {
 
     /// All blocks that the root leads to, each with its image: for tests.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn blocks(&self) -> Vec<(Place, Image)> {
-        let roots = (0..self.root.len()).map(Place::Root);
-        let mut left: Vec<(Place, Entry)> = roots.map(|place| (place, self.load(place))).collect();
+    pub(super) fn blocks(&self) -> Vec<(EntryPlace, BlockBuilder)> {
+        let roots = (0..self.root.len()).map(EntryPlace::Root);
+        let mut left: Vec<(EntryPlace, Entry)> = roots.map(|place| (place, self.load(place))).collect();
         let mut found = Vec::new();
         while let Some((place, entry)) = left.pop() {
             if !entry.is_block() {

@@ -9,8 +9,8 @@
 //! The first line has room for six runs: enough for most blocks of IPv6, so that a lookup touches one line a block.
 
 use super::entry::Entry;
-use crate::publish::line::Line;
-use crate::publish::sync::Ordering;
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::sync::Ordering;
 
 /// Values of eight bits.
 pub(super) const VALUES: usize = 256;
@@ -76,12 +76,12 @@ pub(super) fn size_of(head: &Line) -> usize {
 
 /// A block while the writer makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Image {
+pub(super) struct BlockBuilder {
     starts: [u64; 4],
     entries: Vec<Entry>,
 }
 
-impl Image {
+impl BlockBuilder {
     /// The block of one run.
     pub(super) fn one_run(entry: Entry) -> Self {
         Self { starts: [1, 0, 0, 0], entries: vec![entry] }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_block_of_any_size_is_read_as_it_was_written() {
         for step in [1, 2, 3, 5, 8, 16, 50, 100, 255] {
-            let mut image = Image::one_run(Entry(7));
+            let mut image = BlockBuilder::one_run(Entry(7));
             for value in (0..VALUES).step_by(step) {
                 image.split(value);
                 image.set(value, Entry(value as u32 + 1));
@@ -182,7 +182,7 @@ mod tests {
             let size = size_for(image.runs());
             let memory = lines(3 + SIZES[size]);
             image.write(&memory[3..]);
-            assert_eq!((Image::read(&memory, 3), size_of(&memory[3])), (image.clone(), size));
+            assert_eq!((BlockBuilder::read(&memory, 3), size_of(&memory[3])), (image.clone(), size));
             for value in 0..VALUES {
                 let found = load(&memory, place_from(3, place(&memory[3], value)));
                 assert_eq!(found, Entry((value / step * step) as u32 + 1), "value {value} step {step}");
@@ -201,16 +201,16 @@ mod tests {
     #[test]
     fn a_stored_entry_leaves_its_neighbour_alone() {
         let memory = lines(1);
-        let mut image = Image::one_run(Entry(1));
+        let mut image = BlockBuilder::one_run(Entry(1));
         image.split(10);
         image.write(&memory);
         for (value, entry) in [(0, 5), (10, u32::MAX), (0, 0)] {
             image.set(value, Entry(entry));
             store(&memory, place(&memory[0], value), Entry(entry));
-            assert_eq!(Image::read(&memory, 0), image);
+            assert_eq!(BlockBuilder::read(&memory, 0), image);
         }
         image.set(0, Entry(u32::MAX));
         image.join(10);
-        assert_eq!(image, Image::one_run(Entry(u32::MAX)));
+        assert_eq!(image, BlockBuilder::one_run(Entry(u32::MAX)));
     }
 }

@@ -12,7 +12,7 @@ use super::block;
 use super::entry::{Entry, NextHop};
 use crate::isa::Isa;
 use crate::prefetch::prefetch_item;
-use crate::publish::sync::Ordering;
+use crate::reclaim::sync::Ordering;
 
 /// Addresses taken through a step together.
 const PART: usize = 64;

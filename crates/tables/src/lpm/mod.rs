@@ -51,10 +51,7 @@ mod entry;
 mod kernels;
 #[cfg(loom)]
 #[cfg(test)]
-mod model;
-#[cfg(not(loom))]
-#[cfg(test)]
-mod peer;
+mod loom_tests;
 mod reader;
 mod rib;
 #[cfg(not(loom))]
@@ -64,6 +61,9 @@ mod table;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
+#[cfg(not(loom))]
+#[cfg(test)]
+mod trie_comparison;
 mod writer;
 
 pub use address::{Address, Prefix, PrefixError};

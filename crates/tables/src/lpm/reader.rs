@@ -5,7 +5,7 @@ use super::entry::NextHop;
 use super::kernels::{self, Lookup};
 use super::table::Lpm;
 use crate::isa::Isa;
-use crate::publish::epoch::Reader;
+use crate::reclaim::epoch::Reader;
 use std::sync::Arc;
 
 /// Addresses looked up under one pin: what a writer may have to wait for, a few microseconds.

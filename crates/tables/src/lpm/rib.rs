@@ -1,6 +1,6 @@
 //! All prefixes with their next hops: what the writer knows beside what readers see.
 
-use super::address::Bits;
+use super::address::AddressBits;
 use super::entry::NextHop;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
@@ -12,7 +12,7 @@ pub(super) type Key<B> = (B, u8);
 #[derive(Debug)]
 pub(super) struct Rib<B>(BTreeMap<Key<B>, NextHop>);
 
-impl<B: Bits> Rib<B> {
+impl<B: AddressBits> Rib<B> {
     pub(super) const fn new() -> Self {
         Self(BTreeMap::new())
     }

@@ -1,8 +1,8 @@
 //! Readers beside a writer: every answer is the address's next hop before or after the change under way.
 
 use super::*;
-use crate::beside::{Watched, beside};
 use crate::isa::Isa;
+use crate::test_readers::{WatchedKeys, check_beside};
 use scalebricks_types::KeyHash;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ fn churn(isa: Isa, what: &str, addresses: u32, rounds: u32) {
     lpm.insert("10.0.0.0/8".parse().unwrap(), hop(1)).unwrap();
     let watched_at = |n: u32| Ipv4Addr::from(0x0A00_0000 | (n % 5) << 16 | (n % 7) << 8 | n << 1);
     let kept: Vec<_> = (0..addresses).map(|n| (hash_of(watched_at(n)), 1u16)).collect();
-    let watched = Watched::new(&kept);
-    beside(
+    let watched = WatchedKeys::new(&kept);
+    check_beside(
         &watched,
         what,
         isa,
@@ -90,8 +90,8 @@ fn crowd(isa: Isa, what: &str, rounds: u32) {
         lpm.insert(host(n << 6), hop(index)).unwrap();
     }
     let kept: Vec<_> = (0..4u16).map(|n| (hash_of(host(u32::from(n) << 6).address()), n)).collect();
-    let watched = Watched::new(&kept);
-    beside(
+    let watched = WatchedKeys::new(&kept);
+    check_beside(
         &watched,
         what,
         isa,

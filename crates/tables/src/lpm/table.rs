@@ -3,8 +3,8 @@
 use super::address::{Address, Prefix};
 use super::arena::Arena;
 use super::entry::NextHop;
-use super::writer::{NoRoom, Writer};
-use crate::publish::line::Line;
+use super::writer::{OutOfBlocks, Writer};
+use crate::reclaim::cache_line::Line;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a table is laid out. Begin with [`Params::new`], [`Params::FAST`] or [`Params::SMALL`].
@@ -118,7 +118,7 @@ impl<A: Address> Lpm<A> {
     /// [`LpmError::Full`].
     pub fn insert(&self, prefix: Prefix<A>, hop: NextHop) -> Result<Option<NextHop>, LpmError> {
         let mut writer = self.writer();
-        writer.insert(&self.arena, prefix.key(), hop).map_err(|NoRoom| LpmError::Full {
+        writer.insert(&self.arena, prefix.key(), hop).map_err(|OutOfBlocks| LpmError::Full {
             routes: writer.rib.len(),
             block_bytes: self.params.block_bytes(),
         })

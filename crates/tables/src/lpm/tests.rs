@@ -1,5 +1,5 @@
-use super::arena::Place;
-use super::block::{self, Image};
+use super::arena::EntryPlace;
+use super::block::{self, BlockBuilder};
 use super::*;
 use crate::isa::Isa;
 use proptest::prelude::*;
@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The slow, obvious form: all prefixes in a list.
-struct Twin<A>(Vec<(Prefix<A>, NextHop)>);
+struct Reference<A>(Vec<(Prefix<A>, NextHop)>);
 
-impl<A: Address> Twin<A> {
+impl<A: Address> Reference<A> {
     const fn new() -> Self {
         Self(Vec::new())
     }
@@ -44,7 +44,7 @@ fn table<A: Address>(root_bits: u8, bytes: usize) -> Arc<Lpm<A>> {
 }
 
 /// All answers of all forms are those of the twin.
-fn check<A: Address>(lpm: &Arc<Lpm<A>>, twin: &Twin<A>, addresses: &[A]) -> Result<(), TestCaseError> {
+fn check<A: Address>(lpm: &Arc<Lpm<A>>, twin: &Reference<A>, addresses: &[A]) -> Result<(), TestCaseError> {
     let expected: Vec<_> = addresses.iter().map(|&address| twin.longest(address)).collect();
     for isa in Isa::available() {
         let mut reader = LpmReader::with_isa(Arc::clone(lpm), isa).unwrap();
@@ -63,9 +63,9 @@ fn check<A: Address>(lpm: &Arc<Lpm<A>>, twin: &Twin<A>, addresses: &[A]) -> Resu
 
 /// The blocks, with where each hangs but not where each lies.
 fn shape<A: Address>(lpm: &Lpm<A>) -> Vec<(Option<usize>, usize)> {
-    let of = |(place, image): (Place, Image)| match place {
-        Place::Root(at) => (Some(at), image.runs()),
-        Place::Block(_) => (None, image.runs()),
+    let of = |(place, image): (EntryPlace, BlockBuilder)| match place {
+        EntryPlace::Root(at) => (Some(at), image.runs()),
+        EntryPlace::Block(_) => (None, image.runs()),
     };
     let mut shape: Vec<_> = lpm.arena.blocks().into_iter().map(of).collect();
     shape.sort_unstable();
@@ -98,7 +98,7 @@ fn steps<A: Address>(address: impl Strategy<Value = A> + Clone) -> impl Strategy
 }
 
 fn run<A: Address>(root_bits: u8, steps: Vec<Step<A>>) -> Result<(), TestCaseError> {
-    let (lpm, mut twin) = (table::<A>(root_bits, 1 << 20), Twin::new());
+    let (lpm, mut twin) = (table::<A>(root_bits, 1 << 20), Reference::new());
     for step in steps {
         match step {
             Step::Insert(address, length, index) => {
@@ -121,7 +121,7 @@ fn run<A: Address>(root_bits: u8, steps: Vec<Step<A>>) -> Result<(), TestCaseErr
     }
     // The ends of all prefixes, and what is beside them.
     let ends = twin.0.iter().flat_map(|(prefix, _)| {
-        use super::address::Bits;
+        use super::address::AddressBits;
         let (first, last) = (prefix.address().bits(), prefix.address().bits().last(prefix.length()));
         let before = (first > first.network(0)).then(|| first.before());
         [Some(first), Some(last), before, last.after()].into_iter().flatten().map(A::of_bits)
@@ -181,7 +181,7 @@ proptest! {
     fn crowded_blocks_answer_as_their_twin(
         prefixes in prop::collection::vec((byte(), any::<u8>(), 14..=25u8, 0..9u32), 1..300)
     ) {
-        let (lpm, mut twin) = (table::<Ipv4Addr>(8, 1 << 16), Twin::new());
+        let (lpm, mut twin) = (table::<Ipv4Addr>(8, 1 << 16), Reference::new());
         for &(second, third, length, index) in &prefixes {
             let prefix = Prefix::of(Ipv4Addr::new(10, second % 4, third, 128), length).unwrap();
             prop_assert_eq!(lpm.insert(prefix, hop(index)), Ok(twin.insert(prefix, hop(index))));
@@ -199,7 +199,7 @@ proptest! {
     fn a_table_without_room_refuses_and_stays_as_it_was(
         lines in 0..14usize, prefixes in prop::collection::vec((address_v6(), 9..=64u8), 1..40)
     ) {
-        let (lpm, mut twin) = (table::<Ipv6Addr>(8, lines * 64), Twin::new());
+        let (lpm, mut twin) = (table::<Ipv6Addr>(8, lines * 64), Reference::new());
         for (index, &(address, length)) in (0..).zip(&prefixes) {
             let prefix = Prefix::of(address, length).unwrap();
             if twin.0.len() % 3 == 2 {
@@ -232,7 +232,7 @@ proptest! {
 #[test]
 fn every_length_has_its_place() {
     for root_bits in [8, if cfg!(miri) { 9 } else { 24 }] {
-        let (lpm, mut twin) = (table::<Ipv4Addr>(root_bits, 1 << 14), Twin::new());
+        let (lpm, mut twin) = (table::<Ipv4Addr>(root_bits, 1 << 14), Reference::new());
         let address = Ipv4Addr::new(10, 170, 170, 170);
         for length in [0, 32, 1, 31, 8, 24, 25, 9, 16, 30, 17, 23] {
             let prefix = Prefix::of(address, length).unwrap();

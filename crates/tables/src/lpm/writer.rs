@@ -5,32 +5,32 @@
 //! only step that can fail, and nothing is changed then. The second replaces the entries of all addresses that no longer prefix
 //! covers. A prefix is removed in the opposite order.
 
-use super::address::Bits;
-use super::arena::{Arena, Place, Spares};
-use super::block::Image;
+use super::address::AddressBits;
+use super::arena::{Arena, EntryPlace, FreeLines};
+use super::block::BlockBuilder;
 use super::entry::{Entry, NextHop};
 use super::rib::{Key, Rib};
 
 /// There is no room for the blocks of a prefix.
 #[derive(Debug)]
-pub(super) struct NoRoom;
+pub(super) struct OutOfBlocks;
 
 /// What only the writer has.
 #[derive(Debug)]
 pub(super) struct Writer<B> {
     pub(super) rib: Rib<B>,
-    pub(super) spares: Spares,
+    pub(super) spares: FreeLines,
 }
 
 /// The values of eight bits that a prefix ends in: those from the first on, and the one behind the last.
-fn values<B: Bits>((address, length): Key<B>, base: u8) -> (usize, usize) {
+fn values<B: AddressBits>((address, length): Key<B>, base: u8) -> (usize, usize) {
     let first = address.byte(base);
     (first, first + (1 << (base + 8 - length)))
 }
 
-impl<B: Bits> Writer<B> {
+impl<B: AddressBits> Writer<B> {
     pub(super) const fn new() -> Self {
-        Self { rib: Rib::new(), spares: Spares::new() }
+        Self { rib: Rib::new(), spares: FreeLines::new() }
     }
 
     /// Adds a prefix or replaces its next hop; the one before.
@@ -39,7 +39,7 @@ impl<B: Bits> Writer<B> {
         arena: &Arena,
         key: Key<B>,
         hop: NextHop,
-    ) -> Result<Option<NextHop>, NoRoom> {
+    ) -> Result<Option<NextHop>, OutOfBlocks> {
         let before = self.rib.get(key);
         if before == Some(hop) {
             return Ok(before);
@@ -70,10 +70,10 @@ impl<B: Bits> Writer<B> {
     }
 
     /// Makes a run of the values of a prefix longer than the root's bits.
-    fn make_runs(&mut self, arena: &Arena, key: Key<B>) -> Result<(), NoRoom> {
+    fn make_runs(&mut self, arena: &Arena, key: Key<B>) -> Result<(), OutOfBlocks> {
         let (address, length) = key;
         let mut base = arena.root_bits;
-        let mut place = Place::Root(address.root(base));
+        let mut place = EntryPlace::Root(address.root(base));
         let mut entry = arena.load(place);
         // Down to the last block that is there.
         while entry.is_block() && length > base + 8 {
@@ -84,7 +84,7 @@ impl<B: Bits> Writer<B> {
             (place, entry, base) = (next, arena.load(next), base + 8);
         }
         let is_there = entry.is_block();
-        let mut image = if is_there { arena.image(entry.line()) } else { Image::one_run(entry) };
+        let mut image = if is_there { arena.image(entry.line()) } else { BlockBuilder::one_run(entry) };
         let first = address.byte(base);
         let is_changed = if length <= base + 8 {
             let (first, end) = values(key, base);
@@ -102,7 +102,7 @@ impl<B: Bits> Writer<B> {
         }
         let Some(new) = arena.write(&mut self.spares, &image) else {
             self.forget_chain(arena, key, base, &image);
-            return Err(NoRoom);
+            return Err(OutOfBlocks);
         };
         arena.store(place, new);
         if is_there {
@@ -112,8 +112,8 @@ impl<B: Bits> Writer<B> {
     }
 
     /// New blocks from `base` on down to that of a prefix, for addresses of which one next hop was known.
-    fn chain(&mut self, arena: &Arena, key: Key<B>, base: u8, hop: Entry) -> Result<Entry, NoRoom> {
-        let mut image = Image::one_run(hop);
+    fn chain(&mut self, arena: &Arena, key: Key<B>, base: u8, hop: Entry) -> Result<Entry, OutOfBlocks> {
+        let mut image = BlockBuilder::one_run(hop);
         if key.1 <= base + 8 {
             let (first, end) = values(key, base);
             image.split(first);
@@ -129,11 +129,11 @@ impl<B: Bits> Writer<B> {
         if written.is_none() {
             self.forget_chain(arena, key, base, &image);
         }
-        written.ok_or(NoRoom)
+        written.ok_or(OutOfBlocks)
     }
 
     /// Gives back the new blocks behind one that could not be written.
-    fn forget_chain(&mut self, arena: &Arena, key: Key<B>, mut base: u8, image: &Image) {
+    fn forget_chain(&mut self, arena: &Arena, key: Key<B>, mut base: u8, image: &BlockBuilder) {
         if key.1 <= base + 8 {
             return;
         }
@@ -153,7 +153,7 @@ impl<B: Bits> Writer<B> {
     fn drop_runs(&mut self, arena: &Arena, key: Key<B>) {
         let (address, length) = key;
         let mut base = arena.root_bits;
-        let mut place = Place::Root(address.root(base));
+        let mut place = EntryPlace::Root(address.root(base));
         let mut path = Vec::new();
         loop {
             let entry = arena.load(place);
@@ -188,7 +188,7 @@ impl<B: Bits> Writer<B> {
                 break;
             }
             gone.push(entry);
-            if let Place::Root(_) = place {
+            if let EntryPlace::Root(_) = place {
                 arena.store(place, image.entry(0));
                 break;
             }
@@ -204,7 +204,7 @@ impl<B: Bits> Writer<B> {
     }
 
     /// Whether a run starts at a value that nothing holds apart from the one before.
-    fn is_idle(&self, image: &Image, address: B, base: u8, value: usize) -> bool {
+    fn is_idle(&self, image: &BlockBuilder, address: B, base: u8, value: usize) -> bool {
         (1..super::block::VALUES).contains(&value)
             && image.is_start(value)
             && !image.entry(value - 1).is_block()

@@ -5,12 +5,12 @@
 //! 2. They are carried out range by range, leaving a way back, and notes of the slots they changed.
 //! 3. If all could be done, the notes become deltas; else all is undone.
 
-use super::graph::{Link, Refused, Work};
+use super::graph::{GraphError, GraphScratch, SlotLink};
 use super::payload::PayloadWriter;
-use super::store::{Ranges, Step, Store, with};
-use super::structure::{Op, Own, UpdateError};
+use super::store::{PrefetchStage, Ranges, Store, with};
+use super::structure::{LocalTable, Op, UpdateError};
 use crate::huge::Zeroable;
-use crate::order::{Entry, sort};
+use crate::op_order::{OrderedOp, sort};
 use crate::prefetch::prefetch_read;
 use scalebricks_types::{PartitionCount, PartitionId};
 use std::ops::Range;
@@ -42,12 +42,12 @@ struct Touched {
 /// A batch at work. Kept to not allocate for each.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    order: Vec<Entry>,
-    spare: Vec<Entry>,
+    order: Vec<OrderedOp>,
+    spare: Vec<OrderedOp>,
     touched: Vec<Touched>,
     undo: Vec<Undo>,
     slots: Vec<u32>,
-    pub(super) work: Work,
+    pub(super) work: GraphScratch,
     /// Ranges that were given another seed.
     pub(super) reseeded: u64,
 }
@@ -64,7 +64,7 @@ impl Batch {
 
     /// Adds an operation, by its range among all.
     pub(super) fn add(&mut self, range: u32, op: usize, hash: u64) {
-        self.order.push(Entry { slot: range, op: op as u32, hash }); // a batch fits memory
+        self.order.push(OrderedOp { slot: range, op: op as u32, hash }); // a batch fits memory
     }
 
     /// The partitions touched, ascending.
@@ -91,7 +91,7 @@ impl Batch {
         // Where many share a range, the first fetches what the others need.
         let are_many = of_first.is_some_and(|store| order.len() > store.layout().params.ranges() as usize);
         for ahead in 1..=AHEAD[0] {
-            ask_ahead(parts, partitions, are_many, &order, ops, at, |distance| {
+            prefetch_ahead(parts, partitions, are_many, &order, ops, at, |distance| {
                 (ahead + distance).checked_sub(AHEAD[0])
             });
         }
@@ -99,7 +99,7 @@ impl Batch {
             let hash = ops[run[0].op as usize].hash();
             let partition = partitions.of(hash);
             for step in 0..run.len() {
-                ask_ahead(parts, partitions, are_many, &order, ops, at + step, Some);
+                prefetch_ahead(parts, partitions, are_many, &order, ops, at + step, Some);
             }
             at += run.len();
             let Some(store) = &mut parts[usize::from(partition.0)] else {
@@ -132,14 +132,14 @@ impl Batch {
 
     /// Carries out the operations on one range that are before `limit`. The first error and its place.
     #[inline]
-    fn run<L: Link + Zeroable>(
+    fn run<L: SlotLink + Zeroable>(
         &mut self,
         ranges: &mut Ranges<L>,
         range: u32,
-        run: &[Entry],
+        run: &[OrderedOp],
         ops: &[Op],
         mut limit: usize,
-    ) -> Option<(usize, Refused)> {
+    ) -> Option<(usize, GraphError)> {
         let mut graph = ranges.graph(range);
         let mut failed = None;
         for entry in run {
@@ -200,7 +200,7 @@ impl Batch {
         store: &Store,
         partition: PartitionId,
         scratch: Vec<u64>,
-        mut own: Option<&mut Own<'_>>,
+        mut local: Option<&mut LocalTable<'_>>,
     ) -> PayloadWriter {
         let first = self.touched.partition_point(|touched| touched.partition < partition);
         let run = &self.touched[first..];
@@ -216,10 +216,10 @@ impl Batch {
             } else {
                 writer.slots(touched.range, slots, words);
             }
-            if let Some(own) = &mut own
+            if let Some(local) = &mut local
                 && (touched.reseeded || !slots.is_empty())
             {
-                own.publish(partition, from + touched.range, words, seed);
+                local.publish(partition, from + touched.range, words, seed);
             }
         }
         writer
@@ -228,26 +228,26 @@ impl Batch {
 
 /// Asks for the memory of operations ahead of the one in this place.
 #[inline]
-fn ask_ahead(
+fn prefetch_ahead(
     parts: &[Option<Store>],
     partitions: PartitionCount,
     are_many: bool,
-    order: &[Entry],
+    order: &[OrderedOp],
     ops: &[Op],
     at: usize,
     place: impl Fn(usize) -> Option<usize>,
 ) {
-    for (step, distance) in [Step::Head, Step::Slots].into_iter().zip(AHEAD) {
+    for (step, distance) in [PrefetchStage::RangeHeader, PrefetchStage::Slots].into_iter().zip(AHEAD) {
         let Some(place) = place(distance).map(|ahead| at + ahead) else { continue };
         let Some(entry) = order.get(place) else { continue };
         let step = match step {
-            Step::Slots if are_many => {
+            PrefetchStage::Slots if are_many => {
                 let is_first = place == 0 || order[place - 1].slot != entry.slot;
-                if is_first { Step::AllSlots } else { Step::Names }
+                if is_first { PrefetchStage::AllSlots } else { PrefetchStage::Names }
             }
             step => step,
         };
-        if let Step::Head = step {
+        if let PrefetchStage::RangeHeader = step {
             prefetch_read(&ops[entry.op as usize]);
         }
         let hash = scalebricks_types::KeyHash::new(entry.hash);
@@ -258,10 +258,15 @@ fn ask_ahead(
 }
 
 /// What a range refused, as the batch says it.
-pub(super) fn named(refused: Refused, store: &Store, (first, range): (u32, u32), op: usize) -> UpdateError {
+pub(super) fn named(
+    refused: GraphError,
+    store: &Store,
+    (first, range): (u32, u32),
+    op: usize,
+) -> UpdateError {
     match refused {
-        Refused::Exists => UpdateError::Exists { op },
-        Refused::Missing => UpdateError::Missing { op },
-        Refused::Names | Refused::Seeds => store.full(refused, first, range).into(),
+        GraphError::Exists => UpdateError::Exists { op },
+        GraphError::Missing => UpdateError::Missing { op },
+        GraphError::Names | GraphError::Seeds => store.full(refused, first, range).into(),
     }
 }

@@ -1,14 +1,14 @@
-//! Fresh builds from many names at once, in two passes: [`crate::deal`], and range by range in the cache.
+//! Fresh builds from many names at once, in two passes: [`crate::partition_pass`], and range by range in the cache.
 
 use super::colour::Colouring;
 use super::control::{OthelloControl, RangeKeys};
-use super::image::Layout;
+use super::layout::Layout;
 use super::params::Params;
-use super::store::{Span, Store};
+use super::store::{Store, StoreSlice};
 use super::structure::{BuildError, Generation, Othello};
-use crate::deal::{Dealt, Packing, Regions, TwoPasses};
-use crate::publish::line::Line;
+use crate::partition_pass::{PartitionedRecords, RecordMemory, RecordPacking, TwoPassBuild};
 use crate::published::marked;
+use crate::reclaim::cache_line::Line;
 use crate::threads::threads_or_all;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::ops::Range;
@@ -25,9 +25,9 @@ const STRETCH_NAMES: u64 = 1 << 14;
 pub struct OthelloBuilder {
     params: Params,
     threads: usize,
-    mine: Vec<bool>,
+    held: Vec<bool>,
     may_grow: bool,
-    regions: Arc<Mutex<Regions>>,
+    regions: Arc<Mutex<RecordMemory>>,
 }
 
 /// How the ranges of a table are cut in stretches: so many a partition, of 2^`shift` ranges each.
@@ -77,8 +77,8 @@ impl Stretches {
 impl OthelloBuilder {
     /// A builder for all partitions, with one thread.
     pub fn new(params: Params) -> Self {
-        let mine = vec![true; params.partitions().get() as usize];
-        Self { params, threads: 1, mine, may_grow: false, regions: Arc::default() }
+        let held = vec![true; params.partitions().get() as usize];
+        Self { params, threads: 1, held, may_grow: false, regions: Arc::default() }
     }
 
     /// Uses this many threads; 0 means one for each core.
@@ -94,7 +94,7 @@ impl OthelloBuilder {
 
     /// Builds for these partitions only.
     pub fn partitions(self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        Self { mine: marked(partitions, self.params.partitions()), ..self }
+        Self { held: marked(partitions, self.params.partitions()), ..self }
     }
 
     /// Builds from names and values. Every partition held is then at position 1.
@@ -107,7 +107,7 @@ impl OthelloBuilder {
         self.growing(|params| {
             let stretches = Stretches::of(params);
             let mut parts: Vec<Option<Store>> =
-                self.mine.iter().map(|&mine| mine.then(|| Store::new(params))).collect();
+                self.held.iter().map(|&held| held.then(|| Store::new(params))).collect();
             let spans = parts.iter_mut().flat_map(|part| match part {
                 Some(store) => store.spans(1 << stretches.shift).into_iter().map(Some).collect(),
                 None => (0..stretches.each).map(|_| None).collect::<Vec<_>>(),
@@ -123,7 +123,7 @@ impl OthelloBuilder {
                     None => Ok(()),
                 },
             )?;
-            let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
+            let positions = self.held.iter().map(|&held| Position(held.into())).collect();
             Ok(OthelloControl::of(RangeKeys::new(*params, None, parts), positions))
         })
     }
@@ -140,7 +140,7 @@ impl OthelloBuilder {
     /// If the slices differ in length.
     pub fn build_table(&self, hashes: &[KeyHash], values: &[u16]) -> Result<Othello, BuildError> {
         assert_eq!(hashes.len(), values.len(), "one value a name");
-        if self.mine.contains(&false) {
+        if self.held.contains(&false) {
             let entries: Vec<_> = hashes.iter().copied().zip(values.iter().copied()).collect();
             return Ok(self.build(&entries)?.export());
         }
@@ -168,7 +168,7 @@ impl OthelloBuilder {
                 seeds.iter_mut().zip(store.heads()).for_each(|(seed, head)| *seed = head.seed);
                 Ok(())
             })?;
-            Ok(Othello::with_memory(*params, vec![Position(1); self.mine.len()], memory, (0..).zip(seeds)))
+            Ok(Othello::with_memory(*params, vec![Position(1); self.held.len()], memory, (0..).zip(seeds)))
         })
     }
 
@@ -193,12 +193,12 @@ impl OthelloBuilder {
         count: usize,
         source: impl Fn(usize) -> (KeyHash, u16) + Sync,
         outputs: Vec<O>,
-        act: impl Fn(Job<'_>, &mut O, &mut Work) -> Result<(), BuildError> + Sync,
+        act: impl Fn(Job<'_>, &mut O, &mut BuildScratch) -> Result<(), BuildError> + Sync,
     ) -> Result<(), BuildError> {
         let params = &stretches.params;
-        let all_held = !self.mine.contains(&false);
-        let packing = Packing::new(&stretches.firsts(), params.ranges(), params.value_bits(), all_held);
-        let passes = TwoPasses {
+        let all_held = !self.held.contains(&false);
+        let packing = RecordPacking::new(&stretches.firsts(), params.ranges(), params.value_bits(), all_held);
+        let passes = TwoPassBuild {
             packing: &packing,
             regions: &self.regions,
             threads: self.threads,
@@ -207,32 +207,32 @@ impl OthelloBuilder {
         };
         passes.run(
             outputs,
-            |names, dealt| self.deal(stretches, &packing, names, &source, dealt),
-            Work::default,
-            |stretch, dealt, mut output, work| {
-                act(Job { stretches, stretch, packing: &packing, dealt }, &mut output, work)
+            |names, records| self.partition_names(stretches, &packing, names, &source, records),
+            BuildScratch::default,
+            |stretch, records, mut output, work| {
+                act(Job { stretches, stretch, packing: &packing, records }, &mut output, work)
             },
         )
     }
 
-    fn deal(
+    fn partition_names(
         &self,
         stretches: &Stretches,
-        packing: &Packing,
+        packing: &RecordPacking,
         names: Range<usize>,
         source: &impl Fn(usize) -> (KeyHash, u16),
-        dealt: &mut Dealt<'_>,
+        records: &mut PartitionedRecords<'_>,
     ) -> Result<(), BuildError> {
-        let (params, all_held) = (&stretches.params, !self.mine.contains(&false));
+        let (params, all_held) = (&stretches.params, !self.held.contains(&false));
         let mut wide = 0;
         for at in names.clone() {
             let (hash, value) = source(at);
             wide |= value;
             let partition = params.partitions().of(hash);
-            if !all_held && !self.mine[usize::from(partition.0)] {
-                return Err(BuildError::NotMine(partition));
+            if !all_held && !self.held[usize::from(partition.0)] {
+                return Err(BuildError::NotHeld(partition));
             }
-            dealt.deal(packing, stretches.stretch(hash), hash.get(), value);
+            records.add(packing, stretches.stretch(hash), hash.get(), value);
         }
         if !params.is_value(wide) {
             let value = names.map(|at| source(at).1).find(|&value| !params.is_value(value)).unwrap_or(wide);
@@ -244,7 +244,7 @@ impl OthelloBuilder {
 
 /// What a thread keeps from one stretch to the next.
 #[derive(Debug, Default)]
-struct Work {
+struct BuildScratch {
     colouring: Colouring,
     /// The ranges of a stretch, where no control structure has them.
     store: Option<Store>,
@@ -255,18 +255,18 @@ struct Work {
 struct Job<'a> {
     stretches: &'a Stretches,
     stretch: usize,
-    packing: &'a Packing,
+    packing: &'a RecordPacking,
     /// What each thread dealt in the first pass.
-    dealt: &'a [Dealt<'a>],
+    records: &'a [PartitionedRecords<'a>],
 }
 
 impl Job<'_> {
-    fn fill(self, span: &mut Span<'_>, work: &mut Work) -> Result<(), BuildError> {
+    fn fill(self, span: &mut StoreSlice<'_>, work: &mut BuildScratch) -> Result<(), BuildError> {
         self.fill_with(span, &mut work.colouring)
     }
 
     /// Puts the names of the stretch into its ranges, and makes these.
-    fn fill_with(self, span: &mut Span<'_>, colouring: &mut Colouring) -> Result<(), BuildError> {
+    fn fill_with(self, span: &mut StoreSlice<'_>, colouring: &mut Colouring) -> Result<(), BuildError> {
         let params = &self.stretches.params;
         let ranges = self.stretches.ranges(self.stretch);
         let first =
@@ -278,9 +278,9 @@ impl Job<'_> {
                 refused = Err(full);
             }
         };
-        for dealt in self.dealt {
-            self.packing.unpack(self.stretch, dealt.records(self.stretch), &mut add);
-            dealt.listed(self.stretch).for_each(|(hash, value)| add(hash, value));
+        for records in self.records {
+            self.packing.unpack(self.stretch, records.records(self.stretch), &mut add);
+            records.listed(self.stretch).for_each(|(hash, value)| add(hash, value));
         }
         refused?;
         for range in 0..ranges.end - ranges.start {

@@ -1,6 +1,6 @@
 //! Reading what an Othello delta carries, from anywhere: all of it is checked before anything is changed.
 
-use super::image::Layout;
+use super::layout::Layout;
 use super::payload::{range_width, slot_width};
 use crate::bits::BitReader;
 use crate::published::payload::{malformed, take};
@@ -34,8 +34,6 @@ pub(super) struct RangeChange<'a> {
     /// Slots and what is in them, ascending.
     pub(super) slots: &'a [(u32, u32)],
 }
-
-type Parsed<T> = Result<T, ApplyError>;
 
 impl Changes {
     /// Ranges that change.
@@ -82,7 +80,7 @@ pub(super) fn section(
     is_whole: bool,
     layout: &Layout,
     changes: &mut Changes,
-) -> Parsed<()> {
+) -> Result<(), ApplyError> {
     let mut section = Section { layout, bits };
     changes.clear();
     let all = layout.params.ranges_per_partition();
@@ -114,7 +112,7 @@ pub(super) fn section(
 }
 
 impl Section<'_, '_> {
-    fn image(&mut self, range: u32, changes: &mut Changes) -> Parsed<()> {
+    fn image(&mut self, range: u32, changes: &mut Changes) -> Result<(), ApplyError> {
         let seed = self.take(8)? as u8;
         let mut left = self.layout.params.range_bits();
         if (self.bits.left() as u64) < left {
@@ -129,7 +127,7 @@ impl Section<'_, '_> {
         Ok(())
     }
 
-    fn slots(&mut self, changes: &mut Changes) -> Parsed<()> {
+    fn slots(&mut self, changes: &mut Changes) -> Result<(), ApplyError> {
         let (width, mut next) = (slot_width(&self.layout.params), 0);
         let count = self.take(width)?;
         for _ in 0..count {
@@ -144,7 +142,7 @@ impl Section<'_, '_> {
     }
 
     #[inline]
-    fn take(&mut self, bits: u32) -> Parsed<u64> {
+    fn take(&mut self, bits: u32) -> Result<u64, ApplyError> {
         take(self.bits, bits)
     }
 }

@@ -1,6 +1,6 @@
 //! A whole range at once: its graph and the contents of all its slots, under one seed.
 
-use super::graph::{Graph, Link, Tie};
+use super::graph::{GraphMut, SlotLink, TreeLinks};
 
 /// The names to make a range of, and memory to do so, kept from one to the next.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Colouring {
     }
 }
 
-impl<L: Link> Graph<'_, L> {
+impl<L: SlotLink> GraphMut<'_, L> {
     /// Makes graph and bits of the names in `work`, under this seed; whether they have no cycle. If they have one, graph and
     /// bits are of no use.
     ///
@@ -62,7 +62,7 @@ impl<L: Link> Graph<'_, L> {
         let Colouring { names, edges, last, contents, open } = work;
         let (layout, places) = (self.layout, &self.layout.places);
         (self.head.seed, self.head.names) = (seed, names.len() as u32); // at most the capacity
-        self.ties.fill(Tie::default());
+        self.ties.fill(TreeLinks::default());
         last.clear();
         last.resize(self.ties.len(), 0);
         edges.clear();

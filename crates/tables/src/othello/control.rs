@@ -6,9 +6,9 @@ use super::payload::PayloadWriter;
 use super::snapshot;
 use super::store::Store;
 use super::structure::{Op, Othello, OthelloStructure, ReshapeError, SnapshotError, UpdateError};
-use crate::published::snapshot::Header;
-use crate::published::{Control, Keys, bits_per_key};
-use crate::summed::{Sink, Source};
+use crate::checksum_io::{ChecksumReader, ChecksumWriter};
+use crate::published::snapshot::SnapshotHeader;
+use crate::published::{Control, ControlStructure, bits_per_key};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 
@@ -46,11 +46,11 @@ pub(crate) struct RangeKeys {
     pub(super) batch: Batch,
 }
 
-impl Keys for OthelloStructure {
+impl ControlStructure for OthelloStructure {
     type Keys = RangeKeys;
 
-    fn empty(params: Params, mine: &[bool]) -> RangeKeys {
-        RangeKeys::new(params, None, mine.iter().map(|mine| mine.then(|| Store::new(&params))).collect())
+    fn empty(params: Params, held: &[bool]) -> RangeKeys {
+        RangeKeys::new(params, None, held.iter().map(|held| held.then(|| Store::new(&params))).collect())
     }
 
     fn params(keys: &RangeKeys) -> &Params {
@@ -103,15 +103,15 @@ impl Keys for OthelloStructure {
 
     fn put_keys<W: Write>(
         keys: &RangeKeys,
-        _: &Header<OthelloStructure>,
-        sink: &mut Sink<W>,
+        _: &SnapshotHeader<OthelloStructure>,
+        sink: &mut ChecksumWriter<W>,
     ) -> io::Result<()> {
         snapshot::put(&keys.parts, sink)
     }
 
     fn take_keys<R: Read>(
-        header: &Header<OthelloStructure>,
-        source: &mut Source<R>,
+        header: &SnapshotHeader<OthelloStructure>,
+        source: &mut ChecksumReader<R>,
     ) -> Result<RangeKeys, SnapshotError> {
         snapshot::take(header, source)
     }

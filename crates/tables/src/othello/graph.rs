@@ -18,12 +18,12 @@
 //! first array    2
 //! ```
 
-use super::image::Layout;
-use super::store::Head;
+use super::layout::Layout;
+use super::store::RangeHeader;
 use crate::huge::Zeroable;
 
 /// The number of a slot in its array plus one, or 0 for none.
-pub(super) trait Link: Copy + Default + std::fmt::Debug {
+pub(super) trait SlotLink: Copy + Default + std::fmt::Debug {
     /// Slots that an array may have.
     const SLOTS: u32;
 
@@ -42,7 +42,7 @@ pub(super) trait Link: Copy + Default + std::fmt::Debug {
 
 macro_rules! link {
     ($($number:ty),*) => {$(
-        impl Link for $number {
+        impl SlotLink for $number {
             const SLOTS: u32 = Self::MAX as u32;
 
             #[inline(always)]
@@ -75,7 +75,7 @@ link!(u8, u32);
 /// While the names of a range are collected, before it is made of them, the ties of the first so many places hold their
 /// values instead.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tie<L> {
+pub(super) struct TreeLinks<L> {
     /// The slot it hangs from, in the other array. None for a root.
     above: L,
     /// The first slot that hangs from it, in the other array.
@@ -86,9 +86,9 @@ pub(super) struct Tie<L> {
 
 #[allow(unsafe_code, reason = "one promise about one type")]
 // SAFETY: zero is a valid value of each of its integers.
-unsafe impl<L: Zeroable> Zeroable for Tie<L> {}
+unsafe impl<L: Zeroable> Zeroable for TreeLinks<L> {}
 
-impl<L: Link> Tie<L> {
+impl<L: SlotLink> TreeLinks<L> {
     /// A value that waits for its place.
     pub(super) fn holding(value: u16) -> Self {
         let [low, high] = value.to_le_bytes();
@@ -108,7 +108,7 @@ impl<L: Link> Tie<L> {
 
 /// Why an operation on a range cannot be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum GraphError {
     Exists,
     Missing,
     /// All the names it may have.
@@ -119,7 +119,7 @@ pub(super) enum Refused {
 
 /// Slots on their way, kept to not allocate for each operation; and the slots that changed.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct GraphScratch {
     /// The slots of a tree, or of a part of one.
     side: Vec<u32>,
     /// The slots from one to its root, and the names between them.
@@ -131,11 +131,11 @@ pub(super) struct Work {
 
 /// A range at work.
 #[derive(Debug)]
-pub(super) struct Graph<'a, L> {
+pub(super) struct GraphMut<'a, L> {
     pub(super) layout: &'a Layout,
-    pub(super) head: &'a mut Head,
+    pub(super) head: &'a mut RangeHeader,
     /// Of each slot.
-    pub(super) ties: &'a mut [Tie<L>],
+    pub(super) ties: &'a mut [TreeLinks<L>],
     /// Of each slot, the name it hangs by.
     pub(super) hashes: &'a mut [u64],
     pub(super) words: &'a mut [u64],
@@ -143,15 +143,15 @@ pub(super) struct Graph<'a, L> {
 
 /// A range to be looked at.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a, L> {
+pub(super) struct GraphRef<'a, L> {
     pub(super) layout: &'a Layout,
     pub(super) seed: u8,
-    pub(super) ties: &'a [Tie<L>],
+    pub(super) ties: &'a [TreeLinks<L>],
     pub(super) hashes: &'a [u64],
     pub(super) words: &'a [u64],
 }
 
-impl<L: Link> View<'_, L> {
+impl<L: SlotLink> GraphRef<'_, L> {
     /// The end of a name that hangs from its other, which is there if the name is.
     #[inline]
     pub(super) fn find(&self, hash: u64, [a, b]: [u32; 2]) -> Option<usize> {
@@ -233,11 +233,11 @@ impl<L: Link> View<'_, L> {
     }
 }
 
-impl<L: Link> Graph<'_, L> {
+impl<L: SlotLink> GraphMut<'_, L> {
     #[inline(always)]
-    const fn view(&self) -> View<'_, L> {
-        let Graph { layout, head, ties, hashes, words } = self;
-        View { layout, seed: head.seed, ties, hashes, words }
+    const fn view(&self) -> GraphRef<'_, L> {
+        let GraphMut { layout, head, ties, hashes, words } = self;
+        GraphRef { layout, seed: head.seed, ties, hashes, words }
     }
 
     #[inline(always)]
@@ -271,7 +271,7 @@ impl<L: Link> Graph<'_, L> {
     /// Takes a slot from the one it hangs from; a root stays one.
     fn cut(&mut self, slot: u32) {
         let Some(above) = self.view().above(slot) else { return };
-        let Tie { beside, .. } = self.ties[slot as usize];
+        let TreeLinks { beside, .. } = self.ties[slot as usize];
         let start = self.view().start(self.view().array(slot));
         let mut next = &mut self.ties[above as usize].below;
         while let Some(at) = next.slot().map(|at| start + at)
@@ -312,8 +312,8 @@ impl<L: Link> Graph<'_, L> {
 
     /// Changes a name's value; the old one. Flips what is below it.
     #[inline]
-    pub(super) fn set(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<u16, Refused> {
-        let (below, slots) = self.find(hash).ok_or(Refused::Missing)?;
+    pub(super) fn set(&mut self, hash: u64, value: u16, work: &mut GraphScratch) -> Result<u16, GraphError> {
+        let (below, slots) = self.find(hash).ok_or(GraphError::Missing)?;
         let old = self.view().value(slots);
         if old != value {
             self.view().reach(slots[below], &mut work.side);
@@ -325,12 +325,17 @@ impl<L: Link> Graph<'_, L> {
     /// Adds a name, and joins two trees: the one whose lowest slot is not the lower has to fit. Returns the old seed if
     /// a cycle forced another on the range: the next, cyclically, that suits all its names.
     #[inline]
-    pub(super) fn put(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<Option<u8>, Refused> {
+    pub(super) fn put(
+        &mut self,
+        hash: u64,
+        value: u16,
+        work: &mut GraphScratch,
+    ) -> Result<Option<u8>, GraphError> {
         if self.find(hash).is_some() {
-            return Err(Refused::Exists);
+            return Err(GraphError::Exists);
         }
         if self.head.names as usize == self.layout.capacity {
-            return Err(Refused::Names);
+            return Err(GraphError::Names);
         }
         let slots = self.slots_of(hash);
         let roots = slots.map(|slot| self.view().root(slot));
@@ -352,7 +357,7 @@ impl<L: Link> Graph<'_, L> {
 
     /// Adds a name that would close a cycle, under the next seed that suits; the old seed.
     #[cold]
-    fn reseed(&mut self, hash: u64, value: u16, work: &mut Work) -> Result<u8, Refused> {
+    fn reseed(&mut self, hash: u64, value: u16, work: &mut GraphScratch) -> Result<u8, GraphError> {
         let old = self.head.seed;
         work.colouring.take(self.view().names());
         work.colouring.push(hash, value);
@@ -364,7 +369,7 @@ impl<L: Link> Graph<'_, L> {
         if !self.colour(old, &mut work.colouring) {
             unreachable!("the seed suited before the name came");
         }
-        Err(Refused::Seeds)
+        Err(GraphError::Seeds)
     }
 
     /// Gives the range another seed; whether its names have no cycle under it.
@@ -375,8 +380,8 @@ impl<L: Link> Graph<'_, L> {
 
     /// Takes a name out, and a tree apart: the part without its lowest slot becomes a tree of its own. Its value.
     #[inline]
-    pub(super) fn take(&mut self, hash: u64, work: &mut Work) -> Result<u16, Refused> {
-        let (below, slots) = self.find(hash).ok_or(Refused::Missing)?;
+    pub(super) fn take(&mut self, hash: u64, work: &mut GraphScratch) -> Result<u16, GraphError> {
+        let (below, slots) = self.find(hash).ok_or(GraphError::Missing)?;
         let value = self.view().value(slots);
         let lowest = self.view().reach(slots[below], &mut work.side);
         let difference = self.layout.get(self.words, lowest);
@@ -389,21 +394,21 @@ impl<L: Link> Graph<'_, L> {
 
     /// Puts a name behind the others, for [`settle`](Self::settle) to find it there.
     #[inline]
-    pub(super) fn add(&mut self, hash: u64, value: u16) -> Result<(), Refused> {
+    pub(super) fn add(&mut self, hash: u64, value: u16) -> Result<(), GraphError> {
         let at = self.head.names as usize;
         if at == self.layout.capacity {
-            return Err(Refused::Names);
+            return Err(GraphError::Names);
         }
-        (self.hashes[at], self.ties[at]) = (hash, Tie::holding(value));
+        (self.hashes[at], self.ties[at]) = (hash, TreeLinks::holding(value));
         self.head.names += 1;
         Ok(())
     }
 
     /// Makes graph and bits of the names that were added, under the lowest seed that suits.
-    pub(super) fn settle(&mut self, colouring: &mut super::colour::Colouring) -> Result<(), Refused> {
+    pub(super) fn settle(&mut self, colouring: &mut super::colour::Colouring) -> Result<(), GraphError> {
         let added = self.hashes.iter().zip(&*self.ties).take(self.head.names as usize);
         colouring.take(added.map(|(&hash, tie)| (hash, tie.held())));
         let suits = (0..=u8::MAX).any(|seed| self.colour(seed, colouring));
-        if suits { Ok(()) } else { Err(Refused::Seeds) }
+        if suits { Ok(()) } else { Err(GraphError::Seeds) }
     }
 }

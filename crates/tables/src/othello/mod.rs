@@ -64,19 +64,19 @@ mod changes;
 mod colour;
 mod control;
 mod graph;
-mod image;
 mod kernels;
+mod layout;
 mod ops;
 mod params;
 mod payload;
-mod place;
-mod plane;
+mod placement;
 mod reshape;
 mod shared;
 mod single;
 mod snapshot;
 mod store;
 mod structure;
+mod switch_bits;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;

@@ -297,7 +297,7 @@ impl Params {
     }
 
     /// The partition of a hash, and the number of its range there. Ranges are ranges of the hash, and a partition is a whole
-    /// number of them: this is `Places::range`, cut in two.
+    /// number of them: this is `Placement::range`, cut in two.
     #[inline(always)]
     pub(super) fn locate(&self, hash: KeyHash) -> (PartitionId, u32) {
         let bits = self.partitions.get().trailing_zeros();

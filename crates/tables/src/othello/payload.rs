@@ -13,7 +13,7 @@
 //! from the first. Ranges and slots ascend strictly. The rest of the last byte is 0. A changed value costs, in the default
 //! sizing, some 75 bits and 12 for each slot of the tree on one side of its name: about four of them.
 
-use super::image::Layout;
+use super::layout::Layout;
 use super::params::Params;
 use super::structure::{OthelloStructure, Reshaping};
 use crate::bits::BitWriter;

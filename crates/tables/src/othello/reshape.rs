@@ -34,7 +34,7 @@ impl OthelloControl {
     /// Cost: makes all its ranges, as a build does.
     ///
     /// # Errors
-    /// [`UpdateError::NotMine`], and [`UpdateError::Full`] or [`UpdateError::Value`] if what came since the reshaping began
+    /// [`UpdateError::NotHeld`], and [`UpdateError::Full`] or [`UpdateError::Value`] if what came since the reshaping began
     /// does not fit the new shape; nothing is then changed.
     pub fn reshape_step(&mut self, partition: PartitionId) -> Result<Option<Delta>, UpdateError> {
         self.convert(partition, None)
@@ -63,7 +63,7 @@ impl OthelloControl {
         counted: Option<Position>,
     ) -> Result<Option<Delta>, UpdateError> {
         let Some(old) = self.part(partition) else {
-            return Err(UpdateError::NotMine { op: 0, partition });
+            return Err(UpdateError::NotHeld { op: 0, partition });
         };
         let Some(to) = self.keys.next.filter(|to| *to != old.layout().params) else { return Ok(None) };
         fits(old, &to)?;

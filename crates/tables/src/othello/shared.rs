@@ -26,11 +26,11 @@
 //! ```
 
 use super::control::{OthelloControl, Stats, whole};
-use super::image::Layout;
+use super::layout::Layout;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::plane::{Follower, Plane};
 use super::structure::{Op, Othello, OthelloStructure, UpdateError};
+use super::switch_bits::{SwitchBits, SwitchRange};
 use crate::published::control::{state, step};
 use scalebricks_types::{Delta, KeyHash, PartitionId};
 
@@ -75,7 +75,7 @@ pub struct SharedControl {
     /// The graph, and the bits of switch 0.
     control: OthelloControl,
     /// The bits of the others.
-    planes: Vec<Plane>,
+    planes: Vec<SwitchBits>,
     changed: Vec<u32>,
     side: Vec<u32>,
 }
@@ -100,7 +100,7 @@ impl SharedControl {
     /// # Errors
     /// [`UpdateError::Value`] if an action does not fit the value bits.
     pub fn add_switch(&mut self, mut action: impl FnMut(KeyHash) -> u16) -> Result<usize, SharedError> {
-        let mut plane = Plane::empty(&self.control.keys.parts);
+        let mut plane = SwitchBits::empty(&self.control.keys.parts);
         let (params, mut wide) = (*self.control.params(), None);
         let Self { control, changed, side, .. } = self;
         for (at, store) in
@@ -217,7 +217,7 @@ impl SharedControl {
         let params = self.control.params();
         let place = |(op, &(name, value)): (usize, &(KeyHash, u16))| {
             let (partition, range) = params.locate(name);
-            let store = self.control.part(partition).ok_or(UpdateError::NotMine { op, partition })?;
+            let store = self.control.part(partition).ok_or(UpdateError::NotHeld { op, partition })?;
             if !params.is_value(value) {
                 return Err(UpdateError::Value { op, value, bits: params.value_bits() });
             }
@@ -233,7 +233,7 @@ impl SharedControl {
         first: Delta,
         at: (PartitionId, u32),
         is_whole: bool,
-        follow: impl Fn(usize, &mut Follower<'_>),
+        follow: impl Fn(usize, &mut SwitchRange<'_>),
     ) -> Vec<Delta> {
         let Self { control, planes, changed, side } = self;
         let layout = Layout::of(control.params());
@@ -337,6 +337,6 @@ impl SharedControl {
 
     /// Bytes of memory held for names, graph, and the bits of all switches.
     pub fn control_bytes(&self) -> usize {
-        self.control.control_bytes() + self.planes.iter().map(Plane::bytes).sum::<usize>()
+        self.control.control_bytes() + self.planes.iter().map(SwitchBits::bytes).sum::<usize>()
     }
 }

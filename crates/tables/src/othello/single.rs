@@ -3,7 +3,7 @@
 use super::batch::named;
 use super::control::OthelloControl;
 use super::payload::PayloadWriter;
-use super::store::{Step, with};
+use super::store::{PrefetchStage, with};
 use super::structure::{Op, Othello, UpdateError};
 use scalebricks_types::{Delta, KeyHash, Position};
 
@@ -53,17 +53,17 @@ impl OthelloControl {
         let partition = self.params().partitions().of(hash);
         let at = usize::from(partition.0);
         let Some(store) = &mut self.keys.parts[at] else {
-            return Err(UpdateError::NotMine { op: 0, partition });
+            return Err(UpdateError::NotHeld { op: 0, partition });
         };
         let layout = *store.layout();
         let (_, range) = layout.params.locate(hash);
         let first = u32::from(partition.0) * layout.params.ranges_per_partition();
-        store.prefetch(range, hash.get(), Step::AllSlots);
+        store.prefetch(range, hash.get(), PrefetchStage::AllSlots);
         if let Some(value) = op.value().filter(|&value| !layout.params.is_value(value)) {
             return Err(UpdateError::Value { op: 0, value, bits: layout.params.value_bits() });
         }
-        let mut own = table.map(Othello::own);
-        if own.as_ref().is_some_and(|own| !own.is_in(partition, self.positions[at], &layout.params)) {
+        let mut local = table.map(Othello::lock_local);
+        if local.as_ref().is_some_and(|local| !local.is_in(partition, self.positions[at], &layout.params)) {
             return Err(UpdateError::OutOfStep { partition });
         }
         let work = &mut self.keys.batch.work;
@@ -87,11 +87,11 @@ impl OthelloControl {
             work.changed.sort_unstable();
             writer.slots(range, &work.changed, words);
         }
-        if let Some(own) = &mut own
+        if let Some(local) = &mut local
             && (is_reseeded || !work.changed.is_empty())
         {
-            own.publish(partition, first + range, words, seed);
+            local.publish(partition, first + range, words, seed);
         }
-        Ok(self.advance(partition, writer.finish(), counted, own.as_mut()))
+        Ok(self.advance(partition, writer.finish(), counted, local.as_mut()))
     }
 }

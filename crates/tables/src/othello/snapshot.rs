@@ -4,16 +4,16 @@
 
 use super::colour::Colouring;
 use super::control::RangeKeys;
-use super::image::Layout;
+use super::layout::Layout;
 use super::params::Params;
 use super::store::Store;
 use super::structure::{OthelloStructure, SnapshotError, take_words};
-use crate::published::snapshot::{Header, corrupt, take_flag};
-use crate::summed::{Sink, Source};
+use crate::checksum_io::{ChecksumReader, ChecksumWriter};
+use crate::published::snapshot::{SnapshotHeader, corrupt, take_flag};
 use scalebricks_types::{KeyHash, PartitionId};
 use std::io::{self, Read, Write};
 
-pub(super) fn put<W: Write>(parts: &[Option<Store>], sink: &mut Sink<W>) -> io::Result<()> {
+pub(super) fn put<W: Write>(parts: &[Option<Store>], sink: &mut ChecksumWriter<W>) -> io::Result<()> {
     let mut buffer = Vec::new();
     for part in parts {
         sink.put(&[part.is_some().into()])?;
@@ -37,8 +37,8 @@ pub(super) fn put<W: Write>(parts: &[Option<Store>], sink: &mut Sink<W>) -> io::
 
 /// Every name is checked to be in order and in its range, and every range's graph to have no cycle.
 pub(super) fn take<R: Read>(
-    header: &Header<OthelloStructure>,
-    source: &mut Source<R>,
+    header: &SnapshotHeader<OthelloStructure>,
+    source: &mut ChecksumReader<R>,
 ) -> Result<RangeKeys, SnapshotError> {
     let is_new = |partition: usize| header.next.as_ref().is_some_and(|(_, done)| done[partition] > 0);
     let (mut parts, mut colouring, mut buffer) = (Vec::new(), Colouring::default(), Vec::new());
@@ -74,7 +74,7 @@ pub(super) fn take<R: Read>(
 
 /// The names of a range.
 fn take_names<R: Read>(
-    source: &mut Source<R>,
+    source: &mut ChecksumReader<R>,
     params: &Params,
     (partition, range): (usize, u32),
 ) -> Result<Vec<(u64, u16)>, SnapshotError> {

@@ -1,8 +1,8 @@
 //! Where a control structure keeps the ranges of a partition: names, graph and bits of each, side by side.
 
 use super::colour::Colouring;
-use super::graph::{Graph, Link, Refused, Tie, View};
-use super::image::Layout;
+use super::graph::{GraphError, GraphMut, GraphRef, SlotLink, TreeLinks};
+use super::layout::Layout;
 use super::ops::Full;
 use super::params::Params;
 use crate::huge::{HugeSlice, Zeroable};
@@ -20,9 +20,9 @@ pub(super) enum Store {
 
 /// What is asked for ahead of an operation.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum PrefetchStage {
     /// What says where the name's slots are.
-    Head,
+    RangeHeader,
     /// The names at its slots, where all slots were asked for.
     Names,
     /// The slots, and the names at them.
@@ -52,15 +52,15 @@ pub(super) use with;
 #[derive(Debug)]
 pub(super) struct Ranges<L> {
     pub(super) layout: Layout,
-    ties: HugeSlice<Tie<L>>,
+    ties: HugeSlice<TreeLinks<L>>,
     hashes: HugeSlice<u64>,
     words: HugeSlice<u64>,
-    of: Vec<Head>,
+    of: Vec<RangeHeader>,
 }
 
 /// What is said of a range besides.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Head {
+pub(super) struct RangeHeader {
     pub(super) names: u32,
     pub(super) seed: u8,
 }
@@ -73,7 +73,7 @@ impl Store {
 
     /// So many empty ranges.
     pub(super) fn of_ranges(params: &Params, ranges: usize) -> Self {
-        if params.slots().iter().all(|&slots| slots <= <u8 as Link>::SLOTS) {
+        if params.slots().iter().all(|&slots| slots <= <u8 as SlotLink>::SLOTS) {
             Self::Small(Ranges::new(params, ranges))
         } else {
             Self::Large(Ranges::new(params, ranges))
@@ -85,12 +85,12 @@ impl Store {
     }
 
     /// The seed of a range, and how many names it has.
-    pub(super) fn head(&self, range: u32) -> Head {
+    pub(super) fn head(&self, range: u32) -> RangeHeader {
         with!(self, ranges => ranges.of[range as usize])
     }
 
     /// The same of all.
-    pub(super) fn heads(&self) -> &[Head] {
+    pub(super) fn heads(&self) -> &[RangeHeader] {
         with!(self, ranges => &ranges.of)
     }
 
@@ -120,7 +120,7 @@ impl Store {
 
     /// Asks for what leads to a name, and then to its neighbours: to be called step by step, further ahead first.
     #[inline]
-    pub(super) fn prefetch(&self, range: u32, hash: u64, step: Step) {
+    pub(super) fn prefetch(&self, range: u32, hash: u64, step: PrefetchStage) {
         with!(self, ranges => ranges.prefetch(range, hash, step));
     }
 
@@ -137,10 +137,10 @@ impl Store {
         (0..ranges).try_for_each(|range| span.settle(first, range, colouring))
     }
 
-    fn span(&mut self) -> Span<'_> {
+    fn span(&mut self) -> StoreSlice<'_> {
         match self {
-            Self::Small(ranges) => Span::Small(ranges.part()),
-            Self::Large(ranges) => Span::Large(ranges.part()),
+            Self::Small(ranges) => StoreSlice::Small(ranges.part()),
+            Self::Large(ranges) => StoreSlice::Large(ranges.part()),
         }
     }
 
@@ -158,20 +158,20 @@ impl Store {
     }
 
     /// The ranges, so many at a time.
-    pub(super) fn spans(&mut self, ranges: usize) -> Vec<Span<'_>> {
+    pub(super) fn spans(&mut self, ranges: usize) -> Vec<StoreSlice<'_>> {
         match self {
-            Self::Small(all) => all.part().cut(ranges).map(Span::Small).collect(),
-            Self::Large(all) => all.part().cut(ranges).map(Span::Large).collect(),
+            Self::Small(all) => all.part().cut(ranges).map(StoreSlice::Small).collect(),
+            Self::Large(all) => all.part().cut(ranges).map(StoreSlice::Large).collect(),
         }
     }
 
     /// Forgets the names, of ranges that are to be filled and made again.
     pub(super) fn forget(&mut self) {
-        with!(self, ranges => ranges.of.fill(Head::default()));
+        with!(self, ranges => ranges.of.fill(RangeHeader::default()));
     }
 
     /// Why a range takes no more names.
-    pub(super) fn full(&self, refused: Refused, first: u32, range: u32) -> Full {
+    pub(super) fn full(&self, refused: GraphError, first: u32, range: u32) -> Full {
         full(refused, first + range, self.head(range), self.layout().capacity)
     }
 
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-impl<L: Link + Zeroable> Ranges<L> {
+impl<L: SlotLink + Zeroable> Ranges<L> {
     fn new(params: &Params, ranges: usize) -> Self {
         let (layout, slots) = (Layout::of(params), params.slots_per_range() as usize);
         Self {
@@ -189,14 +189,14 @@ impl<L: Link + Zeroable> Ranges<L> {
             ties: HugeSlice::untouched(ranges * slots),
             hashes: HugeSlice::untouched(ranges * slots),
             words: HugeSlice::untouched(ranges * layout.words),
-            of: vec![Head::default(); ranges],
+            of: vec![RangeHeader::default(); ranges],
         }
     }
 
     /// All of them, to be changed.
     #[inline(always)]
-    fn part(&mut self) -> Part<'_, L> {
-        Part {
+    fn part(&mut self) -> RangeSlice<'_, L> {
+        RangeSlice {
             layout: &self.layout,
             ties: &mut self.ties,
             hashes: &mut self.hashes,
@@ -207,14 +207,14 @@ impl<L: Link + Zeroable> Ranges<L> {
 
     /// A range to be changed.
     #[inline(always)]
-    pub(super) fn graph(&mut self, range: u32) -> Graph<'_, L> {
+    pub(super) fn graph(&mut self, range: u32) -> GraphMut<'_, L> {
         self.part().into_graph(range)
     }
 
     /// A range to be looked at.
-    pub(super) fn view(&self, range: u32) -> View<'_, L> {
+    pub(super) fn view(&self, range: u32) -> GraphRef<'_, L> {
         let (at, slots) = (range as usize, self.layout.params.slots_per_range() as usize);
-        View {
+        GraphRef {
             layout: &self.layout,
             seed: self.of[at].seed,
             ties: &self.ties[at * slots..][..slots],
@@ -228,15 +228,15 @@ impl<L: Link + Zeroable> Ranges<L> {
     }
 
     #[inline]
-    fn prefetch(&self, range: u32, hash: u64, step: Step) {
+    fn prefetch(&self, range: u32, hash: u64, step: PrefetchStage) {
         let at = range as usize;
-        if let Step::Head = step {
+        if let PrefetchStage::RangeHeader = step {
             return prefetch_item(&self.of, at);
         }
         let slots = self.layout.params.slots_per_range() as usize;
         let is_small = size_of::<L>() == 1;
-        if let (Step::AllSlots, true) = (step, is_small) {
-            for tie in (0..slots).step_by(64 / size_of::<Tie<L>>()) {
+        if let (PrefetchStage::AllSlots, true) = (step, is_small) {
+            for tie in (0..slots).step_by(64 / size_of::<TreeLinks<L>>()) {
                 prefetch_item(&self.ties, at * slots + tie);
             }
             for word in (0..self.layout.words).step_by(8) {
@@ -246,7 +246,7 @@ impl<L: Link + Zeroable> Ranges<L> {
         for slot in self.layout.places.pair(hash, self.of[at].seed) {
             let slot = slot as usize;
             prefetch_item(&self.hashes, at * slots + slot);
-            if !is_small || matches!(step, Step::Slots) {
+            if !is_small || matches!(step, PrefetchStage::Slots) {
                 prefetch_item(&self.ties, at * slots + slot);
                 let bit = slot * self.layout.width as usize;
                 prefetch_item(&self.words, at * self.layout.words + bit / 64);
@@ -255,35 +255,35 @@ impl<L: Link + Zeroable> Ranges<L> {
     }
 
     fn bytes(&self) -> usize {
-        self.ties.len() * size_of::<Tie<L>>()
+        self.ties.len() * size_of::<TreeLinks<L>>()
             + (self.hashes.len() + self.words.len()) * 8
-            + self.of.len() * size_of::<Head>()
+            + self.of.len() * size_of::<RangeHeader>()
     }
 }
 
 /// Some ranges of a partition, to be changed.
 #[derive(Debug)]
-pub(super) enum Span<'a> {
-    Small(Part<'a, u8>),
-    Large(Part<'a, u32>),
+pub(super) enum StoreSlice<'a> {
+    Small(RangeSlice<'a, u8>),
+    Large(RangeSlice<'a, u32>),
 }
 
 /// Ranges that follow each other, with links of one kind.
 #[derive(Debug)]
-pub(super) struct Part<'a, L> {
+pub(super) struct RangeSlice<'a, L> {
     layout: &'a Layout,
-    ties: &'a mut [Tie<L>],
+    ties: &'a mut [TreeLinks<L>],
     hashes: &'a mut [u64],
     words: &'a mut [u64],
-    of: &'a mut [Head],
+    of: &'a mut [RangeHeader],
 }
 
-impl<'a, L: Link> Part<'a, L> {
+impl<'a, L: SlotLink> RangeSlice<'a, L> {
     /// One of the ranges.
     #[inline(always)]
-    fn into_graph(self, range: u32) -> Graph<'a, L> {
+    fn into_graph(self, range: u32) -> GraphMut<'a, L> {
         let (at, slots) = (range as usize, self.layout.params.slots_per_range() as usize);
-        Graph {
+        GraphMut {
             layout: self.layout,
             head: &mut self.of[at],
             ties: &mut self.ties[at * slots..(at + 1) * slots],
@@ -293,48 +293,55 @@ impl<'a, L: Link> Part<'a, L> {
     }
 
     #[inline(always)]
-    fn graph(&mut self, range: u32) -> Graph<'_, L> {
-        let Part { layout, ties, hashes, words, of } = self;
-        Part { layout, ties, hashes, words, of }.into_graph(range)
+    fn graph(&mut self, range: u32) -> GraphMut<'_, L> {
+        let RangeSlice { layout, ties, hashes, words, of } = self;
+        RangeSlice { layout, ties, hashes, words, of }.into_graph(range)
     }
 
     /// So many ranges at a time.
     fn cut(self, ranges: usize) -> impl Iterator<Item = Self> {
-        let Part { layout, ties, hashes, words, of } = self;
+        let RangeSlice { layout, ties, hashes, words, of } = self;
         let slots = layout.params.slots_per_range() as usize;
         let names = ties.chunks_mut(ranges * slots).zip(hashes.chunks_mut(ranges * slots));
         let others = words.chunks_mut(ranges * layout.words).zip(of.chunks_mut(ranges));
-        names.zip(others).map(move |((ties, hashes), (words, of))| Part { layout, ties, hashes, words, of })
+        names.zip(others).map(move |((ties, hashes), (words, of))| RangeSlice {
+            layout,
+            ties,
+            hashes,
+            words,
+            of,
+        })
     }
 }
 
-impl Span<'_> {
+impl StoreSlice<'_> {
     /// Puts a name into a range, for [`settle`](Self::settle) to find it there. `first` is the number in the table of the
     /// first of these ranges.
     #[inline(always)]
     pub(super) fn add(&mut self, first: u32, range: u32, hash: u64, value: u16) -> Result<(), Full> {
-        let added = with!(self, part => part.graph(range).add(hash, value), Span);
+        let added = with!(self, part => part.graph(range).add(hash, value), StoreSlice);
         added.map_err(|refused| self.full(refused, first, range))
     }
 
     /// Makes graph and bits of a range of the names that were added, under the lowest seed that suits.
     #[inline]
     pub(super) fn settle(&mut self, first: u32, range: u32, colouring: &mut Colouring) -> Result<(), Full> {
-        let settled = with!(self, part => part.graph(range).settle(colouring), Span);
+        let settled = with!(self, part => part.graph(range).settle(colouring), StoreSlice);
         settled.map_err(|refused| self.full(refused, first, range))
     }
 
-    fn full(&self, refused: Refused, first: u32, range: u32) -> Full {
-        let (head, capacity) = with!(self, part => (part.of[range as usize], part.layout.capacity), Span);
+    fn full(&self, refused: GraphError, first: u32, range: u32) -> Full {
+        let (head, capacity) =
+            with!(self, part => (part.of[range as usize], part.layout.capacity), StoreSlice);
         full(refused, first + range, head, capacity)
     }
 }
 
 /// Why a range takes no more names.
-fn full(refused: Refused, range: u32, head: Head, limit: usize) -> Full {
+fn full(refused: GraphError, range: u32, head: RangeHeader, limit: usize) -> Full {
     let names = head.names as usize;
     match refused {
-        Refused::Names => Full::Names { range, names: names + 1, limit },
+        GraphError::Names => Full::Names { range, names: names + 1, limit },
         _ => Full::Seeds { range, names },
     }
 }

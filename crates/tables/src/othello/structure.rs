@@ -1,17 +1,17 @@
 //! Ranges as the units of a published table: how deltas change them, and how they lie in snapshots.
 
 use super::changes::{Changes, section};
-use super::image::Layout;
 use super::kernels::{Lookup, one};
+use super::layout::Layout;
 use super::ops::Full;
 use super::params::{PARAMS_BYTES, Params, ParamsError};
 use crate::bits::BitReader;
+use crate::checksum_io::ChecksumReader;
 use crate::gpt::Gpt;
-use crate::published::arena::Spares;
+use crate::published::arena::FreeSlots;
 use crate::published::reader::FEW_KEYS;
 use crate::published::snapshot::corrupt;
 use crate::published::{self, Structure, TableParams, Units, bits_per_key};
-use crate::summed::Source;
 use scalebricks_types::{ApplyError, KeyHash, PartitionCount, PartitionId, Position, TableKind};
 use std::io::{self, Read};
 
@@ -42,7 +42,7 @@ pub type ReshapeError = published::ReshapeError<u16, Full>;
 pub(super) type Generation = published::Generation<OthelloStructure>;
 pub(super) type GenerationWriter = published::GenerationWriter<OthelloStructure>;
 pub(super) type Pinned<'a> = published::Pinned<'a, OthelloStructure>;
-pub(super) type Own<'a> = published::Own<'a, OthelloStructure>;
+pub(super) type LocalTable<'a> = published::LocalTable<'a, OthelloStructure>;
 pub(super) type Reshaping = published::Reshaping<Params>;
 
 /// Bits of a slot's number in an index word; the range's seed is above.
@@ -114,8 +114,8 @@ impl Units for OthelloStructure {
     type Layout = Layout;
     /// The seed.
     type Extra = u8;
-    type Side = ();
-    type SideWriter = ();
+    type SideData = ();
+    type SideDataWriter = ();
     type Changes = Changes;
     type Effect = ();
     type Lookup = Lookup;
@@ -193,7 +193,7 @@ impl Units for OthelloStructure {
     }
 
     fn take_unit<R: Read>(
-        source: &mut Source<R>,
+        source: &mut ChecksumReader<R>,
         layout: &Layout,
         _: u32,
         buffer: &mut Vec<u8>,
@@ -210,7 +210,7 @@ impl Units for OthelloStructure {
 
 /// The words of a range.
 pub(super) fn take_words<R: Read>(
-    source: &mut Source<R>,
+    source: &mut ChecksumReader<R>,
     layout: &Layout,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Vec<u64>> {
@@ -223,14 +223,14 @@ pub(super) fn take_words<R: Read>(
 
 impl Generation {
     /// Replaces a range and its seed.
-    pub(super) fn replace(&self, spares: &mut Spares, range: u32, words: &[u64], seed: u8) {
+    pub(super) fn replace(&self, spares: &mut FreeSlots, range: u32, words: &[u64], seed: u8) {
         let old = self.slot(range);
         let slot = self.arena.fill(spares, words);
         self.arena.lead(spares, range, slot | u32::from(seed) << SLOT_BITS, old);
     }
 }
 
-impl Own<'_> {
+impl LocalTable<'_> {
     /// Whether a partition is at this position, and in this shape.
     pub(super) fn is_in(&self, partition: PartitionId, at: Position, shape: &Params) -> bool {
         let generation = self.generations.of_partition(partition);

@@ -1,7 +1,7 @@
 //! Updates of a control structure: a batch goes to the ranges of its names, and comes out as deltas.
 
 use super::control::OthelloControl;
-use super::structure::{Op, Othello, Own, UpdateError};
+use super::structure::{LocalTable, Op, Othello, UpdateError};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 impl OthelloControl {
@@ -15,28 +15,28 @@ impl OthelloControl {
         if let [op] = ops {
             return Ok(vec![self.single(*op, table, counted)?]);
         }
-        let mut own = table.map(Othello::own);
+        let mut local = table.map(Othello::lock_local);
         let (added, refused) = self.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
         let partitions = self.params().partitions();
         let failed = self.keys.batch.perform(&mut self.keys.parts, partitions, ops, limit);
         let failed = failed.or(refused.map(|refused| refused.1));
-        if let Some(error) = failed.or_else(|| self.out_of_step(own.as_ref())) {
+        if let Some(error) = failed.or_else(|| self.out_of_step(local.as_ref())) {
             self.keys.batch.undo(&mut self.keys.parts);
             return Err(error);
         }
         self.count = self.count.wrapping_add(added); // all distributed operations were performed
         self.keys.reseeded += self.keys.batch.reseeded;
         let touched: Vec<PartitionId> = self.keys.batch.partitions().collect();
-        Ok(touched.into_iter().map(|partition| self.delta(partition, own.as_mut(), counted)).collect())
+        Ok(touched.into_iter().map(|partition| self.delta(partition, local.as_mut(), counted)).collect())
     }
 
     /// An error if a table is not where this structure is.
-    fn out_of_step(&self, own: Option<&Own<'_>>) -> Option<UpdateError> {
-        let own = own?;
+    fn out_of_step(&self, local: Option<&LocalTable<'_>>) -> Option<UpdateError> {
+        let local = local?;
         let is_at = |&partition: &PartitionId| {
             let at = self.positions[usize::from(partition.0)];
-            self.part(partition).is_some_and(|store| own.is_in(partition, at, &store.layout().params))
+            self.part(partition).is_some_and(|store| local.is_in(partition, at, &store.layout().params))
         };
         let found = self.keys.batch.partitions().find(|partition| !is_at(partition));
         found.map(|partition| UpdateError::OutOfStep { partition })
@@ -53,7 +53,7 @@ impl OthelloControl {
             added = added.wrapping_add(change.added());
             let partition = partitions.of(hash);
             let Some(store) = &self.keys.parts[usize::from(partition.0)] else {
-                return (added, Some((op, UpdateError::NotMine { op, partition })));
+                return (added, Some((op, UpdateError::NotHeld { op, partition })));
             };
             let params = &store.layout().params;
             if let Some(value) = change.value().filter(|&value| !params.is_value(value)) {
@@ -70,14 +70,14 @@ impl OthelloControl {
     fn delta(
         &mut self,
         partition: PartitionId,
-        mut own: Option<&mut Own<'_>>,
+        mut local: Option<&mut LocalTable<'_>>,
         counted: Option<Position>,
     ) -> Delta {
         let scratch = std::mem::take(&mut self.scratch);
         let Some(store) = &self.keys.parts[usize::from(partition.0)] else {
             unreachable!("only partitions held here are touched");
         };
-        let writer = self.keys.batch.commit(store, partition, scratch, own.as_deref_mut());
-        self.advance(partition, writer.finish(), counted, own)
+        let writer = self.keys.batch.commit(store, partition, scratch, local.as_deref_mut());
+        self.advance(partition, writer.finish(), counted, local)
     }
 }

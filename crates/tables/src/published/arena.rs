@@ -4,16 +4,16 @@
 //! together with a unit is in the bits above, or in memory that belongs to the slot. What an index word leads to is never
 //! written while it can be reached: the writer fills a free slot, then stores the word (release). A reader loads it
 //! (acquire) and sees the whole new unit, or the whole old one. Old slots wait in a queue until
-//! [`crate::publish::epoch`] says that no reader can still be in them.
+//! [`crate::reclaim::epoch`] says that no reader can still be in them.
 //!
 //! So what a pinned reader reaches through an index word it loaded is, until it unpins, memory that no one writes:
 //! all writes to it happen before the store that the load saw, or after the unpinning. Kernels rely on that.
 
 use crate::prefetch::{prefetch_read, prefetch_write};
-use crate::publish::epoch::Epochs;
-use crate::publish::line::{Line, spare_slots};
-use crate::publish::queue::Retired;
-use crate::publish::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
+use crate::reclaim::cache_line::{Line, spare_slots};
+use crate::reclaim::epoch::Epochs;
+use crate::reclaim::retired::Retired;
+use crate::reclaim::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
 
 /// Bytes of spare slots that are worth having beside one.
 const SPARE_BYTES: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub(crate) struct Arena {
 
 /// What only the writer knows: which slots are free, and which will be.
 #[derive(Debug)]
-pub(crate) struct Spares {
+pub(crate) struct FreeSlots {
     slots: Vec<u32>,
     retired: Retired<u32>,
 }
@@ -54,14 +54,14 @@ impl Arena {
         units: usize,
         slot_lines: usize,
         epochs: Arc<Epochs>,
-    ) -> (Self, Spares) {
+    ) -> (Self, FreeSlots) {
         let slots = lines.len() / slot_lines;
         let mut index = Memory::zeroed(units);
         for (cell, slot) in index.iter_mut().zip(0..) {
             *cell = AtomicU32::new(slot);
         }
         let free = (units as u32..slots as u32).rev().collect(); // at most 2^24 units and 1/128 more
-        (Self { lines, index, slot_lines, epochs }, Spares { slots: free, retired: Retired::new() })
+        (Self { lines, index, slot_lines, epochs }, FreeSlots { slots: free, retired: Retired::new() })
     }
 
     /// The index word of a unit. While the caller is pinned (or holds the writer's lock), what it leads to stays.
@@ -96,7 +96,7 @@ impl Arena {
 
     /// Asks for the first lines that the next unit to be published will be written to.
     #[inline]
-    pub(crate) fn prefetch_spare(&self, spares: &Spares, lines: usize) {
+    pub(crate) fn prefetch_spare(&self, spares: &FreeSlots, lines: usize) {
         if let Some(&slot) = spares.slots.last() {
             self.lines(slot).iter().take(lines).for_each(prefetch_write);
         }
@@ -118,7 +118,7 @@ impl Arena {
 
     /// Writes words to a free slot, whose number it gives. Waits for readers only when no slot is free.
     #[inline]
-    pub(crate) fn fill(&self, spares: &mut Spares, words: &[u64]) -> u32 {
+    pub(crate) fn fill(&self, spares: &mut FreeSlots, words: &[u64]) -> u32 {
         let slot = self.free_slot(spares);
         for (line, words) in self.lines(slot).iter().zip(words.as_chunks::<8>().0) {
             line.write(words);
@@ -129,7 +129,7 @@ impl Arena {
     /// Leads readers of a unit from an old slot to where this index word says; the tag under which the old slot was
     /// retired.
     #[inline]
-    pub(crate) fn lead(&self, spares: &mut Spares, unit: u32, word: u32, old: u32) -> u64 {
+    pub(crate) fn lead(&self, spares: &mut FreeSlots, unit: u32, word: u32, old: u32) -> u64 {
         self.index[unit as usize].store(word, Ordering::Release);
         let tag = self.epochs.retire();
         spares.retired.push(tag, old);
@@ -137,12 +137,12 @@ impl Arena {
     }
 
     #[inline]
-    fn free_slot(&self, spares: &mut Spares) -> u32 {
+    fn free_slot(&self, spares: &mut FreeSlots) -> u32 {
         loop {
             if let Some(slot) = spares.slots.pop() {
                 return slot;
             }
-            let Spares { slots, retired } = spares;
+            let FreeSlots { slots, retired } = spares;
             if !retired.reclaim(&self.epochs, |slot| slots.push(slot)) {
                 yield_now();
             }

@@ -1,14 +1,14 @@
 //! Control structures: the keys of the partitions a node is responsible for, and how updates become deltas.
 
+use super::local_table::LocalTable;
 use super::ops::{Op, ReshapeError, UpdateError};
-use super::own::Own;
-use super::snapshot::{Digest, Header, end};
+use super::snapshot::{Digest, SnapshotHeader, end};
 use super::table::Table;
 use super::{
     Generation, ReshapeErrorOf, SnapshotErrorOf, Structure, TableParams, Units, check_shapes, marked,
 };
-use crate::publish::line::Line;
-use crate::summed::{Sink, Source};
+use crate::checksum_io::{ChecksumReader, ChecksumWriter};
+use crate::reclaim::cache_line::Line;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 /// bucket; of Othello from insertions that would close a cycle, and only then. So equal histories give equal bits, however
 /// they were batched.
 #[derive(Debug)]
-pub struct Control<S: Keys> {
+pub struct Control<S: ControlStructure> {
     pub(crate) keys: S::Keys,
     /// Keys held.
     pub(crate) count: u64,
@@ -31,12 +31,12 @@ pub struct Control<S: Keys> {
 }
 
 /// How a structure keeps keys.
-pub(crate) trait Keys: Units {
+pub(crate) trait ControlStructure: Units {
     /// The keys of some partitions, in one shape or two.
     type Keys: Debug;
 
     /// No keys of these partitions.
-    fn empty(params: Self::Params, mine: &[bool]) -> Self::Keys;
+    fn empty(params: Self::Params, held: &[bool]) -> Self::Keys;
 
     /// What the table was made with; while it is being reshaped, the old shape.
     fn params(keys: &Self::Keys) -> &Self::Params;
@@ -82,12 +82,16 @@ pub(crate) trait Keys: Units {
     fn count(keys: &Self::Keys) -> u64;
 
     /// Writes what a snapshot has behind its header.
-    fn put_keys<W: Write>(keys: &Self::Keys, header: &Header<Self>, sink: &mut Sink<W>) -> io::Result<()>;
+    fn put_keys<W: Write>(
+        keys: &Self::Keys,
+        header: &SnapshotHeader<Self>,
+        sink: &mut ChecksumWriter<W>,
+    ) -> io::Result<()>;
 
     /// Reads what a snapshot has behind its header, which may come from anywhere.
     fn take_keys<R: Read>(
-        header: &Header<Self>,
-        source: &mut Source<R>,
+        header: &SnapshotHeader<Self>,
+        source: &mut ChecksumReader<R>,
     ) -> Result<Self::Keys, SnapshotErrorOf<Self>>;
 
     /// Gives up a reshaping in which nothing is converted yet.
@@ -100,7 +104,7 @@ pub(crate) trait Keys: Units {
 /// Why a batch was refused.
 pub(crate) type UpdateErrorOf<S> = UpdateError<<S as Structure>::Value, <S as Structure>::Full>;
 
-impl<S: Keys> Control<S> {
+impl<S: ControlStructure> Control<S> {
     /// An empty control structure for all partitions, each at position 0.
     pub fn new(params: S::Params) -> Self {
         Self::for_partitions(params, (0..params.partitions().get()).map(|p| PartitionId(p as u16)))
@@ -109,8 +113,8 @@ impl<S: Keys> Control<S> {
     /// An empty control structure for these partitions, each at position 0. Numbers that name no partition are
     /// ignored.
     pub fn for_partitions(params: S::Params, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        let mine = marked(partitions, params.partitions());
-        Self::of(S::empty(params, &mine), vec![Position(0); mine.len()])
+        let held = marked(partitions, params.partitions());
+        Self::of(S::empty(params, &held), vec![Position(0); held.len()])
     }
 
     /// A control structure of keys put in place elsewhere.
@@ -205,7 +209,7 @@ impl<S: Keys> Control<S> {
         let partition_of = |hash: KeyHash| self.params().partitions().of(hash);
         let partition = partition_of(first.hash());
         if let Some(op) = ops.iter().position(|op| partition_of(op.hash()) != partition) {
-            return Err(UpdateError::NotMine { op, partition: partition_of(ops[op].hash()) });
+            return Err(UpdateError::NotHeld { op, partition: partition_of(ops[op].hash()) });
         }
         let is_beyond = |at: Position| if again { at > position } else { at >= position };
         if self.position(partition).is_some_and(is_beyond) {
@@ -221,12 +225,12 @@ impl<S: Keys> Control<S> {
         partition: PartitionId,
         (payload, scratch): (Vec<u8>, Vec<u64>),
         counted: Option<Position>,
-        own: Option<&mut Own<'_, S>>,
+        local: Option<&mut LocalTable<'_, S>>,
     ) -> Delta {
         self.scratch = scratch;
         let delta = step::<S>(partition, &mut self.positions[usize::from(partition.0)], payload, counted);
-        if let Some(own) = own {
-            own.advance(partition, delta.position);
+        if let Some(local) = local {
+            local.advance(partition, delta.position);
         }
         delta
     }
@@ -268,7 +272,7 @@ impl<S: Keys> Control<S> {
         position: Position,
     ) -> Result<Delta, ReshapeErrorOf<S>> {
         let Some(at) = self.position(partition) else {
-            return Err(UpdateError::NotMine { op: 0, partition }.into());
+            return Err(UpdateError::NotHeld { op: 0, partition }.into());
         };
         if at >= position {
             return Err(UpdateError::Position { partition }.into());
@@ -363,7 +367,7 @@ impl<S: Keys> Control<S> {
     /// Those of the stream.
     pub fn write_snapshot(&self, to: impl Write) -> io::Result<()> {
         let next = self.reshaping().map(|&to| (to, S::done(&self.keys)));
-        let header = Header::<S> { params: *self.params(), next, positions: self.positions.clone() };
+        let header = SnapshotHeader::<S> { params: *self.params(), next, positions: self.positions.clone() };
         let mut sink = header.put(to, S::CONTROL_MAGIC)?;
         S::put_keys(&self.keys, &header, &mut sink)?;
         sink.finish()
@@ -376,7 +380,7 @@ impl<S: Keys> Control<S> {
     /// [`SnapshotError`](super::SnapshotError). Memory in use follows what was read: of SetSep a few times as much and 2 MiB;
     /// of Othello at most 64 times as much, where slots have one bit and hardly any names.
     pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
-        let (header, mut source) = Header::<S>::take(from, S::CONTROL_MAGIC)?;
+        let (header, mut source) = SnapshotHeader::<S>::take(from, S::CONTROL_MAGIC)?;
         let keys = S::take_keys(&header, &mut source)?;
         end(source)?;
         Ok(Self::of(keys, header.positions))

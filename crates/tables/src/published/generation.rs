@@ -6,11 +6,11 @@
 //! takes the generations anew with every pin, and an old unit that has been left behind holds the values of the moment
 //! when it was left.
 
-use super::arena::{Arena, Spares};
+use super::arena::{Arena, FreeSlots};
 use super::{TableParams, Units};
-use crate::publish::epoch::Epochs;
-use crate::publish::line::Line;
-use crate::publish::sync::{Arc as Shared, AtomicU32, Memory, Ordering};
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::epoch::Epochs;
+use crate::reclaim::sync::{Arc as SyncArc, AtomicU32, Memory, Ordering};
 use scalebricks_types::{KeyHash, PartitionId};
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ pub(crate) struct Generation<S: Units> {
     pub(crate) fingerprint: u32,
     pub(crate) layout: S::Layout,
     pub(crate) arena: Arena,
-    pub(crate) side: S::Side,
+    pub(crate) side: S::SideData,
 }
 
 /// What only whoever changes a [`Generation`] needs.
 #[derive(Debug)]
 pub(crate) struct GenerationWriter<S: Units> {
-    pub(crate) spares: Spares,
-    pub(crate) side: S::SideWriter,
+    pub(crate) spares: FreeSlots,
+    pub(crate) side: S::SideDataWriter,
     /// What the section read last changes.
     pub(crate) changes: S::Changes,
     /// The unit that is being changed.
@@ -36,11 +36,11 @@ pub(crate) struct GenerationWriter<S: Units> {
 }
 
 /// A generation and its writer.
-pub(crate) type Changeable<S> = (Generation<S>, GenerationWriter<S>);
+pub(crate) type WritableGeneration<S> = (Generation<S>, GenerationWriter<S>);
 
 impl<S: Units> Generation<S> {
     /// A generation without keys.
-    pub(crate) fn empty(params: S::Params, epochs: Shared<Epochs>) -> Changeable<S> {
+    pub(crate) fn empty(params: S::Params, epochs: SyncArc<Epochs>) -> WritableGeneration<S> {
         Self::with_memory(params, Self::memory(&params), [], epochs)
     }
 
@@ -56,8 +56,8 @@ impl<S: Units> Generation<S> {
         params: S::Params,
         memory: Memory<Line>,
         extras: impl IntoIterator<Item = (u32, S::Extra)>,
-        epochs: Shared<Epochs>,
-    ) -> Changeable<S> {
+        epochs: SyncArc<Epochs>,
+    ) -> WritableGeneration<S> {
         let (arena, spares) = Arena::new(memory, params.units() as usize, params.unit_words() / 8, epochs);
         let (side, side_writer) = S::side(&params, arena.slots());
         let (fingerprint, layout) = (params.fingerprint(), S::layout(&params));
@@ -131,12 +131,12 @@ impl<'a, S: Units> Pinned<'a, S> {
 #[derive(Debug)]
 pub(crate) struct Generations<S: Units> {
     pub(crate) now: Arc<Generation<S>>,
-    pub(crate) next: Option<Next<S>>,
+    pub(crate) next: Option<NextGeneration<S>>,
 }
 
 /// The generation that a table is on its way to.
 #[derive(Debug)]
-pub(crate) struct Next<S: Units> {
+pub(crate) struct NextGeneration<S: Units> {
     pub(crate) generation: Arc<Generation<S>>,
     /// For each partition, how many of its units of the old shape answer in the new one.
     done: Box<[AtomicU32]>,
@@ -150,7 +150,7 @@ impl<S: Units> Generations<S> {
     /// Two generations, of which so many units of each partition answer in the second.
     pub(crate) fn two(now: Arc<Generation<S>>, next: Generation<S>, done: Vec<u32>) -> Self {
         let done = done.into_iter().map(AtomicU32::new).collect();
-        Self { now, next: Some(Next { generation: Arc::new(next), done }) }
+        Self { now, next: Some(NextGeneration { generation: Arc::new(next), done }) }
     }
 
     /// The generation that answers for a hash.
@@ -165,7 +165,7 @@ impl<S: Units> Generations<S> {
 
     /// How many units of a partition answer in the next shape.
     pub(crate) fn done(&self, partition: PartitionId) -> u32 {
-        let done = |next: &Next<S>| next.done[usize::from(partition.0)].load(Ordering::Acquire);
+        let done = |next: &NextGeneration<S>| next.done[usize::from(partition.0)].load(Ordering::Acquire);
         self.next.as_ref().map_or(0, done)
     }
 
@@ -179,7 +179,7 @@ impl<S: Units> Generations<S> {
     }
 }
 
-impl<S: Units> Next<S> {
+impl<S: Units> NextGeneration<S> {
     /// For each partition, how many of its units of the old shape answer in this one.
     pub(crate) fn all(&self) -> Vec<u32> {
         self.done.iter().map(|done| done.load(Ordering::Acquire)).collect()

@@ -3,7 +3,7 @@
 //! # How it works
 //! A table is cut into *units*: blocks of SetSep, ranges of Othello. A unit is replaced whole. The writer copies it to a
 //! free slot of an `Arena`, changes the copy, and stores one word that leads readers to it. Readers never
-//! wait. Old slots are written again when `publish::epoch` says that no reader is left in them.
+//! wait. Old slots are written again when `reclaim::epoch` says that no reader is left in them.
 //!
 //! A `Generation` is the table in one shape, that is under one set of parameters. While a table is reshaped it has two
 //! generations, and each unit of the old shape answers in one of them (`Generations`).
@@ -23,7 +23,7 @@
 //! | `generation` | a table in one shape, and in two |
 //! | `table` | [`Table`]: applies deltas |
 //! | `payload` | how the payload of every delta begins, and which generations it changes |
-//! | `own` | a table that its own control structure changes |
+//! | `local_table` | a table that its own control structure changes |
 //! | `reader` | [`Reader`] and [`Pin`] |
 //! | `snapshot` | tables as streams of bytes, and digests |
 //! | `control` | [`Control`]: what all control structures share |
@@ -36,10 +36,10 @@
 pub(crate) mod arena;
 pub(crate) mod control;
 pub(crate) mod generation;
+pub(crate) mod local_table;
 #[cfg(all(test, loom))]
-mod model;
+mod loom_tests;
 pub(crate) mod ops;
-pub(crate) mod own;
 pub(crate) mod payload;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
@@ -54,15 +54,15 @@ pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
 
-pub(crate) use control::Keys;
+pub(crate) use control::ControlStructure;
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
-pub(crate) use own::Own;
+pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
 
 use crate::bits::BitReader;
+use crate::checksum_io::ChecksumReader;
 use crate::isa::Isa;
-use crate::summed::Source;
-use crate::touched::Lines;
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::{ApplyError, KeyHash, NodeHint, PartitionCount, PartitionId, TableKind};
 use std::fmt::{Debug, Display};
 use std::io::Read;
@@ -126,9 +126,9 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
     /// What belongs to a unit beside its words.
     type Extra: Default + PartialEq;
     /// What readers see beside slots.
-    type Side: Debug + Send + Sync;
+    type SideData: Debug + Send + Sync;
     /// What only the writer knows of that.
-    type SideWriter: Debug + Send;
+    type SideDataWriter: Debug + Send;
     /// What a payload changes in one generation.
     type Changes: Debug + Default + Send;
     /// What checked changes come to.
@@ -141,10 +141,10 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
     fn check_units(from: &Self::Params, to: &Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
 
     /// What a generation of so many slots has beside them.
-    fn side(params: &Self::Params, slots: usize) -> (Self::Side, Self::SideWriter);
+    fn side(params: &Self::Params, slots: usize) -> (Self::SideData, Self::SideDataWriter);
 
     /// Bytes of memory held beside slots.
-    fn side_bytes(side: &Self::Side, params: &Self::Params) -> usize;
+    fn side_bytes(side: &Self::SideData, params: &Self::Params) -> usize;
 
     /// Gives a unit what belongs to it, in a generation that no reader has seen yet.
     fn place(
@@ -187,7 +187,7 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
 
     /// Reads such a unit, which may come from anywhere.
     fn take_unit<R: Read>(
-        source: &mut Source<R>,
+        source: &mut ChecksumReader<R>,
         layout: &Self::Layout,
         unit: u32,
         buffer: &mut Vec<u8>,
@@ -241,7 +241,7 @@ pub(crate) trait Lookup<S: Units>: Debug + Copy + Send {
     fn one(pinned: Pinned<'_, S>, hash: KeyHash) -> S::Value;
 
     /// Tells the lines that a lookup reads.
-    fn touched(pinned: Pinned<'_, S>, hash: KeyHash, lines: &mut Lines<'_>);
+    fn touched(pinned: Pinned<'_, S>, hash: KeyHash, lines: &mut LineRecorder<'_>);
 
     /// Answers with [`NodeHint::NONE`] where the table can tell that it does not have a key; whether it can.
     fn checked_hints(_reader: &mut Reader<S>, _hashes: &[KeyHash], _hints: &mut [NodeHint]) -> bool {

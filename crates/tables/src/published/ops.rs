@@ -1,6 +1,6 @@
 //! Operations on a control structure, and why it refuses them, a build, or another shape.
 
-use crate::threads::NoThread;
+use crate::threads::SpawnError;
 use scalebricks_types::{KeyHash, PartitionId};
 use std::fmt::Display;
 
@@ -66,7 +66,7 @@ pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
     },
     /// The key lies in a partition that this control structure is not responsible for.
     #[error("operation {op}: {partition:?} is not held here")]
-    NotMine {
+    NotHeld {
         /// Place in the batch.
         op: usize,
         /// The key's partition.
@@ -117,7 +117,7 @@ pub enum BuildError<V: Display, F: std::error::Error + 'static> {
     },
     /// A key lies in a partition that is not to be built here.
     #[error("{0:?} is not held here")]
-    NotMine(PartitionId),
+    NotHeld(PartitionId),
     /// Too many keys for the parameters.
     #[error(transparent)]
     Full(#[from] F),
@@ -129,8 +129,8 @@ pub enum BuildError<V: Display, F: std::error::Error + 'static> {
     Threads(String),
 }
 
-impl<V: Display, F: std::error::Error> From<NoThread> for BuildError<V, F> {
-    fn from(NoThread(error): NoThread) -> Self {
+impl<V: Display, F: std::error::Error> From<SpawnError> for BuildError<V, F> {
+    fn from(SpawnError(error): SpawnError) -> Self {
         Self::Threads(error)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Reshaping<P> {
 
 /// What a payload is about.
 #[derive(Debug)]
-pub(super) struct Plan<P> {
+pub(super) struct PayloadPlan<P> {
     /// The shape that has to be begun first.
     pub(super) begin: Option<P>,
     /// Whether it has a section for the old shape, and one for the new.
@@ -69,7 +69,7 @@ fn put_reshaping<S: Units>(bits: &mut BitWriter, Reshaping { to, done }: Reshapi
 }
 
 /// What a payload begins with.
-pub(super) struct Header<'a, P> {
+pub(super) struct PayloadHeader<'a, P> {
     pub(super) fingerprint: u32,
     /// Where the partition is going, if the payload has parameters.
     pub(super) reshaping: Option<Reshaping<P>>,
@@ -77,7 +77,7 @@ pub(super) struct Header<'a, P> {
     pub(super) bits: BitReader<'a>,
 }
 
-impl<'a, P: TableParams> Header<'a, P> {
+impl<'a, P: TableParams> PayloadHeader<'a, P> {
     #[inline]
     pub(super) fn read<S: Units<Params = P>>(payload: &'a [u8]) -> Result<Self, ApplyError> {
         let Some((fingerprint, rest)) = payload.split_first_chunk::<4>() else {
@@ -122,10 +122,10 @@ impl<S: Units> Generations<S> {
         fingerprint: u32,
         reshaping: Option<Reshaping<S::Params>>,
         partition: PartitionId,
-    ) -> Result<Plan<S::Params>, ApplyError> {
+    ) -> Result<PayloadPlan<S::Params>, ApplyError> {
         let (now, done) = (&self.now.params, self.done(partition));
         let each = now.units_per_partition();
-        let plan = |begin, old, new, done| Ok(Plan { begin, old, new, done });
+        let plan = |begin, old, new, done| Ok(PayloadPlan { begin, old, new, done });
         // All of it in one shape, which an export names.
         let one = reshaping.is_none_or(|reshaping| reshaping.to.fingerprint() == fingerprint);
         if one && fingerprint == self.now.fingerprint {

@@ -5,9 +5,9 @@ use super::table::Table;
 use super::{Lookup, Units};
 use crate::gpt::{GptReader, KeyBatch};
 use crate::isa::Isa;
-use crate::publish::epoch;
-use crate::publish::sync::{ArcSwap, Cache};
-use crate::touched::Lines;
+use crate::reclaim::epoch;
+use crate::reclaim::sync::{ArcSwap, Cache};
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
 
@@ -162,7 +162,7 @@ impl<'a, S: Units> Pin<'a, S> {
     /// choices and group or of the two slots. Of a key of the fallback its list is left out. For benchmarks that replay
     /// lookups.
     pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
-        S::Lookup::touched(self.of(hash), hash, &mut Lines::new(tell));
+        S::Lookup::touched(self.of(hash), hash, &mut LineRecorder::new(tell));
     }
 }
 

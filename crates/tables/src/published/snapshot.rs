@@ -16,10 +16,10 @@
 use super::generation::Generation;
 use super::table::Table;
 use super::{SnapshotErrorOf, TableParams, Units, check_shapes};
-use crate::publish::epoch::Epochs;
-use crate::publish::line::Line;
-use crate::publish::sync::{Arc as Shared, Memory};
-use crate::summed::{Sink, Source};
+use crate::checksum_io::{ChecksumReader, ChecksumWriter};
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::epoch::Epochs;
+use crate::reclaim::sync::{Arc as SyncArc, Memory};
 use scalebricks_types::{PartitionId, Position};
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -63,17 +63,17 @@ pub(crate) const fn corrupt<T, P: std::error::Error>(what: &'static str) -> Resu
 
 /// What stands before the units.
 #[derive(Debug)]
-pub(crate) struct Header<S: Units> {
+pub(crate) struct SnapshotHeader<S: Units> {
     pub(crate) params: S::Params,
     /// The shape the table is on its way to, and how many units of each partition answer in it.
     pub(crate) next: Option<(S::Params, Vec<u32>)>,
     pub(crate) positions: Vec<Position>,
 }
 
-impl<S: Units> Header<S> {
+impl<S: Units> SnapshotHeader<S> {
     /// Begins a snapshot.
-    pub(crate) fn put<W: Write>(&self, to: W, magic: [u8; 8]) -> io::Result<Sink<W>> {
-        let mut sink = Sink::new(to);
+    pub(crate) fn put<W: Write>(&self, to: W, magic: [u8; 8]) -> io::Result<ChecksumWriter<W>> {
+        let mut sink = ChecksumWriter::new(to);
         sink.put(&magic)?;
         sink.put(&S::SNAPSHOT_VERSION.to_le_bytes())?;
         sink.put(self.params.encode().as_ref())?;
@@ -90,8 +90,11 @@ impl<S: Units> Header<S> {
     }
 
     /// Reads how a snapshot begins.
-    pub(crate) fn take<R: Read>(from: R, magic: [u8; 8]) -> Result<(Self, Source<R>), SnapshotErrorOf<S>> {
-        let mut source = Source::new(from);
+    pub(crate) fn take<R: Read>(
+        from: R,
+        magic: [u8; 8],
+    ) -> Result<(Self, ChecksumReader<R>), SnapshotErrorOf<S>> {
+        let mut source = ChecksumReader::new(from);
         if source.take::<8>()? != magic {
             return Err(SnapshotError::Magic);
         }
@@ -151,7 +154,7 @@ impl<S: Units> Header<S> {
 }
 
 /// The parameters that come next.
-fn take_params<S: Units, R: Read>(source: &mut Source<R>) -> Result<S::Params, SnapshotErrorOf<S>> {
+fn take_params<S: Units, R: Read>(source: &mut ChecksumReader<R>) -> Result<S::Params, SnapshotErrorOf<S>> {
     let mut encoded = <S::Params as TableParams>::Bytes::default();
     source.fill(encoded.as_mut())?;
     let params = S::Params::decode(&encoded);
@@ -161,7 +164,7 @@ fn take_params<S: Units, R: Read>(source: &mut Source<R>) -> Result<S::Params, S
 
 /// A byte that says yes or no.
 pub(crate) fn take_flag<R: Read, P: std::error::Error>(
-    source: &mut Source<R>,
+    source: &mut ChecksumReader<R>,
 ) -> Result<bool, SnapshotError<P>> {
     match source.take()? {
         [0] => Ok(false),
@@ -171,7 +174,7 @@ pub(crate) fn take_flag<R: Read, P: std::error::Error>(
 }
 
 /// The checksum that comes last is right.
-pub(crate) fn end<R: Read, P: std::error::Error>(source: Source<R>) -> Result<(), SnapshotError<P>> {
+pub(crate) fn end<R: Read, P: std::error::Error>(source: ChecksumReader<R>) -> Result<(), SnapshotError<P>> {
     let (found, expected) = source.finish()?;
     if found == expected { Ok(()) } else { Err(SnapshotError::Checksum { found, expected }) }
 }
@@ -186,7 +189,7 @@ impl<S: Units> Table<S> {
         let writer = self.writer();
         let generations = self.generations.load_full();
         let (now, next) = (&generations.now, generations.next.as_ref());
-        let header = Header::<S> {
+        let header = SnapshotHeader::<S> {
             params: now.params,
             next: next.map(|next| (next.generation.params, next.all())),
             positions: writer.positions.clone(),
@@ -212,7 +215,7 @@ impl<S: Units> Table<S> {
     /// [`SnapshotError`]. Memory in use never exceeds about twice what was read; of a table that is being reshaped, that
     /// and the empty blocks or ranges of both shapes.
     pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
-        let (header, mut source) = Header::<S>::take(from, S::TABLE_MAGIC)?;
+        let (header, mut source) = SnapshotHeader::<S>::take(from, S::TABLE_MAGIC)?;
         let layouts = [false, true].map(|is_new| S::layout(header.shape(is_new)));
         let (mut lines, mut extras, mut buffer) = (Vec::new(), [Vec::new(), Vec::new()], Vec::new());
         for (partition, is_new, units) in header.runs() {
@@ -241,11 +244,11 @@ impl<S: Units> Table<S> {
             let at = first as usize * (header.shape(is_new).unit_words() / 8);
             memories[usize::from(is_new)][at..].iter_mut().zip(lines).for_each(|(to, line)| *to = line);
         }
-        let (epochs, [old, new], [memory, new_memory]) = (Shared::new(Epochs::new()), extras, memories);
-        let now = Generation::with_memory(header.params, memory, old, Shared::clone(&epochs));
+        let (epochs, [old, new], [memory, new_memory]) = (SyncArc::new(Epochs::new()), extras, memories);
+        let now = Generation::with_memory(header.params, memory, old, SyncArc::clone(&epochs));
         let next = header
             .next
-            .map(|(to, done)| (Generation::with_memory(to, new_memory, new, Shared::clone(&epochs)), done));
+            .map(|(to, done)| (Generation::with_memory(to, new_memory, new, SyncArc::clone(&epochs)), done));
         Ok(Self::with_generations(now, next, epochs, header.positions))
     }
 

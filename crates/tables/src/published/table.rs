@@ -1,13 +1,13 @@
 //! The query structure: what every node holds, any number of threads read, and one writer changes by deltas.
 
-use super::generation::{Changeable, Generation, GenerationWriter, Generations};
-use super::payload::{Header, malformed};
+use super::generation::{Generation, GenerationWriter, Generations, WritableGeneration};
+use super::payload::{PayloadHeader, malformed};
 use super::reader::Reader;
 use super::{TableParams, Units};
 use crate::gpt::{Gpt, GptReader};
-use crate::publish::epoch::Epochs;
-use crate::publish::line::Line;
-use crate::publish::sync::{Arc as Shared, ArcSwap, Memory};
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::epoch::Epochs;
+use crate::reclaim::sync::{Arc as SyncArc, ArcSwap, Memory};
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Table<S: Units> {
     /// What readers see: one shape, or two while the table is being reshaped.
     pub(crate) generations: Arc<ArcSwap<Generations<S>>>,
-    pub(crate) epochs: Shared<Epochs>,
+    pub(crate) epochs: SyncArc<Epochs>,
     writer: Mutex<Writer<S>>,
 }
 
@@ -44,16 +44,16 @@ impl<S: Units> Table<S> {
         memory: Memory<Line>,
         extras: impl IntoIterator<Item = (u32, S::Extra)>,
     ) -> Self {
-        let epochs = Shared::new(Epochs::new());
-        let now = Generation::with_memory(params, memory, extras, Shared::clone(&epochs));
+        let epochs = SyncArc::new(Epochs::new());
+        let now = Generation::with_memory(params, memory, extras, SyncArc::clone(&epochs));
         Self::with_generations(now, None, epochs, positions)
     }
 
     /// A table of one generation, or of two and how many units of each partition answer in the second.
     pub(super) fn with_generations(
-        (generation, now): Changeable<S>,
-        next: Option<(Changeable<S>, Vec<u32>)>,
-        epochs: Shared<Epochs>,
+        (generation, now): WritableGeneration<S>,
+        next: Option<(WritableGeneration<S>, Vec<u32>)>,
+        epochs: SyncArc<Epochs>,
         positions: Vec<Position>,
     ) -> Self {
         let generation = Arc::new(generation);
@@ -87,7 +87,7 @@ impl<S: Units> Table<S> {
     pub fn restart(&self, params: S::Params) {
         let mut writer = self.writer();
         assert_eq!(params.partitions().get() as usize, writer.positions.len(), "streams stay as they are");
-        let (generation, now) = Generation::empty(params, Shared::clone(&self.epochs));
+        let (generation, now) = Generation::empty(params, SyncArc::clone(&self.epochs));
         (writer.now, writer.next) = (now, None);
         writer.positions.fill(Position(0));
         self.generations.store(Arc::new(Generations::one(Arc::new(generation))));
@@ -124,7 +124,7 @@ impl<S: Units> Table<S> {
         }
         let mut generations = self.generations.load_full();
         generations.now.prefetch_spare(now);
-        let Header { fingerprint, reshaping, mut bits } = Header::read::<S>(&delta.payload)?;
+        let PayloadHeader { fingerprint, reshaping, mut bits } = PayloadHeader::read::<S>(&delta.payload)?;
         let has_params = reshaping.is_some();
         let plan = generations.plan(fingerprint, reshaping, partition)?;
         let (mut old_effect, mut new_effect) = (None, None);
@@ -137,7 +137,7 @@ impl<S: Units> Table<S> {
             // Read before memory is taken for what it promises.
             let mut changes = S::Changes::default();
             S::section(&mut bits, partition, has_params, &S::layout(&to), &mut changes)?;
-            let (generation, writer) = Generation::empty(to, Shared::clone(&self.epochs));
+            let (generation, writer) = Generation::empty(to, SyncArc::clone(&self.epochs));
             begun = Some(GenerationWriter { changes, ..writer });
             let done = vec![0; positions_of(&to)];
             generations = Arc::new(Generations::two(Arc::clone(&generations.now), generation, done));

@@ -8,15 +8,15 @@
 //! 4. If everything fits, the list becomes the blocks' bits, and what differs becomes deltas; else all is undone.
 
 use super::balance::Move;
-use super::block::{self, Block, Moves, Refused};
+use super::block::{self, Block, BlockError, Moves};
+use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
-use super::held::Held;
-use super::image::choice;
+use super::layout::choice;
 use super::ops::Full;
 use super::payload::PayloadWriter;
 use super::solver::{self, Solver};
-use super::structure::{Op, Own, UpdateError};
-use crate::order::{Entry, sort};
+use super::structure::{LocalTable, Op, UpdateError};
+use crate::op_order::{OrderedOp, sort};
 use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;
 use std::ops::Range;
@@ -65,8 +65,8 @@ struct Touched {
 /// A batch at work on the blocks of one shape. Kept to not allocate for each.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    order: Vec<Entry>,
-    spare: Vec<Entry>,
+    order: Vec<OrderedOp>,
+    spare: Vec<OrderedOp>,
     touched: Vec<Touched>,
     undo: Vec<Undo>,
     /// Packed: as many words a group as it takes.
@@ -92,13 +92,13 @@ impl Batch {
 
     /// Adds an operation, by its block.
     pub(super) fn add(&mut self, slot: usize, op: usize, hash: u64) {
-        self.order.push(Entry { slot: slot as u32, op: op as u32, hash }); // at most 2^24 blocks; a batch fits memory
+        self.order.push(OrderedOp { slot: slot as u32, op: op as u32, hash }); // at most 2^24 blocks; a batch fits memory
     }
 
     /// Carries out the operations on keys and choices. The first error by place in the batch, if any is before `limit`.
     pub(super) fn perform(
         &mut self,
-        held: &mut Held,
+        blocks: &mut ControlBlocks,
         solver: &mut Solver,
         ops: &[Op],
         limit: usize,
@@ -106,22 +106,22 @@ impl Batch {
         sort(&mut self.order, &mut self.spare);
         let order = std::mem::take(&mut self.order);
         let mut limit = (limit, None);
-        order.iter().take(FAR_AHEAD).for_each(|entry| held.prefetch_choices(entry.slot as usize));
-        order.iter().take(AHEAD).for_each(|entry| ask_ahead(held, ops, entry));
+        order.iter().take(FAR_AHEAD).for_each(|entry| blocks.prefetch_choices(entry.slot as usize));
+        order.iter().take(AHEAD).for_each(|entry| prefetch_ahead(blocks, ops, entry));
         let mut at = 0;
         for run in order.chunk_by(|one, next| one.slot == next.slot) {
             let window = |from: usize| order.len().min(at + from)..order.len().min(at + run.len() + from);
             for far in order[window(FAR_AHEAD - 1)].windows(2).filter(|pair| pair[0].slot != pair[1].slot) {
-                held.prefetch_choices(far[1].slot as usize);
+                blocks.prefetch_choices(far[1].slot as usize);
             }
-            order[window(AHEAD)].iter().for_each(|entry| ask_ahead(held, ops, entry));
+            order[window(AHEAD)].iter().for_each(|entry| prefetch_ahead(blocks, ops, entry));
             at += run.len();
-            let mut touched = self.run(held, run, ops, &mut limit);
-            self.ask(held, solver, &mut touched, order.len());
+            let mut touched = self.run(blocks, run, ops, &mut limit);
+            self.ask(blocks, solver, &mut touched, order.len());
             self.touched.push(touched);
         }
         self.order = order;
-        self.solve(solver, held);
+        self.solve(solver, blocks);
         limit.1.map(|error| (limit.0, error))
     }
 
@@ -129,13 +129,13 @@ impl Batch {
     #[inline]
     fn run(
         &mut self,
-        held: &mut Held,
-        run: &[Entry],
+        blocks: &mut ControlBlocks,
+        run: &[OrderedOp],
         ops: &[Op],
         limit: &mut (usize, Option<UpdateError>),
     ) -> Touched {
         let slot = run[0].slot;
-        let mut block = held.block(slot as usize);
+        let mut block = blocks.block(slot as usize);
         let undo = self.undo.len() as u32;
         let mut touched = Touched {
             slot,
@@ -155,8 +155,8 @@ impl Batch {
             if let Err(refused) =
                 one(&mut block, ops[op], &mut touched.dirty, &mut self.undo, &mut self.moves)
             {
-                *limit = (op, Some(named(refused, held, slot as usize, op)));
-                block = held.block(slot as usize);
+                *limit = (op, Some(named(refused, blocks, slot as usize, op)));
+                block = blocks.block(slot as usize);
             }
         }
         touched.undo.end = self.undo.len() as u32;
@@ -165,10 +165,10 @@ impl Batch {
     }
 
     /// Asks for the solutions of a block's changed groups, while their keys are in the cache.
-    fn ask(&mut self, held: &Held, solver: &mut Solver, touched: &mut Touched, ops: usize) {
-        let words = held.layout.group_words;
-        let slots = held.store.slots();
-        let view = held.store.view(touched.slot as usize);
+    fn ask(&mut self, blocks: &ControlBlocks, solver: &mut Solver, touched: &mut Touched, ops: usize) {
+        let words = blocks.layout.group_words;
+        let slots = blocks.store.slots();
+        let view = blocks.store.view(touched.slot as usize);
         let single = solver.single().filter(|_| ops <= FEW);
         touched.solutions = (self.solutions.len() / words) as u32;
         for (tag, group) in (touched.solutions..).zip(groups(touched.dirty)) {
@@ -178,7 +178,7 @@ impl Batch {
             if let Some(solved) =
                 solved.and_then(|single| single.solve(&view.hashes[row.clone()], &view.values[row.clone()]))
             {
-                self.solutions.extend_from_slice(&held.layout.pack(&solved)[..words]);
+                self.solutions.extend_from_slice(&blocks.layout.pack(&solved)[..words]);
                 continue;
             }
             (0..words).for_each(|_| self.solutions.push(0));
@@ -189,13 +189,13 @@ impl Batch {
             }
         }
         if solver.len() >= QUEUE {
-            self.solve(solver, held);
+            self.solve(solver, blocks);
         }
     }
 
     /// Solves the groups that wait, and puts their solutions where their tags say.
-    fn solve(&mut self, solver: &mut Solver, held: &Held) {
-        let words = held.layout.group_words;
+    fn solve(&mut self, solver: &mut Solver, blocks: &ControlBlocks) {
+        let words = blocks.layout.group_words;
         solver.drain(|tag, solution| match solution {
             Some(solution) => {
                 let to = &mut self.solutions[tag as usize * words..][..words];
@@ -206,9 +206,9 @@ impl Batch {
     }
 
     /// Makes the blocks what they were.
-    pub(super) fn undo(&mut self, held: &mut Held) {
+    pub(super) fn undo(&mut self, blocks: &mut ControlBlocks) {
         for touched in self.touched.drain(..).rev() {
-            let mut block = held.block(touched.slot as usize);
+            let mut block = blocks.block(touched.slot as usize);
             for step in self.undo.drain(touched.undo.start as usize..).rev() {
                 let undone = match step {
                     Undo::Take(hash) => block.take(hash).map(drop),
@@ -227,9 +227,9 @@ impl Batch {
     }
 
     /// Checks the room for the groups without solution: for each partition touched, the fallback lines it needs.
-    pub(super) fn settle(&mut self, held: &Held) -> Result<(), Full> {
-        let words = held.layout.group_words;
-        let marked = held.layout.pack(&solver::marked(&held.params));
+    pub(super) fn settle(&mut self, blocks: &ControlBlocks) -> Result<(), Full> {
+        let words = blocks.layout.group_words;
+        let marked = blocks.layout.pack(&solver::marked(&blocks.params));
         self.unsolved.sort_unstable();
         for &tag in &self.unsolved {
             self.solutions[tag as usize * words..][..words].copy_from_slice(&marked[..words]);
@@ -237,9 +237,9 @@ impl Batch {
         let mut unsolved = self.unsolved.iter().copied().peekable();
         let needs = &mut self.needs;
         for touched in &mut self.touched {
-            let partition = held.partition_of_slot(touched.slot as usize);
+            let partition = blocks.partition_of_slot(touched.slot as usize);
             if needs.last().is_none_or(|last| last.0 != partition) {
-                needs.push((partition, held.lines_used[usize::from(partition.0)]));
+                needs.push((partition, blocks.lines_used[usize::from(partition.0)]));
             }
             let end = touched.solutions + touched.dirty.count_ones();
             if touched.marks == 0 && unsolved.peek().is_none_or(|&tag| tag >= end) {
@@ -249,13 +249,13 @@ impl Batch {
             for (tag, group) in (touched.solutions..).zip(groups(touched.dirty)) {
                 touched.marks |= u64::from(unsolved.next_if_eq(&tag).is_some()) << group;
             }
-            let loads = &held.store.view(touched.slot as usize).head.loads;
+            let loads = &blocks.store.view(touched.slot as usize).head.loads;
             let now: usize = groups(touched.marks).map(|group| usize::from(loads[group])).sum();
             if let Some((_, need)) = needs.last_mut() {
                 *need = *need + lines_for(now) - lines_for(touched.fallback_keys as usize);
             }
         }
-        let limit = held.params.fallback_lines();
+        let limit = blocks.params.fallback_lines();
         match needs.iter().find(|(_, need)| *need > limit) {
             Some(&(partition, need)) => Err(Full::Fallback { partition, need, limit }),
             None => Ok(()),
@@ -266,27 +266,27 @@ impl Batch {
     /// owner's table, if it is there.
     pub(super) fn commit(
         &self,
-        held: &mut Held,
+        blocks: &mut ControlBlocks,
         partition: PartitionId,
         writer: &mut PayloadWriter,
-        mut own: Option<(&mut Own<'_>, bool)>,
+        mut local: Option<(&mut LocalTable<'_>, bool)>,
     ) {
-        let group_words = held.layout.group_words;
-        let first = self.touched.partition_point(|t| held.partition_of_slot(t.slot as usize) < partition);
+        let group_words = blocks.layout.group_words;
+        let first = self.touched.partition_point(|t| blocks.partition_of_slot(t.slot as usize) < partition);
         if let Ok(need) = self.needs.binary_search_by_key(&partition, |need| need.0) {
-            held.lines_used[usize::from(partition.0)] = self.needs[need].1;
+            blocks.lines_used[usize::from(partition.0)] = self.needs[need].1;
         }
         let run = &self.touched[first..];
-        let run = &run[..run.partition_point(|t| held.partition_of_slot(t.slot as usize) == partition)];
+        let run = &run[..run.partition_point(|t| blocks.partition_of_slot(t.slot as usize) == partition)];
         let dirty = run.iter().map(|touched| touched.dirty.count_ones() as usize).sum();
-        writer.section(&held.layout, run.len() as u32, dirty); // at most all blocks
+        writer.section(&blocks.layout, run.len() as u32, dirty); // at most all blocks
         for (at, touched) in run.iter().enumerate() {
-            if let Some(ahead) = run.get(at + BLOCKS_AHEAD).filter(|_| own.is_some()) {
-                held.prefetch_words(ahead.slot as usize);
+            if let Some(ahead) = run.get(at + BLOCKS_AHEAD).filter(|_| local.is_some()) {
+                blocks.prefetch_words(ahead.slot as usize);
             }
             let slot = touched.slot as usize;
-            let number = held.number_of_slot(slot);
-            let view = held.store.view_mut(slot);
+            let number = blocks.number_of_slot(slot);
+            let view = blocks.store.view_mut(slot);
             let solutions = || {
                 (touched.solutions as usize..)
                     .zip(groups(touched.dirty))
@@ -294,20 +294,20 @@ impl Batch {
             };
             let mut changed = 0;
             for (group, solution) in solutions() {
-                changed |= u64::from(held.layout.set_group(view.words, group, solution)) << group;
+                changed |= u64::from(blocks.layout.set_group(view.words, group, solution)) << group;
             }
             let (mut listed, mut list) = (false, None);
             if touched.marks != 0 || touched.fallback_keys != 0 {
                 listed = (view.head.marks | touched.marks) & touched.dirty != 0;
                 view.head.marks = touched.marks;
-                list = Some(held.fallback(&held.store.view(slot)));
+                list = Some(blocks.fallback(&blocks.store.view(slot)));
             }
-            let words = held.store.view(slot).words;
+            let words = blocks.store.view(slot).words;
             let moved = if touched.moved { self.moved(touched, words) } else { Vec::new() };
             let groups = solutions().filter(|(group, _)| changed >> group & 1 == 1);
             writer.block(number, &moved, changed.count_ones(), groups, list.as_deref().filter(|_| listed));
-            if let Some((own, is_new)) = &mut own {
-                own.publish(*is_new, partition, number, words, list.as_deref());
+            if let Some((local, is_new)) = &mut local {
+                local.publish(*is_new, partition, number, words, list.as_deref());
             }
         }
     }
@@ -330,9 +330,9 @@ impl Batch {
 
 /// Asks for what an operation will read, whose block's choices are there.
 #[inline]
-fn ask_ahead(held: &Held, ops: &[Op], entry: &Entry) {
+fn prefetch_ahead(blocks: &ControlBlocks, ops: &[Op], entry: &OrderedOp) {
     prefetch_read(&ops[entry.op as usize]);
-    held.prefetch(entry.slot as usize, entry.hash);
+    blocks.prefetch(entry.slot as usize, entry.hash);
 }
 
 /// Carries out one operation on its block.
@@ -343,7 +343,7 @@ fn one(
     dirty: &mut u64,
     undo: &mut Vec<Undo>,
     moves: &mut Moves,
-) -> Result<(), Refused> {
+) -> Result<(), BlockError> {
     let hash = op.hash().get();
     match op {
         Op::Insert(_, value) => {
@@ -376,14 +376,14 @@ pub(super) fn groups(mut bits: u64) -> impl Iterator<Item = usize> {
 }
 
 #[cold]
-fn named(refused: Refused, held: &Held, slot: usize, op: usize) -> UpdateError {
+fn named(refused: BlockError, blocks: &ControlBlocks, slot: usize, op: usize) -> UpdateError {
     match refused {
-        Refused::Exists => UpdateError::Exists { op },
-        Refused::Missing => UpdateError::Missing { op },
-        Refused::Full => UpdateError::Full(Full::Block {
-            block: held.number_of_slot(slot),
-            need: held.store.view(slot).head.keys as usize + 1,
-            limit: held.params.format().block_capacity(),
+        BlockError::Exists => UpdateError::Exists { op },
+        BlockError::Missing => UpdateError::Missing { op },
+        BlockError::Full => UpdateError::Full(Full::Block {
+            block: blocks.number_of_slot(slot),
+            need: blocks.store.view(slot).head.keys as usize + 1,
+            limit: blocks.params.format().block_capacity(),
         }),
     }
 }

@@ -4,10 +4,10 @@
 
 use super::balance::{self, Choices, Move, group_under};
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
-use super::image::{choice, set_choice};
 use super::kernels::Finder;
+use super::layout::{choice, set_choice};
 use super::params::Params;
-use super::store::{Head, Spilled, View, ViewMut};
+use super::store::{BlockHeader, BlockMut, BlockRef, SpilledKey};
 
 /// How far above its target a group may stay before the whole block is balanced anew.
 const REBALANCE_ABOVE: u16 = 2;
@@ -34,7 +34,7 @@ impl Moves {
 
 /// Why a key cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum BlockError {
     Exists,
     Missing,
     Full,
@@ -44,7 +44,7 @@ pub(super) enum Refused {
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     pub(super) params: &'a Params,
-    pub(super) view: ViewMut<'a>,
+    pub(super) view: BlockMut<'a>,
     finder: Finder,
     slots: usize,
 }
@@ -57,7 +57,14 @@ pub(super) fn group_in(words: &[u64], bucket: usize) -> usize {
 
 /// Where in its group's row a hash is; from `slots` on, in the spill.
 #[inline]
-fn find(finder: Finder, hashes: &[u64], head: &Head, group: usize, slots: usize, hash: u64) -> Option<usize> {
+fn find(
+    finder: Finder,
+    hashes: &[u64],
+    head: &BlockHeader,
+    group: usize,
+    slots: usize,
+    hash: u64,
+) -> Option<usize> {
     let load = usize::from(head.loads[group]);
     let row = &hashes[group * slots..][..slots];
     if let Some(at) = finder.find(row, load.min(slots), hash) {
@@ -71,7 +78,7 @@ fn find(finder: Finder, hashes: &[u64], head: &Head, group: usize, slots: usize,
 }
 
 /// The value of a hash in a block.
-pub(super) fn get(view: &View<'_>, params: &Params, finder: Finder, hash: u64) -> Option<u8> {
+pub(super) fn get(view: &BlockRef<'_>, params: &Params, finder: Finder, hash: u64) -> Option<u8> {
     let group = group_in(view.words, bucket_of(hash, params.blocks()).1);
     let slots = params.format().group_slots();
     let at = find(finder, view.hashes, view.head, group, slots, hash)?;
@@ -80,7 +87,7 @@ pub(super) fn get(view: &View<'_>, params: &Params, finder: Finder, hash: u64) -
 
 /// All keys of a group with their values, in no order.
 pub(super) fn group_keys<'a>(
-    view: &'a View<'_>,
+    view: &'a BlockRef<'_>,
     slots: usize,
     group: usize,
 ) -> impl Iterator<Item = (u64, u8)> + 'a {
@@ -92,7 +99,7 @@ pub(super) fn group_keys<'a>(
 }
 
 /// Calls `act` with the keys of a block and their values, row by row, and then the spilled ones one by one.
-pub(super) fn each_row(view: &View<'_>, slots: usize, mut act: impl FnMut(&[u64], &[u8])) {
+pub(super) fn each_row(view: &BlockRef<'_>, slots: usize, mut act: impl FnMut(&[u64], &[u8])) {
     for (group, &load) in view.head.loads.iter().enumerate() {
         let row = group * slots..group * slots + usize::from(load).min(slots);
         act(&view.hashes[row.clone()], &view.values[row]);
@@ -101,14 +108,14 @@ pub(super) fn each_row(view: &View<'_>, slots: usize, mut act: impl FnMut(&[u64]
 }
 
 /// All keys of a block with their values, ascending.
-pub(super) fn sorted_keys(view: &View<'_>, slots: usize) -> Vec<(u64, u8)> {
+pub(super) fn sorted_keys(view: &BlockRef<'_>, slots: usize) -> Vec<(u64, u8)> {
     let mut keys: Vec<_> = (0..GROUPS).flat_map(|group| group_keys(view, slots, group)).collect();
     keys.sort_unstable();
     keys
 }
 
 /// The fallback list: the keys of marked groups with their values, ascending.
-pub(super) fn fallback(view: &View<'_>, slots: usize) -> Vec<(u64, u8)> {
+pub(super) fn fallback(view: &BlockRef<'_>, slots: usize) -> Vec<(u64, u8)> {
     let marked = (0..GROUPS).filter(|group| view.head.marks >> group & 1 == 1);
     let mut keys: Vec<_> = marked.flat_map(|group| group_keys(view, slots, group)).collect();
     keys.sort_unstable();
@@ -116,14 +123,14 @@ pub(super) fn fallback(view: &View<'_>, slots: usize) -> Vec<(u64, u8)> {
 }
 
 /// Keys that the fallback answers.
-pub(super) fn fallback_keys(head: &Head) -> usize {
+pub(super) fn fallback_keys(head: &BlockHeader) -> usize {
     let marked = (0..GROUPS).filter(|group| head.marks >> group & 1 == 1);
     if head.marks == 0 { 0 } else { marked.map(|group| usize::from(head.loads[group])).sum() }
 }
 
 impl<'a> Block<'a> {
     #[inline]
-    pub(super) const fn new(params: &'a Params, view: ViewMut<'a>, finder: Finder) -> Self {
+    pub(super) const fn new(params: &'a Params, view: BlockMut<'a>, finder: Finder) -> Self {
         Self { params, view, finder, slots: params.format().group_slots() }
     }
 
@@ -146,7 +153,7 @@ impl<'a> Block<'a> {
             self.view.hashes[group * self.slots + load] = hash;
             self.view.values[group * self.slots + load] = value;
         } else {
-            self.view.head.spill.push(Spilled { group: group as u8, value, hash });
+            self.view.head.spill.push(SpilledKey { group: group as u8, value, hash });
         }
     }
 
@@ -172,14 +179,14 @@ impl<'a> Block<'a> {
     }
 
     /// Adds a key without looking at loads; returns its group.
-    pub(super) fn put(&mut self, hash: u64, value: u8) -> Result<usize, Refused> {
+    pub(super) fn put(&mut self, hash: u64, value: u8) -> Result<usize, BlockError> {
         let bucket = self.bucket(hash);
         let group = group_in(self.view.words, bucket);
         if self.find(group, hash).is_some() {
-            return Err(Refused::Exists);
+            return Err(BlockError::Exists);
         }
         if self.view.head.keys as usize >= self.params.format().block_capacity() {
-            return Err(Refused::Full);
+            return Err(BlockError::Full);
         }
         self.append(group, hash, value);
         self.view.head.keys += 1;
@@ -188,19 +195,19 @@ impl<'a> Block<'a> {
     }
 
     /// Takes a key out; returns its value and group.
-    pub(super) fn take(&mut self, hash: u64) -> Result<(u8, usize), Refused> {
+    pub(super) fn take(&mut self, hash: u64) -> Result<(u8, usize), BlockError> {
         let bucket = self.bucket(hash);
         let group = group_in(self.view.words, bucket);
-        let at = self.find(group, hash).ok_or(Refused::Missing)?;
+        let at = self.find(group, hash).ok_or(BlockError::Missing)?;
         self.view.head.keys -= 1;
         self.view.head.counts[bucket] -= 1;
         Ok((self.cut(group, at), group))
     }
 
     /// Replaces a key's value; returns the old one and the group.
-    pub(super) fn set(&mut self, hash: u64, value: u8) -> Result<(u8, usize), Refused> {
+    pub(super) fn set(&mut self, hash: u64, value: u8) -> Result<(u8, usize), BlockError> {
         let group = group_in(self.view.words, self.bucket(hash));
-        let at = self.find(group, hash).ok_or(Refused::Missing)?;
+        let at = self.find(group, hash).ok_or(BlockError::Missing)?;
         let held = match at.checked_sub(self.slots) {
             None => &mut self.view.values[group * self.slots + at],
             Some(spilled) => &mut self.view.head.spill[spilled].value,
@@ -230,8 +237,9 @@ impl<'a> Block<'a> {
                 self.append(to, hash, value);
             } else {
                 let blocks = self.params.blocks();
-                let of_bucket =
-                    |key: &Spilled| usize::from(key.group) == from && bucket_of(key.hash, blocks).1 == bucket;
+                let of_bucket = |key: &SpilledKey| {
+                    usize::from(key.group) == from && bucket_of(key.hash, blocks).1 == bucket
+                };
                 let Some(spilled) = self.view.head.spill.iter().position(of_bucket) else { break };
                 let hash = self.view.head.spill[spilled].hash;
                 let value = self.cut(from, self.slots + spilled);

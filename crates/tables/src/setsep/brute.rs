@@ -33,11 +33,11 @@ const INDEX_BITS: u32 = 16;
 
 /// Where the keys' words come from: the low half of the hash and the table's seed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words {
+pub(super) struct WordSource {
     pub(super) key: u32,
 }
 
-impl Words {
+impl WordSource {
     pub(super) const fn of(params: &Params) -> Self {
         Self { key: mix64(params.seed()) as u32 }
     }
@@ -85,7 +85,7 @@ pub(super) const fn is_marked(field: u64) -> bool {
 
 /// The bit that a field gives a key.
 #[inline(always)]
-pub(super) const fn cell(field: u64, words: Words, hash: u64) -> u8 {
+pub(super) const fn cell(field: u64, words: WordSource, hash: u64) -> u8 {
     let index = field as u32 & MARKER;
     let word = words.word(hash, index >> 12);
     let half = if uses_first(word) { index >> 6 } else { index } & (HALVES - 1);
@@ -94,7 +94,7 @@ pub(super) const fn cell(field: u64, words: Words, hash: u64) -> u8 {
 
 /// The value these fields give a key.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
-    let words = Words::of(params);
+    let words = WordSource::of(params);
     let bits = fields.iter().take(params.value_bits().into());
     bits.rev().fold(0, |value, &field| value << 1 | cell(field, words, hash))
 }

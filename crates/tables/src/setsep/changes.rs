@@ -1,7 +1,7 @@
 //! Reading what a SetSep delta carries, from anywhere: everything that can be checked without the table is checked.
 
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
-use super::image::{Layout, Packed};
+use super::layout::{Layout, Packed};
 use super::payload::block_width;
 use super::solver;
 use crate::bits::BitReader;
@@ -99,15 +99,13 @@ struct Section<'b, 'a> {
     bits: &'b mut BitReader<'a>,
 }
 
-type Parsed<T> = Result<T, ApplyError>;
-
 /// The next section, blocks of this shape, into `changes`.
 pub(super) fn section(
     bits: &mut BitReader<'_>,
     partition: PartitionId,
     layout: &Layout,
     changes: &mut Changes,
-) -> Parsed<()> {
+) -> Result<(), ApplyError> {
     let params = &layout.params;
     let mut section = Section { layout, bits };
     changes.clear(layout);
@@ -127,7 +125,7 @@ pub(super) fn section(
 }
 
 impl Section<'_, '_> {
-    fn block(&mut self, block: u32, changes: &mut Changes) -> Parsed<()> {
+    fn block(&mut self, block: u32, changes: &mut Changes) -> Result<(), ApplyError> {
         let whole = self.take(1)? == 1;
         self.choices(whole, changes)?;
         self.groups(whole, changes)?;
@@ -143,7 +141,7 @@ impl Section<'_, '_> {
         Ok(())
     }
 
-    fn choices(&mut self, whole: bool, changes: &mut Changes) -> Parsed<()> {
+    fn choices(&mut self, whole: bool, changes: &mut Changes) -> Result<(), ApplyError> {
         let count = if whole { BUCKETS as u64 } else { self.take(9)? };
         let mut next = 0;
         for i in 0..count {
@@ -157,7 +155,7 @@ impl Section<'_, '_> {
         Ok(())
     }
 
-    fn groups(&mut self, whole: bool, changes: &mut Changes) -> Parsed<()> {
+    fn groups(&mut self, whole: bool, changes: &mut Changes) -> Result<(), ApplyError> {
         let count = if whole { GROUPS as u64 } else { self.take(7)? };
         let mut next = 0;
         for i in 0..count {
@@ -181,7 +179,7 @@ impl Section<'_, '_> {
         Ok(())
     }
 
-    fn fallback(&mut self, block: u32, changes: &mut Changes) -> Parsed<()> {
+    fn fallback(&mut self, block: u32, changes: &mut Changes) -> Result<(), ApplyError> {
         let count = self.take(12)? as usize;
         if count > self.layout.params.format().block_capacity() {
             return malformed("more fallback keys than a block can hold");
@@ -202,7 +200,7 @@ impl Section<'_, '_> {
     }
 
     #[inline]
-    fn take(&mut self, bits: u32) -> Parsed<u64> {
+    fn take(&mut self, bits: u32) -> Result<u64, ApplyError> {
         take(self.bits, bits)
     }
 }

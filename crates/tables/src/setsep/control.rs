@@ -1,19 +1,19 @@
 //! The control structure: the keys of the partitions a node is responsible for, and how updates become deltas.
 
 use super::block::{self, Moves};
+use super::control_blocks::ControlBlocks;
 use super::geometry::GROUPS;
-use super::held::Held;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::reshape::Next;
+use super::reshape::ReshapeTarget;
 use super::snapshot;
-use super::store::Head;
+use super::store::BlockHeader;
 use super::structure::{Op, ReshapeError, Reshaping, SetSep, SetSepStructure, SnapshotError, UpdateError};
-use super::updates::Shape;
+use super::updates::BlockUpdater;
+use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::isa::Isa;
-use crate::published::snapshot::Header;
-use crate::published::{Control, Keys, bits_per_key};
-use crate::summed::{Sink, Source};
+use crate::published::snapshot::SnapshotHeader;
+use crate::published::{Control, ControlStructure, bits_per_key};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 
@@ -44,17 +44,17 @@ pub type SetSepControl = Control<SetSepStructure>;
 /// The keys of some partitions, in blocks.
 #[derive(Debug)]
 pub(crate) struct BlockKeys {
-    pub(super) now: Shape,
+    pub(super) now: BlockUpdater,
     /// The shape it is on its way to, if it is.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<ReshapeTarget>,
     pub(super) moves: Moves,
 }
 
-impl Keys for SetSepStructure {
+impl ControlStructure for SetSepStructure {
     type Keys = BlockKeys;
 
-    fn empty(params: Params, mine: &[bool]) -> BlockKeys {
-        BlockKeys::new(Held::new(params, mine, true), None, Moves::default())
+    fn empty(params: Params, held: &[bool]) -> BlockKeys {
+        BlockKeys::new(ControlBlocks::new(params, held, true), None, Moves::default())
     }
 
     fn params(keys: &BlockKeys) -> &Params {
@@ -62,7 +62,7 @@ impl Keys for SetSepStructure {
     }
 
     fn holds(keys: &BlockKeys, partition: PartitionId) -> bool {
-        keys.now.held.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
+        keys.now.blocks.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
     }
 
     fn change(
@@ -75,7 +75,7 @@ impl Keys for SetSepStructure {
     }
 
     fn reshaping(keys: &BlockKeys) -> Option<&Params> {
-        keys.next.as_ref().map(|next| next.shape.params())
+        keys.next.as_ref().map(|next| next.updater.params())
     }
 
     fn begin(control: &mut SetSepControl, to: Params) -> Result<(), ReshapeError> {
@@ -101,10 +101,10 @@ impl Keys for SetSepStructure {
         is_new: bool,
         block: u32,
     ) -> Option<(&[u64], Vec<(u64, u8)>)> {
-        let held = keys.held(is_new);
-        let first = held.first.get(usize::from(partition.0)).copied().flatten()?;
-        let view = held.store.view((first + block) as usize);
-        Some((view.words, held.fallback(&view)))
+        let blocks = keys.blocks_in(is_new);
+        let first = blocks.first.get(usize::from(partition.0)).copied().flatten()?;
+        let view = blocks.store.view((first + block) as usize);
+        Some((view.words, blocks.fallback(&view)))
     }
 
     fn count(keys: &BlockKeys) -> u64 {
@@ -113,15 +113,15 @@ impl Keys for SetSepStructure {
 
     fn put_keys<W: Write>(
         keys: &BlockKeys,
-        header: &Header<SetSepStructure>,
-        sink: &mut Sink<W>,
+        header: &SnapshotHeader<SetSepStructure>,
+        sink: &mut ChecksumWriter<W>,
     ) -> io::Result<()> {
         snapshot::put(keys, header, sink)
     }
 
     fn take_keys<R: Read>(
-        header: &Header<SetSepStructure>,
-        source: &mut Source<R>,
+        header: &SnapshotHeader<SetSepStructure>,
+        source: &mut ChecksumReader<R>,
     ) -> Result<BlockKeys, SnapshotError> {
         snapshot::take(header, source)
     }
@@ -132,7 +132,7 @@ impl Keys for SetSepStructure {
 
     fn payload(control: &SetSepControl, partition: PartitionId) -> Vec<u8> {
         let BlockKeys { now, next, .. } = &control.keys;
-        let now = &now.held;
+        let now = &now.blocks;
         let Some(first) = now.first[usize::from(partition.0)] else { return Vec::new() };
         let whole = Reshaping { to: now.params, done: 0 };
         let reshaping = next.as_ref().map_or(whole, |next| next.reshaping(partition));
@@ -141,11 +141,11 @@ impl Keys for SetSepStructure {
         writer.section(&now.layout, each - reshaping.done, (each - reshaping.done) as usize * GROUPS);
         (first + reshaping.done..first + each).for_each(|slot| now.write_whole(&mut writer, slot as usize));
         if let Some(next) = next {
-            let ratio = next.shape.params().blocks() / now.params.blocks();
+            let ratio = next.updater.params().blocks() / now.params.blocks();
             let blocks = reshaping.done * ratio;
-            writer.section(&next.shape.held.layout, blocks, blocks as usize * GROUPS);
+            writer.section(&next.updater.blocks.layout, blocks, blocks as usize * GROUPS);
             let new = first * ratio..(first + reshaping.done) * ratio;
-            new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot as usize));
+            new.for_each(|slot| next.updater.blocks.write_whole(&mut writer, slot as usize));
         }
         writer.finish().0
     }
@@ -153,30 +153,31 @@ impl Keys for SetSepStructure {
 
 impl BlockKeys {
     /// Blocks in one shape, or in two.
-    pub(super) fn new(now: Held, next: Option<(Held, Vec<u32>)>, moves: Moves) -> Self {
-        let next = next.map(|(held, done)| Next::new(Shape::new(held, Isa::best()), done));
-        Self { now: Shape::new(now, Isa::best()), next, moves }
+    pub(super) fn new(now: ControlBlocks, next: Option<(ControlBlocks, Vec<u32>)>, moves: Moves) -> Self {
+        let next =
+            next.map(|(blocks, done)| ReshapeTarget::new(BlockUpdater::new(blocks, Isa::best()), done));
+        Self { now: BlockUpdater::new(now, Isa::best()), next, moves }
     }
 
     /// The blocks in the old or the new shape.
-    pub(super) fn held(&self, is_new: bool) -> &Held {
-        self.next.as_ref().filter(|_| is_new).map_or(&self.now.held, |next| &next.shape.held)
+    pub(super) fn blocks_in(&self, is_new: bool) -> &ControlBlocks {
+        self.next.as_ref().filter(|_| is_new).map_or(&self.now.blocks, |next| &next.updater.blocks)
     }
 
     /// The blocks held, ascending by the hashes in them: shape and place.
-    fn blocks(&self) -> impl Iterator<Item = (&Held, usize)> {
-        let now = &self.now.held;
+    fn blocks(&self) -> impl Iterator<Item = (&ControlBlocks, usize)> {
+        let now = &self.now.blocks;
         (0..now.store.len()).flat_map(move |slot| {
             let next = self.next.as_ref().filter(|next| next.is_done(now, slot));
-            let (held, ratio) = next.map_or((now, 1), |next| {
-                (&next.shape.held, (next.shape.params().blocks() / now.params.blocks()) as usize)
+            let (blocks, ratio) = next.map_or((now, 1), |next| {
+                (&next.updater.blocks, (next.updater.params().blocks() / now.params.blocks()) as usize)
             });
-            (slot * ratio..(slot + 1) * ratio).map(move |slot| (held, slot))
+            (slot * ratio..(slot + 1) * ratio).map(move |slot| (blocks, slot))
         })
     }
 
-    fn heads(&self) -> impl Iterator<Item = &Head> {
-        self.blocks().map(|(held, slot)| held.store.view(slot).head)
+    fn heads(&self) -> impl Iterator<Item = &BlockHeader> {
+        self.blocks().map(|(blocks, slot)| blocks.store.view(slot).head)
     }
 }
 
@@ -186,30 +187,30 @@ impl SetSepControl {
     pub fn with_isa(mut self, isa: Isa) -> Self {
         self.keys.now.use_isa(isa);
         if let Some(next) = &mut self.keys.next {
-            next.shape.use_isa(isa);
+            next.updater.use_isa(isa);
         }
         self
     }
 
     /// The value of a key: exact. `None` if it is not held here.
     pub fn get(&self, hash: KeyHash) -> Option<u8> {
-        let (held, slot) = self.locate(hash.get())?;
-        block::get(&held.store.view(slot), &held.params, held.finder, hash.get())
+        let (blocks, slot) = self.locate(hash.get())?;
+        block::get(&blocks.store.view(slot), &blocks.params, blocks.finder, hash.get())
     }
 
     /// The shape and place of a hash's block, if it is held here.
-    fn locate(&self, hash: u64) -> Option<(&Held, usize)> {
-        let slot = self.keys.now.held.slot_of(hash).ok()?;
-        match self.keys.next.as_ref().filter(|next| next.is_done(&self.keys.now.held, slot)) {
-            Some(next) => Some((&next.shape.held, next.shape.held.slot_of(hash).ok()?)),
-            None => Some((&self.keys.now.held, slot)),
+    fn locate(&self, hash: u64) -> Option<(&ControlBlocks, usize)> {
+        let slot = self.keys.now.blocks.slot_of(hash).ok()?;
+        match self.keys.next.as_ref().filter(|next| next.is_done(&self.keys.now.blocks, slot)) {
+            Some(next) => Some((&next.updater.blocks, next.updater.blocks.slot_of(hash).ok()?)),
+            None => Some((&self.keys.now.blocks, slot)),
         }
     }
 
     /// All keys held, ascending, with their values. Cost: sorts block by block.
     pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u8)> + '_ {
-        self.keys.blocks().flat_map(|(held, slot)| {
-            let keys = block::sorted_keys(&held.store.view(slot), held.store.slots());
+        self.keys.blocks().flat_map(|(blocks, slot)| {
+            let keys = block::sorted_keys(&blocks.store.view(slot), blocks.store.slots());
             keys.into_iter().map(|(hash, value)| (KeyHash::new(hash), value))
         })
     }
@@ -246,17 +247,17 @@ impl SetSepControl {
 
     /// Bytes of memory held for keys, values and bits.
     pub fn control_bytes(&self) -> usize {
-        self.keys.now.held.store.bytes()
-            + self.keys.next.as_ref().map_or(0, |next| next.shape.held.store.bytes())
+        self.keys.now.blocks.store.bytes()
+            + self.keys.next.as_ref().map_or(0, |next| next.updater.blocks.store.bytes())
     }
 
     /// Sizes and counters. Cost: a pass over the blocks.
     pub fn stats(&self) -> Stats {
         let keys = self.len();
-        let lines = |held: &Held| held.lines_used.iter().sum::<u32>() as usize * 64;
-        let blocks: usize = self.keys.blocks().map(|(held, _)| held.params.slot_words() * 8 + 8).sum();
-        let next = self.keys.next.as_ref().map_or(0, |next| lines(&next.shape.held));
-        let table_bytes = blocks + lines(&self.keys.now.held) + next;
+        let lines = |blocks: &ControlBlocks| blocks.lines_used.iter().sum::<u32>() as usize * 64;
+        let blocks: usize = self.keys.blocks().map(|(blocks, _)| blocks.params.slot_words() * 8 + 8).sum();
+        let next = self.keys.next.as_ref().map_or(0, |next| lines(&next.updater.blocks));
+        let table_bytes = blocks + lines(&self.keys.now.blocks) + next;
         Stats {
             keys,
             fallback_keys: self.keys.heads().map(|head| block::fallback_keys(head) as u64).sum(),

@@ -9,11 +9,11 @@
 
 use super::params::{KEYS_PER_LINE, Params};
 use super::structure::Generation;
-use crate::publish::epoch::Epochs;
-use crate::publish::line::Line;
-use crate::publish::queue::Retired;
-use crate::publish::sync::{AtomicU32, Memory, Ordering, yield_now};
-use crate::published::arena::Spares;
+use crate::published::arena::FreeSlots;
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::epoch::Epochs;
+use crate::reclaim::retired::Retired;
+use crate::reclaim::sync::{AtomicU32, Memory, Ordering, yield_now};
 use std::sync::OnceLock;
 
 /// Lines in the first segment; each further one has twice as many.
@@ -135,7 +135,7 @@ impl Generation {
     /// Replaces a block, and its list if one is given. Readers see both change at once.
     pub(super) fn replace(
         &self,
-        (spares, lists): (&mut Spares, &mut ListWriter),
+        (spares, lists): (&mut FreeSlots, &mut ListWriter),
         block: u32,
         words: &[u64],
         list: Option<&[(u64, u8)]>,
@@ -158,9 +158,9 @@ impl Generation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::sync::Arc;
     use crate::published::arena::Arena;
-    use crate::setsep::image::Layout;
+    use crate::reclaim::sync::Arc;
+    use crate::setsep::layout::Layout;
     use scalebricks_types::PartitionCount;
 
     /// One block, two publications, more than there are spare slots: a reader sees the halves of a block agree with each other

@@ -23,7 +23,7 @@ use super::solver::GroupKeys;
 /// bits of the seed, lowest first; what is left is 0. Rows and values are eliminated together, `columns` + 4 value
 /// bits to a word of `width` bits, hence the number of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct FieldLayout {
     /// Bits of a field: 32 or 64.
     pub(super) width: u32,
     /// Unknowns.
@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub(super) seed_fields: u32,
 }
 
-impl Shape {
+impl FieldLayout {
     pub(super) const fn of(params: &Params) -> Self {
         Self::new(params.format().field_bits(), params.value_bits() as u32)
     }
@@ -112,7 +112,7 @@ impl Shape {
 /// Rows of 32-bit fields are made of a hash's low half, so that sixteen fit a vector register.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
-    shape: Shape,
+    shape: FieldLayout,
     key: u64,
 }
 
@@ -129,7 +129,7 @@ pub(super) const FINAL_64: u64 = 0xD6E8_FEB8_6659_FD93;
 
 impl Rows {
     pub(super) const fn of(params: &Params) -> Self {
-        Self { shape: Shape::of(params), key: mix64(params.seed() ^ ROW_KEY) }
+        Self { shape: FieldLayout::of(params), key: mix64(params.seed() ^ ROW_KEY) }
     }
 
     /// What a hash is xored with first: the table's seed, mixed.
@@ -145,7 +145,7 @@ impl Rows {
 
     /// The same, where the shape is known to the compiler.
     #[inline(always)]
-    pub(super) const fn row_in(self, shape: Shape, hash: u64, seed: u32) -> u64 {
+    pub(super) const fn row_in(self, shape: FieldLayout, hash: u64, seed: u32) -> u64 {
         let x = hash ^ self.key;
         if shape.width == 32 {
             let x = (x as u32).wrapping_mul(MULTIPLIER_32.wrapping_add(seed.wrapping_mul(SEED_STEP_32)));
@@ -159,10 +159,10 @@ impl Rows {
     }
 }
 
-/// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`Shape::most_keys`].
+/// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`FieldLayout::most_keys`].
 #[cfg(test)]
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
-    let (shape, rows) = (Shape::of(params), Rows::of(params));
+    let (shape, rows) = (FieldLayout::of(params), Rows::of(params));
     if keys.hashes.len() > shape.most_keys() {
         return None;
     }
@@ -206,7 +206,7 @@ fn eliminate(equations: &mut [(u64, u8)]) -> Option<Fields> {
 
 /// The value these fields give a key.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
-    let shape = Shape::of(params);
+    let shape = FieldLayout::of(params);
     let row = Rows::of(params).row(hash, shape.seed(fields));
     let bits = fields.iter().take(params.value_bits().into());
     bits.rev().fold(0, |value, field| value << 1 | (field & row).count_ones() as u8 & 1)
@@ -238,7 +238,7 @@ mod tests {
             [Format::Linear, Format::Dense].into_iter().flat_map(|f| (1..=8).map(move |l| (f, l)))
         {
             let params = params(format, bits, 0);
-            let shape = Shape::of(&params);
+            let shape = FieldLayout::of(&params);
             assert!(shape.columns + u32::from(bits).min(4) <= shape.width);
             assert!(shape.seeds() >= 15);
             let vectors = std::array::from_fn(|bit| if bit < bits.into() { shape.column_mask() } else { 0 });
@@ -264,7 +264,7 @@ mod tests {
             let n = if dense { n } else { n / 2 };
             let mut keys = group(n, seed, bits);
             let solved = solve(&keys, &params);
-            let columns = u64::from(Shape::of(&params).columns);
+            let columns = u64::from(FieldLayout::of(&params).columns);
             prop_assert!(solved.is_some() || n > columns - 4);
             if let Some(fields) = solved {
                 for (&hash, &value) in keys.hashes.iter().zip(&keys.values) {

@@ -42,11 +42,11 @@ pub(super) const fn marker(format: Format) -> u64 {
 /// Cost: for 16 keys, 8 cells and one value bit some 580 indices, most of them given up after 4 to 8 keys.
 pub(super) fn solve(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     match (params.format(), params.value_bits()) {
-        (Format::Paper16x8, ..=4) => search::<Joint, 3>(hashes, values, params),
-        (Format::Paper16x8, _) => search::<Apart<u64>, 3>(hashes, values, params),
-        (_, ..=2) => search::<Joint, 4>(hashes, values, params),
-        (_, ..=4) => search::<Apart<u64>, 4>(hashes, values, params),
-        _ => search::<Apart<u128>, 4>(hashes, values, params),
+        (Format::Paper16x8, ..=4) => search::<JointMasks, 3>(hashes, values, params),
+        (Format::Paper16x8, _) => search::<SplitMasks<u64>, 3>(hashes, values, params),
+        (_, ..=2) => search::<JointMasks, 4>(hashes, values, params),
+        (_, ..=4) => search::<SplitMasks<u64>, 4>(hashes, values, params),
+        _ => search::<SplitMasks<u128>, 4>(hashes, values, params),
     }
 }
 
@@ -81,7 +81,7 @@ macro_rules! words {
 words!(u64 u128);
 
 /// The two masks of all arrays: who wants 1, who wants 0.
-trait Masks: Copy {
+trait ArrayMasks: Copy {
     type Word: Word;
     fn new(ones: Self::Word, zeros: Self::Word) -> Self;
     /// Adds what a key asks, shifted to its array cell.
@@ -92,9 +92,9 @@ trait Masks: Copy {
 
 /// Both masks in one word, zeros above ones: half the shifts, for up to 32 cells in all.
 #[derive(Clone, Copy)]
-struct Joint(u64);
+struct JointMasks(u64);
 
-impl Masks for Joint {
+impl ArrayMasks for JointMasks {
     type Word = u64;
     #[inline(always)]
     fn new(ones: u64, zeros: u64) -> Self {
@@ -116,9 +116,9 @@ impl Masks for Joint {
 
 /// A word for each mask.
 #[derive(Clone, Copy)]
-struct Apart<W>(W, W);
+struct SplitMasks<W>(W, W);
 
-impl<W: Word> Masks for Apart<W> {
+impl<W: Word> ArrayMasks for SplitMasks<W> {
     type Word = W;
     #[inline(always)]
     fn new(ones: W, zeros: W) -> Self {
@@ -150,7 +150,11 @@ fn lanes<W: Word>(set: u32, cells: u32) -> W {
 }
 
 /// The search over arrays of 2^`POSITION` cells.
-fn search<M: Masks, const POSITION: u32>(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
+fn search<M: ArrayMasks, const POSITION: u32>(
+    hashes: &[u64],
+    values: &[u8],
+    params: &Params,
+) -> Option<Fields> {
     let (format, value_bits) = (params.format(), params.value_bits());
     let last = marker(format) as u32;
     let cells = 1u32 << POSITION;

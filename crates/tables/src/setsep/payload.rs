@@ -16,7 +16,7 @@
 //! Block, bucket, group and hash ascend strictly. The rest of the last byte is 0. A changed group of 2-bit values
 //! costs 70 bits.
 
-use super::image::Layout;
+use super::layout::Layout;
 use super::params::Params;
 use super::structure::{Reshaping, SetSepStructure};
 use crate::bits::BitWriter;

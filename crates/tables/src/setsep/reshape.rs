@@ -13,16 +13,16 @@ use super::balance::{self, group_under};
 use super::batch::groups;
 use super::block::{self, Block};
 use super::control::SetSepControl;
+use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
-use super::held::Held;
-use super::image::set_choice;
+use super::layout::set_choice;
 use super::ops::Full;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::solver;
 use super::structure::{Reshaping, UpdateError};
-use super::updates::Shape;
+use super::updates::BlockUpdater;
 use scalebricks_types::{Delta, PartitionId, Position};
 
 /// Most blocks that one block may become.
@@ -30,20 +30,20 @@ pub(super) const MAX_RATIO: u32 = 4;
 
 /// The shape a control structure is on its way to.
 #[derive(Debug)]
-pub(super) struct Next {
-    pub(super) shape: Shape,
+pub(super) struct ReshapeTarget {
+    pub(super) updater: BlockUpdater,
     /// For each partition, how many of its blocks are in the new shape: the first so many.
     done: Vec<u32>,
 }
 
-impl Next {
-    pub(super) const fn new(shape: Shape, done: Vec<u32>) -> Self {
-        Self { shape, done }
+impl ReshapeTarget {
+    pub(super) const fn new(updater: BlockUpdater, done: Vec<u32>) -> Self {
+        Self { updater, done }
     }
 
     /// How far a partition has come.
     pub(super) fn reshaping(&self, partition: PartitionId) -> Reshaping {
-        Reshaping { to: *self.shape.params(), done: self.done[usize::from(partition.0)] }
+        Reshaping { to: *self.updater.params(), done: self.done[usize::from(partition.0)] }
     }
 
     /// The same for every partition: blocks of the old shape that are in the new.
@@ -53,17 +53,22 @@ impl Next {
 
     /// The place in the new shape of a hash that has this one in the old shape, if its block has been converted.
     #[inline]
-    pub(super) fn slot_of(&mut self, old: &Held, slot: usize, hash: u64) -> Option<(&mut Shape, usize)> {
+    pub(super) fn slot_of(
+        &mut self,
+        old: &ControlBlocks,
+        slot: usize,
+        hash: u64,
+    ) -> Option<(&mut BlockUpdater, usize)> {
         if !self.is_done(old, slot) {
             return None;
         }
-        let slot = self.shape.held.slot_of(hash).ok()?;
-        Some((&mut self.shape, slot))
+        let slot = self.updater.blocks.slot_of(hash).ok()?;
+        Some((&mut self.updater, slot))
     }
 
     /// Whether a block of the old shape has been converted.
     #[inline]
-    pub(super) fn is_done(&self, old: &Held, slot: usize) -> bool {
+    pub(super) fn is_done(&self, old: &ControlBlocks, slot: usize) -> bool {
         let partition = old.partition_of_slot(slot);
         (slot as u32) % old.params.blocks_per_partition() < self.done[usize::from(partition.0)]
     }
@@ -73,8 +78,8 @@ impl SetSepControl {
     /// Begins to give the table another shape.
     pub(super) fn begin(&mut self, to: Params) {
         let now = &self.keys.now;
-        let shape = Shape::new(Held::new(to, &now.held.mine(), false), now.solver.isa());
-        self.keys.next = Some(Next { shape, done: vec![0; self.positions.len()] });
+        let updater = BlockUpdater::new(ControlBlocks::new(to, &now.blocks.held(), false), now.solver.isa());
+        self.keys.next = Some(ReshapeTarget { updater, done: vec![0; self.positions.len()] });
     }
 
     /// Bits that a value may have now.
@@ -83,62 +88,58 @@ impl SetSepControl {
         self.reshaping().map_or(now, |next| now.min(next.value_bits()))
     }
 
-    /// Converts the next blocks of a partition, up to `blocks` of them: a delta that carries them whole. `None` if
+    /// Converts the next blocks of a partition, up to `count` of them: a delta that carries them whole. `None` if
     /// nothing is left to do there. After the last block of the last partition held, the old shape is gone.
     ///
     /// Cost: every key of the blocks placed anew, every group solved.
     ///
     /// # Errors
-    /// [`UpdateError::NotMine`]; [`UpdateError::Full`] if the new shape has no room for the keys, and
+    /// [`UpdateError::NotHeld`]; [`UpdateError::Full`] if the new shape has no room for the keys, and
     /// [`UpdateError::Value`] if a value has too many bits for it: nothing is then changed.
-    pub fn reshape_step(
-        &mut self,
-        partition: PartitionId,
-        blocks: u32,
-    ) -> Result<Option<Delta>, UpdateError> {
-        self.step(partition, blocks, None)
+    pub fn reshape_step(&mut self, partition: PartitionId, count: u32) -> Result<Option<Delta>, UpdateError> {
+        self.step(partition, count, None)
     }
 
     pub(super) fn step(
         &mut self,
         partition: PartitionId,
-        blocks: u32,
+        count: u32,
         counted: Option<Position>,
     ) -> Result<Option<Delta>, UpdateError> {
-        let held = &self.keys.now.held;
-        let first = held.first.get(usize::from(partition.0)).copied().flatten();
-        let Some(first) = first else { return Err(UpdateError::NotMine { op: 0, partition }) };
-        let each = held.params.blocks_per_partition();
+        let blocks = &self.keys.now.blocks;
+        let first = blocks.first.get(usize::from(partition.0)).copied().flatten();
+        let Some(first) = first else { return Err(UpdateError::NotHeld { op: 0, partition }) };
+        let each = blocks.params.blocks_per_partition();
         let Some(next) = &mut self.keys.next else { return Ok(None) };
         let from = next.done[usize::from(partition.0)];
-        let to = from.saturating_add(blocks).min(each);
+        let to = from.saturating_add(count).min(each);
         if from == to {
             return Ok(None);
         }
-        let ratio = (next.shape.params().blocks() / held.params.blocks()) as usize;
-        let mut lines = next.shape.held.lines_used[usize::from(partition.0)];
+        let ratio = (next.updater.params().blocks() / blocks.params.blocks()) as usize;
+        let mut lines = next.updater.blocks.lines_used[usize::from(partition.0)];
         for slot in first + from..first + to {
-            lines += convert(held, slot as usize, &mut next.shape, ratio)?;
+            lines += convert(blocks, slot as usize, &mut next.updater, ratio)?;
         }
-        let limit = next.shape.params().fallback_lines();
+        let limit = next.updater.params().fallback_lines();
         if lines > limit {
             return Err(Full::Fallback { partition, need: lines, limit }.into());
         }
         let freed = (first + from..first + to)
-            .map(|slot| lines_for(block::fallback_keys(held.store.view(slot as usize).head)));
+            .map(|slot| lines_for(block::fallback_keys(blocks.store.view(slot as usize).head)));
         let freed: u32 = freed.sum();
-        next.shape.held.lines_used[usize::from(partition.0)] = lines;
+        next.updater.blocks.lines_used[usize::from(partition.0)] = lines;
         next.done[usize::from(partition.0)] = to;
         let mut writer = PayloadWriter::new(
-            &held.layout,
+            &blocks.layout,
             Some(next.reshaping(partition)),
             std::mem::take(&mut self.scratch),
         );
-        writer.section(&held.layout, 0, 0);
+        writer.section(&blocks.layout, 0, 0);
         let new = (first + from) as usize * ratio..(first + to) as usize * ratio;
-        writer.section(&next.shape.held.layout, new.len() as u32, new.len() * GROUPS); // at most 2^24
-        new.for_each(|slot| next.shape.held.write_whole(&mut writer, slot));
-        self.keys.now.held.lines_used[usize::from(partition.0)] -= freed;
+        writer.section(&next.updater.blocks.layout, new.len() as u32, new.len() * GROUPS); // at most 2^24
+        new.for_each(|slot| next.updater.blocks.write_whole(&mut writer, slot));
+        self.keys.now.blocks.lines_used[usize::from(partition.0)] -= freed;
         let delta = self.advance(partition, writer.finish(), counted, None);
         self.drop_old();
         Ok(Some(delta))
@@ -147,13 +148,13 @@ impl SetSepControl {
     /// Frees what has been converted; ends the reshaping if that is all.
     fn drop_old(&mut self) {
         let Some(next) = self.keys.next.take() else { return };
-        let old = &mut self.keys.now.held;
+        let old = &mut self.keys.now.blocks;
         let converted = (0..old.store.len()).step_by(old.params.blocks_per_partition() as usize);
         let each = old.params.blocks_per_partition() as usize;
         let done = |first: usize| next.done[usize::from(old.partition_of_slot(first).0)] as usize;
         let below = converted.clone().map(done).take_while(|&done| done == each).count() * each;
         if below == old.store.len() {
-            self.keys.now = next.shape;
+            self.keys.now = next.updater;
             return;
         }
         let below = below + done(below);
@@ -170,7 +171,7 @@ impl SetSepControl {
     /// As [`reshape_step`](Self::reshape_step); and [`UpdateError::Full`] when the table cannot have more blocks.
     pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
         let params = *self.params();
-        let blocks = self.keys.now.held.store.len() as u64;
+        let blocks = self.keys.now.blocks.store.len() as u64;
         if self.keys.next.is_none() {
             if self.count <= blocks * params.format().keys_per_block() {
                 return Ok(None);
@@ -182,17 +183,27 @@ impl SetSepControl {
         }
         let Some(next) = &self.keys.next else { return Ok(None) };
         let each = params.blocks_per_partition();
-        let behind =
-            self.keys.now.held.partitions.iter().find(|partition| next.done[usize::from(partition.0)] < each);
+        let behind = self
+            .keys
+            .now
+            .blocks
+            .partitions
+            .iter()
+            .find(|partition| next.done[usize::from(partition.0)] < each);
         behind.copied().map_or(Ok(None), |partition| self.reshape_step(partition, 1))
     }
 }
 
 /// Builds the blocks of the new shape that one of the old becomes; the fallback lines they need.
-fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u32, UpdateError> {
-    let new = &mut shape.held;
+fn convert(
+    old: &ControlBlocks,
+    slot: usize,
+    updater: &mut BlockUpdater,
+    ratio: usize,
+) -> Result<u32, UpdateError> {
+    let new = &mut updater.blocks;
     let bits = new.params.value_bits();
-    let (view, blocks) = (old.store.view(slot), new.params.blocks());
+    let (view, block_count) = (old.store.view(slot), new.params.blocks());
     let first = slot * ratio;
     let mut counts = [[0u16; BUCKETS]; MAX_RATIO as usize];
     let number = new.number_of_slot(first);
@@ -200,7 +211,7 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
     block::each_row(&view, old.store.slots(), |hashes, held| {
         values |= held.iter().fold(0, |all, value| all | value);
         for &hash in hashes {
-            let (block, bucket) = bucket_of(hash, blocks);
+            let (block, bucket) = bucket_of(hash, block_count);
             counts[(block - number) as usize][bucket] += 1;
         }
     });
@@ -225,26 +236,30 @@ fn convert(old: &Held, slot: usize, shape: &mut Shape, ratio: usize) -> Result<u
             set_choice(view.words, bucket, choice);
             *group = group_under(bucket, choice) as u8;
         }
-        *view.head = super::store::Head { keys: need as u32, counts: *counts, ..super::store::Head::empty() };
+        *view.head = super::store::BlockHeader {
+            keys: need as u32,
+            counts: *counts,
+            ..super::store::BlockHeader::empty()
+        };
     }
-    let Held { params, store, finder, .. } = new;
+    let ControlBlocks { params, store, finder, .. } = new;
     block::each_row(&view, old.store.slots(), |hashes, values| {
         for (&hash, &value) in hashes.iter().zip(values) {
-            let (block, bucket) = bucket_of(hash, blocks);
+            let (block, bucket) = bucket_of(hash, block_count);
             let at = (block - number) as usize;
             let mut block = Block::new(params, store.view_mut(first + at), *finder);
             block.append(group_of[at][bucket].into(), hash, value);
         }
     });
-    Ok((first..first + ratio).map(|slot| solve_all(shape, slot)).sum())
+    Ok((first..first + ratio).map(|slot| solve_all(updater, slot)).sum())
 }
 
 /// Solves all groups of a block; the fallback lines it needs.
-fn solve_all(shape: &mut Shape, slot: usize) -> u32 {
-    let Shape { held, solver, .. } = shape;
-    let (layout, slots) = (held.layout, held.store.slots());
-    let marked = layout.pack(&solver::marked(&held.params));
-    let view = held.store.view_mut(slot);
+fn solve_all(updater: &mut BlockUpdater, slot: usize) -> u32 {
+    let BlockUpdater { blocks, solver, .. } = updater;
+    let (layout, slots) = (blocks.layout, blocks.store.slots());
+    let marked = layout.pack(&solver::marked(&blocks.params));
+    let view = blocks.store.view_mut(slot);
     let mut marks = 0;
     for group in 0..GROUPS {
         let load = usize::from(view.head.loads[group]);

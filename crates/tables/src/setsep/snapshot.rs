@@ -4,32 +4,32 @@
 
 use super::block::{self, Block, Moves};
 use super::control::BlockKeys;
+use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
 use super::geometry::{GROUPS, bucket_of};
-use super::held::Held;
-use super::image::{Layout, group_of};
+use super::layout::{Layout, group_of};
 use super::params::Params;
 use super::solver::{evaluate, is_marked};
 use super::structure::{SetSepStructure, SnapshotError, clean_groups};
-use crate::published::snapshot::{Header, corrupt, take_flag};
-use crate::summed::{Sink, Source};
+use crate::checksum_io::{ChecksumReader, ChecksumWriter};
+use crate::published::snapshot::{SnapshotHeader, corrupt, take_flag};
 use std::io::{self, Read, Write};
 
 pub(super) fn put<W: Write>(
     keys: &BlockKeys,
-    header: &Header<SetSepStructure>,
-    sink: &mut Sink<W>,
+    header: &SnapshotHeader<SetSepStructure>,
+    sink: &mut ChecksumWriter<W>,
 ) -> io::Result<()> {
-    let mine: Vec<u8> = keys.held(false).mine().into_iter().map(u8::from).collect();
-    sink.put(&mine)?;
+    let held: Vec<u8> = keys.blocks_in(false).held().into_iter().map(u8::from).collect();
+    sink.put(&held)?;
     let (moves, mut buffer) = (keys.moves, Vec::new());
     sink.put_words([moves.single, moves.double, moves.rebalanced], &mut buffer)?;
-    for (partition, is_new, blocks) in header.runs() {
-        let held = keys.held(is_new);
-        let Some(first) = held.first[usize::from(partition.0)] else { continue };
-        for block in blocks {
-            let view = held.store.view((first + block) as usize);
-            let keys = block::sorted_keys(&view, held.store.slots());
+    for (partition, is_new, numbers) in header.runs() {
+        let blocks = keys.blocks_in(is_new);
+        let Some(first) = blocks.first[usize::from(partition.0)] else { continue };
+        for block in numbers {
+            let view = blocks.store.view((first + block) as usize);
+            let keys = block::sorted_keys(&view, blocks.store.slots());
             sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
             sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
             sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
@@ -40,34 +40,34 @@ pub(super) fn put<W: Write>(
 }
 
 pub(super) fn take<R: Read>(
-    header: &Header<SetSepStructure>,
-    source: &mut Source<R>,
+    header: &SnapshotHeader<SetSepStructure>,
+    source: &mut ChecksumReader<R>,
 ) -> Result<BlockKeys, SnapshotError> {
-    let mut mine = Vec::new();
+    let mut held = Vec::new();
     for _ in &header.positions {
-        mine.push(take_flag(source)?);
+        held.push(take_flag(source)?);
     }
     let mut buffer = Vec::new();
     let moves = source.words(3, &mut buffer)?;
     let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
-    let mut now = Held::new(header.params, &mine, false);
-    let mut next = header.next.as_ref().map(|(to, _)| Held::new(*to, &mine, false));
-    for (partition, is_new, blocks) in header.runs() {
-        let held = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
+    let mut now = ControlBlocks::new(header.params, &held, false);
+    let mut next = header.next.as_ref().map(|(to, _)| ControlBlocks::new(*to, &held, false));
+    for (partition, is_new, numbers) in header.runs() {
+        let blocks = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
         let at = usize::from(partition.0);
-        let Some(first) = held.first[at] else { continue };
-        for block in blocks {
+        let Some(first) = blocks.first[at] else { continue };
+        for block in numbers {
             let slot = (first + block) as usize;
-            let read = read_block(source, &held.params, held.number_of_slot(slot), &mut buffer)?;
-            held.store.make(slot);
-            fill(&mut held.block(slot), &read);
-            held.lines_used[at] += lines_for(block::fallback_keys(held.store.view(slot).head));
-            if held.lines_used[at] > held.params.fallback_lines() {
+            let read = read_block(source, &blocks.params, blocks.number_of_slot(slot), &mut buffer)?;
+            blocks.store.make(slot);
+            fill(&mut blocks.block(slot), &read);
+            blocks.lines_used[at] += lines_for(block::fallback_keys(blocks.store.view(slot).head));
+            if blocks.lines_used[at] > blocks.params.fallback_lines() {
                 return corrupt("more fallback lines than the parameters grant");
             }
         }
     }
-    let next = next.zip(header.next.as_ref()).map(|(held, (_, done))| (held, done.clone()));
+    let next = next.zip(header.next.as_ref()).map(|(blocks, (_, done))| (blocks, done.clone()));
     Ok(BlockKeys::new(now, next, moves))
 }
 
@@ -91,7 +91,7 @@ fn fill(block: &mut Block<'_>, read: &ReadBlock) {
 }
 
 fn read_block<R: Read>(
-    source: &mut Source<R>,
+    source: &mut ChecksumReader<R>,
     params: &Params,
     number: u32,
     buffer: &mut Vec<u8>,

@@ -6,9 +6,9 @@
 
 use super::brute;
 use super::format::Format;
-use super::image::{Layout, Packed};
 use super::kernels::search::SearchSolver;
 use super::kernels::{LaneSolver, Single};
+use super::layout::{Layout, Packed};
 use super::params::Params;
 use super::{linear, paper};
 use crate::isa::Isa;
@@ -36,7 +36,7 @@ impl GroupKeys {
 /// The fields of a group that has no solution.
 pub(super) const fn marked(params: &Params) -> Fields {
     match params.format() {
-        Format::Linear | Format::Dense => linear::Shape::of(params).marked(),
+        Format::Linear | Format::Dense => linear::FieldLayout::of(params).marked(),
         format => [paper::marker(format), 0, 0, 0, 0, 0, 0, 0],
     }
 }
@@ -44,7 +44,7 @@ pub(super) const fn marked(params: &Params) -> Fields {
 /// Whether these fields mark their group as unsolved.
 pub(super) const fn is_marked(fields: &Fields, params: &Params) -> bool {
     match params.format() {
-        Format::Linear | Format::Dense => linear::Shape::of(params).is_marked(fields),
+        Format::Linear | Format::Dense => linear::FieldLayout::of(params).is_marked(fields),
         format => fields[0] & paper::marker(format) == paper::marker(format),
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn is_clean(fields: &Fields, params: &Params) -> bool {
         return *fields == marked(params);
     }
     match params.format() {
-        Format::Linear | Format::Dense => linear::Shape::of(params).is_clean(fields),
+        Format::Linear | Format::Dense => linear::FieldLayout::of(params).is_clean(fields),
         format => fields.iter().all(|field| field & paper::marker(format) != paper::marker(format)),
     }
 }

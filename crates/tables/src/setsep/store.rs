@@ -6,7 +6,7 @@
 
 use super::balance::{Counts, Loads};
 use super::geometry::{BUCKETS, GROUPS};
-use super::image::Layout;
+use super::layout::Layout;
 use super::params::Params;
 use crate::huge::HugeSlice;
 
@@ -15,7 +15,7 @@ const CHUNK_SLOTS: usize = (2 << 20) / size_of::<u64>();
 
 /// A key that found no slot in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spilled {
+pub(super) struct SpilledKey {
     pub(super) group: u8,
     pub(super) value: u8,
     pub(super) hash: u64,
@@ -24,19 +24,19 @@ pub(super) struct Spilled {
 /// What is counted in a block. What every operation reads or writes comes first, in whole cache lines.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
-pub(super) struct Head {
+pub(super) struct BlockHeader {
     /// Keys of each group, spilled ones included.
     pub(super) loads: Loads,
     /// One bit a group: unsolved.
     pub(super) marks: u64,
     /// Keys in all.
     pub(super) keys: u32,
-    pub(super) spill: Vec<Spilled>,
+    pub(super) spill: Vec<SpilledKey>,
     /// Keys of each bucket.
     pub(super) counts: Counts,
 }
 
-impl Head {
+impl BlockHeader {
     pub(super) const fn empty() -> Self {
         Self { keys: 0, marks: 0, loads: [0; GROUPS], counts: [0; BUCKETS], spill: Vec::new() }
     }
@@ -48,13 +48,13 @@ struct Chunk {
     hashes: HugeSlice<u64>,
     values: HugeSlice<u8>,
     words: Vec<u64>,
-    heads: Vec<Head>,
+    heads: Vec<BlockHeader>,
 }
 
 /// One block's part of the store.
 #[derive(Debug)]
-pub(super) struct View<'a> {
-    pub(super) head: &'a Head,
+pub(super) struct BlockRef<'a> {
+    pub(super) head: &'a BlockHeader,
     pub(super) hashes: &'a [u64],
     pub(super) values: &'a [u8],
     pub(super) words: &'a [u64],
@@ -62,8 +62,8 @@ pub(super) struct View<'a> {
 
 /// One block's part of the store, to be changed.
 #[derive(Debug)]
-pub(super) struct ViewMut<'a> {
-    pub(super) head: &'a mut Head,
+pub(super) struct BlockMut<'a> {
+    pub(super) head: &'a mut BlockHeader,
     pub(super) hashes: &'a mut [u64],
     pub(super) values: &'a mut [u8],
     pub(super) words: &'a mut [u64],
@@ -103,7 +103,7 @@ impl Store {
             hashes: HugeSlice::zeroed(blocks * self.slots * GROUPS),
             values: HugeSlice::zeroed(blocks * self.slots * GROUPS),
             words: vec![0; blocks * self.words],
-            heads: vec![Head::empty(); blocks],
+            heads: vec![BlockHeader::empty(); blocks],
         });
     }
 
@@ -138,7 +138,7 @@ impl Store {
     /// Bytes of memory held.
     pub(super) fn bytes(&self) -> usize {
         let bytes = |chunk: &Chunk| {
-            chunk.hashes.len() * 9 + chunk.words.len() * 8 + chunk.heads.len() * size_of::<Head>()
+            chunk.hashes.len() * 9 + chunk.words.len() * 8 + chunk.heads.len() * size_of::<BlockHeader>()
         };
         self.chunks.iter().flatten().map(bytes).sum()
     }
@@ -151,11 +151,11 @@ impl Store {
 
     /// A block that has memory.
     #[inline]
-    pub(super) fn view(&self, block: usize) -> View<'_> {
+    pub(super) fn view(&self, block: usize) -> BlockRef<'_> {
         let (chunk, at) = self.place(block);
         let Some(chunk) = &self.chunks[chunk] else { unreachable!("blocks in use have memory") };
         let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
-        View {
+        BlockRef {
             head: &chunk.heads[at],
             hashes: &chunk.hashes[keys.clone()],
             values: &chunk.values[keys],
@@ -165,11 +165,11 @@ impl Store {
 
     /// A block that has memory, to be changed.
     #[inline]
-    pub(super) fn view_mut(&mut self, block: usize) -> ViewMut<'_> {
+    pub(super) fn view_mut(&mut self, block: usize) -> BlockMut<'_> {
         let (chunk, at) = self.place(block);
         let Some(chunk) = &mut self.chunks[chunk] else { unreachable!("blocks in use have memory") };
         let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
-        ViewMut {
+        BlockMut {
             head: &mut chunk.heads[at],
             hashes: &mut chunk.hashes[keys.clone()],
             values: &mut chunk.values[keys],
@@ -178,13 +178,13 @@ impl Store {
     }
 
     /// Cuts all blocks into spans of `each` blocks (a divisor of a chunk's), for workers to fill side by side.
-    pub(super) fn spans(&mut self, layout: Layout, each: usize) -> impl Iterator<Item = Span<'_>> {
+    pub(super) fn spans(&mut self, layout: Layout, each: usize) -> impl Iterator<Item = StoreSlice<'_>> {
         let (slots, words) = (self.slots, self.words);
         self.chunks.iter_mut().flatten().flat_map(move |chunk| {
             let rows = each * slots * GROUPS;
             let keys = chunk.hashes.chunks_mut(rows).zip(chunk.values.chunks_mut(rows));
             let rest = chunk.words.chunks_mut(each * words).zip(chunk.heads.chunks_mut(each));
-            keys.zip(rest).map(move |((hashes, values), (words_of, heads))| Span {
+            keys.zip(rest).map(move |((hashes, values), (words_of, heads))| StoreSlice {
                 heads,
                 hashes,
                 values,
@@ -198,8 +198,8 @@ impl Store {
 
 /// Some blocks side by side.
 #[derive(Debug)]
-pub(super) struct Span<'a> {
-    pub(super) heads: &'a mut [Head],
+pub(super) struct StoreSlice<'a> {
+    pub(super) heads: &'a mut [BlockHeader],
     pub(super) hashes: &'a mut [u64],
     pub(super) values: &'a mut [u8],
     words: &'a mut [u64],
@@ -207,7 +207,7 @@ pub(super) struct Span<'a> {
     pub(super) layout: Layout,
 }
 
-impl Span<'_> {
+impl StoreSlice<'_> {
     /// The words of a block.
     #[inline]
     pub(super) fn words_mut(&mut self, at: usize) -> &mut [u64] {
@@ -216,9 +216,9 @@ impl Span<'_> {
     }
 
     /// A block of the span.
-    pub(super) fn view(&self, at: usize) -> View<'_> {
+    pub(super) fn view(&self, at: usize) -> BlockRef<'_> {
         let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
-        View {
+        BlockRef {
             head: &self.heads[at],
             hashes: &self.hashes[keys.clone()],
             values: &self.values[keys],

@@ -4,19 +4,19 @@ use super::balance::group_under;
 use super::changes::{BlockChange, Changes, section};
 use super::fallback::{ListWriter, Lists, lines_for};
 use super::geometry::{GROUPS, bucket_of};
-use super::image::{Layout, group_of, set_choice};
 use super::kernels::lookup;
+use super::layout::{Layout, group_of, set_choice};
 use super::ops::Full;
 use super::params::{PARAMS_BYTES, Params, ParamsError};
 use super::reshape::MAX_RATIO;
 use super::solver::is_clean;
 use crate::bits::BitReader;
+use crate::checksum_io::ChecksumReader;
 use crate::gpt::Gpt;
-use crate::publish::sync::Ordering;
 use crate::published::snapshot::corrupt;
 use crate::published::{self, Structure, TableParams, Units, bits_per_key};
-use crate::summed::Source;
-use crate::touched::Lines;
+use crate::reclaim::sync::Ordering;
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::{ApplyError, PartitionCount, PartitionId, TableKind};
 use std::io::Read;
 
@@ -47,7 +47,7 @@ pub type ReshapeError = published::ReshapeError<u8, Full>;
 pub(super) type Generation = published::Generation<SetSepStructure>;
 pub(super) type GenerationWriter = published::GenerationWriter<SetSepStructure>;
 pub(super) type Pinned<'a> = published::Pinned<'a, SetSepStructure>;
-pub(super) type Own<'a> = published::Own<'a, SetSepStructure>;
+pub(super) type LocalTable<'a> = published::LocalTable<'a, SetSepStructure>;
 pub(super) type Reshaping = published::Reshaping<Params>;
 
 /// Blocks asked for ahead of the one to be replaced.
@@ -120,8 +120,8 @@ impl Units for SetSepStructure {
     type Layout = Layout;
     /// The fallback list, ascending by hash.
     type Extra = Vec<(u64, u8)>;
-    type Side = Lists;
-    type SideWriter = ListWriter;
+    type SideData = Lists;
+    type SideDataWriter = ListWriter;
     type Changes = Changes;
     type Effect = Effect;
     type Lookup = lookup::Lookup;
@@ -237,7 +237,7 @@ impl Units for SetSepStructure {
     }
 
     fn take_unit<R: Read>(
-        source: &mut Source<R>,
+        source: &mut ChecksumReader<R>,
         layout: &Layout,
         block: u32,
         buffer: &mut Vec<u8>,
@@ -267,7 +267,7 @@ pub(super) fn clean_groups(words: &[u64], layout: &Layout) -> bool {
 }
 
 fn take_list<R: Read>(
-    source: &mut Source<R>,
+    source: &mut ChecksumReader<R>,
     params: &Params,
     block: u32,
 ) -> Result<Vec<(u64, u8)>, SnapshotError> {
@@ -308,7 +308,7 @@ impl Generation {
 
     /// Tells the lines that a lookup reads: those of index word, choice and group. Of a key of the fallback, those of the
     /// group that says so.
-    pub(super) fn touched(&self, hash: u64, lines: &mut Lines<'_>) {
+    pub(super) fn touched(&self, hash: u64, lines: &mut LineRecorder<'_>) {
         let (block, bucket) = bucket_of(hash, self.params.blocks());
         lines.read(&self.arena.parts().0[block as usize]);
         let slot = self.arena.lines(self.slot(block));
@@ -321,7 +321,7 @@ impl Generation {
     }
 }
 
-impl Own<'_> {
+impl LocalTable<'_> {
     /// Publishes a block of the old or the new shape as its control structure has it, and its fallback list if it has or
     /// had one.
     pub(super) fn publish(

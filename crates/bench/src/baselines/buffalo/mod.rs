@@ -1,46 +1,46 @@
-//! BUFFALO: a Bloom filter of names for each action, all of them asked (Yu, Fabrikant and Rexford, `CoNEXT` 2009).
+//! BUFFALO: a Bloom filter of names for each action, all of them queried (Yu, Fabrikant and Rexford, `CoNEXT`
+//! 2009).
 //!
-//! A name is in the filter of its action, so that one always fits. Another fits at that filter's rate of false positives; then one
-//! of those that fit is picked (the paper's packet takes a detour, and arrives nevertheless). All filters take the same hash
-//! functions, at most eight, since each is a memory access (`k_max`).
+//! A name is in the filter of its action, so that filter always fits. Others fit with their false-positive
+//! rate; then one of the fitting actions is picked. (In the paper, the packet takes a detour and still
+//! arrives.) All filters use the same hash functions, at most eight, because each is a memory access
+//! (`k_max`).
 //!
-//! Fast memory is shared out among the filters so that few false positives come of it in all: [`Sizes`]. In slow memory each filter has
-//! a twin that counts ([`BuffaloControl`]): names come and go there, and what follows for the bits is sent.
+//! [`Sizes`] divides the fast memory among the filters to minimise false positives.
 //!
-//! [`SideBySide`] has filters of one size, interleaved, as the Concise paper counts the lines of a query.
+//! [`SideBySide`] has interleaved filters of one size, for which the Concise paper counts the lines per
+//! query.
 //!
-//! The paper also keeps the counting twins large and folds them in half for filters of another size. Here, new
-//! sizes mean new filters from the control side's names.
+//! The paper's counting filters in slow memory, which allow updates, are not implemented, because no figure
+//! measures them.
 
-mod control;
 mod side_by_side;
 mod sizes;
 
-pub use control::BuffaloControl;
 pub use side_by_side::SideBySide;
 pub use sizes::Sizes;
 
 use super::{Answer, Baseline, BaselineError, Lines, Touch};
 use crate::keys::mix;
-use scalebricks_tables::filter::{BloomFilter, FilterDelta, Words};
+use scalebricks_tables::filter::{BloomFilter, ProbeWords};
 use scalebricks_types::KeyHash;
 
-/// Most hash functions a name (`k_max`), as the Concise paper has it.
+/// Maximum hash functions per name (`k_max`), as in the Concise paper.
 pub const K_MAX: u8 = 8;
 
-/// The filters of fast memory.
+/// The filters in fast memory.
 #[derive(Debug)]
 pub struct Buffalo {
-    /// One an action.
+    /// One per action.
     filters: Vec<BloomFilter>,
     seed: u64,
 }
 
 impl Buffalo {
-    /// The filters of these names.
+    /// Builds the filters of these names.
     ///
     /// # Errors
-    /// [`BaselineError::Action`] if there is none of these sizes for one.
+    /// [`BaselineError::Action`] if an action has no filter.
     pub fn build(names: &[(KeyHash, u16)], sizes: &Sizes) -> Result<Self, BaselineError> {
         let filters: Vec<BloomFilter> =
             sizes.filters().iter().map(|&params| BloomFilter::new(params)).collect();
@@ -52,24 +52,15 @@ impl Buffalo {
         Ok(Self { filters, seed: sizes.seed() })
     }
 
-    /// Makes one action's bits what its counting twin says.
-    ///
-    /// # Errors
-    /// [`BaselineError::Action`], [`BaselineError::Delta`].
-    pub fn apply(&self, action: u16, delta: &FilterDelta) -> Result<(), BaselineError> {
-        let filter = self.filters.get(usize::from(action));
-        Ok(filter.ok_or(BaselineError::Action { action, actions: self.filters.len() })?.apply(delta)?)
-    }
-
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let words = Words::of(name, self.seed, K_MAX);
+        let words = ProbeWords::of(name, self.seed, K_MAX);
         let (mut fitting, mut picked) = (0, 0);
         for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
-            // Where its bits are, and how many.
+            // The filter's own position and size.
             touch.line(0, usize::from(action) * size_of::<BloomFilter>() / 64);
             if filter.contains_words(&words, |line| touch.line(1 + usize::from(action), line)) {
                 fitting += 1;
-                // Each of those that fit with equal probability: the one just found takes the place with 1 of `fitting`.
+                // Picks each fitting action with equal probability: the new one with probability 1/`fitting`.
                 if mix(name.get() ^ fitting).is_multiple_of(fitting) {
                     picked = action;
                 }

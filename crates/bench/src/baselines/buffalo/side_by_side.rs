@@ -1,4 +1,5 @@
-//! BUFFALO with its filters side by side, as the Concise paper counts its lines: eight rows a name, a bit an action.
+//! BUFFALO with interleaved filters, for which the Concise paper counts lines: eight rows per name, one bit
+//! per action.
 
 use super::K_MAX;
 use crate::baselines::sliced::Sliced;
@@ -6,15 +7,15 @@ use crate::baselines::{Answer, Baseline, BaselineError, Lines, Touch};
 use crate::keys::mix;
 use scalebricks_types::KeyHash;
 
-/// The filters of fast memory, all of one size.
+/// Interleaved filters of one size.
 #[derive(Debug)]
 pub struct SideBySide(Sliced);
 
 impl SideBySide {
-    /// The filters of these names and so many actions, with false positives of `rate` in all.
+    /// Builds the filters with a total false-positive rate of `rate`.
     ///
     /// # Errors
-    /// [`BaselineError::Action`] if there is none of these filters for one.
+    /// [`BaselineError::Action`] if an action has no filter.
     pub fn build(
         names: &[(KeyHash, u16)],
         actions: usize,
@@ -40,7 +41,7 @@ impl SideBySide {
         self.0.fitting(name, touch, |first, mut fits| {
             while fits != 0 {
                 fitting += 1;
-                // Each of those that fit with equal probability.
+                // Picks each fitting action with equal probability.
                 if mix(name.get() ^ fitting).is_multiple_of(fitting) {
                     picked = (first + u64::from(fits.trailing_zeros())) as u16; // below 65,536
                 }

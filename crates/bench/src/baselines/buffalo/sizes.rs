@@ -1,16 +1,17 @@
-//! How BUFFALO shares memory out: its paper's optimisation of filter sizes.
+//! How BUFFALO divides memory: its paper's optimisation of filter sizes.
 //!
-//! Of filters with `n_h` names and `m_h` bits each, the sum of the rates `f(m_h/n_h)` of false positives is to be least for M bits in all, with
-//! at most `k_max` hashes a name. For r = m/n bits a name,
+//! For filters with `n_h` names and `m_h` bits each, minimise the sum of the false-positive rates
+//! `f(m_h/n_h)` for M bits in total and at most `k_max` hashes per name. For r = m/n bits per name,
 //!
 //! ```text
 //! f(r) = 2^(−k) with k = r·ln 2        as long as that is at most k_max,
 //!        (1 − e^(−k_max/r))^k_max      beyond
 //! ```
 //!
-//! which is convex and has a continuous slope. So at the optimum all filters gain the same by one more bit: `f'(r_h)/n_h = −λ` for a λ that follows
-//! from M, or from the sum that is to be had. Both are found by bisection, each number of names once. A filter with more names
-//! gets fewer bits a name, as a bit is worth more where it helps few names.
+//! which is convex with a continuous slope. So at the optimum all filters gain equally from one more bit:
+//! `f'(r_h)/n_h = −λ`, where λ follows from M or from the target sum. Both are found by bisection, once per
+//! distinct number of names. A filter with more names gets fewer bits per name, because a bit is worth more
+//! where it serves fewer names.
 
 use super::K_MAX;
 use crate::baselines::BaselineError;
@@ -26,19 +27,20 @@ pub struct Sizes {
     rate: f64,
 }
 
-/// Most bits a name that are ever looked at.
+/// Maximum bits per name considered.
 const MOST_BITS_PER_NAME: f64 = 1e6;
 
 impl Sizes {
-    /// The smallest filters with false positives of `rate` in all, for so many names of each action.
+    /// The smallest filters with a total false-positive rate of `rate`, for these numbers of names per
+    /// action.
     ///
     /// # Errors
-    /// [`BaselineError::Filter`] for rates that filters cannot have.
+    /// [`BaselineError::Filter`] for impossible rates.
     pub fn for_rate(names: &[u64], rate: f64, seed: u64) -> Result<Self, BaselineError> {
         let mut aim = rate;
         loop {
             let found = Self::of(names, seed, f64::ceil, |plan| plan.rate > aim)?;
-            // Whole numbers of hashes let a little more through than those of the formula.
+            // Whole numbers of hashes have a slightly higher rate than the formula's.
             if found.rate <= rate || aim < rate / 4.0 {
                 return Ok(found);
             }
@@ -46,20 +48,20 @@ impl Sizes {
         }
     }
 
-    /// The best filters of so many bits in all.
+    /// The best filters of this many bits in total.
     ///
     /// # Errors
-    /// [`BaselineError::Memory`] if that is not a line for each action, [`BaselineError::Filter`].
+    /// [`BaselineError::Memory`] if that is less than a line per action; [`BaselineError::Filter`].
     pub fn for_memory(names: &[u64], bits: u64, seed: u64) -> Result<Self, BaselineError> {
         if bits / LINE_BITS < 2 * names.len() as u64 {
             return Err(BaselineError::Memory(bits));
         }
-        // A line of each is kept back, which those with few names round up to.
+        // Reserves a line per filter for rounding up the small ones.
         let room = (bits - LINE_BITS * names.len() as u64) as f64;
         Self::of(names, seed, f64::floor, |plan| plan.bits < room)
     }
 
-    /// Filters for the price of a bit at which `wants_more` turns to `false`.
+    /// Filters for the price per bit at which `wants_more` becomes `false`.
     #[expect(clippy::cast_sign_loss, reason = "sizes are not negative")]
     fn of(
         names: &[u64],
@@ -100,20 +102,20 @@ impl Sizes {
         self.seed
     }
 
-    /// False positives to expect in all: of how many filters that do not have an unknown name fit.
+    /// The expected total of false positives for an unknown name.
     pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Bits in all.
+    /// Total bits.
     pub fn bits(&self) -> u64 {
         self.filters.iter().map(FilterParams::bits).sum()
     }
 }
 
-/// What a price of a bit leads to.
+/// The sizes that a price per bit leads to.
 struct Plan {
-    /// Bits a name, by the names of a filter.
+    /// Bits per name by number of names.
     sizes: BTreeMap<u64, f64>,
     bits: f64,
     rate: f64,
@@ -133,7 +135,7 @@ impl Plan {
     }
 }
 
-/// The bits a name at which one more gains this much: the gain falls with them.
+/// The bits per name at which one more bit gains this much. The gain decreases with size.
 fn bits_per_name(gain_ln: f64) -> f64 {
     let (mut few, mut many) = (0.0_f64, MOST_BITS_PER_NAME.ln());
     for _ in 0..50 {
@@ -157,7 +159,7 @@ fn slope_ln(bits_per_name: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What shares of all bits make of the rate, by the plain formula.
+    /// The total rate for given sizes, by the plain formula.
     fn rate_of(names: &[u64], bits: &[f64]) -> f64 {
         let rates = names.iter().zip(bits).map(|(&names, bits)| {
             let r = bits / names as f64;

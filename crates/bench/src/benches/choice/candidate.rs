@@ -1,4 +1,4 @@
-//! What there is to choose from, each with its owner's side.
+//! The candidates, each with its owner's side.
 
 use crate::error::BenchError;
 use crate::keys::{self, KeySet};
@@ -10,16 +10,16 @@ use scalebricks_tables::{Fib, FibValue, Gpt, KeyBatch};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint, PartitionCount};
 use std::sync::Arc;
 
-/// Lookups a call, as a node's.
+/// Lookups per call, as in a node.
 pub const BATCH: usize = 64;
 
-/// Keys from which on the key space is cut, as a cluster's is.
+/// From this many keys on, the key space is partitioned, as in a cluster.
 const LARGE: usize = 100_000;
 
-/// The partitions of a large table.
+/// Partitions of a large table.
 const PARTITIONS: u32 = 64;
 
-/// What there is to choose from.
+/// The kinds of candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A compact table, with a control structure at its owner.
@@ -28,40 +28,40 @@ pub enum Kind {
     FullCopy,
 }
 
-/// A change: the key's hash, its flow where the candidate takes flows, and its new value.
+/// A change: hash, flow if the candidate takes flows, and new value.
 pub type Change = (KeyHash, Option<FlowKey>, u8);
 
-/// What changes took.
+/// The cost of changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Changed {
     /// Seconds.
     pub seconds: f64,
-    /// Bytes of deltas, where there are any.
+    /// Delta bytes, if there are deltas.
     pub bytes: Option<usize>,
 }
 
-/// One of them, built.
+/// A built candidate.
 pub trait Candidate: Send + Sync {
-    /// Bytes of the table at every node, and of what its owner holds besides.
+    /// Bytes of the table at every node, and additional bytes at its owner.
     fn bytes(&self) -> (u64, u64);
 
-    /// Asks all questions so many times; the seconds that took.
+    /// Looks up all queries `passes` times; returns seconds.
     fn look_up(
         &self,
-        questions: (&[KeyHash], &[FlowKey]),
+        queries: (&[KeyHash], &[FlowKey]),
         passes: usize,
         answers: &mut [u8],
     ) -> Result<f64, BenchError>;
 
-    /// Tells the cache lines that a lookup of each question reads: see [`Table::touched`](crate::contestants::Table::touched).
-    fn touched(&self, questions: (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8));
+    /// Reports the cache lines that lookups read: see [`Table::touched`](crate::structures::Table::touched).
+    fn touched(&self, queries: (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8));
 
-    /// Makes these changes, so many at a time, to the table and at its owner.
+    /// Applies changes in batches to the table and its owner.
     fn change(&mut self, changes: &[Change], batch: usize) -> Result<Changed, BenchError>;
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] =
         [Self::Compact(Structure::SetSep), Self::Compact(Structure::Othello), Self::FullCopy];
 
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// Builds it on one thread; keys a second.
+    /// Builds it on one thread; returns keys per second.
     pub fn build(self, set: &KeySet) -> Result<(Box<dyn Candidate>, f64), BenchError> {
         let failed = |error: String| BenchError::check(self.name(), error);
         match self {
@@ -87,7 +87,11 @@ impl Kind {
                 let (built, seconds) = timing::pinned(|| {
                     let control = Control::build(params, &entries)?;
                     let table = control.export();
-                    Ok::<_, scalebricks_tables::compact::BuildError>(Compact { structure, control, table })
+                    Ok::<_, scalebricks_tables::compact::BuildError>(CompactCandidate {
+                        structure,
+                        control,
+                        table,
+                    })
                 })?;
                 let built = built.map_err(|error| failed(error.to_string()))?;
                 Ok((Box::new(built), set.len() as f64 / seconds))
@@ -103,19 +107,19 @@ impl Kind {
                 let fib = Arc::new(fib);
                 let node = |value: FibValue| NodeHint::new(value[0] as u16); // a value of at most 8 bits
                 let copy = Arc::new(FullCopy::new(Arc::clone(&fib), node));
-                Ok((Box::new(Copied { fib, copy }), set.len() as f64 / seconds))
+                Ok((Box::new(FullCopyCandidate { fib, copy }), set.len() as f64 / seconds))
             }
         }
     }
 }
 
-struct Compact {
+struct CompactCandidate {
     structure: Structure,
     control: Control,
     table: Table,
 }
 
-impl Candidate for Compact {
+impl Candidate for CompactCandidate {
     fn bytes(&self) -> (u64, u64) {
         (self.table.table_bytes() as u64, self.control.control_bytes() as u64)
     }
@@ -137,16 +141,16 @@ impl Candidate for Compact {
         Ok(seconds)
     }
 
-    fn touched(&self, (hashes, _): (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, (hashes, _): (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8)) {
         let hashes = hashes.iter().enumerate();
         match Reader::new(&self.table) {
             Reader::SetSep(mut reader) => {
                 let pin = reader.pin();
-                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| tell(place, at)));
+                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| visit(place, at)));
             }
             Reader::Othello(mut reader) => {
                 let pin = reader.pin();
-                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| tell(place, at)));
+                hashes.for_each(|(place, &hash)| pin.touched(hash, &mut |at| visit(place, at)));
             }
         }
     }
@@ -165,12 +169,12 @@ impl Candidate for Compact {
     }
 }
 
-struct Copied {
+struct FullCopyCandidate {
     fib: Arc<PartialFib>,
     copy: Arc<FullCopy>,
 }
 
-impl Candidate for Copied {
+impl Candidate for FullCopyCandidate {
     fn bytes(&self) -> (u64, u64) {
         (self.fib.table_bytes() as u64, 0)
     }
@@ -185,11 +189,11 @@ impl Candidate for Copied {
         let ((), seconds) = timing::pinned(|| {
             let mut hints = [NodeHint::NONE; BATCH];
             for _ in 0..passes {
-                let questions = flows.chunks(BATCH).zip(hashes.chunks(BATCH));
-                for ((flows, hashes), answers) in questions.zip(answers.chunks_mut(BATCH)) {
+                let queries = flows.chunks(BATCH).zip(hashes.chunks(BATCH));
+                for ((flows, hashes), answers) in queries.zip(answers.chunks_mut(BATCH)) {
                     let hints = &mut hints[..hashes.len()];
                     reader.lookup_batch(KeyBatch::new(flows, hashes), hints);
-                    // At most 8 bits; a miss is none of the values, or found out.
+                    // At most 8 bits. A miss matches no value or is detected as a wrong answer.
                     answers.iter_mut().zip(hints).for_each(|(answer, hint)| *answer = hint.get() as u8);
                 }
             }
@@ -197,9 +201,9 @@ impl Candidate for Copied {
         Ok(seconds)
     }
 
-    fn touched(&self, (hashes, flows): (&[KeyHash], &[FlowKey]), tell: &mut dyn FnMut(usize, *const u8)) {
+    fn touched(&self, (hashes, flows): (&[KeyHash], &[FlowKey]), visit: &mut dyn FnMut(usize, *const u8)) {
         for (place, (flow, &hash)) in flows.iter().zip(hashes).enumerate() {
-            self.fib.touched(flow, hash, &mut |at| tell(place, at));
+            self.fib.touched(flow, hash, &mut |at| visit(place, at));
         }
     }
 

@@ -1,9 +1,9 @@
-//! The rows as the table and the pictures of `docs/choosing.md`.
+//! Tables and charts of `docs/choosing.md`.
 
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 
 /// Heads of the table.
 const HEADS: [&str; 10] = [
@@ -19,21 +19,21 @@ const HEADS: [&str; 10] = [
     "at the owner, bytes a flow",
 ];
 
-/// Keeps what is shown of the rows.
+/// Adds the table, conclusions and charts.
 pub fn show(session: &mut Session<'_>) {
     let rows = session.rows().to_vec();
-    let mut sheet = Sheet::new("choice", &HEADS);
-    let mut subjects: Vec<&Subject> = Vec::new();
+    let mut sheet = PageTable::new("choice", &HEADS);
+    let mut cases: Vec<&Case> = Vec::new();
     for row in rows.iter().filter(|row| row.metric == Metric::BitsPerKey) {
-        subjects.push(&row.subject);
+        cases.push(&row.case);
     }
-    for subject in subjects {
-        let of = |metric, batch| of(&rows, subject, metric, batch);
+    for case in cases {
+        let of = |metric, batch| of(&rows, case, metric, batch);
         let rate = |row: Option<&Row>| row.map_or_else(String::new, |row| digits(row.median / 1e6));
         sheet.rows.push(vec![
-            short_count(subject.keys),
-            subject.nodes.map_or_else(|| "any".to_owned(), |nodes| nodes.to_string()),
-            subject.structure.clone(),
+            short_count(case.keys),
+            case.nodes.map_or_else(|| "any".to_owned(), |nodes| nodes.to_string()),
+            case.structure.clone(),
             of(Metric::BitsPerKey, None).map_or_else(String::new, |row| digits(row.median)),
             rate(of(Metric::LookupRate, Some(super::candidate::BATCH))),
             rate(of(Metric::UpdateRate, Some(1))),
@@ -43,9 +43,9 @@ pub fn show(session: &mut Session<'_>) {
             of(Metric::ControlBytes, None).map_or_else(String::new, |row| digits(row.median)),
         ]);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     for (name, sentence) in conclusions(&rows) {
-        session.conclude(name, sentence);
+        session.add_conclusion(name, sentence);
     }
     for (name, title, metric, batch) in [
         ("choice-lookup", "Lookups of one core, 64 a call", Metric::LookupRate, super::candidate::BATCH),
@@ -54,14 +54,14 @@ pub fn show(session: &mut Session<'_>) {
         let mut chart =
             Chart::new(name, title, ("flows", Scale::Decades), ("million a second", Scale::Decades));
         chart.series = series(&rows, metric, batch);
-        session.show(chart);
+        session.add_chart(chart);
     }
 }
 
-/// From so many flows on the partitions and blocks of a table are filled.
+/// From this many flows on, the partitions and blocks of a table are full.
 const LARGE: u64 = 1_000_000;
 
-/// What the rows say, in sentences with their numbers; none about what was not measured.
+/// Sentences with the numbers of the rows; unmeasured ones are left out.
 fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
     let batch = super::candidate::BATCH;
     let over = |metric, batch, of: &str| ratios(rows, metric, batch, of);
@@ -69,8 +69,8 @@ fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
         range(ratios.iter().filter(|(keys, _)| *keys >= LARGE).map(|(_, ratio)| *ratio))
     };
     let values = |structure: &str, metric, batch| {
-        let of = rows.iter().filter(|row| row.subject.structure == structure && row.metric == metric);
-        range(of.filter(|row| row.subject.batch == batch && row.subject.keys >= LARGE).map(|row| row.median))
+        let of = rows.iter().filter(|row| row.case.structure == structure && row.metric == metric);
+        range(of.filter(|row| row.case.batch == batch && row.case.keys >= LARGE).map(|row| row.median))
     };
     let mut said = Vec::new();
     if let (Some(othello), Some(copy)) =
@@ -127,25 +127,26 @@ fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
     said
 }
 
-/// Flows, and a figure of SetSep over that of another for as many flows and nodes. A full copy is for any nodes.
+/// Number of flows and ratio of SetSep to another structure for the same flows and nodes. A full copy matches
+/// any nodes.
 fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(u64, f64)> {
     let found = |structure: &str| {
         let structure = structure.to_owned();
         rows.iter().filter(move |row| {
-            row.metric == metric && row.subject.batch == batch && row.subject.structure == structure
+            row.metric == metric && row.case.batch == batch && row.case.structure == structure
         })
     };
     let ours = found("setsep").filter_map(|ours| {
         let is_same = |row: &&Row| {
-            let nodes = row.subject.nodes;
-            row.subject.keys == ours.subject.keys && (nodes.is_none() || nodes == ours.subject.nodes)
+            let nodes = row.case.nodes;
+            row.case.keys == ours.case.keys && (nodes.is_none() || nodes == ours.case.nodes)
         };
-        found(of).find(is_same).map(|theirs| (ours.subject.keys, ours.median / theirs.median))
+        found(of).find(is_same).map(|theirs| (ours.case.keys, ours.median / theirs.median))
     });
     ours.collect()
 }
 
-/// The least to the most of some figures.
+/// The range of some figures.
 fn range(figures: impl Iterator<Item = f64>) -> Option<String> {
     let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
     let least = figures.iter().copied().reduce(f64::min)?;
@@ -154,23 +155,19 @@ fn range(figures: impl Iterator<Item = f64>) -> Option<String> {
     Some(if least == most { least } else { format!("{least} to {most}") })
 }
 
-fn of<'a>(rows: &'a [Row], subject: &Subject, metric: Metric, batch: Option<usize>) -> Option<&'a Row> {
-    rows.iter().find(|row| row.metric == metric && row.subject == Subject { batch, ..subject.clone() })
+fn of<'a>(rows: &'a [Row], case: &Case, metric: Metric, batch: Option<usize>) -> Option<&'a Row> {
+    rows.iter().find(|row| row.metric == metric && row.case == case.clone().batch(batch))
 }
 
 fn series(rows: &[Row], metric: Metric, batch: usize) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    for row in rows.iter().filter(|row| row.metric == metric && row.subject.batch == Some(batch)) {
-        if row.subject.variant.is_some() {
+    for row in rows.iter().filter(|row| row.metric == metric && row.case.batch == Some(batch)) {
+        if row.case.variant.is_some() {
             continue; // the machine's limit
         }
-        let nodes = row.subject.nodes.map(|nodes| format!(", {nodes} nodes")).unwrap_or_default();
-        let name = format!("{}{nodes}", row.subject.structure);
-        let point = Point {
-            x: row.subject.keys as f64,
-            y: row.median / 1e6,
-            spread: Some((row.min / 1e6, row.max / 1e6)),
-        };
+        let nodes = row.case.nodes.map(|nodes| format!(", {nodes} nodes")).unwrap_or_default();
+        let name = format!("{}{nodes}", row.case.structure);
+        let point = Point::measured(row.case.keys as f64, row.summary(), 1e6);
         match all.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
             None => all.push(Series::new(name, Mark::Dotted, all.len(), vec![point])),
@@ -179,7 +176,7 @@ fn series(rows: &[Row], metric: Metric, batch: usize) -> Vec<Series> {
     all
 }
 
-/// A number with as many digits as it is known to.
+/// A number with three digits or fewer after rounding.
 fn digits(number: f64) -> String {
     if number < 9.95 { format!("{number:.2}") } else { format!("{number:.0}") }
 }
@@ -188,12 +185,12 @@ fn digits(number: f64) -> String {
 mod tests {
     use super::super::candidate::BATCH;
     use super::*;
-    use crate::stats::Summary;
+    use scalebricks_report::stats::Summary;
 
     fn row(structure: &str, keys: u64, metric: Metric, batch: Option<usize>, figure: f64) -> Row {
         let nodes = (structure != "full-copy").then_some(4);
-        let subject = Subject { structure: structure.to_owned(), keys, batch, nodes, ..Subject::default() };
-        Row::new(subject, metric, Summary::exact(figure))
+        let case = Case { structure: structure.to_owned(), keys, batch, nodes, ..Case::default() };
+        Row::new(case, metric, Summary::exact(figure))
     }
 
     #[test]

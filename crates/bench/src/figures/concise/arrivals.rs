@@ -1,4 +1,4 @@
-//! When packets arrive: with the gaps of a capture, at a rate.
+//! Arrival times of packets: gaps of a capture, scaled to a rate.
 
 use crate::error::BenchError;
 use crate::keys::mix;
@@ -7,35 +7,35 @@ use scalebricks_io::capture::CaptureError;
 use std::path::Path;
 use std::time::Duration;
 
-/// Gaps that are made where there is no capture.
+/// Number of generated gaps without a capture.
 const MADE: u64 = 1 << 16;
 
-/// A gap so long is no gap between packets of a busy link, but where captures were joined.
+/// Gaps this long do not occur on a busy link; they mark where captures were joined.
 const SEAM: Duration = Duration::from_secs(1);
 
-/// Gaps between packets, in nanoseconds.
+/// Gaps between packets in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gaps {
-    /// What they are of.
+pub struct ArrivalGaps {
+    /// Their source.
     pub name: String,
     gaps: Vec<f64>,
 }
 
-impl Gaps {
-    /// Gaps of random arrivals, made here, for want of a capture: each packet comes whenever it likes, as a Poisson process
-    /// has it. Traffic of a link comes in bursts and waits longer.
+impl ArrivalGaps {
+    /// Exponential gaps of a Poisson process, generated for lack of a capture. Real traffic is burstier.
     pub fn made() -> Self {
         let uniform = |number: u64| ((mix(number) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         let gaps = (0..MADE).map(|number| -1000.0 * uniform(number).ln()).collect();
         Self { name: "random arrivals made here".to_owned(), gaps }
     }
 
-    /// Those of a capture file; one that is cut short ends where it is cut.
+    /// The gaps of a capture file. A truncated file ends at the cut.
     ///
     /// # Errors
-    /// [`BenchError::Usage`] for a file that cannot be read, has no two packets within a second, or tells no time between them.
+    /// [`BenchError::Usage`] if the file cannot be read, has no two packets within a second, or has no time
+    /// differences.
     pub fn of_capture(path: &Path) -> Result<Self, BenchError> {
-        // Not all errors of the reader say of which file they are.
+        // Some errors of the reader do not name the file.
         let usage = |error: CaptureError| {
             let (path, why) = (path.display().to_string(), error.to_string());
             BenchError::Usage(if why.contains(&path) { why } else { format!("{path}: {why}") })
@@ -49,25 +49,29 @@ impl Gaps {
                 Err(error) => return Err(usage(error)),
             }
         }
-        // Packets of several cores may be noted in a wrong order: they came at once.
+        // Several cores may record packets out of order; such packets count as simultaneous.
         let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let gaps: Vec<f64> = gaps.filter(|&gap| gap < SEAM).map(|gap| gap.as_nanos() as f64).collect();
         if gaps.is_empty() {
             return Err(BenchError::Usage(format!("{} has no two packets within a second", path.display())));
         }
         if gaps.iter().all(|&gap| gap <= 0.0) {
-            return Err(BenchError::Usage(format!("{} tells no time between its packets", path.display())));
+            return Err(BenchError::Usage(format!(
+                "all packets of {} have the same timestamp",
+                path.display()
+            )));
         }
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(Self { name, gaps })
     }
 
-    /// Nanoseconds between two packets, on average.
+    /// Mean gap in nanoseconds.
     pub fn mean_ns(&self) -> f64 {
         self.gaps.iter().sum::<f64>() / self.gaps.len() as f64
     }
 
-    /// Times of so many packets of which so many come a second on average: the gaps round and round, all stretched alike.
+    /// Arrival times of `packets` packets at a mean rate of `rate_pps`: the gaps, repeated and scaled by one
+    /// factor.
     pub fn times(&self, packets: usize, rate_pps: f64) -> Vec<f64> {
         let stretch = 1e9 / rate_pps / self.mean_ns();
         let mut now = 0.0;
@@ -94,7 +98,7 @@ mod tests {
             writer.write_frame(Duration::from_nanos(at), &[0; 60]).unwrap();
         }
         writer.finish().unwrap();
-        let gaps = Gaps::of_capture(&path).unwrap();
+        let gaps = ArrivalGaps::of_capture(&path).unwrap();
         assert_eq!((gaps.name.as_str(), &gaps.gaps[..]), ("three.pcap", &[400.0, 0.0, 1000.0][..]));
         assert!((gaps.mean_ns() - 1400.0 / 3.0).abs() < 1e-9);
         // A hundred times as fast.
@@ -105,7 +109,7 @@ mod tests {
 
     #[test]
     fn made_arrivals_come_at_the_rate_and_at_random() {
-        let made = Gaps::made();
+        let made = ArrivalGaps::made();
         assert!((made.mean_ns() / 1000.0 - 1.0).abs() < 0.02, "{}", made.mean_ns());
         let longer = made.gaps.iter().filter(|&&gap| gap > made.mean_ns()).count() as f64;
         assert!((longer / MADE as f64 - (-1.0_f64).exp()).abs() < 0.01, "exponential: {longer}");
@@ -113,7 +117,7 @@ mod tests {
         assert!((times.last().unwrap() / 1e9 - 1.0).abs() < 0.02 && times.is_sorted());
     }
 
-    /// A capture with packets of 60 bytes at these nanoseconds, in ticks of so many of them, written by hand.
+    /// A hand-written capture with packets of 60 bytes at these nanoseconds, in units of `tick_ns`.
     fn pcap(times: &[u64], tick_ns: u32, word: fn(u32) -> [u8; 4]) -> Vec<u8> {
         let magic = if tick_ns == 1 { 0xA1B2_3C4D } else { 0xA1B2_C3D4 };
         let version = if word(1) == 1_u32.to_be_bytes() { 0x0002_0004 } else { 0x0004_0002 };
@@ -126,7 +130,7 @@ mod tests {
         bytes
     }
 
-    /// The same as a pcapng file: microseconds unless an option says otherwise.
+    /// The same as a pcapng file. Its unit is the microsecond unless an option says otherwise.
     fn pcapng(times: &[u64], tick_ns: u64) -> Vec<u8> {
         let block = |kind: u32, body: &[u8]| {
             let length = (body.len() as u32 + 12).to_le_bytes();
@@ -144,18 +148,18 @@ mod tests {
         bytes
     }
 
-    /// The gaps of a file of these bytes, or why it has none.
+    /// The gaps of a file with these bytes, or why it has none.
     fn gaps(bytes: &[u8]) -> Result<Vec<f64>, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("traffic");
         std::fs::write(&path, bytes).unwrap();
-        let found = Gaps::of_capture(&path).map_err(|error| error.to_string());
+        let found = ArrivalGaps::of_capture(&path).map_err(|error| error.to_string());
         found.inspect_err(|error| assert!(error.contains("traffic"), "{error}")).map(|found| found.gaps)
     }
 
     #[test]
     fn gaps_are_read_from_captures_of_all_kinds() {
-        // With a second that begins between two packets, a pause, and packets that come at once.
+        // Includes a second boundary between two packets, a pause, and simultaneous packets.
         let times = [
             1_700_000_000_999_998_000,
             1_700_000_001_000_000_000,
@@ -180,8 +184,8 @@ mod tests {
             (&[][..], "no two packets"),
             (&[5_000_000_000], "no two packets"),
             (&[5_000_000_000, 6_000_000_000], "no two packets"),
-            (&[5_000_000_000; 3], "no time between"),
-            (&[5_000_000_000, 4_000_000_000], "no time between"), // backwards
+            (&[5_000_000_000; 3], "same timestamp"),
+            (&[5_000_000_000, 4_000_000_000], "same timestamp"), // backwards
         ] {
             for bytes in [pcap(times, 1, little), pcapng(times, 1)] {
                 let error = gaps(&bytes).unwrap_err();
@@ -191,7 +195,8 @@ mod tests {
         assert!(gaps(&[]).is_err());
     }
 
-    /// Cut anywhere, a capture has the gaps before the cut, or none; whatever octet is wrong, it is read or refused.
+    /// A truncated capture yields the gaps before the cut or none. With any byte damaged, it is read or
+    /// rejected.
     #[test]
     fn damaged_captures_are_read_up_to_where_they_are_or_refused() {
         let times = [1_000_000_000, 1_000_000_400, 1_000_001_000];
@@ -207,7 +212,7 @@ mod tests {
                 for wrong in [0, 0x7F, 0xFF] {
                     let mut bytes = whole.clone();
                     bytes[place] = wrong;
-                    // A length that is wrong makes other packets of the same octets.
+                    // A wrong length makes other packets of the same bytes.
                     let Ok(found) = gaps(&bytes) else { continue };
                     assert!(
                         !found.is_empty() && found.iter().all(|gap| (0.0..1e9).contains(gap)),
@@ -222,8 +227,8 @@ mod tests {
     fn what_is_no_capture_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("text");
-        assert!(Gaps::of_capture(&path).is_err());
+        assert!(ArrivalGaps::of_capture(&path).is_err());
         std::fs::write(&path, "no capture at all, but longer than a header").unwrap();
-        assert!(Gaps::of_capture(&path).unwrap_err().to_string().contains("text"));
+        assert!(ArrivalGaps::of_capture(&path).unwrap_err().to_string().contains("text"));
     }
 }

@@ -1,29 +1,29 @@
-//! What becomes of unknown names that are new flows: a weighted choice of backends by the table's own arbitrary answers.
+//! Unknown names as new flows: the table's arbitrary answers make a weighted choice of backends.
 
 use super::paper;
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::session::Session;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::PageTable;
 use scalebricks_tables::WeightedActions;
 use scalebricks_tables::othello::{OthelloBuilder, OthelloControl, OthelloReader, Params};
 use scalebricks_types::{KeyHash, PartitionCount};
 use std::sync::Arc;
 
-/// What backends are to get of new flows.
+/// Target weights of the backends for new flows.
 const WEIGHTS: [u32; 5] = [8, 4, 2, 1, 1];
-/// Bits of a code.
+/// Bits per code.
 const VALUE_BITS: u8 = 8;
 const NAME: &str = "othello";
 
-/// Measures.
+/// Measures the shares of the backends.
 ///
 /// # Errors
-/// [`BenchError`], also if a flow leaves its backend.
+/// [`BenchError`], also if a flow changes its backend.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let names = session.options().keys(&[50_000], &[500_000]).first().copied().unwrap_or(1);
+    let names = session.options().first_keys(50_000, 500_000);
     let heads = [
         "known flows",
         "new flows",
@@ -34,7 +34,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "known flows alike: measured",
         "installed, then moved",
     ];
-    let mut sheet = Sheet::new("concise-balancer", &heads);
+    let mut sheet = PageTable::new("concise-balancer", &heads);
     let busy = session.busy("installing flows");
     let shares = balance(names as usize)?;
     drop(busy);
@@ -52,12 +52,13 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "0".to_owned(),
         ]);
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     Ok(())
 }
 
-/// As many new flows as known ones, each sent where the table points and installed at once; how many went to each
-/// backend. All known flows are on the last one, which nobody may notice.
+/// Installs as many new flows as there are known ones, each at the backend that the table returns for it.
+/// Returns the number of new flows per backend. All known flows are on the last backend, which must not
+/// affect the shares.
 fn balance(known: usize) -> Result<Vec<u64>, BenchError> {
     let backends =
         WeightedActions::new(&WEIGHTS, VALUE_BITS, 1).map_err(|error| BenchError::of(NAME, error))?;

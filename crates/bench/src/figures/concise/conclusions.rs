@@ -1,18 +1,19 @@
-//! Sentences that say what tables and charts show, with the numbers of this run and whether the paper's are met.
+//! Sentences that state what tables and charts show, with the numbers of this run and whether the paper's
+//! goals are met.
 
 use super::formulas::Built;
 use super::goals;
-use super::lengths::length_of;
 use super::memory::SLOTS_ALONE;
+use super::name_lengths::length_of;
 use super::reconstruction::RECONSTRUCTION;
-use super::{paper, queries};
+use super::{lookups, paper};
 use crate::pin;
-use crate::row::{Metric, Row, Subject};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
-use crate::stats::Summary;
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::stats::Summary;
 
-/// Whether a goal is met, as a word.
+/// Whether a goal is met, in a word.
 pub const fn word(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
 }
@@ -22,19 +23,17 @@ fn in_millions(row: &Row) -> f64 {
     row.median / 1e6
 }
 
-/// Figure 3: at the paper's 1.4 M names, or the size nearest to it.
+/// Figure 3, at the size nearest to the paper's 1.4 M names.
 pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
-    let made = |row: &&Row| {
-        row.metric == Metric::LookupRate && row.subject.variant.as_deref() == Some(queries::MADE)
-    };
+    let made = |row: &&Row| row.metric == Metric::LookupRate && row.case.is_variant(lookups::MADE);
     let made: Vec<&Row> = rows.iter().filter(made).collect();
-    let Some(names) = made.iter().map(|row| row.subject.keys).min_by_key(|&names| names.abs_diff(1_400_000))
+    let Some(names) = made.iter().map(|row| row.case.keys).min_by_key(|&names| names.abs_diff(1_400_000))
     else {
         return;
     };
     let of = |structure: &str, threads: usize| {
         made.iter().copied().find(|row| {
-            let of = &row.subject;
+            let of = &row.case;
             of.structure == structure
                 && of.keys == names
                 && of.threads == Some(threads)
@@ -52,25 +51,25 @@ pub fn lookups(session: &mut Session<'_>, rows: &[Row]) {
          threads do is {share:.0}: {}. With {} threads it is {:.0} M/s{setsep} (paper, four cores: 470 and 211 at 1.4 M). It is {times:.1} \
          times our exact cuckoo table on one thread; the goal of more than {:.0} times is {}.",
         short_count(names),
-        1_u32 << ours.subject.value_bits.unwrap_or(0),
+        1_u32 << ours.case.value_bits.unwrap_or(0),
         in_millions(ours),
         word(in_millions(ours) >= share),
-        all.subject.threads.unwrap_or(1),
+        all.case.threads.unwrap_or(1),
         in_millions(all),
         paper::OVER_CUCKOO.1,
         word(times > paper::OVER_CUCKOO.1),
     );
-    let subject = Subject { variant: Some(goals::OVER_CUCKOO_LOOKUPS.to_owned()), ..ours.subject.clone() };
-    session.add(subject, Metric::Ratio, Summary::exact(times));
-    session.conclude("concise-figure-3-conclusion", sentence);
+    let case = ours.case.clone().variant(goals::OVER_CUCKOO_LOOKUPS.to_owned());
+    session.add(case, Metric::Ratio, Summary::exact(times));
+    session.add_conclusion("concise-figure-3-conclusion", sentence);
 }
 
-/// Figure 4: the shortest names beside the longest, and two threads beside one.
-pub fn lengths(session: &mut Session<'_>, rows: &[Row]) {
+/// Figure 4: shortest and longest names, and one thread against all cores.
+pub fn name_lengths(session: &mut Session<'_>, rows: &[Row]) {
     let ours: Vec<(u32, usize, f64)> = rows
         .iter()
-        .filter(|row| row.subject.structure == "othello")
-        .filter_map(|row| Some((length_of(row)?, row.subject.threads?, in_millions(row))))
+        .filter(|row| row.case.structure == "othello")
+        .filter_map(|row| Some((length_of(row)?, row.case.threads?, in_millions(row))))
         .collect();
     let at = |length: u32, threads: usize| {
         ours.iter().find(|row| (row.0, row.1) == (length, threads)).map(|row| row.2)
@@ -87,15 +86,15 @@ pub fn lengths(session: &mut Session<'_>, rows: &[Row]) {
          of 64 bits, and grows with threads up to the number of cores.",
         both / most,
     );
-    session.conclude("concise-figure-4-conclusion", sentence);
+    session.add_conclusion("concise-figure-4-conclusion", sentence);
 }
 
-/// Table III: the paper's two cases.
-pub fn messages(session: &mut Session<'_>) {
+/// Table III for the paper's two cases.
+pub fn update_messages(session: &mut Session<'_>) {
     let of = |kind: &str, (names, bits): (u64, u8)| {
         let mut rows = session.rows().iter().filter(|row| row.metric == Metric::DeltaEntropy);
         let is = |row: &&Row| {
-            let of = &row.subject;
+            let of = &row.case;
             (of.keys, of.value_bits, of.variant.as_deref()) == (names, Some(bits), Some(kind))
         };
         rows.find(is).map(|row| row.median)
@@ -117,21 +116,20 @@ pub fn messages(session: &mut Session<'_>) {
             "By entropy, in a table {}; what is sent is whole bytes with the table's shape, and more.",
             parts.join(", ")
         );
-        session.conclude("concise-table-3-conclusion", sentence);
+        session.add_conclusion("concise-table-3-conclusion", sentence);
     }
 }
 
-/// Figure 7: with the control structure, at the paper's four million names or the size nearest to it.
-pub fn building(session: &mut Session<'_>, rows: &[Row]) {
-    let one = |row: &&Row| row.metric == Metric::BuildRate && row.subject.threads == Some(1);
-    let is_control = |row: &&Row| {
-        row.subject.structure == "othello" && row.subject.variant.as_deref() == Some("with control structure")
-    };
+/// Figure 7: builds with the control structure, at the size nearest to the paper's four million names.
+pub fn construction(session: &mut Session<'_>, rows: &[Row]) {
+    let one = |row: &&Row| row.metric == Metric::BuildRate && row.case.threads == Some(1);
+    let is_control =
+        |row: &&Row| row.case.structure == "othello" && row.case.is_variant("with control structure");
     let ours = rows.iter().filter(one).filter(is_control);
-    let Some(ours) = ours.min_by_key(|row| row.subject.keys.abs_diff(4_000_000)) else { return };
+    let Some(ours) = ours.min_by_key(|row| row.case.keys.abs_diff(4_000_000)) else { return };
     let rate = |structure: &str| {
-        let mut of = rows.iter().filter(one).filter(|row| row.subject.structure == structure);
-        of.find(|row| row.subject.keys == ours.subject.keys).map(in_millions)
+        let mut of = rows.iter().filter(one).filter(|row| row.case.structure == structure);
+        of.find(|row| row.case.keys == ours.case.keys).map(in_millions)
     };
     let others: Vec<String> = ["cuckoo", "buffalo", "orthogonal", "setsep"]
         .iter()
@@ -140,25 +138,22 @@ pub fn building(session: &mut Session<'_>, rows: &[Row]) {
     let sentence = format!(
         "{} names take {:.2} s on one core with the control structure, {:.1} M/s (paper: 1 s for 4 M, {} M/s: {}); alone on a core, in M/s: \
          {}. In the paper cuckoo tables and BUFFALO are built faster than Concise.",
-        short_count(ours.subject.keys),
-        ours.subject.keys as f64 / ours.median,
+        short_count(ours.case.keys),
+        ours.case.keys as f64 / ours.median,
         in_millions(ours),
         paper::BUILD,
         word(in_millions(ours) >= paper::BUILD),
         others.join(", "),
     );
-    session.conclude("concise-figure-7-conclusion", sentence);
+    session.add_conclusion("concise-figure-7-conclusion", sentence);
 }
 
-/// Figure 8: the slowest of all updates of the default sizing.
-pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
+/// Figure 8: the slowest updates of the default sizing.
+pub fn updates(session: &mut Session<'_>, rows: &[Row]) {
     let of = |metric: Metric| {
         let of = rows.iter().filter(|row| {
-            let of = &row.subject;
-            let is_pace = of
-                .variant
-                .as_deref()
-                .is_some_and(|variant| variant.starts_with("single") || variant.starts_with("batched"));
+            let of = &row.case;
+            let is_pace = of.variant_text().starts_with("single") || of.variant_text().starts_with("batched");
             row.metric == metric && of.structure == "othello" && of.format == Some("sharded") && is_pace
         });
         of.min_by(|a, b| a.median.total_cmp(&b.median))
@@ -172,27 +167,27 @@ pub fn changes(session: &mut Session<'_>, rows: &[Row]) {
         "The slowest of all sizes and paces in our default sizing on one core: {:.2} M additions a second (at {} names), {:.2} M alterations, \
          {:.2} M deletions; the paper has at least {} M additions in most cases: {}.",
         in_millions(add),
-        short_count(add.subject.keys),
+        short_count(add.case.keys),
         in_millions(alter),
         in_millions(delete),
         paper::UPDATES,
         word(in_millions(add) >= paper::UPDATES),
     );
-    session.conclude("concise-figure-8-conclusion", sentence);
+    session.add_conclusion("concise-figure-8-conclusion", sentence);
 }
 
-/// Figure 5: at half a million updates a second.
-pub fn beside(session: &mut Session<'_>, rows: &[Row]) {
+/// Figure 5 at half a million updates per second.
+pub fn concurrent_updates(session: &mut Session<'_>, rows: &[Row]) {
     let of = |row: &&Row| {
-        let variant = row.subject.variant.as_deref().unwrap_or_default();
+        let variant = row.case.variant_text();
         row.metric == Metric::Loss && variant.contains("500 k")
     };
     let parts: Vec<String> = rows
         .iter()
         .filter(of)
         .map(|row| {
-            let variant = row.subject.variant.as_deref().unwrap_or_default();
-            format!("{:.1} % at {} names {variant}", row.median, short_count(row.subject.keys))
+            let variant = row.case.variant_text();
+            format!("{:.1} % at {} names {variant}", row.median, short_count(row.case.keys))
         })
         .collect();
     if !parts.is_empty() {
@@ -200,35 +195,34 @@ pub fn beside(session: &mut Session<'_>, rows: &[Row]) {
             "Lookups lose {}. The paper speaks of a very small drop, and of a negligible one at 4 M names.",
             parts.join(", ")
         );
-        session.conclude("concise-figure-5-conclusion", sentence);
+        session.add_conclusion("concise-figure-5-conclusion", sentence);
     }
 }
 
-/// Reconstructions of the default sizing, at a million names or the size nearest to it.
+/// Reconstructions of the default sizing, at the size nearest to a million names.
 pub fn reconstructions(session: &mut Session<'_>) {
     let of = |metric: Metric| {
         let rows = session.rows().iter().filter(|row| row.metric == metric);
-        let ours = rows.filter(|row| {
-            row.subject.format == Some("sharded") && row.subject.variant.as_deref() == Some(RECONSTRUCTION)
-        });
-        ours.min_by_key(|row| row.subject.keys.abs_diff(1_000_000))
+        let ours =
+            rows.filter(|row| row.case.format == Some("sharded") && row.case.is_variant(RECONSTRUCTION));
+        ours.min_by_key(|row| row.case.keys.abs_diff(1_000_000))
     };
     let (Some(cost), Some(longest)) = (of(Metric::ReseedTime), of(Metric::LatencyMax)) else { return };
     let theirs = paper::REBUILD.0 * paper::REBUILD.1 * 1e9;
     let sentence = format!(
         "At {} names, reconstructions cost {:.0} ns an addition, and the longest took {:.0} µs; by the paper's numbers they cost {theirs:.0} \
          ns ({}), and one takes {} s ({}).",
-        short_count(cost.subject.keys),
+        short_count(cost.case.keys),
         cost.median,
         longest.median / 1e3,
         word(cost.median <= theirs),
         paper::REBUILD.1,
         word(longest.median <= paper::REBUILD.1 * 1e9),
     );
-    session.conclude("concise-reconstruction-conclusion", sentence);
+    session.add_conclusion("concise-reconstruction-conclusion", sentence);
 }
 
-/// Table I: how near the tables that were built come to their formulas.
+/// Table I: how close the built tables are to their formulas.
 pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
     let above = |of: &Built| of.here / of.by_formula;
     let Some(farthest) = built.iter().max_by(|a, b| above(a).total_cmp(&above(b))) else { return };
@@ -244,27 +238,26 @@ pub fn formulas(session: &mut Session<'_>, built: &[Built]) {
         farthest.fib,
         above(farthest),
     );
-    session.conclude("concise-table-1-conclusion", sentence);
+    session.add_conclusion("concise-table-1-conclusion", sentence);
 }
 
-/// Table II: our default beside the exact table, and the paper's words about it.
+/// Table II: our default compared with the exact table, and the paper's claims.
 pub fn memory(session: &mut Session<'_>) {
     let bits =
-        |row: &&Row| row.metric == Metric::BitsPerKey && row.subject.variant.as_deref() != Some(SLOTS_ALONE);
+        |row: &&Row| row.metric == Metric::BitsPerKey && row.case.variant.as_deref() != Some(SLOTS_ALONE);
     let rows = || session.rows().iter().filter(bits);
-    let ours =
-        rows().filter(|row| row.subject.structure == "othello" && row.subject.format == Some("sharded"));
-    let ratios: Vec<(Subject, f64)> = ours
+    let ours = rows().filter(|row| row.case.structure == "othello" && row.case.format == Some("sharded"));
+    let ratios: Vec<(Case, f64)> = ours
         .filter_map(|row| {
-            let of = &row.subject;
+            let of = &row.case;
             let cuckoo = rows().find(|row| {
-                let cuckoo = &row.subject;
+                let cuckoo = &row.case;
                 cuckoo.structure == "cuckoo"
                     && (cuckoo.keys, cuckoo.value_bits, &cuckoo.variant)
                         == (of.keys, of.value_bits, &of.variant)
             })?;
             let variant = Some(goals::OVER_CUCKOO_MEMORY.to_owned());
-            Some((Subject { variant, ..of.clone() }, row.median / cuckoo.median))
+            Some((of.clone().variant(variant), row.median / cuckoo.median))
         })
         .collect();
     let least = ratios.iter().map(|ratio| ratio.1).fold(f64::INFINITY, f64::min);
@@ -281,35 +274,34 @@ pub fn memory(session: &mut Session<'_>) {
         100.0 * paper::OVER_CUCKOO.0,
         word(most <= paper::OVER_CUCKOO.0),
     );
-    for (subject, ratio) in ratios {
-        session.add(subject, Metric::Ratio, Summary::exact(ratio));
+    for (case, ratio) in ratios {
+        session.add(case, Metric::Ratio, Summary::exact(ratio));
     }
-    session.conclude("concise-table-2-conclusion", sentence);
+    session.add_conclusion("concise-table-2-conclusion", sentence);
 }
 
-/// Figure 12: what lets through one in 100,000, for how much memory and at what rate.
-pub fn aliens(session: &mut Session<'_>) {
+/// Figure 12: memory and rate of checksums that let at most one in 100,000 unknown names pass.
+pub fn unknown_names(session: &mut Session<'_>) {
     let rows = session.rows();
-    let checks = rows.iter().find(|row| row.subject.variant.as_deref() == Some(goals::CHECKS_FOR_RATE));
+    let checks = rows.iter().find(|row| row.case.is_variant(goals::CHECKS_FOR_RATE));
     let Some(bits) = checks else { return };
-    let how =
-        rows.iter().filter(|row| row.metric == Metric::AlienShare && row.subject.structure == "othello");
+    let how = rows.iter().filter(|row| row.metric == Metric::AlienShare && row.case.structure == "othello");
     let Some(share) = how.min_by(|a, b| a.median.total_cmp(&b.median)) else { return };
     let rate = rows.iter().find(|row| {
         row.metric == Metric::LookupRate
-            && row.subject.variant == share.subject.variant
-            && row.subject.keys == share.subject.keys
+            && row.case.variant == share.case.variant
+            && row.case.keys == share.case.keys
     });
-    let megabytes = bits.median * bits.subject.keys as f64 / 8e6;
+    let megabytes = bits.median * bits.case.keys as f64 / 8e6;
     let (aim, said) = paper::ALIENS;
     let sentence = format!(
         "{} let through {:.1e} of the unknown names for {megabytes:.2} MB, at {:.0} M names a second on one core; the paper's {aim:e} for \
          less than {said} MB is {}, and below the least that any filter needs, {:.2} MB for a million names (C16).",
-        share.subject.variant.as_deref().unwrap_or_default(),
+        share.case.variant_text(),
         share.median,
         rate.map_or(0.0, in_millions),
         word(megabytes < said && share.median <= aim),
         -aim.log2() / 8.0,
     );
-    session.conclude("concise-figure-12-conclusion", sentence);
+    session.add_conclusion("concise-figure-12-conclusion", sentence);
 }

@@ -1,58 +1,58 @@
-//! Figure 6: delays of packets that are looked up by their destination, by event simulation: arrivals as in a capture, times of
-//! batches as measured.
+//! Figure 6: packet delays with lookups by destination, by event simulation with arrivals of a capture and
+//! measured batch times.
 //!
-//! The paper simulates one thread with two levels of cache. Here the time of each batch is one that the real table took, on
-//! one core, at random names: hashing and asking, by the clock before and after, less what reading the clock takes.
+//! The paper simulates one thread with two cache levels. Here each batch time is one that the real table took
+//! on one core for random names: the time to hash and look up, minus the time to read the clock.
 
-use super::arrivals::Gaps;
-use super::fibs::{self, Asker, Fib, NameFib};
+use super::arrivals::ArrivalGaps;
+use super::fibs::{self, Fib, FibReader, NameFib};
 use super::{paper, queue};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Scale, Series, Sheet};
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, SEED};
 use crate::names::{NameHasher, macs};
 use crate::pin;
-use crate::rounds::accepted;
-use crate::row::{Metric, Subject};
+use crate::rounds::retry_rejected;
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::{Summary, percentile};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
+use scalebricks_report::stats::{Summary, percentile};
 use scalebricks_types::KeyHash;
 
-/// Most packets taken at once, as ports give them out.
+/// Maximum packets per batch, as ports deliver them.
 const BURST: usize = 32;
-/// Sizes of batches that are timed; others count as the next larger one.
+/// Batch sizes that are timed. Other sizes count as the next larger one.
 const BATCHES: [usize; 6] = [1, 2, 4, 8, 16, BURST];
-/// Times taken of each size.
+/// Times per batch size.
 const SAMPLES: usize = 8192;
-/// More of them that are timed, in place of those that were disturbed.
+/// Additional times to replace disturbed ones.
 const SPARES: usize = SAMPLES / 16;
-/// Packets a second: the paper's trace, and the same a hundred times as fast.
+/// Packets per second: the paper's trace, and a hundred times as many.
 const RATES_PPS: [(f64, &str); 2] = [(210e3, "210 Kpps"), (21e6, "21 Mpps")];
-/// Bytes a name, all structures in turn.
+/// Bytes per name, with one structure at a time.
 const NAME_BYTES: u64 = 170;
 const STRUCTURES: [Fib; 6] =
     [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Buffalo, Fib::Orthogonal, Fib::Sorted];
 
-/// Times of batches in nanoseconds, by size.
+/// Batch times in nanoseconds, by batch size.
 struct Times(Vec<(usize, Vec<f64>)>);
 
-/// What packets at one rate took with one structure, ascending; `None` where the queue only grew.
+/// Sorted packet delays for one structure and rate; `None` if the queue only grew.
 struct Delays {
     fib: Fib,
     rate: usize,
     sorted: Option<Vec<f64>>,
 }
 
-/// Measures, simulates, draws.
+/// Measures, simulates and draws the figure.
 ///
 /// # Errors
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let gaps = options.capture.as_deref().map_or_else(|| Ok(Gaps::made()), Gaps::of_capture)?;
+    let gaps = options.capture.as_deref().map_or_else(|| Ok(ArrivalGaps::made()), ArrivalGaps::of_capture)?;
     let heads = [
         "names",
         "structure",
@@ -67,10 +67,10 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "99 %, ns",
         "99.9 %, ns",
     ];
-    let mut sheet = Sheet::new("concise-figure-6", &heads);
+    let mut sheet = PageTable::new("concise-figure-6", &heads);
     let heads = ["names", "rate", "beside", "paper", "no later up to", "within 1 µs"];
-    let mut crossings = Sheet::new("concise-figure-6-crossings", &heads);
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let mut crossings = PageTable::new("concise-figure-6-crossings", &heads);
+    let value_bits = options.first_value_bits(8);
     let mut last = None;
     for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
@@ -81,22 +81,22 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         last = Some((names, delays));
     }
     if let Some((names, delays)) = last {
-        session.show(chart(names, &gaps, &delays));
+        session.add_chart(chart(names, &gaps, &delays));
         if let Some(sentence) = conclusion(names, &gaps, &delays) {
-            session.conclude("concise-figure-6-conclusion", sentence);
+            session.add_conclusion("concise-figure-6-conclusion", sentence);
         }
     }
-    session.tabulate(sheet);
-    session.tabulate(crossings);
+    session.add_table(sheet);
+    session.add_table(crossings);
     Ok(())
 }
 
 /// Times all structures, and simulates both rates with each.
 fn one(
     session: &mut Session<'_>,
-    sheet: &mut Sheet,
+    sheet: &mut PageTable,
     (names, value_bits): (u64, u8),
-    gaps: &Gaps,
+    gaps: &ArrivalGaps,
 ) -> Result<Vec<Delays>, BenchError> {
     let packets = session.options().pick(100_000, 2_000_000);
     let busy = session.busy("making names");
@@ -125,13 +125,13 @@ fn one(
     Ok(all)
 }
 
-/// Up to which share of the packets those of one are no later than those of the other; `None` if the first of all are.
+/// The share of packets up to which `one` is no later than `other`; `None` if it is later from the start.
 fn crossing(one: &[f64], other: &[f64]) -> Option<f64> {
     let shares = (1..=1000).map(|permille| f64::from(permille) / 1000.0);
     shares.take_while(|&share| percentile(one, share) <= percentile(other, share)).last()
 }
 
-/// The share of packets that took no longer than this.
+/// The share of packets delayed by at most `ns`.
 fn within(sorted: &[f64], ns: f64) -> f64 {
     sorted.partition_point(|&delay| delay <= ns) as f64 / sorted.len().max(1) as f64
 }
@@ -144,8 +144,8 @@ fn of(delays: &[Delays], fib: Fib, rate: usize) -> Option<&Vec<f64>> {
     delays.iter().find(|one| one.fib == fib && one.rate == rate)?.sorted.as_ref()
 }
 
-/// Othello beside each of the others, by percentiles.
-fn compare(sheet: &mut Sheet, names: u64, delays: &[Delays]) {
+/// Compares Othello with every other structure by percentiles.
+fn compare(sheet: &mut PageTable, names: u64, delays: &[Delays]) {
     for (rate, (_, rate_name)) in RATES_PPS.into_iter().enumerate() {
         let own = of(delays, Fib::OTHELLO, rate);
         for other in delays.iter().filter(|other| other.rate == rate && other.fib != Fib::OTHELLO) {
@@ -168,8 +168,8 @@ fn compare(sheet: &mut Sheet, names: u64, delays: &[Delays]) {
     }
 }
 
-/// What the figure shows, in a sentence.
-fn conclusion(names: u64, gaps: &Gaps, delays: &[Delays]) -> Option<String> {
+/// States what the figure shows.
+fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Option<String> {
     let beside = |rate: usize| {
         let Some(own) = of(delays, Fib::OTHELLO, rate) else { return "is saturated".to_owned() };
         let than = match of(delays, Fib::Cuckoo, rate).map(|other| crossing(own, other)) {
@@ -195,8 +195,8 @@ fn conclusion(names: u64, gaps: &Gaps, delays: &[Delays]) -> Option<String> {
     })
 }
 
-/// Both rates of all structures that keep up.
-fn chart(names: u64, gaps: &Gaps, delays: &[Delays]) -> Chart {
+/// Draws both rates of all structures that keep up.
+fn chart(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Chart {
     let title = format!("Delays of packets, {} names, {}", short_count(names), gaps.name);
     let axes = (("ns", Scale::Decades), ("share of packets", Scale::Linear));
     let mut chart = Chart::new("concise-figure-6", &title, axes.0, axes.1);
@@ -211,14 +211,14 @@ fn chart(names: u64, gaps: &Gaps, delays: &[Delays]) -> Chart {
 }
 
 impl Times {
-    /// What a core that always takes full batches needs of the time, when so many packets come a second.
+    /// The load of a core at this packet rate if it always takes full batches.
     fn load(&self, rate_pps: f64) -> f64 {
         let Some((size, times)) = self.0.last() else { return 0.0 };
         let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
         mean / *size as f64 * rate_pps / 1e9
     }
 
-    /// One of those measured for the least size that is large enough.
+    /// A measured time of the least sufficient batch size.
     fn draw(&self, batch: usize, seed: &mut u64) -> f64 {
         *seed += 1;
         let of = self.0.iter().find(|(size, _)| *size >= batch).or(self.0.last());
@@ -226,7 +226,7 @@ impl Times {
     }
 }
 
-/// Hashes and asks for batches of every size, at random names; every answer is compared afterwards.
+/// Hashes and looks up batches of every size for random names. Checks every answer afterwards.
 fn measure(
     session: &Session<'_>,
     fib: Fib,
@@ -242,9 +242,9 @@ fn measure(
         let asked: Vec<[u8; 6]> = places.iter().map(|&place| addresses[place]).collect();
         let right: Vec<u16> = places.iter().map(|&place| names.actions[place]).collect();
         let hashes: Vec<KeyHash> = places.iter().map(|&place| names.hashes[place]).collect();
-        let times = accepted(session, || {
+        let times = retry_rejected(session, || {
             let mut answers = vec![fibs::UNKNOWN; asked.len()];
-            let (times, _) = timing::pinned(|| time(&mut *table.asker(), &asked, &mut answers, size))?;
+            let (times, _) = timing::pinned(|| time(&mut *table.reader(), &asked, &mut answers, size))?;
             fibs::check(fib.name(), table, &hashes, (&right, &answers))?;
             undisturbed(session, fib.name(), times)
         })?;
@@ -253,11 +253,11 @@ fn measure(
     Ok(Times(all))
 }
 
-/// As many times as are taken, of those that were measured. One that is no longer than reading the clock was disturbed: it is
-/// rejected and counted, and one of the spare ones takes its place.
+/// Selects the required number of times. A time that does not exceed the time to read the clock was
+/// disturbed; it is rejected and counted, and a spare one replaces it.
 ///
 /// # Errors
-/// [`BenchError::Rejected`] if these do not suffice.
+/// [`BenchError::Rejected`] if too few remain.
 fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec<f64>, BenchError> {
     let all = times.len();
     let mut times: Vec<f64> = times.into_iter().filter(|&time| time > 0.0).collect();
@@ -271,8 +271,8 @@ fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec
     Ok(times)
 }
 
-/// Nanoseconds of each batch, without what reading the clock takes; nothing or less where that was disturbed.
-fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
+/// Nanoseconds per batch minus the time to read the clock; zero or negative if disturbed.
+fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
     let (clock, hasher) = (Clock::Wall, NameHasher::new(SEED));
     let since = |start| clock.now().saturating_sub(start).as_nanos() as f64;
     let mut idle: Vec<f64> = (0..1001).map(|_| since(clock.now())).collect();
@@ -285,13 +285,13 @@ fn time(asker: &mut dyn Asker, names: &[[u8; 6]], answers: &mut [u16], size: usi
             let start = clock.now();
             let hashes = &mut hashes[..size];
             hashes.iter_mut().zip(names).for_each(|(hash, name)| *hash = hasher.hash(name));
-            asker.ask(hashes, answers);
+            reader.lookup(hashes, answers);
             since(start) - overhead
         })
         .collect()
 }
 
-/// The distribution of sorted figures, at so many points that a picture does not need more.
+/// The distribution of sorted figures, with no more points than a picture needs.
 fn distribution(sorted: &[f64]) -> Vec<Point> {
     (1..=100)
         .map(|percent| f64::from(percent) / 100.0)
@@ -301,7 +301,7 @@ fn distribution(sorted: &[f64]) -> Vec<Point> {
 
 fn add(
     session: &mut Session<'_>,
-    sheet: &mut Sheet,
+    sheet: &mut PageTable,
     (names, value_bits): (u64, u8),
     (arrivals, load): (&str, f64),
     delays: &Delays,
@@ -322,19 +322,18 @@ fn add(
         return;
     };
     let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
-    let subject = Subject {
-        format: fib.format(),
-        variant: Some(format!("delays simulated: {arrivals}, {rate}")),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        batch: Some(BURST),
-        ..session.subject(fib.name(), names)
-    };
+    let case = session
+        .case(fib.name(), names)
+        .format(fib.format())
+        .variant(format!("delays simulated: {arrivals}, {rate}"))
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(BURST);
     let of = |share| percentile(sorted, share);
     for (metric, figure) in
         [(Metric::LatencyMean, mean), (Metric::LatencyP50, of(0.5)), (Metric::LatencyP99, of(0.99))]
     {
-        session.add(subject.clone(), metric, Summary::exact(figure));
+        session.add(case.clone(), metric, Summary::exact(figure));
     }
     cells.extend([mean, of(0.5), of(0.6), of(0.9), of(0.99), of(0.999)].map(|figure| format!("{figure:.0}")));
     sheet.rows.push(cells);

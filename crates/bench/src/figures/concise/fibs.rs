@@ -1,6 +1,6 @@
-//! The structures behind one interface: names in batches in, actions out.
+//! The structures behind one interface: batches of names in, actions out.
 
-mod askers;
+mod readers;
 #[cfg(test)]
 mod tests;
 
@@ -9,46 +9,46 @@ use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
 use crate::baselines::{BaselineError, RATE};
-use crate::contestants::{Make, params as setsep_params};
 use crate::error::BenchError;
 use crate::limit::{self, Replay};
 use crate::names::population::Population;
-use askers::{OthelloFib, SetSepFib};
+use crate::structures::{BuildConfig, fewest_partitions, params as setsep_params};
+use readers::{OthelloFib, SetSepFib};
 use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
-use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, Sizing};
+use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, ParamsError, Sizing};
 use scalebricks_tables::setsep::{SetSep, SetSepBuilder};
-use scalebricks_types::{KeyHash, PartitionCount};
+use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
-/// What is said of a name that is not known. Tables that know none say anything.
+/// The action of an unknown name. Tables that cannot detect unknown names return arbitrary actions.
 pub const UNKNOWN: u16 = u16::MAX;
 
-/// Names asked at once where nothing else was said.
+/// Default names per batch.
 pub const BATCH: usize = 64;
 
 /// A structure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fib {
-    /// Othello of some sizing, with checksums of so many bits, of which 0 are none.
+    /// Othello of a sizing, with this many checksum bits.
     Othello(Sizing, u8),
-    /// Othello behind a Bloom filter of one line a query, which lets through one unknown name in a hundred.
+    /// Othello behind a Bloom filter of one line per query, which passes one unknown name in a hundred.
     Filtered,
     /// `SetSep` in its default format.
     SetSep,
     /// Our exact table.
     Cuckoo,
-    /// A Bloom filter an action, side by side.
+    /// One Bloom filter per action, interleaved.
     Buffalo,
-    /// A Bloom filter an action, each of its own size and asked one after the other.
+    /// One Bloom filter per action, each of its own size and queried in turn.
     BuffaloApart,
-    /// Two Bloom filters a value bit, side by side.
+    /// Two Bloom filters per value bit, interleaved.
     Orthogonal,
     /// Sorted hashes.
     Sorted,
 }
 
 impl Fib {
-    /// Othello as it is by default.
+    /// Othello with its defaults.
     pub const OTHELLO: Self = Self::Othello(Sizing::Sharded, 0);
 
     /// Its name in results.
@@ -64,12 +64,12 @@ impl Fib {
         }
     }
 
-    /// Whether a lookup takes tenths of a microsecond and more.
+    /// Whether a lookup takes a tenth of a microsecond or more.
     pub const fn is_slow(self) -> bool {
         matches!(self, Self::Buffalo | Self::BuffaloApart | Self::Orthogonal | Self::Sorted)
     }
 
-    /// Its sizing, where there are several.
+    /// Its sizing, if there are several.
     pub const fn format(self) -> Option<&'static str> {
         match self {
             Self::Othello(sizing, _) => Some(sizing.name()),
@@ -78,7 +78,7 @@ impl Fib {
         }
     }
 
-    /// How it finds out unknown names, where that is a choice.
+    /// How it detects unknown names, if there is a choice.
     pub fn checks(self) -> Option<String> {
         match self {
             Self::Othello(_, bits) if bits > 0 => Some(format!("{bits}-bit checksums")),
@@ -87,16 +87,16 @@ impl Fib {
         }
     }
 
-    /// Name, sizing and checks as one text.
+    /// Name, sizing and checks.
     pub fn label(self) -> String {
         let parts = [Some(self.name().to_owned()), self.format().map(str::to_owned), self.checks()];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Builds it from names with their actions, with so many threads where it can use them.
+    /// Builds it, with `threads` threads if it supports them.
     ///
     /// # Errors
-    /// [`BenchError::Structure`] with what the structure says; [`BenchError::Usage`] for values it does not take.
+    /// [`BenchError::Structure`] with the structure's error; [`BenchError::Usage`] for unsupported values.
     pub fn build(self, names: &Population, threads: usize) -> Result<Box<dyn NameFib>, BenchError> {
         let of = |error: BaselineError| BenchError::of(self.name(), error);
         Ok(match self {
@@ -146,74 +146,73 @@ fn othello(
     built.map_err(|error| BenchError::of("othello", error))
 }
 
-/// The parameters of a table of so many names, value bits and check bits, in as few partitions as its deltas allow.
+/// The parameters of an Othello table with these value and check bits.
 fn params(names: u64, sizing: Sizing, (value_bits, check_bits): (u8, u8)) -> Result<Params, BenchError> {
-    let of = |shift: u32| {
-        let partitions = PartitionCount::new(1 << shift).map_err(|error| error.to_string())?;
-        let params = Params::sized(sizing, names, value_bits, partitions);
-        let params = params.and_then(|params| params.with_check_bits(check_bits));
-        params.map(|params| params.with_seed(1)).map_err(|error| error.to_string())
-    };
-    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
+    fewest_partitions(|partitions| {
+        let params = Params::sized(sizing, names, value_bits, partitions)?.with_check_bits(check_bits)?;
+        Ok::<_, ParamsError>(params.with_seed(1))
+    })
 }
 
 fn setsep(names: &Population, threads: usize) -> Result<SetSep, BenchError> {
     let Some(set) = names.narrow() else {
         return Err(BenchError::Usage(format!("setsep takes no values of {} bits", names.value_bits)));
     };
-    let params = setsep_params(set.len() as u64, set.value_bits, Make::table())?;
+    let params = setsep_params(set.len() as u64, set.value_bits, BuildConfig::table())?;
     let built = SetSepBuilder::new(params).threads(threads).build_table(&set.hashes, &set.values);
     built.map_err(|error| BenchError::of("setsep", error))
 }
 
-/// A structure that is there.
+/// A built structure.
 pub trait NameFib: Send + Sync {
-    /// Bytes of memory it holds, all included.
+    /// Total bytes.
     fn table_bytes(&self) -> u64;
 
-    /// Bytes of slots alone, as papers count, of those that have slots.
+    /// Bytes of the slots alone, as papers count them, for structures with slots.
     fn slot_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Someone who asks it: one a thread.
-    fn asker(&self) -> Box<dyn Asker + '_>;
+    /// A reader for one thread.
+    fn reader(&self) -> Box<dyn FibReader + '_>;
 
-    /// Tells the cache lines that a lookup of each name reads, in its order, by the place of the name: see
-    /// [`Table::touched`](crate::contestants::Table::touched). One that tells none has no share of the machine's limit.
-    fn touched(&self, names: &[KeyHash], tell: &mut dyn FnMut(usize, *const u8)) {
-        let _ = (names, tell);
+    /// Reports the cache lines that a lookup of each name reads, in order, by the name's index: see
+    /// [`Table::touched`](crate::structures::Table::touched). A structure that reports none has no share of
+    /// the machine's limit.
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
+        let _ = (names, visit);
     }
 
-    /// Cache lines that a query for this name reads, of those that can count them.
+    /// Cache lines that a query reads, if they can be counted.
     fn lines(&self, name: KeyHash) -> Option<usize> {
         let _ = name;
         None
     }
 
-    /// Whether it may give a known name a wrong action, as several fit.
+    /// Whether it may return a wrong action for a known name, because several actions fit.
     fn is_ambiguous(&self, name: KeyHash) -> bool {
         let _ = name;
         false
     }
 }
 
-/// Asks for batches of names.
-pub trait Asker {
-    /// Puts the action of each name beside it.
-    fn ask(&mut self, names: &[KeyHash], actions: &mut [u16]);
+/// Looks up batches of names.
+pub trait FibReader {
+    /// Writes the action of each name.
+    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]);
 }
 
-/// The lines that lookups of the first of these names read, if the structure tells them.
+/// Records the lines that lookups of the first names read, if the structure reports them.
 pub fn replay<'a>(fib: &'a dyn NameFib, names: &[KeyHash]) -> Option<Replay<'a>> {
-    let some = &names[..names.len().min(limit::MOST)];
-    Replay::told(fib, some.len(), |fib, tell| fib.touched(some, tell))
+    let some = &names[..names.len().min(limit::MAX_QUERIES)];
+    Replay::record(fib, some.len(), |fib, visit| fib.touched(some, visit))
 }
 
-/// Compares answers with the right ones. How many names had several actions that fit.
+/// Compares answers with the right ones. Returns the number of names with wrong answers because several
+/// actions fit.
 ///
 /// # Errors
-/// [`BenchError::Check`] for the first that is wrong.
+/// [`BenchError::Check`] for the first wrong answer.
 pub fn check(
     structure: &str,
     fib: &dyn NameFib,

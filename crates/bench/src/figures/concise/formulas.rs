@@ -1,14 +1,14 @@
-//! Table I: what construction, memory and queries cost by formula, and what memory they came to in Table II.
+//! Table I: costs by formula, and the memory measured in Table II.
 
 use super::conclusions;
 use super::memory::SLOTS_ALONE;
 use super::paper::{self, Formula};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::row::Metric;
 use crate::session::Session;
+use scalebricks_report::exhibit::PageTable;
 
-/// Ours: `docs/concise-figures.md` has the same words.
+/// Our row; `docs/concise-figures.md` uses the same words.
 const OURS: Formula = Formula {
     fib: "Othello here, sharded",
     structure: "othello",
@@ -19,14 +19,14 @@ const OURS: Formula = Formula {
     bits_per_name: Some(|_, value| 7.0 / 3.0 * value + 32.0 / 218.0),
 };
 
-/// The row of Table II that formulas are put beside: MAC addresses, 256 actions.
+/// The row of Table II to compare formulas with: MAC addresses, 256 actions.
 const NAME_BITS: f64 = 48.0;
 const VALUE_BITS: u8 = 8;
 
-/// Collects.
+/// Collects the rows of Table II.
 ///
 /// # Errors
-/// None; Table II has its own.
+/// None; Table II reports its own errors.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let heads = [
         "FIB",
@@ -37,7 +37,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "by formula, bits a name",
         "here, bits a name",
     ];
-    let mut sheet = Sheet::new("concise-table-1", &heads);
+    let mut sheet = PageTable::new("concise-table-1", &heads);
     let mut built = Vec::new();
     for formula in paper::TABLE_1.into_iter().chain([OURS]) {
         let by_formula = formula.bits_per_name.map(|of| of(NAME_BITS, VALUE_BITS.into()));
@@ -54,54 +54,48 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             here,
         }));
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::formulas(session, &built);
     Ok(())
 }
 
-/// A structure with a formula that was built as well: bits a name of both.
+/// Bits per name of a built structure that has a formula.
 pub struct Built {
     /// Its name in the table.
     pub fib: &'static str,
-    /// What the formula says.
+    /// Bits per name by the formula.
     pub by_formula: f64,
-    /// What the largest table came to.
+    /// Bits per name of the largest table.
     pub here: f64,
 }
 
-/// Bits a name of a structure in the largest table of MAC addresses that was built.
+/// Bits per name of a structure in the largest table of MAC addresses.
 fn measured(session: &Session<'_>, structure: &str, format: &str) -> Option<f64> {
     let rows = session.rows().iter().filter(|row| {
-        let of = &row.subject;
+        let of = &row.case;
         row.metric == Metric::BitsPerKey
             && of.structure == structure
             && of.value_bits == Some(VALUE_BITS)
-            && of.variant.as_deref() == Some(if of.format == Some("option-2") { SLOTS_ALONE } else { "MAC" })
+            && of.is_variant(if of.format == Some("option-2") { SLOTS_ALONE } else { "MAC" })
             && of.format.is_none_or(|of| of == format)
     });
-    rows.max_by_key(|row| row.subject.keys).map(|row| row.median)
+    rows.max_by_key(|row| row.case.keys).map(|row| row.median)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::options::Options;
-    use crate::row::Subject;
-    use crate::stats::Summary;
-    use scalebricks_console::{Console, Interrupt};
+    use crate::row::Case;
+    use scalebricks_report::stats::Summary;
 
     #[test]
     fn formulas_stand_beside_what_was_built() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
-        let subject = Subject {
-            format: Some("sharded"),
-            variant: Some("MAC".to_owned()),
-            value_bits: Some(8),
-            ..session.subject("othello", 5_000_000)
-        };
-        session.add(Subject { keys: 7, ..subject.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
-        session.add(subject, Metric::BitsPerKey, Summary::exact(19.0));
+        let mut session = Session::for_test("concise", Options::default());
+        let case =
+            session.case("othello", 5_000_000).format("sharded").variant("MAC".to_owned()).value_bits(8);
+        session.add(Case { keys: 7, ..case.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
+        session.add(case, Metric::BitsPerKey, Summary::exact(19.0));
         run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
         assert_eq!(
@@ -118,8 +112,7 @@ mod tests {
 
     #[test]
     fn another_order_than_that_of_the_formulas_is_told() {
-        let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", Options::default());
         let built = |fib, by_formula, here| Built { fib, by_formula, here };
         conclusions::formulas(&mut session, &[]);
         conclusions::formulas(&mut session, &[built("a", 10.0, 15.0), built("b", 20.0, 14.0)]);

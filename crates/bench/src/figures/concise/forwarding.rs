@@ -1,40 +1,43 @@
-//! Figure 9: packets a second from port to port on one core: the 64-bit name of each is read and looked up, its next hop
-//! written, and the packet sent out where its action says. Then the same by the switch itself, by MAC addresses, with all
-//! that it looks at and counts. Figures 10 and 11, over real ports, are in `links`, with the feature `dpdk`.
+//! Figure 9: packets per second from port to port on one core. Bare tables read and look up the 64-bit name
+//! of each packet, write its next hop, and send it to the port of its action. Then the whole switch does the
+//! same by MAC address, with all its checks and counters. Figures 10 and 11, over real ports, are in
+//! `dpdk_links` (feature `dpdk`).
 //!
-//! Packets lie in memory and go round: the port that takes one makes it the next one of another name and puts it behind all
-//! others, inline. What that costs is measured in the same round and subtracted, as in the benchmark of the gateway.
+//! Packets stay in memory and rotate: the port that takes a packet gives it another name and appends it to
+//! the queue, inline. The cost of that is measured in the same round and subtracted, as in the gateway
+//! benchmark.
 
 #[cfg(feature = "dpdk")]
-mod ends;
+pub mod dpdk_links;
+mod forwarders;
 #[cfg(feature = "dpdk")]
-pub mod links;
-mod movers;
+mod link_ends;
 mod rotation;
 
-use super::fibs::{Asker, Fib, NameFib};
+use super::fibs::{Fib, FibReader, NameFib};
 use super::{add_point, megabytes, millions, paper};
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Scale, Sheet};
-use crate::gateway::ring::ROTATION;
-use crate::gateway::slab::{Slab, SlabPacket};
-use crate::rounds::{Found, Turn, alternate};
-use crate::row::{Metric, Row, Subject};
+use crate::gateway::packet_ring::ROTATION;
+use crate::gateway::packet_slab::{Slab, SlabPacket};
+use crate::rounds::{Measurement, interleave};
+use crate::row::{Case, Metric, Row};
 use crate::session::Session;
 use crate::{pin, timing};
-use movers::{Whole, forward, idle, switch, turn};
-use rotation::{Rotation, Rule, Stations};
+use forwarders::{SwitchMode, forward, idle, switch, turn};
+use rotation::{Expected, Hosts, Rotation};
 use scalebricks_console::quantity::short_count;
 use scalebricks_elements::flat::FlatFib;
 use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_report::exhibit::{Chart, PageTable, Scale};
 use std::sync::Arc;
 
-/// Octets of a frame.
+/// Frame length in bytes.
 const OCTETS: usize = 64;
-/// Bytes a name, all tables of a size: most are the control side's of the switch while its table is built.
+/// Bytes per name for all tables of one size. Most of it is the control side of the switch while its table is
+/// built.
 const NAME_BYTES: u64 = 600;
 const STRUCTURES: [Fib; 5] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted];
-/// What rows say.
+/// Variant of the rows.
 const VARIANT: &str = "forwarding, frames of 64 bytes";
 
 /// Measures and draws.
@@ -43,7 +46,7 @@ const VARIANT: &str = "forwarding, frames of 64 bytes";
 /// [`BenchError`].
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let options = session.options();
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for names in options.keys(&[262_144], &[262_144, 1_000_000, 4_000_000]) {
         if session.fits(names, NAME_BYTES)? {
             one(session, names, value_bits)?;
@@ -53,24 +56,24 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Figures 10 and 11, where there is DPDK.
+/// Measures Figures 10 and 11 if DPDK is available.
 ///
 /// # Errors
 /// [`BenchError`].
 pub fn run_links(session: &mut Session<'_>) -> Result<(), BenchError> {
     #[cfg(feature = "dpdk")]
-    return links::run(session);
+    return dpdk_links::run(session);
     #[cfg(not(feature = "dpdk"))]
     {
-        session
-            .console()
-            .note("concise: figures 10 and 11 are skipped: this was built without DPDK (--features dpdk)");
+        session.console().note(
+            "concise: figures 10 and 11 are skipped: this program was built without DPDK (--features dpdk)",
+        );
         Ok(())
     }
 }
 
 fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), BenchError> {
-    let scene = Scene::new(session, names, value_bits)?;
+    let scene = ForwardingSetup::new(session, names, value_bits)?;
     scene.measure(session)
 }
 
@@ -78,53 +81,54 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), Benc
 type Packets = Rotation<SlabPacket>;
 
 /// A bare table.
-struct Contestant {
+struct BuiltFib {
     fib: Fib,
     table: Box<dyn NameFib>,
-    /// Names that it may give a wrong action, as several fit.
+    /// Names for which it may return a wrong action, because several fit.
     ambiguous: usize,
 }
 
-/// What packets of one size of tables go through.
-struct Scene {
-    stations: Arc<Stations>,
-    tables: Vec<Contestant>,
-    switches: Vec<(Whole, Arc<FlatFib>)>,
+/// The tables of one size that packets pass through.
+struct ForwardingSetup {
+    hosts: Arc<Hosts>,
+    tables: Vec<BuiltFib>,
+    switches: Vec<(SwitchMode, Arc<FlatFib>)>,
 }
 
-impl Scene {
+impl ForwardingSetup {
     /// Builds all tables.
     fn new(session: &Session<'_>, names: u64, value_bits: u8) -> Result<Self, BenchError> {
         let _busy = session.busy("building");
-        let stations = Arc::new(Stations::new(names, value_bits));
+        let hosts = Arc::new(Hosts::new(names, value_bits));
         let (mut tables, mut switches) = (Vec::new(), Vec::new());
         for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
             session.check()?;
-            let table = fib.build(&stations.set, pin::cores())?;
-            let ambiguous = stations.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
-            tables.push(Contestant { fib, table, ambiguous });
+            let table = fib.build(&hosts.set, pin::cores())?;
+            let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
+            tables.push(BuiltFib { fib, table, ambiguous });
         }
-        for whole in Whole::ALL {
+        for mode in SwitchMode::ALL {
             session.check()?;
-            switches.push((whole, whole.fib(&stations)?));
+            switches.push((mode, mode.fib(&hosts)?));
         }
-        Ok(Self { stations, tables, switches })
+        Ok(Self { hosts, tables, switches })
     }
 
     /// Measures all tables with packets in memory.
     fn measure(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.stations, OCTETS);
+        let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.hosts, OCTETS);
         let packets = session.options().pick(200_000, 2_000_000);
-        let set = &self.stations.set;
-        let subject = |structure: &str, fib: Option<Fib>| Subject {
-            format: fib.and_then(Fib::format),
-            variant: Some(VARIANT.to_owned()),
-            value_bits: Some(set.value_bits),
-            threads: Some(1),
-            batch: Some(BURST),
-            ..session.subject(structure, set.len() as u64)
+        let set = &self.hosts.set;
+        let case = |structure: &str, fib: Option<Fib>| {
+            session
+                .case(structure, set.len() as u64)
+                .format(fib.and_then(Fib::format))
+                .variant(VARIANT.to_owned())
+                .value_bits(set.value_bits)
+                .threads(1)
+                .batch(BURST)
         };
-        // What the last round of this took is what is subtracted in the round.
+        // The time of the bare loop in this round, which is subtracted.
         let bare = std::cell::Cell::new(0.0_f64);
         let bare = &bare;
         let time = |seconds: f64| seconds * 1e9 / (packets / BURST * BURST) as f64;
@@ -132,56 +136,54 @@ impl Scene {
             if bare.get().is_nan() {
                 bare.set(time(timing::pinned(|| idle(rotation, packets))?.1));
             }
-            // If nothing is left, either may have been disturbed: the next try takes both times anew.
+            // If nothing remains, either time may have been disturbed: the next try measures both again.
             let net = timing::net("forwarding", time(seconds), bare.get());
             let net = net.inspect_err(|_| bare.set(f64::NAN))?;
-            Ok(Found { figures: vec![net, 1e9 / net], table_bytes: None })
+            Ok(vec![net, 1e9 / net].into())
         };
-        let rows =
-            |subject: Subject| vec![(subject.clone(), Metric::PacketTime), (subject, Metric::PacketRate)];
-        let alone = (subject("generator and sink", None), Metric::PacketTime);
-        let mut turns = vec![Turn::several(vec![alone], move |rotation: &mut Packets| {
+        let rows = |case: Case| vec![(case.clone(), Metric::PacketTime), (case, Metric::PacketRate)];
+        let alone = (case("generator and sink", None), Metric::PacketTime);
+        let mut turns = vec![Measurement::several(vec![alone], move |rotation: &mut Packets| {
             let ((), seconds) = timing::pinned(|| idle(rotation, packets))?;
             bare.set(time(seconds));
             Ok(bare.get().into())
         })];
-        for Contestant { fib, table, ambiguous } in &self.tables {
-            judge_table(*fib, &mut *table.asker(), &rotation, (set.len(), *ambiguous))?;
-            let subject =
-                Subject { table_bytes: Some(table.table_bytes()), ..subject(fib.name(), Some(*fib)) };
-            turns.push(Turn::several(rows(subject), move |rotation: &mut Packets| {
-                let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.asker(), packets))?;
+        for BuiltFib { fib, table, ambiguous } in &self.tables {
+            verify_table(*fib, &mut *table.reader(), &rotation, (set.len(), *ambiguous))?;
+            let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
+            turns.push(Measurement::several(rows(case), move |rotation: &mut Packets| {
+                let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.reader(), packets))?;
                 net(seconds, rotation)
             }));
         }
-        for (whole, fib) in &self.switches {
-            judge_switch(*whole, fib, &rotation, set.len())?;
-            let subject =
-                Subject { table_bytes: Some(fib.table_bytes() as u64), ..subject(whole.name(), None) };
+        for (mode, fib) in &self.switches {
+            verify_switch(*mode, fib, &rotation, set.len())?;
+            let case = case(mode.name(), None).table_bytes(fib.table_bytes() as u64);
             let mut switch = switch(fib, &rotation)?;
-            turns.push(Turn::several(rows(subject), move |rotation: &mut Packets| {
+            turns.push(Measurement::several(rows(case), move |rotation: &mut Packets| {
                 let ((), seconds) = timing::pinned(|| turn(&mut switch, rotation, packets))?;
                 net(seconds, rotation)
             }));
         }
-        alternate(session, &mut rotation, turns)
+        interleave(session, &mut rotation, turns)
     }
 }
 
-/// Sends every name once, and the rotation, and looks at each packet: all must be right but those of so many names.
-fn judge<P: PacketBuf>(
+/// Sends every name and the whole rotation once and checks each packet. Only packets of ambiguous names may
+/// be wrong.
+fn verify<P: PacketBuf>(
     structure: &str,
-    rule: Rule,
+    rule: Expected,
     rotation: &Rotation<P>,
     (names, ambiguous): (usize, usize),
     moving: impl FnOnce(usize),
 ) -> Result<(), BenchError> {
     let packets = (names + ROTATION).next_multiple_of(BURST);
-    let (judged, right) = rotation.judge(rule, || moving(packets));
+    let (verified, right) = rotation.verify(rule, || moving(packets));
     let least = packets - packets.min(ambiguous * packets.div_ceil(names.max(1)));
-    if right < least || (judged, rotation.len()) != (packets, ROTATION) {
+    if right < least || (verified, rotation.len()) != (packets, ROTATION) {
         let problem = format!(
-            "of {packets} packets {judged} came out, {right} of them where and as they should; {} of {ROTATION} are left",
+            "of {packets} packets {verified} came out, {right} of them where and as they should; {} of {ROTATION} are left",
             rotation.len()
         );
         return Err(BenchError::check(structure, problem));
@@ -189,28 +191,28 @@ fn judge<P: PacketBuf>(
     Ok(())
 }
 
-fn judge_table<P: PacketBuf>(
+fn verify_table<P: PacketBuf>(
     fib: Fib,
-    asker: &mut dyn Asker,
+    reader: &mut dyn FibReader,
     rotation: &Rotation<P>,
     names: (usize, usize),
 ) -> Result<(), BenchError> {
-    judge(fib.name(), Rule::Rewritten, rotation, names, |packets| forward(rotation, asker, packets))
+    verify(fib.name(), Expected::Rewritten, rotation, names, |packets| forward(rotation, reader, packets))
 }
 
-fn judge_switch<P: PacketBuf + 'static>(
-    whole: Whole,
+fn verify_switch<P: PacketBuf + 'static>(
+    mode: SwitchMode,
     fib: &FlatFib,
     rotation: &Rotation<P>,
     names: usize,
 ) -> Result<(), BenchError> {
     let mut switch = switch(fib, rotation)?;
-    judge(whole.name(), whole.rule(), rotation, (names, 0), |packets| turn(&mut switch, rotation, packets))
+    verify(mode.name(), mode.rule(), rotation, (names, 0), |packets| turn(&mut switch, rotation, packets))
 }
 
 fn show(session: &mut Session<'_>) {
     let heads = ["names", "structure", "ns a packet", "Mpps", "MB", "paper: Concise has", "othello has"];
-    let mut sheet = Sheet::new("concise-figure-9", &heads);
+    let mut sheet = PageTable::new("concise-figure-9", &heads);
     let title = "Packets of 64-bit names forwarded a second, one core, without generator and sink";
     let mut chart = Chart::new(
         "concise-figure-9",
@@ -218,27 +220,27 @@ fn show(session: &mut Session<'_>) {
         ("names", Scale::Doublings),
         ("million packets a second", Scale::Linear),
     );
-    let is_ours = |row: &&Row| row.subject.variant.as_deref() == Some(VARIANT);
+    let is_ours = |row: &&Row| row.case.is_variant(VARIANT);
     let rows: Vec<Row> = session.rows().iter().filter(is_ours).cloned().collect();
     let rate_of = |structure: &str, names: u64| {
         let is_it = |row: &&Row| {
             row.metric == Metric::PacketRate
-                && (row.subject.structure.as_str(), row.subject.keys) == (structure, names)
+                && (row.case.structure.as_str(), row.case.keys) == (structure, names)
         };
-        rows.iter().find(is_it).map(|row| (row.median, row.subject.table_bytes.unwrap_or(0) as f64))
+        rows.iter().find(is_it).map(|row| (row.median, row.case.table_bytes.unwrap_or(0) as f64))
     };
     for pair in rows.windows(2) {
         let [time, rate] = pair else { continue };
         if (time.metric, rate.metric) != (Metric::PacketTime, Metric::PacketRate) {
             continue;
         }
-        let (structure, names) = (rate.subject.structure.as_str(), rate.subject.keys);
-        let bytes = rate.subject.table_bytes.unwrap_or(0);
+        let (structure, names) = (rate.case.structure.as_str(), rate.case.keys);
+        let bytes = rate.case.table_bytes.unwrap_or(0);
         let own = rate_of("othello", names).filter(|_| structure != "othello");
         sheet.rows.push(vec![
             short_count(names),
             structure.to_owned(),
-            format!("{:.1} ({:.1}–{:.1})", time.median, time.min, time.max),
+            time.spread(1.0, 1),
             millions(&rate.summary()),
             megabytes(bytes),
             paper::forwarding(structure, names).to_owned(),
@@ -246,7 +248,7 @@ fn show(session: &mut Session<'_>) {
         ]);
         add_point(&mut chart, structure, names as f64, rate, 1e6);
     }
-    if let Some(names) = rows.iter().map(|row| row.subject.keys).filter(|&names| names < 2_000_000).max()
+    if let Some(names) = rows.iter().map(|row| row.case.keys).filter(|&names| names < 2_000_000).max()
         && let Some(own) = rate_of("othello", names)
     {
         let beside = ["cuckoo", "orthogonal", "binary-search"].into_iter().filter_map(|structure| {
@@ -258,13 +260,13 @@ fn show(session: &mut Session<'_>) {
             short_count(names),
             beside.collect::<Vec<_>>().join(", ")
         );
-        session.conclude("concise-figure-9-conclusion", sentence);
+        session.add_conclusion("concise-figure-9-conclusion", sentence);
     }
-    session.tabulate(sheet);
-    session.show(chart);
+    session.add_table(sheet);
+    session.add_chart(chart);
 }
 
-/// Rate and memory of one beside those of another.
+/// Compares the rate and memory of two structures.
 fn compared(one: (f64, f64), other: (f64, f64)) -> String {
     format!(
         "{:.1} times the rate and {:.0} % of the memory",
@@ -280,40 +282,40 @@ mod tests {
 
     struct Constant(u16);
 
-    impl Asker for Constant {
-        fn ask(&mut self, _: &[KeyHash], actions: &mut [u16]) {
+    impl FibReader for Constant {
+        fn lookup(&mut self, _: &[KeyHash], actions: &mut [u16]) {
             actions.fill(self.0);
         }
     }
 
     #[test]
     fn packets_go_where_their_names_say() {
-        let stations = Arc::new(Stations::new(1000, 5));
+        let hosts = Arc::new(Hosts::new(1000, 5));
         for octets in [64, 1500] {
-            let rotation = Rotation::new(Slab::new(ROTATION).packets, &stations, octets);
+            let rotation = Rotation::new(Slab::new(ROTATION).packets, &hosts, octets);
             for fib in STRUCTURES {
-                let table = fib.build(&stations.set, 1).unwrap();
-                let ambiguous = stations.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
+                let table = fib.build(&hosts.set, 1).unwrap();
+                let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
                 assert!(ambiguous < 10, "{}: {ambiguous}", fib.name());
-                judge_table(fib, &mut *table.asker(), &rotation, (1000, ambiguous)).unwrap();
+                verify_table(fib, &mut *table.reader(), &rotation, (1000, ambiguous)).unwrap();
             }
-            for whole in Whole::ALL {
-                judge_switch(whole, &whole.fib(&stations).unwrap(), &rotation, 1000).unwrap();
+            for mode in SwitchMode::ALL {
+                verify_switch(mode, &mode.fib(&hosts).unwrap(), &rotation, 1000).unwrap();
             }
-            assert!(judge_table(Fib::OTHELLO, &mut Constant(3), &rotation, (1000, 0)).is_err());
+            assert!(verify_table(Fib::OTHELLO, &mut Constant(3), &rotation, (1000, 0)).is_err());
             assert_eq!(rotation.len(), ROTATION, "none is lost");
         }
     }
 
     #[test]
     fn a_switch_that_does_something_else_is_found_out() {
-        let (stations, others) = (Arc::new(Stations::new(1000, 5)), Stations::new(900, 5));
-        let rotation = || Rotation::new(Slab::new(ROTATION).packets, &stations, 64);
-        let routes = Whole::Routes.fib(&stations).unwrap();
-        assert!(judge_switch(Whole::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
-        let fewer = Whole::Forwards.fib(&others).unwrap();
+        let (hosts, others) = (Arc::new(Hosts::new(1000, 5)), Hosts::new(900, 5));
+        let rotation = || Rotation::new(Slab::new(ROTATION).packets, &hosts, 64);
+        let routes = SwitchMode::Routes.fib(&hosts).unwrap();
+        assert!(verify_switch(SwitchMode::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
+        let fewer = SwitchMode::Forwards.fib(&others).unwrap();
         assert!(
-            judge_switch(Whole::Forwards, &fewer, &rotation(), 1000).is_err(),
+            verify_switch(SwitchMode::Forwards, &fewer, &rotation(), 1000).is_err(),
             "not known: flooded, or dropped"
         );
     }

@@ -1,25 +1,25 @@
-//! Table II: memory of whole FIBs and the most cache lines that a query reads, by what names are and how many actions there are.
+//! Table II: memory of whole FIBs and maximum cache lines per query, by kind of names and number of actions.
 
 use super::conclusions;
 use super::fibs::{self, Fib, NameFib};
-use super::paper::{self, Weighed};
+use super::paper::{self, FibMemory};
 use crate::baselines::RATE;
 use crate::baselines::buffalo::Sizes;
 use crate::baselines::tuple_space::{Rule, TupleSpace};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::names::files::FileNames;
 use crate::names::population::{Kind, Population, action};
 use crate::names::{headers, ipv4s, ipv6s, macs};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::Summary;
 use rayon::prelude::*;
 use scalebricks_console::quantity::{count, short_count};
+use scalebricks_report::exhibit::PageTable;
+use scalebricks_report::stats::Summary;
 use scalebricks_tables::othello::Sizing;
 
-/// The structures, in the order of the rows.
+/// The structures in the order of the rows.
 const STRUCTURES: [Fib; 9] = [
     Fib::OTHELLO,
     Fib::Othello(Sizing::Option1, 0),
@@ -32,23 +32,25 @@ const STRUCTURES: [Fib; 9] = [
     Fib::Sorted,
 ];
 
-/// What rows are called that count slots alone, as the paper does: without directory and spare copy.
+/// Variant of rows that count the slots alone, as the paper does: without directory and spare copy.
 pub const SLOTS_ALONE: &str = "MAC, slots alone";
 
-/// Bytes a name while it is measured: all structures in turn, rules of tuple spaces the largest.
+/// Bytes per name during a measurement, with one structure at a time. The rules of the tuple space are the
+/// largest.
 const NAME_BYTES: u64 = 2 * 192 + 64;
 
-/// Names up to which filters that are asked one after the other are built: beyond, their size is computed.
+/// Up to this many names, separate filters are built; beyond, their size is computed.
 const FEW: u64 = 8_000_000;
 
-/// Filters that are asked at the most, in all, each of them a miss: where there are thousands, not every name can be.
+/// Maximum filters queried in total, each a cache miss. With thousands of filters, not every name can be
+/// looked up.
 const MOST_FILTERS: usize = 1 << 26;
-/// Least names of which every structure is asked.
+/// Minimum names looked up in every structure.
 const ASKED: usize = 1 << 10;
-/// Lines that are counted of a structure: of so many names as have them.
+/// Maximum lines counted per structure.
 const COUNTED: usize = 1 << 22;
 
-/// Builds, asks, weighs.
+/// Builds, queries and measures all structures.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -66,7 +68,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "names with several actions",
         "doubts",
     ];
-    let mut sheet = Sheet::new("concise-table-2", &heads);
+    let mut sheet = PageTable::new("concise-table-2", &heads);
     for row in &paper::TABLE_2 {
         let names = row.names / session.options().pick(100, 1);
         let names = session.options().keys.as_ref().and_then(|keys| keys.first().copied()).unwrap_or(names);
@@ -74,35 +76,40 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             one(session, &mut sheet, row, names)?;
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::memory(session);
     Ok(())
 }
 
-/// What was found of a structure.
-struct Found {
+/// The footprint of a structure.
+struct Footprint {
     structure: &'static str,
     format: Option<&'static str>,
-    /// As the paper counts: slots without directory or spare copy; `false` if by formula and not measured.
+    /// Bytes as the paper counts: slots without directory or spare copy; `false` if computed by a formula.
     counted: Option<(u64, bool)>,
-    /// All that answers queries; 0 if it was not built.
+    /// Bytes of all that answers queries; 0 if it was not built.
     bytes: u64,
     lines: Lines,
-    /// Names for which several actions fit, of how many.
+    /// Names with several fitting actions, and the names looked up.
     ambiguous: Option<(usize, usize)>,
 }
 
-/// Cache lines of a query.
+/// Cache lines per query.
 enum Lines {
-    /// By doing the queries: most and mean.
+    /// Maximum and mean, counted during queries.
     Counted(usize, f64),
-    /// What follows from the layout.
+    /// Derived from the layout.
     ByLayout(&'static str),
-    /// Nobody asked.
+    /// Not measured.
     Unknown,
 }
 
-fn one(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, names: u64) -> Result<(), BenchError> {
+fn one(
+    session: &mut Session<'_>,
+    sheet: &mut PageTable,
+    row: &FibMemory,
+    names: u64,
+) -> Result<(), BenchError> {
     let busy = session.busy("making names");
     let set = Population::of(row.kind, names, row.value_bits);
     drop(busy);
@@ -127,8 +134,8 @@ fn one(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, names: u64) 
     Ok(())
 }
 
-/// Builds one, asks for its names and counts lines.
-fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Found, BenchError> {
+/// Builds a structure, looks up its names and counts lines.
+fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Footprint, BenchError> {
     let table = fib.build(set, pin::cores())?;
     let most =
         if fib == Fib::BuffaloApart { (MOST_FILTERS >> set.value_bits).max(ASKED) } else { usize::MAX };
@@ -139,7 +146,7 @@ fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Found, BenchError> {
         Fib::Cuckoo => Some((cuckoo_bytes(kind, set), false)),
         _ => table.slot_bytes().map(|bytes| (bytes, true)),
     };
-    Ok(Found {
+    Ok(Footprint {
         structure: fib.name(),
         format: fib.format(),
         counted,
@@ -149,9 +156,9 @@ fn build(fib: Fib, set: &Population, kind: Kind) -> Result<Found, BenchError> {
     })
 }
 
-/// The most lines of a query, of as many names as have [`COUNTED`] of them.
+/// The lines per query, over as many names as yield [`COUNTED`] lines.
 fn count_lines(fib: Fib, table: &dyn NameFib, set: &Population) -> Lines {
-    // A slot of ours is read by a load of 32 bits, which may cross into the next line.
+    // A 32-bit load of one of our slots may cross into the next line.
     match fib {
         Fib::Othello(..) | Fib::Filtered => {
             return Lines::ByLayout("3, or 5 where loads cross");
@@ -161,7 +168,7 @@ fn count_lines(fib: Fib, table: &dyn NameFib, set: &Population) -> Lines {
         _ => {}
     }
     let (mut most, mut sum, mut names) = (0, 0, 0);
-    // Every so many, all over the table: their number shares no factor with a stride of a prime.
+    // A prime stride, so that the names are spread over the whole table.
     let places = (0..set.len()).map(|number| number.wrapping_mul(7_368_787) % set.len());
     for lines in places.filter_map(|place| table.lines(set.hashes[place])) {
         most = most.max(lines);
@@ -174,7 +181,7 @@ fn count_lines(fib: Fib, table: &dyn NameFib, set: &Population) -> Lines {
     Lines::Counted(most, sum as f64 / f64::from(names.max(1)))
 }
 
-/// The paper's cuckoo table: a slot for each name and action, 95 % of them full. Not built: by formula.
+/// The size of the paper's cuckoo table, computed: a slot for each name and action, at 95 % load.
 #[expect(clippy::cast_sign_loss, reason = "sizes are not negative")]
 fn cuckoo_bytes(kind: Kind, set: &Population) -> u64 {
     let bits = match kind {
@@ -187,7 +194,7 @@ fn cuckoo_bytes(kind: Kind, set: &Population) -> u64 {
     (set.len() as f64 * bits / 0.95 / 8.0) as u64
 }
 
-/// Bits of a file name of so many, on average.
+/// Mean bits of the first file names.
 fn mean_file_bits(names: usize) -> f64 {
     let (mut files, mut name, mut bytes) = (FileNames::new(1), String::new(), 0);
     for _ in 0..names {
@@ -198,12 +205,12 @@ fn mean_file_bits(names: usize) -> f64 {
 }
 
 /// The size of filters that are not built.
-fn by_formula(set: &Population) -> Result<Found, BenchError> {
+fn by_formula(set: &Population) -> Result<Footprint, BenchError> {
     let fib = Fib::BuffaloApart;
     let mut counts = vec![0; 1 << set.value_bits];
     set.actions.iter().for_each(|&action| counts[usize::from(action)] += 1);
     let sizes = Sizes::for_rate(&counts, RATE, 1).map_err(|error| BenchError::of(fib.name(), error))?;
-    Ok(Found {
+    Ok(Footprint {
         structure: fib.name(),
         format: None,
         counted: Some((sizes.bits() / 8, false)),
@@ -213,12 +220,12 @@ fn by_formula(set: &Population) -> Result<Found, BenchError> {
     })
 }
 
-/// Asks for so many of the names, on all cores: how many have several actions that fit.
+/// Looks up the first names on all cores; returns how many have several fitting actions.
 fn ask(structure: &str, table: &dyn NameFib, names: &Population, asked: usize) -> Result<usize, BenchError> {
     let parts = names.hashes[..asked].par_chunks(fibs::BATCH).zip(names.actions.par_chunks(fibs::BATCH));
     let parts = parts.map(|(hashes, right)| {
         let mut answers = vec![0; hashes.len()];
-        table.asker().ask(hashes, &mut answers);
+        table.reader().lookup(hashes, &mut answers);
         fibs::check(structure, table, hashes, (&right[..hashes.len()], &answers))
     });
     parts.sum()
@@ -229,36 +236,41 @@ fn mib(bytes: u64) -> String {
     if mib < 9.995 { format!("{mib:.2}") } else { format!("{mib:.1}") }
 }
 
-fn add(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, set: &Population, found: &Found) {
+fn add(
+    session: &mut Session<'_>,
+    sheet: &mut PageTable,
+    row: &FibMemory,
+    set: &Population,
+    found: &Footprint,
+) {
     let names = set.len() as u64;
-    let subject = Subject {
-        format: found.format,
-        variant: Some(row.kind.name().to_owned()),
-        value_bits: Some(row.value_bits),
-        table_bytes: Some(found.bytes),
-        ..session.subject(found.structure, names)
-    };
+    let case = session
+        .case(found.structure, names)
+        .format(found.format)
+        .variant(row.kind.name().to_owned())
+        .value_bits(row.value_bits)
+        .table_bytes(found.bytes);
     let bits = |bytes: u64| Summary::exact(bytes as f64 * 8.0 / names.max(1) as f64);
     if found.bytes > 0 {
-        session.add(subject.clone(), Metric::BitsPerKey, bits(found.bytes));
+        session.add(case.clone(), Metric::BitsPerKey, bits(found.bytes));
     }
     if let (Some((bytes, true)), Kind::Mac) = (found.counted, row.kind) {
-        let alone = Subject { variant: Some(SLOTS_ALONE.to_owned()), ..subject.clone() };
+        let alone = case.clone().variant(SLOTS_ALONE.to_owned());
         session.add(alone, Metric::BitsPerKey, bits(bytes));
     }
     let lines = match found.lines {
         Lines::Counted(most, mean) => {
             let figures = Summary { median: mean, min: mean, max: most as f64, runs: 1 };
-            session.add(subject.clone(), Metric::CacheLines, figures);
+            session.add(case.clone(), Metric::CacheLines, figures);
             most.to_string()
         }
         Lines::ByLayout(text) => format!("{text} (layout)"),
         Lines::Unknown => "not asked".to_owned(),
     };
     if let Some((ambiguous, _)) = found.ambiguous {
-        session.add(subject, Metric::AmbiguousNames, Summary::exact(ambiguous as f64));
+        session.add(case, Metric::AmbiguousNames, Summary::exact(ambiguous as f64));
     }
-    // BUFFALO's filters are asked side by side in the paper's table.
+    // The paper's table has interleaved BUFFALO filters.
     let known = row.of(found.structure).filter(|_| names == row.names);
     let [paper_mib, paper_lines] =
         known.map_or_else(|| [(); 2].map(|()| paper::NOT_GIVEN.to_owned()), |cell| cell.texts());
@@ -284,7 +296,7 @@ fn add(session: &mut Session<'_>, sheet: &mut Sheet, row: &Weighed, set: &Popula
     ]);
 }
 
-/// Bits of a header that names of a kind fill.
+/// Header bits that names of a kind fill.
 const fn mask(kind: Kind) -> [u64; 4] {
     match kind {
         Kind::Mac => [0, !0 << 16, 0, 0],
@@ -294,7 +306,7 @@ const fn mask(kind: Kind) -> [u64; 4] {
     }
 }
 
-/// Names of a kind, where the fields of a header have them.
+/// Names of a kind in the fields of a header.
 fn words(kind: Kind, names: u64) -> Box<dyn Iterator<Item = [u64; 4]>> {
     match kind {
         Kind::Mac => Box::new(
@@ -306,13 +318,14 @@ fn words(kind: Kind, names: u64) -> Box<dyn Iterator<Item = [u64; 4]>> {
             [(name >> 64) as u64, name as u64, 0, 0]
         })),
         Kind::Header => Box::new(headers(1)),
-        // A rule has 32 bytes: of longer names the hash, twice, as a switch that matches them would have to.
+        // A rule has 32 bytes, so longer names are represented by their hash, as a switch would have to match
+        // them.
         Kind::File => Box::new(Kind::File.hashes(0, names as usize).into_iter().map(|name| [name.get(); 4])),
     }
 }
 
-/// A tuple space of one rule a name: names are exact, so it is one table. Every rule is asked for.
-fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Found, BenchError> {
+/// A tuple space with one rule per name. Names are exact, so it has one table. Every rule is looked up.
+fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Footprint, BenchError> {
     const NAME: &str = "tuple-space";
     let (mask, mut space) = (mask(kind), TupleSpace::new());
     for (value, number) in words(kind, names).zip(0..names) {
@@ -330,7 +343,7 @@ fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Found, BenchErr
             counted += 1;
         }
     }
-    Ok(Found {
+    Ok(Footprint {
         structure: NAME,
         format: None,
         counted: None,
@@ -344,26 +357,24 @@ fn tuple_space(kind: Kind, names: u64, value_bits: u8) -> Result<Found, BenchErr
 mod tests {
     use super::*;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn every_fib_is_weighed_in_every_structure() {
         let options = Options { keys: Some(vec![2000]), quick: true, ..Options::default() };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let most = |structure: &str, bits: u8| {
             let rows = session.rows().iter().filter(|row| row.metric == Metric::CacheLines);
-            let of =
-                rows.filter(|row| row.subject.structure == structure && row.subject.value_bits == Some(bits));
+            let of = rows.filter(|row| row.case.structure == structure && row.case.value_bits == Some(bits));
             of.map(|row| row.max).fold(0.0, f64::max)
         };
-        // What the paper counts, of rows that every name of the table is found in.
+        // The paper's counts for names that are in the table.
         for (bits, buffalo, orthogonal) in [(4, 8.0, 15.0), (8, 8.0, 16.0)] {
             assert_eq!((most("buffalo", bits), most("orthogonal", bits)), (buffalo, orthogonal), "{bits}");
         }
         assert!(most("orthogonal", 16) <= 17.0);
-        // A row is 128 lines, and the action's line is read in all eight; other lines where no other action fits are not.
+        // A row is 128 lines. All eight rows' lines with the right action are read; lines without another
+        // fitting action are skipped.
         assert!((128.0 + 7.0..=1024.0).contains(&most("buffalo", 16)));
         assert!(most("buffalo, apart", 8) > 256.0, "a line of each of 256 filters at least");
         let (_, exhibits) = session.finish();
@@ -386,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_a_line_in_a_table_at_most_half_full() {
-        // 3000 rules need 8192 slots of 64 bytes: doubling stops at the first power of two of twice as many.
+        // 3000 rules need 8192 slots of 64 bytes, the first power of two that is at least twice as many.
         let bytes = tuple_space(Kind::Ipv4, 3000, 4).unwrap().bytes;
         assert!((8192 * 64..8192 * 64 + 200).contains(&bytes), "{bytes}");
     }

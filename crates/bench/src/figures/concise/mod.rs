@@ -1,64 +1,66 @@
-//! The evaluation of "A Concise Forwarding Information Base for Scalable and Fast Name Lookups", run again.
+//! The evaluation of "A Concise Forwarding Information Base for Scalable and Fast Name Lookups", measured
+//! again.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`paper`] | what the paper reports, as far as we know it: the only place where its numbers stand |
+//! | [`paper`] | all numbers that the paper reports, as far as we know them |
 //! | [`fibs`] | the structures behind one interface, names in and actions out |
-//! | [`formulas`], [`memory`], [`messages`] over [`mirror`] | Tables I, II and III |
-//! | [`asking`] | asks on several threads, and checks the answers |
-//! | [`queries`], [`lengths`], [`beside`] | Figures 3, 4 and 5: lookups alone, by length and threads, beside updates |
-//! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: delays of packets, simulated |
-//! | [`building`], [`changes`] | Figures 7 and 8: construction, updates |
-//! | [`reconstruction`] | what a range costs that is made anew, and how often that is |
-//! | [`switches`] | switches with actions of their own, from one graph |
+//! | [`formulas`], [`memory`], [`update_messages`] over [`delta_decoder`] | Tables I, II and III |
+//! | [`lookup_runs`] | lookups on several threads with checked answers |
+//! | [`lookups`], [`name_lengths`], [`concurrent_updates`] | Figures 3, 4 and 5: lookups alone, by name length and threads, and during updates |
+//! | [`delays`] over [`queue`], [`arrivals`] | Figure 6: simulated packet delays |
+//! | [`construction`], [`updates`] | Figures 7 and 8: construction, updates |
+//! | [`reconstruction`] | cost and frequency of range reconstructions |
+//! | [`shared_graph`] | several switches with their own actions from one graph |
 //! | [`forwarding`] | Figures 9 to 11: packets from port to port, in memory and over DPDK's ports |
-//! | [`aliens`], [`balancer`] | Figure 12: names nobody knows; and what becomes of their flows |
-//! | [`conclusions`] | what tables and figures show, in a sentence each |
-//! | [`goals`] | what we ask of the table ourselves, from the rows of the others |
+//! | [`unknown_names`], [`balancer`] | Figure 12: unknown names, and unknown names as new flows |
+//! | [`conclusions`] | one sentence for each table and figure |
+//! | [`goals`] | our own goals, from the rows of the other parts |
 
-pub mod aliens;
 pub mod arrivals;
-pub mod asking;
 pub mod balancer;
-pub mod beside;
-pub mod building;
-pub mod changes;
 pub mod conclusions;
+pub mod concurrent_updates;
+pub mod construction;
 pub mod delays;
+pub mod delta_decoder;
 pub mod fibs;
 pub mod formulas;
 pub mod forwarding;
 pub mod goals;
-pub mod lengths;
+pub mod lookup_runs;
+pub mod lookups;
 pub mod memory;
-pub mod messages;
-pub mod mirror;
+pub mod name_lengths;
 pub mod paper;
-pub mod queries;
 pub mod queue;
 pub mod reconstruction;
-pub mod switches;
+pub mod shared_graph;
+pub mod unknown_names;
+pub mod update_messages;
+pub mod updates;
 
 use crate::error::BenchError;
-use crate::figures::exhibit::{Chart, Mark, Point, Series};
+use crate::options::named;
 use crate::row::Row;
 use crate::session::Session;
-use crate::stats::Summary;
+use scalebricks_report::exhibit::{Chart, Mark, Point, Series};
+use scalebricks_report::stats::Summary;
 
-/// Something of the paper that can be run alone.
+/// A part of the evaluation that can run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Costs by formula.
     Table1,
-    /// Memory and cache lines a query.
+    /// Memory and cache lines per query.
     Table2,
     /// Sizes of update messages.
     Table3,
-    /// Queries against names.
+    /// Lookups by number of names.
     Figure3,
-    /// Queries against lengths of names and threads.
+    /// Lookups by name length and threads.
     Figure4,
-    /// Queries beside updates.
+    /// Lookups during updates.
     Figure5,
     /// Delays.
     Figure6,
@@ -66,7 +68,7 @@ pub enum Part {
     Figure7,
     /// Updates.
     Figure8,
-    /// Ranges made anew.
+    /// Range reconstructions.
     Reconstruction,
     /// Switches with the same names.
     Switches,
@@ -78,15 +80,15 @@ pub enum Part {
     Figure12,
     /// Unknown names as new flows.
     Balancer,
-    /// What we ask of the table ourselves.
+    /// Our own goals.
     Goals,
 }
 
-/// Runs a part.
+/// The function of a part.
 type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
 
 impl Part {
-    /// All of them, in the order in which they run.
+    /// All parts in the order in which they run.
     pub const ALL: [Self; 16] = [
         Self::Table2,
         Self::Table1,
@@ -106,7 +108,7 @@ impl Part {
         Self::Goals,
     ];
 
-    /// Its name in the command line.
+    /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table1 => "table-1",
@@ -128,38 +130,40 @@ impl Part {
         }
     }
 
-    /// The one of this name; Figure 10 is measured with Figure 11.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let name = if name == "figure-10" { "figure-11" } else { name };
-        Self::ALL.into_iter().find(|part| part.name() == name)
+    /// Parses a name of the command line. Figure 10 is measured with Figure 11.
+    ///
+    /// # Errors
+    /// A message with the valid names.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        named(Self::ALL, Self::name)(if name == "figure-10" { "figure-11" } else { name })
     }
 
     const fn run(self) -> Run {
         match self {
             Self::Table1 => formulas::run,
             Self::Table2 => memory::run,
-            Self::Table3 => messages::run,
-            Self::Figure3 => queries::run,
-            Self::Figure4 => lengths::run,
-            Self::Figure5 => beside::run,
+            Self::Table3 => update_messages::run,
+            Self::Figure3 => lookups::run,
+            Self::Figure4 => name_lengths::run,
+            Self::Figure5 => concurrent_updates::run,
             Self::Figure6 => delays::run,
-            Self::Figure7 => building::run,
-            Self::Figure8 => changes::run,
+            Self::Figure7 => construction::run,
+            Self::Figure8 => updates::run,
             Self::Reconstruction => reconstruction::run,
-            Self::Switches => switches::run,
+            Self::Switches => shared_graph::run,
             Self::Figure9 => forwarding::run,
             Self::Figure11 => forwarding::run_links,
-            Self::Figure12 => aliens::run,
+            Self::Figure12 => unknown_names::run,
             Self::Balancer => balancer::run,
             Self::Goals => goals::run,
         }
     }
 }
 
-/// Runs the parts that were asked for.
+/// Runs the requested parts.
 ///
 /// # Errors
-/// [`BenchError`] of the first that fails.
+/// The [`BenchError`] of the first part that fails.
 pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     let wanted = session.options();
     for part in Part::ALL.into_iter().filter(|&part| wanted.wants(part)) {
@@ -170,7 +174,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A rate in millions with its least and most, as the page has them.
+/// A rate in millions with minimum and maximum, as pages show it.
 fn millions(rate: &Summary) -> String {
     let digits = |rate: f64| {
         let millions = rate / 1e6;
@@ -183,9 +187,9 @@ fn millions(rate: &Summary) -> String {
     }
 }
 
-/// Adds a row to the series of this name, which is begun if it is not there.
+/// Adds a row to the series with this name, and creates the series if needed.
 fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
-    let point = Point { x, y: row.median / unit, spread: Some((row.min / unit, row.max / unit)) };
+    let point = Point::measured(x, row.summary(), unit);
     if let Some(series) = chart.series.iter_mut().find(|series| series.name == name) {
         series.points.push(point);
         return;
@@ -194,7 +198,7 @@ fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
     chart.series.push(Series::new(name, Mark::Dotted, colour, vec![point]));
 }
 
-/// Megabytes, as the paper counts them.
+/// Megabytes as the paper counts them.
 fn megabytes(bytes: u64) -> String {
     let megabytes = bytes as f64 / 1e6;
     if megabytes < 9.95 { format!("{megabytes:.2}") } else { format!("{megabytes:.1}") }
@@ -205,15 +209,14 @@ mod tests {
     use super::*;
     use crate::figures::without_place;
     use crate::options::Options;
-    use scalebricks_console::{Console, Interrupt};
 
     #[test]
     fn parts_have_names() {
         for part in Part::ALL {
-            assert_eq!(Part::from_name(part.name()), Some(part));
+            assert_eq!(Part::parse(part.name()), Ok(part));
         }
-        assert_eq!(Part::from_name("figure-10"), Some(Part::Figure11));
-        assert_eq!(Part::from_name("figure-1"), None);
+        assert_eq!(Part::parse("figure-10"), Ok(Part::Figure11));
+        assert!(Part::parse("figure-1").is_err());
     }
 
     #[test]
@@ -223,12 +226,11 @@ mod tests {
             keys: Some(vec![3000]),
             quick: true,
             runs: Some(1),
-            // What packets of so small a table take without generator and sink may be nothing, and is rejected then.
+            // With so small a table, the time without generator and sink may be zero and thus rejected.
             parts: Some(Part::ALL.into_iter().filter(|&part| part != Part::Figure9).collect()),
             ..Options::default()
         };
-        let (console, interrupt) = (Console::new(true), Interrupt::default());
-        let mut session = Session::new("concise", &options, &console, &interrupt);
+        let mut session = Session::for_test("concise", options);
         run(&mut session).unwrap();
         let (_, exhibits) = session.finish();
         assert_eq!(without_place(PAGE, &exhibits), Vec::<String>::new());

@@ -1,61 +1,61 @@
-//! What the Concise paper reports, and the only place where its numbers stand: measured on an i7-4770 (four cores, 3.4 GHz, 8 MB
-//! of third cache), with four threads, 256 actions and names made within unless said otherwise.
+//! All numbers of the Concise paper: measured on an i7-4770 (four cores, 3.4 GHz, 8 MB L3 cache) with four
+//! threads, 256 actions and names generated during the run unless stated otherwise.
 //!
-//! Numbers come from its text and tables; none is read off a plot. Doubtful ones are marked, and
+//! The numbers come from its text and tables, never from plots. Doubtful ones are marked;
 //! `docs/concise-figures.md` numbers the doubts C1 to C16.
 
 use crate::names::population::Kind;
 
-/// What pages say where the paper has a curve or a bar, and its text has no number.
+/// Text of pages where the paper has a curve or bar without a number.
 pub const PLOTTED: &str = "plotted only";
-/// What pages say where the paper has nothing.
+/// Text of pages where the paper has nothing.
 pub const NOT_GIVEN: &str = "not given";
-/// How a number is marked that contradicts another.
+/// Mark of a number that contradicts another one.
 pub const DOUBT: &str = " (!)";
 
 /// A structure's memory and lines in Table II.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cell {
-    /// Memory. The paper says M; only MiB fit its own formulas.
+pub struct MemoryCell {
+    /// Memory. The paper writes M, but only MiB match its formulas.
     pub mib: f64,
-    /// Most cache lines that a query reads.
+    /// Maximum cache lines per query.
     pub lines: u32,
-    /// What is doubtful.
+    /// The numbers of doubts.
     pub doubt: Option<&'static str>,
 }
 
-impl Cell {
-    /// Memory and lines, marked where doubtful.
+impl MemoryCell {
+    /// Memory and lines, with a mark if doubtful.
     pub fn texts(&self) -> [String; 2] {
         let mark = if self.doubt.is_some() { DOUBT } else { "" };
         [format!("{}{mark}", self.mib), self.lines.to_string()]
     }
 }
 
-const fn cell(mib: f64, lines: u32) -> Cell {
-    Cell { mib, lines, doubt: None }
+const fn cell(mib: f64, lines: u32) -> MemoryCell {
+    MemoryCell { mib, lines, doubt: None }
 }
 
-const fn doubtful(mib: f64, lines: u32, doubt: &'static str) -> Cell {
-    Cell { mib, lines, doubt: Some(doubt) }
+const fn doubtful(mib: f64, lines: u32, doubt: &'static str) -> MemoryCell {
+    MemoryCell { mib, lines, doubt: Some(doubt) }
 }
 
 /// A row of Table II.
 #[derive(Debug, Clone, Copy)]
-pub struct Weighed {
-    /// What names are.
+pub struct FibMemory {
+    /// Kind of names.
     pub kind: Kind,
-    /// How many.
+    /// Number of names.
     pub names: u64,
-    /// Bits of an action.
+    /// Bits per action.
     pub value_bits: u8,
     /// Concise, cuckoo, BUFFALO, orthogonal filters.
-    cells: [Cell; 4],
+    cells: [MemoryCell; 4],
 }
 
-impl Weighed {
-    /// What it says of a structure.
-    pub fn of(&self, structure: &str) -> Option<Cell> {
+impl FibMemory {
+    /// The entry for a structure.
+    pub fn of(&self, structure: &str) -> Option<MemoryCell> {
         let place = match structure {
             "othello" => 0,
             "cuckoo" => 1,
@@ -67,40 +67,40 @@ impl Weighed {
     }
 }
 
-const fn weighed(kind: Kind, names: u64, value_bits: u8, cells: [Cell; 4]) -> Weighed {
-    Weighed { kind, names, value_bits, cells }
+const fn fib_memory(kind: Kind, names: u64, value_bits: u8, cells: [MemoryCell; 4]) -> FibMemory {
+    FibMemory { kind, names, value_bits, cells }
 }
 
 /// Table II.
-pub const TABLE_2: [Weighed; 8] = [
-    weighed(Kind::Mac, 700_000, 4, [cell(1.0, 2), cell(5.62, 2), cell(2.64, 8), cell(7.36, 15)]),
-    weighed(Kind::Mac, 5_000_000, 8, [cell(16.0, 2), cell(40.15, 2), cell(27.70, 8), cell(112.06, 16)]),
-    weighed(
+pub const TABLE_2: [FibMemory; 8] = [
+    fib_memory(Kind::Mac, 700_000, 4, [cell(1.0, 2), cell(5.62, 2), cell(2.64, 8), cell(7.36, 15)]),
+    fib_memory(Kind::Mac, 5_000_000, 8, [cell(16.0, 2), cell(40.15, 2), cell(27.70, 8), cell(112.06, 16)]),
+    fib_memory(
         Kind::Mac,
         30_000_000,
         8,
         [cell(96.0, 2), doubtful(321.23, 2, "C2"), cell(166.23, 8), cell(672.34, 16)],
     ),
-    weighed(
+    fib_memory(
         Kind::Ipv4,
         1_000_000,
         4,
         [cell(1.5, 2), doubtful(4.27, 2, "C3"), cell(3.77, 8), cell(10.52, 15)],
     ),
-    weighed(
+    fib_memory(
         Kind::Ipv6,
         2_000_000,
         8,
         [doubtful(4.0, 2, "C1"), cell(34.13, 6), cell(11.08, 8), cell(44.82, 16)],
     ),
-    weighed(Kind::Header, 300_000, 8, [cell(1.0, 2), cell(14.46, 6), cell(1.67, 8), cell(6.72, 16)]),
-    weighed(
+    fib_memory(Kind::Header, 300_000, 8, [cell(1.0, 2), cell(14.46, 6), cell(1.67, 8), cell(6.72, 16)]),
+    fib_memory(
         Kind::Header,
         1_400_000,
         16,
         [cell(8.0, 2), cell(67.46, 6), doubtful(18.21, 1024, "C4, C11"), cell(66.60, 17)],
     ),
-    weighed(
+    fib_memory(
         Kind::File,
         359_194,
         4,
@@ -111,19 +111,19 @@ pub const TABLE_2: [Weighed; 8] = [
 /// A row of Table I: n names of L bits, w actions, t fields or filters.
 #[derive(Debug, Clone, Copy)]
 pub struct Formula {
-    /// The paper's name of it.
+    /// The paper's name.
     pub fib: &'static str,
     /// Our structure.
     pub structure: &'static str,
-    /// Time to build it.
+    /// Build time.
     pub build: &'static str,
     /// Memory.
     pub bits: &'static str,
-    /// Time of a query.
+    /// Query time.
     pub query: &'static str,
-    /// What else it says.
+    /// Further remarks.
     pub note: &'static str,
-    /// Bits a name by that formula, for names of so many bits and actions of so many; with t = 1 where there is a t.
+    /// Bits per name by the formula, for names and actions of these bits, with t = 1 where the formula has t.
     pub bits_per_name: Option<fn(f64, f64) -> f64>,
 }
 
@@ -176,10 +176,12 @@ pub const TABLE_1: [Formula; 5] = [
     },
 ];
 
-/// Table III: bits of one update message by entropy. Names, bits of an action, of an addition, of a change of action.
+/// Table III: bits of one update message by entropy. Names, bits per action, bits for an addition, bits for a
+/// change of action.
 pub const TABLE_3: [(u64, u8, f64, f64); 2] = [(300_000, 8, 75.2, 65.6), (1_400_000, 16, 107.2, 88.8)];
 
-/// Figure 3, with four threads and names made within: what the text says of a structure at so many names with 256 actions.
+/// Figure 3, with four threads and generated names: the text's rate for a structure at this many names with
+/// 256 actions.
 pub fn lookups(structure: &str, names: u64, value_bits: u8) -> &'static str {
     match structure {
         "setsep" if names == 1_400_000 && value_bits == 8 => "211",
@@ -191,7 +193,7 @@ pub fn lookups(structure: &str, names: u64, value_bits: u8) -> &'static str {
     }
 }
 
-/// Lookups of its table with four threads that [`lookups`] says, in millions a second.
+/// The same for Concise as a number, in million lookups per second.
 pub const fn lookups_of_concise(names: u64) -> f64 {
     match names {
         1_400_000 => 470.0,
@@ -200,43 +202,45 @@ pub const fn lookups_of_concise(names: u64) -> f64 {
     }
 }
 
-/// Threads of [`lookups`].
+/// Threads for [`lookups`].
 pub const THREADS: usize = 4;
 
-/// Nanoseconds of a lookup, and of making the name, at a million names with four threads (footnotes of Figure 3).
+/// Nanoseconds for a lookup, and for generating the name, at a million names with four threads (footnotes of
+/// Figure 3).
 pub const LOOKUP_AND_NAME_NS: (f64, f64) = (4.5, 4.1);
 
-/// What registers make a second, in millions (the paper contradicts itself: C10).
+/// Million names per second that registers generate (the paper contradicts itself: C10).
 pub const NAMES_A_SECOND: f64 = 200.0;
 
-/// Memory of `SetSep` at 1.4 M names and 256 actions (C6: these are decimal MB, beside MiB of its own table).
+/// Memory of `SetSep` at 1.4 M names and 256 actions (C6: decimal MB, but MiB for Concise).
 pub const SETSEP_MB: f64 = 2.19;
 
-/// Figure 7: names built a second, in millions, query and control structure: four million in a second.
+/// Figure 7: million names built per second with query and control structure (four million names take a
+/// second).
 pub const BUILD: f64 = 4.0;
 
-/// `SetSep`'s: a million names in ten seconds.
+/// The same for `SetSep`: a million names take ten seconds.
 pub const SETSEP_BUILD: f64 = 0.1;
 
-/// Figure 8: additions a second, in millions.
+/// Figure 8: million additions per second.
 pub const UPDATES: f64 = 1.0;
 
-/// `SetSep`'s changes of actions a second, at most, in thousands.
+/// Thousand changes of actions per second of `SetSep`, at most.
 pub const SETSEP_UPDATES: &str = "under 0.01";
 
-/// A reconstruction at a million names: how often one name added forces it, and seconds that it takes.
+/// A reconstruction at a million names: probability per added name, and its duration in seconds.
 pub const REBUILD: (f64, f64) = (1.3e-6, 0.2);
 
 /// The same as text.
 pub const RECONSTRUCTION: &str = "1.3 in a million additions, 0.2 s each, at 1 M names";
 
-/// Figure 6: the delay of Concise, at the trace's 210 Kpps and at a hundred times that rate.
+/// Figure 6: the delay of Concise at the trace's 210 Kpps and at a hundred times that rate.
 pub const DELAY: &str = "under 1 µs";
 
-/// Figure 6: up to which percentile the delay of Concise is below that of the cuckoo table, at either rate.
+/// Figure 6: the percentile up to which Concise's delay is below the cuckoo table's, at each rate.
 pub const DELAY_CROSSINGS: [&str; 2] = ["up to the 90th percentile", "up to the 60th percentile"];
 
-/// Figure 9: how many times the rate of a structure Concise forwards, with 64-bit names, on one core.
+/// Figure 9: Concise's forwarding rate relative to a structure, with 64-bit names on one core.
 pub fn forwarding(structure: &str, names: u64) -> &'static str {
     match structure {
         "cuckoo" if names < 2_000_000 => "2 times its rate, 10–20 % of its memory",
@@ -246,7 +250,8 @@ pub fn forwarding(structure: &str, names: u64) -> &'static str {
     }
 }
 
-/// Figures 10 and 11: what Concise and the cuckoo table forward between four virtio ports, by the frame's octets.
+/// Figures 10 and 11: forwarding rates of Concise and the cuckoo table between four virtio ports, by frame
+/// length.
 pub fn links(structure: &str, octets: usize) -> &'static str {
     match (structure, octets) {
         ("othello", 64) => "over 1 Mpps",
@@ -256,15 +261,16 @@ pub fn links(structure: &str, octets: usize) -> &'static str {
     }
 }
 
-/// Concise needs this share of the cuckoo table's memory at the most, and is more than this many times as fast (caption of Table I).
+/// Concise needs at most this share of the cuckoo table's memory and is more than this many times as fast
+/// (caption of Table I).
 pub const OVER_CUCKOO: (f64, f64) = (0.40, 2.0);
 
-/// Figure 5: what the text says of lookups beside updates.
+/// Figure 5: what the text says about lookups during updates.
 pub fn beside(names: u64) -> &'static str {
     if names == 4_000_000 { "\"negligible\"; plotted only" } else { "\"very small drop\"; plotted only" }
 }
 
-/// Figure 12: aliens that are let through, for less than so much more memory, at a million names. MB.
+/// Figure 12: share of unknown names that pass, and the additional memory in MB at a million names.
 pub const ALIENS: (f64, f64) = (1e-5, 2.0);
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
-//! One queue and one core behind it, simulated: packets wait while it is busy, and those that wait are taken together.
+//! Simulates one queue with one core: packets wait while the core is busy, and waiting packets are taken
+//! together.
 
-/// What became of the packets.
+/// Result of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Time from arrival until done, of each packet.
+    /// Time from arrival to completion of each packet.
     pub delays: Vec<f64>,
-    /// The share of time for which the core was busy.
+    /// The share of time that the core was busy.
     pub busy: f64,
 }
 
-/// How much longer than in the second quarter packets wait in the last where a queue grows: without end, it would be 7/3.
+/// Ratio of waiting times in the last and second quarter above which the queue counts as growing. For
+/// unbounded growth the ratio is 7/3.
 const GROWTH: f64 = 1.5;
 
 impl Outcome {
-    /// Whether the queue only grew: the core was never idle, and packets waited ever longer. What they waited says then how
-    /// long the simulation was, and nothing of the core.
+    /// Whether the queue only grew: the core was never idle, and waiting times increased. The delays then
+    /// reflect the length of the simulation and not the core.
     pub fn is_saturated(&self) -> bool {
         let quarter = self.delays.len() / 4;
         let mean = |delays: &[f64]| delays.iter().sum::<f64>() / delays.len().max(1) as f64;
@@ -23,10 +25,10 @@ impl Outcome {
     }
 }
 
-/// Packets arrive at these times, ascending. The core takes as many as have arrived, `most` at a time, and is done with a batch
-/// after the time that `service` says for its size; all of a batch are done at once.
+/// Packets arrive at these ascending times. The core takes up to `most` waiting packets as a batch, which
+/// completes after `service(batch size)`; all packets of a batch complete together.
 ///
-/// Cost: one step a batch, no events are kept.
+/// Takes one step per batch and stores no events.
 pub fn simulate(arrivals: &[f64], most: usize, mut service: impl FnMut(usize) -> f64) -> Outcome {
     let (mut free, mut busy, mut first) = (0.0_f64, 0.0, 0);
     let mut delays = Vec::with_capacity(arrivals.len());
@@ -49,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_few_packets_by_hand() {
-        // The first is alone; the next two wait for it and go together; then the core is idle.
+        // The first packet is alone; the next two wait and form a batch; then the core is idle.
         let outcome = simulate(&[0.0, 1.0, 2.0, 20.0], 32, |batch| 4.0 + batch as f64);
         assert_eq!(outcome.delays, [5.0, 10.0, 9.0, 5.0]);
         assert!((outcome.busy - 16.0 / 25.0).abs() < 1e-12);
@@ -83,13 +85,14 @@ mod tests {
     #[test]
     fn a_queue_that_grows_is_saturated() {
         let arrivals: Vec<f64> = (0..40_000).map(|number| f64::from(number) * 10.0).collect();
-        // Alone 10.5 each: too slow. 32 together in 32 · 8: fast enough, and never idle for long.
+        // One at a time takes 10.5 each: too slow. A batch of 32 takes 32 · 8: fast enough, and the core is
+        // rarely idle.
         assert!(simulate(&arrivals, 1, |_| 10.5).is_saturated());
         assert!(!simulate(&arrivals, 32, |batch| 40.0 + 8.0 * batch as f64).is_saturated());
         assert!(!simulate(&arrivals, 32, |batch| 10.0 * batch as f64).is_saturated(), "as fast as they come");
         assert!(!simulate(&arrivals, 1, |_| 9.9).is_saturated());
         assert!(!simulate(&[], 1, |_| 1.0).is_saturated());
-        // One long pause is no growth.
+        // One long pause is not growth.
         let mut first = 1e5;
         assert!(!simulate(&arrivals, 1, |_| std::mem::replace(&mut first, 9.0)).is_saturated());
     }

@@ -1,32 +1,33 @@
-//! Reconstructions: a name that would close a cycle has its range made anew under other seeds. What one costs its owner, and how
-//! often one is met by names that come and go at full load, beside theory.
+//! Reconstructions: a name that would close a cycle forces a rebuild of its range with other seeds. Measures
+//! their cost at the owner, and their frequency as names come and go at full load, and compares it with
+//! theory.
 
 use super::{conclusions, paper};
-use crate::contestants::{Make, othello_params};
 use crate::error::BenchError;
-use crate::figures::exhibit::Sheet;
 use crate::names::population::{Kind, Population};
 use crate::pin;
-use crate::row::{Metric, Subject};
+use crate::row::Metric;
 use crate::session::Session;
-use crate::stats::{Summary, percentile};
+use crate::structures::{BuildConfig, othello_params};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
+use scalebricks_report::exhibit::PageTable;
+use scalebricks_report::stats::{Summary, percentile};
 use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing, UpdateError};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
-/// What rows are of.
+/// Variant of the rows.
 pub const RECONSTRUCTION: &str = "reconstruction";
-/// Bytes a name.
+/// Bytes per name.
 const NAME_BYTES: u64 = 110;
-/// Names up to which there is one graph of all.
+/// Up to this many names, single-graph sizings are measured.
 const FEW: u64 = 1_000_000;
-/// Most runs, each with a seed of its own.
+/// Maximum runs, each with its own seed.
 const RUNS: usize = 3;
 const NAME: &str = "othello";
 
-/// Measures.
+/// Measures cost and frequency.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -45,9 +46,9 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         "99 %, µs",
         "most, µs",
     ];
-    let mut sheet = Sheet::new("concise-reconstruction", &heads);
+    let mut sheet = PageTable::new("concise-reconstruction", &heads);
     let options = session.options();
-    let value_bits = options.value_bits(&[8], &[8]).first().copied().unwrap_or(8);
+    let value_bits = options.first_value_bits(8);
     for names in options.keys(&[65_536], &[1_000_000, 16_000_000]) {
         if !session.fits(names, NAME_BYTES)? {
             continue;
@@ -58,13 +59,14 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             }
         }
     }
-    session.tabulate(sheet);
+    session.add_table(sheet);
     conclusions::reconstructions(session);
     Ok(())
 }
 
-/// The share of additions that close a cycle in a large random graph without one: with n names in arrays of a and b slots and
-/// c² = n²/(a·b), a graph has no cycle with probability √(1 − c²), so one more name closes one with c²/(1 − c²)/n.
+/// The probability that an addition closes a cycle in a large acyclic random graph: with n names in arrays of
+/// a and b slots and c² = n²/(a·b), a graph is acyclic with probability √(1 − c²), so one more name closes a
+/// cycle with probability c²/(1 − c²)/n.
 fn theory(params: &Params, names: u64) -> Option<f64> {
     let n = names as f64 / f64::from(params.ranges());
     let [a, b] = params.slots().map(f64::from);
@@ -72,20 +74,20 @@ fn theory(params: &Params, names: u64) -> Option<f64> {
     (square < 1.0).then(|| square / (1.0 - square) / n)
 }
 
-/// What one run met.
-struct Met {
+/// The reconstructions of one run.
+struct Rebuilds {
     additions: usize,
-    /// What each reconstruction took, in nanoseconds, sorted.
+    /// Duration of each reconstruction in nanoseconds, sorted.
     times: Vec<f64>,
 }
 
-/// Names leave a full table one by one, in the order in which they came, and others take their places.
-fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Met, BenchError> {
+/// Replaces the names of a full table one by one, oldest first.
+fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuilds, BenchError> {
     let of = |error: UpdateError| BenchError::of(NAME, error);
     let built = OthelloBuilder::new(params).threads(pin::cores()).build(&names.pairs());
     let mut control = built.map_err(|error| BenchError::of(NAME, error))?;
     let mut held = names.hashes.clone();
-    let mut met = Met { additions: 0, times: Vec::new() };
+    let mut met = Rebuilds { additions: 0, times: Vec::new() };
     let (done, _) = timing::pinned(|| {
         let clock = Clock::chosen();
         for (&new, place) in fresh.iter().zip((0..held.len()).cycle()) {
@@ -96,7 +98,7 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Met, B
             let passed = clock.now().saturating_sub(start);
             match added {
                 Ok(_) => held[place] = new,
-                // Its range has far more than its share: the old name stays.
+                // The range is overfull, so the old name stays.
                 Err(UpdateError::Full(_)) => {
                     control.insert(old, action).map_err(of)?;
                     continue;
@@ -115,12 +117,12 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Met, B
     let mut answers = vec![0; held.len()];
     OthelloReader::new(Arc::new(control.export())).lookup_batch(&held, &mut answers);
     if answers != names.actions {
-        return Err(BenchError::check(NAME, "names were lost on the way"));
+        return Err(BenchError::check(NAME, "names are missing from the reconstructed tables"));
     }
     Ok(met)
 }
 
-/// A line of the table, and its rows.
+/// Measures one line of the table and adds its rows.
 fn one(
     session: &mut Session<'_>,
     names: u64,
@@ -131,7 +133,7 @@ fn one(
     let set = Population::of(Kind::Mac, names, value_bits);
     let fresh = Kind::Mac.hashes(set.len(), session.options().pick(1 << 15, 1 << 21));
     drop(busy);
-    let params = othello_params(names, value_bits, Make { sizing, ..Make::table() })?;
+    let params = othello_params(names, value_bits, BuildConfig { sizing, ..BuildConfig::table() })?;
     let runs = session.options().runs().min(RUNS);
     let bar = session.progress(runs);
     let mut found = Vec::new();
@@ -141,25 +143,24 @@ fn one(
         bar.add(1);
     }
     bar.finish();
-    let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
+    let over = |figure: &dyn Fn(&Rebuilds) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let share = over(&|met| met.times.len() as f64 / met.additions.max(1) as f64);
     let cost = over(&|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
     found.retain(|met| !met.times.is_empty());
-    let over = |figure: &dyn Fn(&Met) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
+    let over = |figure: &dyn Fn(&Rebuilds) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
     let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
     let times = times.map(|(metric, share)| (metric, over(&|met| percentile(&met.times, share))));
-    let subject = Subject {
-        format: Some(sizing.name()),
-        variant: Some(RECONSTRUCTION.to_owned()),
-        value_bits: Some(value_bits),
-        threads: Some(1),
-        batch: Some(1),
-        ..session.subject(NAME, names)
-    };
-    session.add(subject.clone(), Metric::ReseedShare, share);
-    session.add(subject.clone(), Metric::ReseedTime, cost);
+    let case = session
+        .case(NAME, names)
+        .format(sizing.name())
+        .variant(RECONSTRUCTION.to_owned())
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(1);
+    session.add(case.clone(), Metric::ReseedShare, share);
+    session.add(case.clone(), Metric::ReseedTime, cost);
     for (metric, time) in times.iter().filter(|(_, time)| time.runs > 0) {
-        session.add(subject.clone(), *metric, *time);
+        session.add(case.clone(), *metric, *time);
     }
     let is_theirs = sizing != Sizing::Sharded && names == 1_000_000;
     let mut cells = vec![
@@ -183,7 +184,7 @@ fn one(
     Ok(cells)
 }
 
-/// The median run, and the others around it.
+/// The median, with the range of the runs.
 fn spread(figures: &Summary, unit: f64) -> String {
     let of = |figure: f64| digits(figure * unit);
     if figures.runs == 1 {
@@ -202,20 +203,21 @@ mod tests {
 
     #[test]
     fn theory_says_what_the_paper_does() {
-        // 1.3 in a million at a million names, of which the fullest table has 3 for each 4 slots of an array.
+        // 1.3 in a million at a million names, where the fullest table has 3 names per 4 slots of an array.
         let params = Params::new(scalebricks_types::PartitionCount::ONE, 1, [1_333_333; 2], 2).unwrap();
         let share = theory(&params, 1_000_000).unwrap();
         assert!((share - 1.286e-6).abs() < 1e-9, "{share}");
         assert_eq!(theory(&params, 1_333_334), None);
     }
 
-    /// Theory is of large graphs: they keep to it but for five standard deviations. In ranges of 219 names some fewer are met.
+    /// The theory is for large graphs, which agree within five standard deviations. Ranges of 219 names have
+    /// somewhat fewer reconstructions.
     #[test]
     fn reconstructions_are_met_as_often_as_theory_says() {
         let names = Population::of(Kind::Mac, 20_000, 3);
         let fresh = Kind::Mac.hashes(names.len(), 400_000);
         for (sizing, least) in [(Sizing::Sharded, 0.6), (Sizing::Tight, 1.0)] {
-            let params = othello_params(20_000, 3, Make { sizing, ..Make::table() }).unwrap();
+            let params = othello_params(20_000, 3, BuildConfig { sizing, ..BuildConfig::table() }).unwrap();
             let met = churn(params.with_seed(1), &names, &fresh).unwrap();
             let want = theory(&params, 20_000).unwrap() * met.additions as f64;
             let (got, slack) = (met.times.len() as f64, 5.0 * want.sqrt());

@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
-use super::sites::{CHUNK, Sites, Vectors};
-use super::view::View;
-use crate::othello::place::{FACTOR, FINAL, STEP};
+use super::stages::{CHUNK, StageBuffers, Vectors};
+use super::view::TableView;
+use crate::othello::placement::{FACTOR, FINAL, STEP};
 use crate::othello::structure::SLOT_BITS;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
@@ -27,7 +27,7 @@ impl Vectors for Avx2 {
     const LANES: usize = LANES;
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    unsafe fn ranges(view: &View<'_>, names: &[KeyHash], to: &mut [u32; CHUNK]) {
+    unsafe fn ranges(view: &TableView<'_>, names: &[KeyHash], to: &mut [u32; CHUNK]) {
         for (names, to) in names.as_chunks().0.iter().zip(to.as_chunks_mut().0) {
             let [low, high] = load(names);
             let by = view.places.ranges;
@@ -36,7 +36,7 @@ impl Vectors for Avx2 {
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    unsafe fn slots(view: &View<'_>, names: &[KeyHash], sites: &mut Sites) {
+    unsafe fn slots(view: &TableView<'_>, names: &[KeyHash], sites: &mut StageBuffers) {
         let [at_a, at_b] = &mut sites.at;
         let (at_a, at_b) = (at_a.as_chunks_mut().0, at_b.as_chunks_mut().0);
         let [shift_a, shift_b] = &mut sites.shifts;
@@ -54,7 +54,7 @@ impl Vectors for Avx2 {
 /// Where the two slots of eight names are: the bytes at which four begin, and how far to shift them.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn slots(view: &View<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__m256i, __m256i); 2] {
+fn slots(view: &TableView<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__m256i, __m256i); 2] {
     let places = &view.places;
     // SAFETY: 32 bytes for 32 bytes.
     let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
@@ -81,7 +81,7 @@ fn slots(view: &View<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__
 /// Where slots of ranges are that begin at these bytes.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn site(view: &View<'_>, base: __m256i, slot: __m256i) -> (__m256i, __m256i) {
+fn site(view: &TableView<'_>, base: __m256i, slot: __m256i) -> (__m256i, __m256i) {
     let bit = _mm256_mullo_epi32(slot, splat(view.width));
     let byte = _mm256_and_si256(_mm256_srli_epi32::<3>(bit), splat(view.keep));
     let byte = _mm256_min_epu32(byte, splat(view.stride as u32 - 4));

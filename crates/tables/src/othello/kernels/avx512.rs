@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
-use super::sites::{CHUNK, Sites, Vectors};
-use super::view::View;
-use crate::othello::place::{FACTOR, FINAL, STEP};
+use super::stages::{CHUNK, StageBuffers, Vectors};
+use super::view::TableView;
+use crate::othello::placement::{FACTOR, FINAL, STEP};
 use crate::othello::structure::SLOT_BITS;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
@@ -26,14 +26,14 @@ impl Vectors for Avx512 {
     const LANES: usize = LANES;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn ranges(view: &View<'_>, names: &[KeyHash], to: &mut [u32; CHUNK]) {
+    unsafe fn ranges(view: &TableView<'_>, names: &[KeyHash], to: &mut [u32; CHUNK]) {
         for (names, to) in names.as_chunks().0.iter().zip(to.as_chunks_mut().0) {
             ranges(view, names, to);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn slots(view: &View<'_>, names: &[KeyHash], sites: &mut Sites) {
+    unsafe fn slots(view: &TableView<'_>, names: &[KeyHash], sites: &mut StageBuffers) {
         let [at_a, at_b] = &mut sites.at;
         let (at_a, at_b) = (at_a.as_chunks_mut().0, at_b.as_chunks_mut().0);
         let [shift_a, shift_b] = &mut sites.shifts;
@@ -51,7 +51,7 @@ impl Vectors for Avx512 {
 /// The ranges of sixteen names.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-fn ranges(view: &View<'_>, keys: &[KeyHash; LANES], ranges: &mut [u32; LANES]) {
+fn ranges(view: &TableView<'_>, keys: &[KeyHash; LANES], ranges: &mut [u32; LANES]) {
     let [low, high] = load(keys);
     let by = view.places.ranges;
     put(ranges, low_halves([scaled64(low, by), scaled64(high, by)]));
@@ -60,7 +60,7 @@ fn ranges(view: &View<'_>, keys: &[KeyHash; LANES], ranges: &mut [u32; LANES]) {
 /// Where the two slots of sixteen names are: the bytes at which four begin, and how far to shift them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-fn slots(view: &View<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__m512i, __m512i); 2] {
+fn slots(view: &TableView<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__m512i, __m512i); 2] {
     let places = &view.places;
     // SAFETY: 64 bytes for 64 bytes.
     let words = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
@@ -104,7 +104,7 @@ fn put(to: &mut [u32; LANES], vector: __m512i) {
 /// Where slots of ranges are that begin at these bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-fn site(view: &View<'_>, base: __m512i, slot: __m512i) -> (__m512i, __m512i) {
+fn site(view: &TableView<'_>, base: __m512i, slot: __m512i) -> (__m512i, __m512i) {
     let bit = _mm512_mullo_epi32(slot, splat(view.width));
     let byte = _mm512_and_si512(_mm512_srli_epi32::<3>(bit), splat(view.keep));
     let byte = _mm512_min_epu32(byte, splat(view.stride as u32 - 4));

@@ -1,7 +1,7 @@
 //! Lookups: from hashes to what a name's two slots differ in.
 //!
 //! The forms: [`portable`] (also the one for single names), [`avx2`], [`avx512`]; what they all equal is
-//! [`Places`](super::place::Places). They differ in how many names they take through a step at once, not in what they
+//! [`Placement`](super::placement::Placement). They differ in how many names they take through a step at once, not in what they
 //! read: a directory word, and four bytes for each slot. A form is chosen when a reader is made.
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -10,7 +10,7 @@ mod avx2;
 mod avx512;
 mod portable;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
-mod sites;
+mod stages;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use super::structure::{Generation, OthelloReader, OthelloStructure, Pinned};
 use crate::isa::Isa;
 use crate::published;
 use crate::published::reader::FEW_KEYS;
-use crate::touched::Lines;
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::{KeyHash, NodeHint};
 
 pub(super) use portable::one;
@@ -28,21 +28,21 @@ pub(super) use portable::one;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use {avx2::Avx2, avx512::Avx512};
 
-use view::{Reach, View};
+use view::{TableSpan, TableView};
 
 /// A kernel: something of each of some names, which must be as many as there is room for.
-type Batch<T> = unsafe fn(Pinned<'_>, &[KeyHash], &mut [T]);
+type BatchKernel<T> = unsafe fn(Pinned<'_>, &[KeyHash], &mut [T]);
 
 /// The lookup kernels for the tables of one reach, at a level of instructions that this processor has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
-    reach: Reach,
-    values: Batch<u16>,
-    differences: Batch<u32>,
+    reach: TableSpan,
+    values: BatchKernel<u16>,
+    differences: BatchKernel<u32>,
 }
 
 /// What a kernel makes of the difference of two slots.
-trait Found: Copy {
+trait LookupOutput: Copy {
     /// The bits of the difference that are wanted, in a table of so many value and check bits.
     fn mask(value_bits: u32, check_bits: u32) -> u32;
 
@@ -51,7 +51,7 @@ trait Found: Copy {
 }
 
 /// The value.
-impl Found for u16 {
+impl LookupOutput for u16 {
     #[inline(always)]
     fn mask(value_bits: u32, _: u32) -> u32 {
         (1 << value_bits) - 1
@@ -64,7 +64,7 @@ impl Found for u16 {
 }
 
 /// Value and checksum.
-impl Found for u32 {
+impl LookupOutput for u32 {
     #[inline(always)]
     fn mask(value_bits: u32, check_bits: u32) -> u32 {
         (1 << (value_bits + check_bits)) - 1
@@ -78,10 +78,10 @@ impl Found for u32 {
 
 impl published::Lookup<OthelloStructure> for Lookup {
     fn new(generation: &Generation, isa: Isa) -> Self {
-        let reach = Reach::of(generation);
+        let reach = TableSpan::of(generation);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if reach != Reach::Beyond && isa.is_available() {
-            let far = reach == Reach::Far;
+        if reach != TableSpan::Beyond && isa.is_available() {
+            let far = reach == TableSpan::Far;
             match isa {
                 Isa::Portable => {}
                 Isa::Avx512 | Isa::Avx512Gfni if far => return Self::staged::<Avx512, true>(reach),
@@ -96,7 +96,7 @@ impl published::Lookup<OthelloStructure> for Lookup {
 
     #[inline(always)]
     fn is_for(self, generation: &Generation) -> bool {
-        Reach::of(generation) == self.reach
+        TableSpan::of(generation) == self.reach
     }
 
     #[inline(always)]
@@ -110,8 +110,8 @@ impl published::Lookup<OthelloStructure> for Lookup {
         (one(pin, hash) & mask) as u16 // at most 16 bits
     }
 
-    fn touched(pin: Pinned<'_>, hash: KeyHash, lines: &mut Lines<'_>) {
-        View::of(pin).touched(hash.get(), lines);
+    fn touched(pin: Pinned<'_>, hash: KeyHash, lines: &mut LineRecorder<'_>) {
+        TableView::of(pin).touched(hash.get(), lines);
     }
 
     fn checked_hints(reader: &mut OthelloReader, hashes: &[KeyHash], hints: &mut [NodeHint]) -> bool {
@@ -128,8 +128,8 @@ impl published::Lookup<OthelloStructure> for Lookup {
 impl Lookup {
     /// The kernels of these vectors.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    fn staged<V: sites::Vectors, const FAR: bool>(reach: Reach) -> Self {
-        Self { reach, values: sites::batch::<V, _, FAR>, differences: sites::batch::<V, _, FAR> }
+    fn staged<V: stages::Vectors, const FAR: bool>(reach: TableSpan) -> Self {
+        Self { reach, values: stages::batch::<V, _, FAR>, differences: stages::batch::<V, _, FAR> }
     }
 
     /// What the slots of each name differ in: its value, and its checksum above.
@@ -143,7 +143,7 @@ impl Lookup {
 
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
-    fn run<T>(self, batch: Batch<T>, pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
+    fn run<T>(self, batch: BatchKernel<T>, pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
         let found = &mut found[..hashes.len()];
         assert!(published::Lookup::is_for(self, pin.generation()), "another table's kernel");
         // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.

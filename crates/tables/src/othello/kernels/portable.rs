@@ -1,8 +1,8 @@
 //! Lookups in plain Rust: the form of every processor, and single names.
 #![allow(unsafe_code)]
 
-use super::Found;
-use super::view::View;
+use super::LookupOutput;
+use super::view::TableView;
 use crate::othello::structure::{Pinned, SLOT_BITS};
 use scalebricks_types::KeyHash;
 
@@ -11,7 +11,7 @@ const WIDTH: usize = 32;
 
 /// Where the two slots of a name begin: the byte of its range, and the bits in it.
 #[inline(always)]
-fn find(view: &View<'_>, hash: u64) -> (usize, [u32; 2]) {
+fn find(view: &TableView<'_>, hash: u64) -> (usize, [u32; 2]) {
     // SAFETY: a scaled hash is the number of a range.
     let word = unsafe { view.word(view.places.range(hash)) };
     let slots = view.places.pair(hash, (word >> SLOT_BITS) as u8);
@@ -23,7 +23,7 @@ fn find(view: &View<'_>, hash: u64) -> (usize, [u32; 2]) {
 /// # Safety
 /// They must be what [`find`] has found.
 #[inline(always)]
-unsafe fn difference(view: &View<'_>, base: usize, [a, b]: [u32; 2]) -> u32 {
+unsafe fn difference(view: &TableView<'_>, base: usize, [a, b]: [u32; 2]) -> u32 {
     // SAFETY: slots of a range that was reached under the view's pin.
     unsafe { view.bits(base, a) ^ view.bits(base, b) }
 }
@@ -31,16 +31,16 @@ unsafe fn difference(view: &View<'_>, base: usize, [a, b]: [u32; 2]) -> u32 {
 /// What the slots of one name differ in.
 #[inline(always)]
 pub(in crate::othello) fn one(pin: Pinned<'_>, hash: KeyHash) -> u32 {
-    let view = View::of(pin);
+    let view = TableView::of(pin);
     let (base, slots) = find(&view, hash.get());
     // SAFETY: just found.
     let found = unsafe { difference(&view, base, slots) };
-    found & <u32 as Found>::mask(view.places.value_bits, view.places.check_bits)
+    found & <u32 as LookupOutput>::mask(view.places.value_bits, view.places.check_bits)
 }
 
 /// Up to [`WIDTH`] names at a time: where they are, and then what is there.
-pub(super) fn batch<T: Found>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
-    let view = View::of(pin);
+pub(super) fn batch<T: LookupOutput>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
+    let view = TableView::of(pin);
     let mask = T::mask(view.places.value_bits, view.places.check_bits);
     for (hashes, found) in hashes.chunks(WIDTH).zip(found.chunks_mut(WIDTH)) {
         let mut places = [(0, [0; 2]); WIDTH];

@@ -1,12 +1,12 @@
 //! Every form against the definition, on arbitrary contents.
 
 use crate::huge::HugeSlice;
-use crate::huge::walls::{Flush, between};
+use crate::huge::guard_pages::{GuardedEnd, between};
 use crate::isa;
 use crate::mix::mix64;
 use crate::othello::params::Params;
 use crate::othello::structure::{Generation, Othello, OthelloReader};
-use crate::touched::lines_of;
+use crate::touched_lines::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ const LONGEST: usize = if cfg!(miri) { 20 } else { 200 };
 fn table(params: Params) -> Othello {
     let mut memory = Generation::memory(&params);
     for (number, cell) in (0..).zip(memory.iter_mut().flat_map(|line| &mut line.0)) {
-        *cell = crate::publish::sync::AtomicU64::new(mix64(number));
+        *cell = crate::reclaim::sync::AtomicU64::new(mix64(number));
     }
     let seeds = (0..params.ranges()).map(|range| (range, mix64(range.into()) as u8));
     Othello::with_memory(params, vec![Position(0)], memory, seeds)
@@ -58,24 +58,24 @@ fn move_to_the_end(table: &Othello) {
     let generations = table.generations.load_full();
     let last = generations.now.params.ranges() - 1;
     let (words, seed) = generations.now.state(last);
-    let mut own = table.own();
+    let mut local = table.lock_local();
     while generations.now.slot(last) as usize != generations.now.arena.slots() - 1 {
-        own.publish(PartitionId(0), last, &words, seed);
+        local.publish(PartitionId(0), last, &words, seed);
     }
 }
 
 fn every_form() {
-    Flush::BOTH.into_iter().for_each(every_form_between_walls);
+    GuardedEnd::BOTH.into_iter().for_each(every_form_between_walls);
 }
 
 /// With tables, questions and answers at walls.
-fn every_form_between_walls(flush: Flush) {
+fn every_form_between_walls(flush: GuardedEnd) {
     let hashes = hashes(3 * LONGEST, 5);
     let (mut asked, mut found) =
         between(flush, || (HugeSlice::<KeyHash>::zeroed(LONGEST + 1), HugeSlice::<u16>::zeroed(LONGEST + 1)));
     for params in cases() {
         let table = Arc::new(between(flush, || table(params)));
-        if flush == Flush::End {
+        if flush == GuardedEnd::End {
             move_to_the_end(&table);
         }
         let wanted: Vec<u32> = hashes.iter().map(|&hash| expected(&table, hash)).collect();
@@ -131,10 +131,10 @@ fn the_lines_told_of_a_name_are_those_that_its_lookup_reads() {
         let pin = reader.pin();
         for &hash in &hashes {
             let read = lines_of(|| _ = black_box(pin.get(hash)));
-            let mut told = Vec::new();
-            pin.touched(hash, &mut |at| told.push(at.addr() / 64));
-            assert_eq!(told.iter().copied().collect::<BTreeSet<_>>(), read, "{params:?} {hash:?}");
-            assert_eq!(told.len(), read.len(), "each once");
+            let mut reported = Vec::new();
+            pin.touched(hash, &mut |at| reported.push(at.addr() / 64));
+            assert_eq!(reported.iter().copied().collect::<BTreeSet<_>>(), read, "{params:?} {hash:?}");
+            assert_eq!(reported.len(), read.len(), "each once");
         }
     }
 }

@@ -2,26 +2,26 @@
 //!
 //! # Why plain loads are sound
 //! Directory words are written while they are read, and are read by atomic loads (acquire). The bytes they lead to were
-//! all written before the word was (release), and are not written again before the reader unpins: [`View`] borrows the
+//! all written before the word was (release), and are not written again before the reader unpins: [`TableView`] borrows the
 //! pin. So no write runs beside a read of them: there is no race, and loads of any size and alignment, gathers among
 //! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
-//! [`epoch`](crate::publish::epoch), and tested there under a model checker. What lies behind a range may be being
-//! written: so no load leaves its range, see [`View::byte_of`].
+//! [`epoch`](crate::reclaim::epoch), and tested there under a model checker. What lies behind a range may be being
+//! written: so no load leaves its range, see [`TableView::byte_of`].
 //!
 //! # Why places are in bounds
 //! A scaled hash is below the number of ranges. Directory words hold numbers of slots of the arena (`Arena::new` and
 //! `Generation::replace` store no others), and scaled positions are below the numbers of slots in the arrays.
 #![allow(unsafe_code)]
 
-use crate::othello::place::Places;
+use crate::othello::placement::Placement;
 use crate::othello::structure::{Generation, Pinned, SLOT_BITS};
-use crate::publish::line::Line;
-use crate::publish::sync::{AtomicU32, Ordering};
-use crate::touched::Lines;
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::sync::{AtomicU32, Ordering};
+use crate::touched_lines::LineRecorder;
 
 /// How large a table is, where kernels care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum TableSpan {
     /// It may stay in a private cache.
     Near,
     /// Its lines are on a long way.
@@ -43,7 +43,7 @@ thread_local! {
     pub(super) static ALL_FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-impl Reach {
+impl TableSpan {
     #[inline(always)]
     pub(super) fn of(generation: &Generation) -> Self {
         #[cfg(not(loom))]
@@ -61,20 +61,20 @@ impl Reach {
 
 /// What a pinned reader reads.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(super) struct TableView<'a> {
     directory: &'a [AtomicU32],
     lines: &'a [Line],
     /// Bytes of a slot of the arena.
     pub(super) stride: usize,
     /// Bits of a slot of a range.
     pub(super) width: u32,
-    pub(super) places: Places,
+    pub(super) places: Placement,
     /// What is kept of a byte's number: a slot whose width divides 32 lies in one aligned word.
     #[cfg_attr(loom, allow(dead_code, reason = "models read word by word"))]
     pub(super) keep: u32,
 }
 
-impl<'a> View<'a> {
+impl<'a> TableView<'a> {
     /// What is read under this pin.
     #[inline(always)]
     pub(super) fn of(pin: Pinned<'a>) -> Self {
@@ -94,7 +94,7 @@ impl<'a> View<'a> {
         // SAFETY: the caller's word.
         let cell = unsafe { self.directory.get_unchecked(range as usize) };
         #[cfg(all(test, not(loom)))]
-        crate::touched::note(cell, 4);
+        crate::touched_lines::note(cell, 4);
         cell.load(Ordering::Acquire)
     }
 
@@ -142,7 +142,7 @@ impl<'a> View<'a> {
         let held = unsafe {
             let bytes = self.lines.as_ptr().cast::<u8>().add(base + byte as usize);
             #[cfg(all(test, not(loom)))]
-            crate::touched::note(bytes, 4);
+            crate::touched_lines::note(bytes, 4);
             bytes.cast::<u32>().read_unaligned()
         };
         held >> (bit - 8 * byte)
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
     }
 
     /// Tells the lines that a lookup reads: those of directory word and slots.
-    pub(super) fn touched(&self, hash: u64, lines: &mut Lines<'_>) {
+    pub(super) fn touched(&self, hash: u64, lines: &mut LineRecorder<'_>) {
         let cell = &self.directory[self.places.range(hash) as usize];
         lines.read(cell);
         let word = cell.load(Ordering::Acquire);

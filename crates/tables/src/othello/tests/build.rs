@@ -70,7 +70,7 @@ fn bad_input_is_named_and_a_builder_may_take_more_ranges() {
     let crowd: Vec<_> = (0..=params.capacity() as u64).map(|i| (KeyHash::new(i), 0)).collect();
     assert!(matches!(build(&crowd), Some(BuildError::Full(Full::Names { range: 0, .. }))));
     let some = OthelloBuilder::new(params).partitions([scalebricks_types::PartitionId(2)]);
-    assert!(matches!(some.build(&good), Err(BuildError::NotMine(_))));
+    assert!(matches!(some.build(&good), Err(BuildError::NotHeld(_))));
     let held: Vec<_> = good.iter().copied().filter(|e| e.0.get() >> 62 == 2).collect();
     let control = some.build(&held).unwrap();
     assert_eq!(control.len() as usize, held.len());
@@ -107,7 +107,7 @@ fn parameters_are_checked() {
 #[test]
 fn a_partition_is_a_whole_number_of_ranges() {
     let params = Params::new(partitions(8), 5, [4, 4], 1).unwrap();
-    let places = place::Places::of(&params);
+    let places = placement::Placement::of(&params);
     for i in 0..if cfg!(miri) { 100 } else { 10_000_u64 } {
         let hash = KeyHash::new(mix64(i));
         let (partition, range) = params.locate(hash);
@@ -145,7 +145,7 @@ fn positions_are_as_good_as_random() {
 #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
 fn no_two_names_are_inseparable() {
     let params = Params::new(PartitionCount::ONE, 1, [256; 2], 1).unwrap();
-    let places = place::Places::of(&params);
+    let places = placement::Placement::of(&params);
     let together = |one: u64, other: u64| {
         let seeds = 0..=u8::MAX;
         seeds.filter(|&seed| places.pair(one, seed) == places.pair(other, seed)).count()

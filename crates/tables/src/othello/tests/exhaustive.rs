@@ -5,7 +5,7 @@ use crate::published::Units as _;
 
 /// Names of one range of 2 + 2 slots, one for each pair of slots under seed 0 and one that shares its pair.
 fn universe(params: &Params) -> Vec<KeyHash> {
-    let places = place::Places::of(params);
+    let places = placement::Placement::of(params);
     let mut names: Vec<KeyHash> = Vec::new();
     let mut times = std::collections::HashMap::new();
     for i in 0.. {
@@ -69,7 +69,7 @@ fn every_operation_on_every_small_graph_leaves_other_names_alone() {
                     let _ = table.apply(&delta).unwrap();
                     let mut words = vec![0; 8];
                     now.arena.copy(old.0, &mut words);
-                    let layout = image::Layout::of(&params);
+                    let layout = layout::Layout::of(&params);
                     for &(hash, value) in &held {
                         let [a, b] = layout.places.pair(hash.get(), old.1);
                         assert_eq!(layout.get(&words, a) ^ layout.get(&words, b), u32::from(value));

@@ -4,13 +4,13 @@
 mod build;
 mod exhaustive;
 mod model;
+mod reference;
 mod replica;
 mod reshape;
 mod shared;
 mod snapshots;
 mod stress;
 mod turnover;
-mod twin;
 
 use super::*;
 use crate::mix::mix64;

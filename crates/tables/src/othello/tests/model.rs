@@ -1,6 +1,6 @@
 //! Random operations against a plain map and the slow twin.
 
-use super::twin::Twin;
+use super::reference::Reference;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ fn ops(value_bits: u8, universe: u16) -> impl Strategy<Value = Vec<Op>> {
 fn check(params: Params, ops: &[Op], batch: usize) {
     let (mut singly, mut batched) = (OthelloControl::new(params), OthelloControl::new(params));
     let replica = Arc::new(singly.export());
-    let (mut model, mut twin) = (HashMap::new(), Twin::new(params));
+    let (mut model, mut twin) = (HashMap::new(), Reference::new(params));
     let mut good = Vec::new();
     for &one in ops {
         let before = control_bytes(&singly);

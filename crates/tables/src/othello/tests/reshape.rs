@@ -90,7 +90,7 @@ fn a_reshaping_that_cannot_be_is_refused() {
     control.reshape(from.with_seed(1)).unwrap();
     let step = control.reshape_step(PartitionId(0)).unwrap().unwrap();
     assert_eq!(control.reshape_step(PartitionId(0)).unwrap(), None);
-    assert!(matches!(control.reshape_step(PartitionId(9)), Err(UpdateError::NotMine { .. })));
+    assert!(matches!(control.reshape_step(PartitionId(9)), Err(UpdateError::NotHeld { .. })));
     let _ = replica.apply(&step).unwrap();
     let mut elsewhere = OthelloBuilder::new(from).build(&entries(4000, 2, 0)).unwrap();
     elsewhere.reshape(from.with_seed(2)).unwrap();

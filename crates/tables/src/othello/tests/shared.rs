@@ -27,7 +27,7 @@ struct Network {
     names: Vec<KeyHash>,
 }
 
-fn told(hash: KeyHash, shift: u32, params: &Params) -> u16 {
+fn action_of(hash: KeyHash, shift: u32, params: &Params) -> u16 {
     (hash.get() >> shift) as u16 & (u16::MAX >> (16 - params.value_bits()))
 }
 
@@ -42,18 +42,18 @@ impl Network {
     /// The same history of names at a switch that was there from the beginning, with the actions it has now.
     fn add_switch(&mut self, shift: u32, history: &[Op]) {
         let params = *self.shared.params();
-        let number = self.shared.add_switch(|name| told(name, shift, &params)).unwrap();
+        let number = self.shared.add_switch(|name| action_of(name, shift, &params)).unwrap();
         assert_eq!((number, self.shared.switches()), (self.maps.len(), self.maps.len() + 1));
         let mut alone = OthelloBuilder::new(params).build(&[]).unwrap();
         for &done in history {
-            let action = told(done.hash(), shift, &params);
+            let action = action_of(done.hash(), shift, &params);
             match done {
                 Op::Insert(name, _) => drop(alone.insert(name, action).unwrap()),
                 Op::Remove(name) => drop(alone.remove(name).unwrap()),
                 Op::Update(..) => {}
             }
         }
-        self.maps.push(self.names.iter().map(|&name| (name, told(name, shift, &params))).collect());
+        self.maps.push(self.names.iter().map(|&name| (name, action_of(name, shift, &params))).collect());
         self.follows.push(Arc::new(self.shared.export(number).unwrap()));
         self.alone.push(alone);
     }
@@ -231,11 +231,12 @@ fn one_in_two_shapes_is_no_graph_of_several() {
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn full_ranges_that_turn_over_stay_right_at_every_switch() {
     let params = Params::new(partitions(2), 2, [64, 64], 5).unwrap();
-    let mine = PartitionId(1);
-    let all = |salt| entries(2000, 5, salt).into_iter().filter(|one| params.partitions().of(one.0) == mine);
-    let mut shared = SharedControl::new(OthelloControl::for_partitions(params, [mine])).unwrap();
+    let partition = PartitionId(1);
+    let all =
+        |salt| entries(2000, 5, salt).into_iter().filter(|one| params.partitions().of(one.0) == partition);
+    let mut shared = SharedControl::new(OthelloControl::for_partitions(params, [partition])).unwrap();
     for shift in [3, 9, 20] {
-        shared.add_switch(|name| told(name, shift, &params)).unwrap();
+        shared.add_switch(|name| action_of(name, shift, &params)).unwrap();
     }
     let tables: Vec<_> = (0..4).map(|switch| Arc::new(shared.export(switch).unwrap())).collect();
     // Ordered: which names leave must not differ from run to run.
@@ -301,7 +302,7 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
     }
     assert!(matches!(
         shared.insert(KeyHash::new(5), &[0; 4]),
-        Err(SharedError::Update(UpdateError::NotMine { op: 0, partition: PartitionId(0) }))
+        Err(SharedError::Update(UpdateError::NotHeld { op: 0, partition: PartitionId(0) }))
     ));
 }
 
@@ -313,11 +314,12 @@ fn a_further_switch_takes_its_bits_and_no_more() {
     let control = OthelloBuilder::new(params).build(&entries(20_000, 4, 0)).unwrap();
     let alone = control.control_bytes();
     let mut shared = SharedControl::new(control).unwrap();
-    shared.add_switch(|name| told(name, 8, &params)).unwrap();
+    shared.add_switch(|name| action_of(name, 8, &params)).unwrap();
     let bits = shared.stats().table_bytes;
     let further = shared.control_bytes() - alone;
     assert!(further <= bits && bits < alone / 4, "{further} {bits} {alone}");
-    let built: Vec<_> = entries(20_000, 4, 0).iter().map(|one| (one.0, told(one.0, 8, &params))).collect();
+    let built: Vec<_> =
+        entries(20_000, 4, 0).iter().map(|one| (one.0, action_of(one.0, 8, &params))).collect();
     let built = OthelloBuilder::new(params).build(&built).unwrap();
     assert!(bytes_of(&shared.export(1).unwrap()) == bytes_of(&built.export()), "as built for it alone");
 }

@@ -2,8 +2,8 @@
 //! answer right at every moment.
 
 use super::*;
-use crate::beside::{Watched, beside};
 use crate::isa::Isa;
+use crate::test_readers::{WatchedKeys, check_beside};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -19,10 +19,10 @@ fn churn(params: Params, isa: Isa, rounds: u64) {
     let kept = entries(stay, value_bits, 0);
     let mut control = OthelloBuilder::new(params).build(&kept).unwrap();
     let table = Arc::new(control.export());
-    let watched = Watched::new(&kept);
+    let watched = WatchedKeys::new(&kept);
     // The names with odd numbers change between two values; those with even numbers never.
     let mask = u16::MAX >> (16 - value_bits);
-    beside(
+    check_beside(
         &watched,
         &format!("othello {value_bits} bits"),
         isa,
@@ -77,8 +77,8 @@ fn a_reader_beside_a_writer() {
         for &(hash, value) in &kept {
             let _ = control.insert(hash, value).unwrap();
         }
-        let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
-        beside(
+        let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
+        check_beside(
             &watched,
             "othello tiny",
             isa,
@@ -102,12 +102,12 @@ fn planted_race_of_readers_without_a_pin() {
     let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();
     let kept = entries(12, 3, 0);
     let mut control = OthelloBuilder::new(params(12, 3, 1)).build(&kept).unwrap();
-    let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
+    let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
     let reader = || {
         let mut reader = OthelloReader::with_isa(Arc::clone(&table), isa).unwrap().blind();
         move |hashes: &[KeyHash], values: &mut [u16]| reader.lookup_batch(hashes, values)
     };
-    beside(&watched, "othello without a pin", isa, reader, || {
+    check_beside(&watched, "othello without a pin", isa, reader, || {
         for round in 0..4000 {
             let at = round % 12;
             let new = watched.value(at) ^ 7;

@@ -2,7 +2,7 @@
 
 mod formats;
 
-use super::{Control, Keys, Op, SnapshotError, Table, Units};
+use super::{Control, ControlStructure, Op, SnapshotError, Table, Units};
 use scalebricks_types::{Applied, KeyHash};
 
 /// The snapshot of a table.
@@ -13,14 +13,14 @@ pub(crate) fn bytes_of<S: Units>(table: &Table<S>) -> Vec<u8> {
 }
 
 /// The snapshot of a control structure.
-pub(crate) fn control_bytes<S: Keys>(control: &Control<S>) -> Vec<u8> {
+pub(crate) fn control_bytes<S: ControlStructure>(control: &Control<S>) -> Vec<u8> {
     let mut bytes = Vec::new();
     control.write_snapshot(&mut bytes).unwrap();
     bytes
 }
 
 /// A control structure and its table come back from their snapshots, and go on as if nothing had happened.
-pub(crate) fn come_back_and_go_on<S: Keys>(control: &mut Control<S>, value: S::Value) {
+pub(crate) fn come_back_and_go_on<S: ControlStructure>(control: &mut Control<S>, value: S::Value) {
     let (bits, keys) = (bytes_of(&control.export()), control_bytes(control));
     let table = Table::<S>::read_snapshot(&bits[..]).unwrap();
     let mut again = Control::<S>::read_snapshot(&keys[..]).unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn come_back_and_go_on<S: Keys>(control: &mut Control<S>, value: S::V
 
 /// Every cut and every flipped bit of both snapshots is noticed, and the snapshot of the other structure, or of another
 /// version.
-pub(crate) fn damage_is_noticed<S: Keys>(control: &Control<S>) {
+pub(crate) fn damage_is_noticed<S: ControlStructure>(control: &Control<S>) {
     let (bits, keys) = (bytes_of(&control.export()), control_bytes(control));
     every_damage_is_noticed(&bits, |bytes| Table::<S>::read_snapshot(bytes).map(drop));
     every_damage_is_noticed(&keys, |bytes| Control::<S>::read_snapshot(bytes).map(drop));

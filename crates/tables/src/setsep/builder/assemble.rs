@@ -3,32 +3,32 @@
 use super::super::balance::{Counts, group_under};
 use super::super::block;
 use super::super::geometry::{BUCKETS, GROUPS};
-use super::super::image::{CHOICE_WORDS, set_choice};
-use super::super::kernels::search::{Bits, SearchSolver};
+use super::super::kernels::search::{SearchBits, SearchSolver};
 use super::super::kernels::{Balancer, Tile, Word};
+use super::super::layout::{CHOICE_WORDS, set_choice};
 use super::super::ops::Full;
 use super::super::params::Params;
 use super::super::solver;
-use super::super::store::{Span, Spilled};
+use super::super::store::{SpilledKey, StoreSlice};
 use super::BuildError;
 use super::STRETCH;
 use super::passes::Job;
-use crate::deal::Packing;
 use crate::isa::Isa;
+use crate::partition_pass::RecordPacking;
 use scalebricks_types::KeyHash;
 
 /// One worker's scratch.
 #[derive(Debug)]
 pub(super) struct Assembler<'a> {
     params: &'a Params,
-    packing: &'a Packing,
+    packing: &'a RecordPacking,
     solver: Solver,
-    places: Places,
+    places: KeyPlacement,
 }
 
 /// Where the keys of a stretch go.
 #[derive(Debug)]
-struct Places {
+struct KeyPlacement {
     balancer: Balancer,
     /// The bucket of each key, counted through the stretch.
     buckets: Vec<u16>,
@@ -50,13 +50,13 @@ enum Solver {
 pub(super) type List = (u32, Vec<(u64, u8)>);
 
 impl<'a> Assembler<'a> {
-    pub(super) fn new(params: &'a Params, packing: &'a Packing, isa: Isa, bits: Bits) -> Self {
+    pub(super) fn new(params: &'a Params, packing: &'a RecordPacking, isa: Isa, bits: SearchBits) -> Self {
         let solver = match (params.format().is_linear(), params.format().field_bits()) {
             (true, u32::BITS) => Solver::Linear(Tile::new(params, isa), Vec::new()),
             (true, _) => Solver::Dense(Tile::new(params, isa), Vec::new()),
             (false, _) => Solver::Search(SearchSolver::new(params, isa).with_bits(bits)),
         };
-        let places = Places {
+        let places = KeyPlacement {
             balancer: Balancer::new(isa),
             buckets: Vec::new(),
             counts: vec![0; STRETCH * BUCKETS],
@@ -67,7 +67,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Builds the blocks of a stretch with the keys in their rows; returns how many keys there were.
-    pub(super) fn assemble(&mut self, job: Job<'_>, span: &mut Span<'_>) -> Result<usize, BuildError> {
+    pub(super) fn assemble(&mut self, job: Job<'_>, span: &mut StoreSlice<'_>) -> Result<usize, BuildError> {
         self.places.count(self.params, self.packing, job);
         self.places.balance(self.params, job.numbers, span)?;
         let (groups, bits) = (span.heads.len() * GROUPS, usize::from(self.params.value_bits()));
@@ -97,7 +97,7 @@ impl<'a> Assembler<'a> {
     pub(super) fn assemble_bits(
         &mut self,
         job: Job<'_>,
-        span: &mut Span<'_>,
+        span: &mut StoreSlice<'_>,
     ) -> Result<(usize, Vec<List>), BuildError> {
         let bits = usize::from(self.params.value_bits());
         let groups = span.heads.len() * GROUPS;
@@ -112,7 +112,7 @@ impl<'a> Assembler<'a> {
         }
         self.places.count(self.params, self.packing, job);
         self.places.balance(self.params, job.numbers, span)?;
-        let Self { packing, solver, places: Places { buckets, group_of, .. }, .. } = self;
+        let Self { packing, solver, places: KeyPlacement { buckets, group_of, .. }, .. } = self;
         let mut places = buckets.iter();
         let mut group = || places.next().map_or(0, |&bucket| usize::from(group_of[usize::from(bucket)]));
         match solver {
@@ -132,7 +132,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// An error if a key is there twice.
-    pub(super) fn check_duplicates(&self, span: &Span<'_>) -> Result<(), BuildError> {
+    pub(super) fn check_duplicates(&self, span: &StoreSlice<'_>) -> Result<(), BuildError> {
         let slots = span.slots;
         for (group, &load) in self.places.loads[..span.heads.len() * GROUPS].iter().enumerate() {
             let row = &span.hashes[group * slots..][..usize::from(load).min(slots)];
@@ -153,9 +153,9 @@ impl<'a> Assembler<'a> {
     }
 }
 
-impl Places {
+impl KeyPlacement {
     /// The keys of marked groups, found by reading the records again: that is rare.
-    fn lists(&self, packing: &Packing, job: Job<'_>, span: &Span<'_>) -> Vec<List> {
+    fn lists(&self, packing: &RecordPacking, job: Job<'_>, span: &StoreSlice<'_>) -> Vec<List> {
         let mut lists: Vec<List> = Vec::new();
         for (at, head) in span.heads.iter().enumerate().filter(|(_, head)| head.marks != 0) {
             let mut list = Vec::new();
@@ -174,14 +174,14 @@ impl Places {
     }
 
     /// Reads the stretch's records and counts the keys of each bucket.
-    fn count(&mut self, params: &Params, packing: &Packing, job: Job<'_>) {
+    fn count(&mut self, params: &Params, packing: &RecordPacking, job: Job<'_>) {
         let numbers = job.numbers;
         let buckets = u64::from(params.blocks()) * BUCKETS as u64;
         let contiguous = numbers.last().map_or(0, |last| last - numbers[0] + 1) as usize == numbers.len();
         let first = u64::from(numbers[0]) * BUCKETS as u64;
         self.buckets.clear();
         self.counts.fill(0);
-        let keys: usize = job.dealt.iter().map(|dealt| dealt.keys(packing, job.stretch)).sum();
+        let keys: usize = job.records.iter().map(|records| records.keys(packing, job.stretch)).sum();
         self.buckets.resize(keys, 0);
         let Self { buckets: places, counts, .. } = self;
         let Some(counts) = counts.first_chunk_mut::<{ STRETCH * BUCKETS }>() else {
@@ -209,7 +209,12 @@ impl Places {
     }
 
     /// Chooses a group for every bucket.
-    fn balance(&mut self, params: &Params, numbers: &[u32], span: &mut Span<'_>) -> Result<(), BuildError> {
+    fn balance(
+        &mut self,
+        params: &Params,
+        numbers: &[u32],
+        span: &mut StoreSlice<'_>,
+    ) -> Result<(), BuildError> {
         let limit = params.format().block_capacity();
         let blocks =
             self.counts.as_chunks::<BUCKETS>().0.iter().zip(self.group_of.as_chunks_mut::<BUCKETS>().0);
@@ -237,9 +242,9 @@ impl Places {
     /// Puts every key into its group's row, and shows it to `also`.
     fn scatter(
         &mut self,
-        packing: &Packing,
+        packing: &RecordPacking,
         job: Job<'_>,
-        span: &mut Span<'_>,
+        span: &mut StoreSlice<'_>,
         mut also: impl FnMut(usize, u64, u8),
     ) {
         self.loads.fill(0);
@@ -254,7 +259,7 @@ impl Places {
                 span.hashes[group * slots + load] = hash;
                 span.values[group * slots + load] = value;
             } else {
-                let spilled = Spilled { group: (group % GROUPS) as u8, value, hash };
+                let spilled = SpilledKey { group: (group % GROUPS) as u8, value, hash };
                 span.heads[group / GROUPS].spill.push(spilled);
             }
             also(group, hash, value);
@@ -264,7 +269,7 @@ impl Places {
         }
     }
 
-    fn search(&self, search: &SearchSolver, params: &Params, span: &mut Span<'_>) {
+    fn search(&self, search: &SearchSolver, params: &Params, span: &mut StoreSlice<'_>) {
         let (slots, layout) = (span.slots, span.layout);
         let marked = solver::marked(params);
         for (group, &load) in self.loads[..span.heads.len() * GROUPS].iter().enumerate() {
@@ -287,10 +292,10 @@ fn twice(row: &[u64]) -> Option<u64> {
 
 /// Calls `each` with every key of a stretch and its value.
 #[inline(always)]
-fn each_key(packing: &Packing, job: Job<'_>, mut each: impl FnMut(u64, u8)) {
-    for dealt in job.dealt {
-        packing.unpack(job.stretch, dealt.records(job.stretch), |hash, value| each(hash, value as u8)); // it came as one
-        dealt.listed(job.stretch).for_each(|(hash, value)| each(hash, value as u8));
+fn each_key(packing: &RecordPacking, job: Job<'_>, mut each: impl FnMut(u64, u8)) {
+    for records in job.records {
+        packing.unpack(job.stretch, records.records(job.stretch), |hash, value| each(hash, value as u8)); // it came as one
+        records.listed(job.stretch).for_each(|(hash, value)| each(hash, value as u8));
     }
 }
 
@@ -299,7 +304,7 @@ fn solve_tile<W: Word>(
     tile: &mut Tile<W>,
     fields: &mut Vec<W>,
     bits: usize,
-    span: &mut Span<'_>,
+    span: &mut StoreSlice<'_>,
     pack: impl Fn(&[W], &mut [u64]),
 ) {
     fields.resize(span.heads.len() * GROUPS * bits, W::default());

@@ -1,21 +1,21 @@
-//! Fresh builds from many keys at once, in two passes: [`crate::deal`] and [`assemble`].
+//! Fresh builds from many keys at once, in two passes: [`crate::partition_pass`] and [`assemble`].
 
 mod assemble;
 mod passes;
 
 use super::block::Moves;
 use super::control::{BlockKeys, SetSepControl};
+use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
-use super::held::Held;
-use super::kernels::search::Bits;
+use super::kernels::search::SearchBits;
 use super::ops::Full;
 use super::params::Params;
 use super::store::Store;
 use super::structure::{BuildError, Generation, SetSep};
-use crate::deal::Regions;
 use crate::isa::Isa;
-use crate::publish::line::Line;
+use crate::partition_pass::RecordMemory;
 use crate::published::marked;
+use crate::reclaim::cache_line::Line;
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,13 +36,13 @@ pub struct Progress {
 type Callback<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// Keys and values to build from.
-trait Source: Sync {
+trait KeySource: Sync {
     fn len(&self) -> usize;
     fn get(&self, at: usize) -> (u64, u8);
     fn each(&self, range: std::ops::Range<usize>, act: impl FnMut(u64, u8));
 }
 
-impl Source for [(KeyHash, u8)] {
+impl KeySource for [(KeyHash, u8)] {
     fn len(&self) -> usize {
         self.len()
     }
@@ -56,7 +56,7 @@ impl Source for [(KeyHash, u8)] {
     }
 }
 
-impl Source for (&[KeyHash], &[u8]) {
+impl KeySource for (&[KeyHash], &[u8]) {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -80,10 +80,10 @@ pub struct SetSepBuilder<'a> {
     threads: usize,
     progress: Option<Callback<'a>>,
     cancel: Option<&'a AtomicBool>,
-    mine: Vec<bool>,
+    held: Vec<bool>,
     isa: Isa,
-    bits: Bits,
-    regions: Arc<Mutex<Regions>>,
+    bits: SearchBits,
+    regions: Arc<Mutex<RecordMemory>>,
 }
 
 impl std::fmt::Debug for SetSepBuilder<'_> {
@@ -98,15 +98,15 @@ impl std::fmt::Debug for SetSepBuilder<'_> {
 impl<'a> SetSepBuilder<'a> {
     /// A builder for all partitions, with one thread.
     pub fn new(params: Params) -> Self {
-        let mine = vec![true; params.partitions().get() as usize];
+        let held = vec![true; params.partitions().get() as usize];
         Self {
             params,
             threads: 1,
             progress: None,
             cancel: None,
-            mine,
+            held,
             isa: Isa::best(),
-            bits: Bits::default(),
+            bits: SearchBits::default(),
             regions: Arc::default(),
         }
     }
@@ -122,7 +122,7 @@ impl<'a> SetSepBuilder<'a> {
     }
 
     /// Searches for hash functions of the paper's formats for so many value bits at once. The bits are the same.
-    pub fn bits_at_once(self, bits: Bits) -> Self {
+    pub fn bits_at_once(self, bits: SearchBits) -> Self {
         Self { bits, ..self }
     }
 
@@ -138,7 +138,7 @@ impl<'a> SetSepBuilder<'a> {
 
     /// Builds for these partitions only.
     pub fn partitions(self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
-        Self { mine: marked(partitions, self.params.partitions()), ..self }
+        Self { held: marked(partitions, self.params.partitions()), ..self }
     }
 
     /// As [`build`](Self::build), from an iterator; its items are collected first.
@@ -159,10 +159,10 @@ impl<'a> SetSepBuilder<'a> {
     /// # Errors
     /// [`BuildError`].
     pub fn build(&self, entries: &[(KeyHash, u8)]) -> Result<SetSepControl, BuildError> {
-        let mut held = Held::new(self.params, &self.mine, true);
-        let passes = Passes::new(self, &held);
-        let layout = held.layout;
-        let spans = held.store.spans(layout, STRETCH).collect();
+        let mut blocks = ControlBlocks::new(self.params, &self.held, true);
+        let passes = Passes::new(self, &blocks);
+        let layout = blocks.layout;
+        let spans = blocks.store.spans(layout, STRETCH).collect();
         passes.run(
             entries,
             spans,
@@ -173,10 +173,10 @@ impl<'a> SetSepBuilder<'a> {
                 Ok(keys)
             },
         )?;
-        held.count_lines();
-        self.check_fallback(&held.lines_used)?;
-        let positions = self.mine.iter().map(|&mine| Position(mine.into())).collect();
-        let keys = BlockKeys::new(held, None, Moves::default());
+        blocks.count_lines();
+        self.check_fallback(&blocks.lines_used)?;
+        let positions = self.held.iter().map(|&held| Position(held.into())).collect();
+        let keys = BlockKeys::new(blocks, None, Moves::default());
         Ok(SetSepControl::of(keys, positions).with_isa(self.isa))
     }
 
@@ -192,38 +192,45 @@ impl<'a> SetSepBuilder<'a> {
     /// If the slices differ in length.
     pub fn build_table(&self, hashes: &[KeyHash], values: &[u8]) -> Result<SetSep, BuildError> {
         assert_eq!(hashes.len(), values.len(), "one value a key");
-        if self.mine.contains(&false) {
+        if self.held.contains(&false) {
             let entries: Vec<_> = hashes.iter().copied().zip(values.iter().copied()).collect();
             return Ok(self.build(&entries)?.export());
         }
-        let held = Held::new(self.params, &self.mine, false);
+        let blocks = ControlBlocks::new(self.params, &self.held, false);
         let slot_lines = self.params.slot_words() / 8;
         let mut memory = Generation::memory(&self.params);
         let lines = &mut memory[..self.params.blocks() as usize * slot_lines];
         let lists = Mutex::new(Vec::new());
         let jobs = lines.chunks_mut(STRETCH * slot_lines).collect();
         let scratch = || Store::empty(&self.params, STRETCH);
-        Passes::new(self, &held).run(&(hashes, values), jobs, scratch, |assembler, store, job, lines| {
-            let Some(mut span) = store.spans(held.layout, job.numbers.len()).next() else { return Ok(0) };
-            let (keys, marked) = assembler.assemble_bits(job, &mut span)?;
-            for (at, lines) in lines.chunks_mut(slot_lines).enumerate() {
-                for (line, words) in lines.iter_mut().zip(span.view(at).words.as_chunks::<8>().0) {
-                    *line = Line::new(*words);
+        Passes::new(self, &blocks).run(
+            &(hashes, values),
+            jobs,
+            scratch,
+            |assembler, store, job, lines| {
+                let Some(mut span) = store.spans(blocks.layout, job.numbers.len()).next() else {
+                    return Ok(0);
+                };
+                let (keys, marked) = assembler.assemble_bits(job, &mut span)?;
+                for (at, lines) in lines.chunks_mut(slot_lines).enumerate() {
+                    for (line, words) in lines.iter_mut().zip(span.view(at).words.as_chunks::<8>().0) {
+                        *line = Line::new(*words);
+                    }
                 }
-            }
-            marked.iter().try_for_each(|(_, list)| no_duplicate(list))?;
-            if !marked.is_empty() {
-                lists.lock().unwrap_or_else(PoisonError::into_inner).extend(marked);
-            }
-            Ok(keys)
-        })?;
+                marked.iter().try_for_each(|(_, list)| no_duplicate(list))?;
+                if !marked.is_empty() {
+                    lists.lock().unwrap_or_else(PoisonError::into_inner).extend(marked);
+                }
+                Ok(keys)
+            },
+        )?;
         let lists: Vec<(u32, Vec<(u64, u8)>)> = lists.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut used = vec![0; self.mine.len()];
+        let mut used = vec![0; self.held.len()];
         for (number, list) in &lists {
             used[usize::from(self.params.partition_of_block(*number).0)] += lines_for(list.len());
         }
         self.check_fallback(&used)?;
-        Ok(SetSep::with_memory(self.params, vec![Position(1); self.mine.len()], memory, lists))
+        Ok(SetSep::with_memory(self.params, vec![Position(1); self.held.len()], memory, lists))
     }
 
     fn check_fallback(&self, used: &[u32]) -> Result<(), BuildError> {

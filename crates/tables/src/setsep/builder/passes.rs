@@ -1,9 +1,9 @@
 //! The two passes, each by all threads.
 
 use super::assemble::Assembler;
-use super::{BuildError, Progress, STRETCH, SetSepBuilder, Source};
-use crate::deal::{Dealt, Packing, TwoPasses};
-use crate::setsep::held::Held;
+use super::{BuildError, KeySource, Progress, STRETCH, SetSepBuilder};
+use crate::partition_pass::{PartitionedRecords, RecordPacking, TwoPassBuild};
+use crate::setsep::control_blocks::ControlBlocks;
 use crate::threads::threads_or_all;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,39 +17,39 @@ pub(super) struct Job<'a> {
     /// The numbers of its blocks in the table.
     pub(super) numbers: &'a [u32],
     /// What each thread dealt in the first pass.
-    pub(super) dealt: &'a [Dealt<'a>],
+    pub(super) records: &'a [PartitionedRecords<'a>],
 }
 
 /// A build at work.
 pub(super) struct Passes<'a> {
     builder: &'a SetSepBuilder<'a>,
-    held: HeldPlaces,
+    held: FirstSlots,
     /// The number of each held block, in the order of the store.
     numbers: Vec<u32>,
-    packing: Packing,
+    packing: RecordPacking,
     threads: usize,
 }
 
 /// What the first pass needs to know of the blocks: it must not borrow the store that the second fills.
-struct HeldPlaces {
+struct FirstSlots {
     all: bool,
     first: Vec<Option<u32>>,
 }
 
 impl<'a> Passes<'a> {
-    pub(super) fn new(builder: &'a SetSepBuilder<'a>, held: &Held) -> Self {
+    pub(super) fn new(builder: &'a SetSepBuilder<'a>, blocks: &ControlBlocks) -> Self {
         let threads = threads_or_all(builder.threads);
-        let all = !builder.mine.contains(&false);
+        let all = !builder.held.contains(&false);
         let params = &builder.params;
-        let blocks = if all { params.blocks() } else { held.store.len() as u32 }; // at most 2^24
-        let firsts: Vec<u32> = (0..blocks).step_by(STRETCH).collect();
-        let packing = Packing::new(&firsts, blocks, params.value_bits(), all);
-        let numbers = (0..held.store.len()).map(|slot| held.number_of_slot(slot)).collect();
-        Self { builder, held: HeldPlaces { all, first: held.first.clone() }, numbers, packing, threads }
+        let parts = if all { params.blocks() } else { blocks.store.len() as u32 }; // at most 2^24
+        let firsts: Vec<u32> = (0..parts).step_by(STRETCH).collect();
+        let packing = RecordPacking::new(&firsts, parts, params.value_bits(), all);
+        let numbers = (0..blocks.store.len()).map(|slot| blocks.number_of_slot(slot)).collect();
+        Self { builder, held: FirstSlots { all, first: blocks.first.clone() }, numbers, packing, threads }
     }
 
     /// Deals the keys of `source`, then calls `act` for each stretch with one of `parts`, which are its output.
-    pub(super) fn run<S: Source + ?Sized, P: Send, C>(
+    pub(super) fn run<S: KeySource + ?Sized, P: Send, C>(
         &self,
         source: &S,
         parts: Vec<P>,
@@ -57,7 +57,7 @@ impl<'a> Passes<'a> {
         act: impl Fn(&mut Assembler<'_>, &mut C, Job<'_>, &mut P) -> Result<usize, BuildError> + Sync,
     ) -> Result<(), BuildError> {
         let (builder, done) = (self.builder, AtomicU64::new(0));
-        let passes = TwoPasses {
+        let passes = TwoPassBuild {
             packing: &self.packing,
             regions: &builder.regions,
             threads: self.threads,
@@ -68,10 +68,10 @@ impl<'a> Passes<'a> {
         let work = || (Assembler::new(&builder.params, &self.packing, builder.isa, builder.bits), scratch());
         passes.run(
             outputs,
-            |keys, dealt| self.deal(source, keys, dealt),
+            |keys, records| self.partition_keys(source, keys, records),
             work,
-            |stretch, dealt, (mut part, numbers), (assembler, scratch)| {
-                let job = Job { stretch, numbers, dealt };
+            |stretch, records, (mut part, numbers), (assembler, scratch)| {
+                let job = Job { stretch, numbers, records };
                 let keys = act(assembler, scratch, job, &mut part)? as u64;
                 let done_keys = done.fetch_add(keys, Ordering::Relaxed) + keys;
                 if let Some(progress) = builder.progress {
@@ -82,11 +82,11 @@ impl<'a> Passes<'a> {
         )
     }
 
-    fn deal<S: Source + ?Sized>(
+    fn partition_keys<S: KeySource + ?Sized>(
         &self,
         source: &S,
         keys: std::ops::Range<usize>,
-        dealt: &mut Dealt<'_>,
+        records: &mut PartitionedRecords<'_>,
     ) -> Result<(), BuildError> {
         let blocks = self.builder.params.blocks();
         let mut wide = 0;
@@ -99,14 +99,14 @@ impl<'a> Passes<'a> {
             if self.held.all {
                 source.each(start..end, |hash, value| {
                     wide |= value;
-                    dealt.deal(&self.packing, block(hash) as usize / STRETCH, hash, value.into());
+                    records.add(&self.packing, block(hash) as usize / STRETCH, hash, value.into());
                 });
                 continue;
             }
             for at in start..end {
                 let (hash, value) = source.get(at);
                 wide |= value;
-                dealt.deal(&self.packing, self.slot(block(hash))? as usize / STRETCH, hash, value.into());
+                records.add(&self.packing, self.slot(block(hash))? as usize / STRETCH, hash, value.into());
             }
         }
         if !self.builder.params.is_value(wide) {
@@ -119,7 +119,7 @@ impl<'a> Passes<'a> {
 
     fn slot(&self, block: u32) -> Result<u32, BuildError> {
         let partition = self.builder.params.partition_of_block(block);
-        let first = self.held.first[usize::from(partition.0)].ok_or(BuildError::NotMine(partition))?;
+        let first = self.held.first[usize::from(partition.0)].ok_or(BuildError::NotHeld(partition))?;
         Ok(first + block % self.builder.params.blocks_per_partition())
     }
 }

@@ -17,7 +17,7 @@
 
 use super::super::balance::{Choices, Counts};
 use super::super::geometry::{BUCKETS, CANDIDATES, CANDIDATES_PER_BUCKET, GROUPS, mix64};
-use super::Present;
+use super::AvailableIsa;
 use crate::isa::Isa;
 use std::hint::black_box;
 
@@ -76,12 +76,12 @@ const fn empty() -> [Runs; GROUPS] {
 
 /// Balances blocks, with the best instructions it is given.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::setsep) struct Balancer(Present);
+pub(in crate::setsep) struct Balancer(AvailableIsa);
 
 impl Balancer {
     /// One for this level.
     pub(in crate::setsep) fn new(isa: Isa) -> Self {
-        Self(Present::new(isa))
+        Self(AvailableIsa::new(isa))
     }
 
     /// The best of sixteen attempts, the same on every level. A block's keys must be fewer than 2^12.
@@ -92,7 +92,7 @@ impl Balancer {
             Isa::Portable => balance(counts),
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code, reason = "see SAFETY")]
-            // SAFETY: `Present` holds only what this processor was seen to have, and all but `Portable` have AVX2.
+            // SAFETY: `AvailableIsa` holds only what this processor was seen to have, and all but `Portable` have AVX2.
             _ => unsafe { balance_avx2(counts) },
             #[cfg(not(target_arch = "x86_64"))]
             _ => balance(counts),

@@ -2,17 +2,17 @@
 //! be foreseen.
 #![allow(unsafe_code, reason = "see SAFETY")]
 
-use super::Present;
+use super::AvailableIsa;
 use crate::isa::Isa;
 
 /// Finds hashes in rows, with the best instructions it is given.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::setsep) struct Finder(Present);
+pub(in crate::setsep) struct Finder(AvailableIsa);
 
 impl Finder {
     /// One for this level.
     pub(in crate::setsep) fn new(isa: Isa) -> Self {
-        Self(Present::new(isa))
+        Self(AvailableIsa::new(isa))
     }
 
     /// The first of the row's first `load` slots that holds this hash. A row has at most 64.
@@ -20,7 +20,7 @@ impl Finder {
     pub(in crate::setsep) fn find(self, row: &[u64], load: usize, hash: u64) -> Option<usize> {
         let found = match self.0.isa() {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Present` holds only what this processor was seen to have.
+            // SAFETY: `AvailableIsa` holds only what this processor was seen to have.
             Isa::Avx512 | Isa::Avx512Gfni => unsafe { x86::avx512(row, hash) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.

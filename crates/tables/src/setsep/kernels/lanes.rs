@@ -21,7 +21,7 @@
 //! other, what either adds to a third row does not depend on the other. AVX-512 has registers enough for a whole
 //! system of [`Format::Linear`](super::super::format::Format) and keeps it there, one pivot at a time.
 
-use super::Present;
+use super::AvailableIsa;
 use super::{super::linear, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
@@ -70,7 +70,7 @@ pub(in crate::setsep) trait Word:
     /// The lanes that have a solution, and the solutions. Lanes without have anything.
     ///
     /// `batch` has at most [`ROWS`](Self::ROWS) rows.
-    fn solve(present: Present, batch: &Batch<'_, Self>, vectors: &mut Vectors<Self>) -> u16;
+    fn solve(present: AvailableIsa, batch: &Batch<'_, Self>, vectors: &mut Vectors<Self>) -> u16;
 }
 
 macro_rules! word {
@@ -87,10 +87,10 @@ macro_rules! word {
             }
 
             #[cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "see SAFETY"))]
-            fn solve(present: Present, batch: &Batch<'_, Self>, vectors: &mut Vectors<Self>) -> u16 {
+            fn solve(present: AvailableIsa, batch: &Batch<'_, Self>, vectors: &mut Vectors<Self>) -> u16 {
                 match present.isa() {
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: `Present` holds only what this processor was seen to have.
+                    // SAFETY: `AvailableIsa` holds only what this processor was seen to have.
                     Isa::Avx512 | Isa::Avx512Gfni => unsafe { avx512::$word(batch, vectors) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: as above.

@@ -40,9 +40,9 @@ pub(super) use tile::{LaneSolver, Tile};
 
 /// An [`Isa`] that this processor was seen to have: what makes it sound to call a kernel's fast form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::setsep) struct Present(Isa);
+pub(in crate::setsep) struct AvailableIsa(Isa);
 
-impl Present {
+impl AvailableIsa {
     /// The level asked for, or the portable one where this processor lacks it.
     pub(super) fn new(isa: Isa) -> Self {
         Self(if isa.is_available() { isa } else { Isa::Portable })

@@ -5,10 +5,10 @@
 //! pivot, its lowest set bit, except itself. What pivots, zero rows and contradictions are is told there.
 #![allow(unsafe_code, reason = "see SAFETY")]
 
-use super::Present;
+use super::AvailableIsa;
 use super::lanes::BITS_AT_ONCE;
 use crate::isa::Isa;
-use crate::setsep::linear::{Rows, Shape};
+use crate::setsep::linear::{FieldLayout, Rows};
 use crate::setsep::params::Params;
 use crate::setsep::solver::Fields;
 
@@ -18,7 +18,7 @@ const ROWS: usize = 32;
 /// The solver of single groups of format Linear with values of up to four bits.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::setsep) struct Single {
-    shape: Shape,
+    shape: FieldLayout,
     key: u32,
     value_bits: usize,
 }
@@ -29,9 +29,9 @@ impl Single {
         let fits = params.format().is_linear()
             && params.format().field_bits() == u32::BITS
             && usize::from(params.value_bits()) <= BITS_AT_ONCE;
-        let present = cfg!(target_arch = "x86_64") && Present::new(isa).isa() >= Isa::Avx512;
+        let present = cfg!(target_arch = "x86_64") && AvailableIsa::new(isa).isa() >= Isa::Avx512;
         (fits && present).then(|| Self {
-            shape: Shape::of(params),
+            shape: FieldLayout::of(params),
             key: Rows::of(params).key() as u32, // rows are made of the low half
             value_bits: params.value_bits().into(),
         })

@@ -2,7 +2,7 @@
 
 use super::super::format::Format;
 use super::super::geometry::mix64;
-use super::super::image::Layout;
+use super::super::layout::Layout;
 use super::super::linear;
 use super::super::params::Params;
 use super::super::solver::{self, GroupKeys};
@@ -100,7 +100,7 @@ fn groups_that_are_much_too_full_are_unsolved_and_disturb_no_other() {
 
 #[test]
 fn a_level_this_processor_lacks_is_never_used() {
-    assert!(Isa::ALL.into_iter().all(|isa| Present::new(isa).isa().is_available()));
+    assert!(Isa::ALL.into_iter().all(|isa| AvailableIsa::new(isa).isa().is_available()));
 }
 
 proptest! {

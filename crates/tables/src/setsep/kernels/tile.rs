@@ -7,11 +7,11 @@
 //! sixteen at a time from anywhere in the tile. When fewer than sixteen are left, the free lanes try later seeds of
 //! the same groups at once: the lowest that works is taken, as if they had been tried one after another.
 
-use super::super::image::Packed;
-use super::super::linear::{Rows, Shape};
+use super::super::layout::Packed;
+use super::super::linear::{FieldLayout, Rows};
 use super::super::params::Params;
 use super::super::solver::{self, Fields};
-use super::Present;
+use super::AvailableIsa;
 use super::lanes::{BITS_AT_ONCE, Batch, LANES, Vectors, Word};
 use crate::isa::Isa;
 
@@ -21,8 +21,8 @@ type AllVectors<W> = [Vectors<W>; 8 / BITS_AT_ONCE];
 /// What all groups have in common.
 #[derive(Debug, Clone, Copy)]
 struct Equations<W> {
-    present: Present,
-    shape: Shape,
+    present: AvailableIsa,
+    shape: FieldLayout,
     value_bits: usize,
     key: W,
     marked: Fields,
@@ -93,8 +93,8 @@ impl<W: Word> Tile<W> {
     /// An empty tile without groups. `params` must be of the format that `W` is for.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
         let equations = Equations {
-            present: Present::new(isa),
-            shape: Shape::of(params),
+            present: AvailableIsa::new(isa),
+            shape: FieldLayout::of(params),
             value_bits: params.value_bits().into(),
             key: W::from_low(Rows::of(params).key()),
             marked: solver::marked(params),

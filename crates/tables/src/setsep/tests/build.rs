@@ -77,7 +77,7 @@ fn the_order_of_keys_and_the_number_of_threads_do_not_matter() {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn golden_vectors() {
-    for at_once in [Bits::Pairs, Bits::Together] {
+    for at_once in [SearchBits::Pairs, SearchBits::Together] {
         let found = GOLDEN.map(|(format, bits, _)| {
             let builder = SetSepBuilder::new(params_in(format, 3000, bits, 1)).bits_at_once(at_once);
             let bytes = bytes_of(&builder.build(&entries(3000, bits, 1)).unwrap().export());
@@ -116,7 +116,7 @@ fn bad_input_is_named() {
     let crowd: Vec<_> = (0..=params.format().block_capacity() as u64).map(|i| (KeyHash::new(i), 0)).collect();
     assert!(matches!(build(&crowd), Some(BuildError::Full(Full::Block { block: 0, need: 1985, .. }))));
     let some = SetSepBuilder::new(params).partitions([scalebricks_types::PartitionId(2)]);
-    assert!(matches!(some.build(&good), Err(BuildError::NotMine(_))));
+    assert!(matches!(some.build(&good), Err(BuildError::NotHeld(_))));
     let held: Vec<_> = good.iter().copied().filter(|e| e.0.get() >> 62 == 2).collect();
     let control = some.build(&held).unwrap();
     assert_eq!(control.len() as usize, held.len());

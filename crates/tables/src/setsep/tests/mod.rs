@@ -2,8 +2,8 @@
 
 mod build;
 mod digests;
+mod equivalence;
 mod model;
-mod own;
 mod replica;
 mod reshape;
 mod snapshots;

@@ -114,7 +114,7 @@ proptest! {
                 (outcome, alone) => prop_assert!(false, "{outcome:?} but one by one {alone:?}"),
             }
             let blocks = |control: &SetSepControl| {
-                let store = &control.keys.now.held.store;
+                let store = &control.keys.now.blocks.store;
                 let words = |slot| store.view(slot).words.to_vec();
                 (control.iter().collect::<Vec<_>>(), (0..store.len()).map(words).collect::<Vec<_>>())
             };
@@ -176,8 +176,8 @@ fn batches_move_the_same_buckets_as_single_operations() {
                 let _ = replica.apply(&delta).unwrap();
             }
             assert_eq!(
-                singly.keys.now.held.store.view(0).words,
-                batched.keys.now.held.store.view(0).words,
+                singly.keys.now.blocks.store.view(0).words,
+                batched.keys.now.blocks.store.view(0).words,
                 "{format:?}, batch {round}"
             );
         }

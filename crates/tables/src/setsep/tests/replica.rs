@@ -189,7 +189,7 @@ fn a_full_block_and_a_foreign_key_are_refused_whole() {
         ),
         (
             vec![Op::Update(spread(1), 1), Op::Insert(foreign, 0)],
-            UpdateError::NotMine { op: 1, partition: PartitionId(1) },
+            UpdateError::NotHeld { op: 1, partition: PartitionId(1) },
         ),
         (
             vec![Op::Update(spread(1), 1), Op::Update(spread(2), 2)],
@@ -244,7 +244,7 @@ fn deltas_lead_to_the_positions_of_a_log() {
     let taken = control.batch_to(Position(1000), &[Op::Insert(hash, 1)]);
     assert_eq!(taken, Err(UpdateError::Position { partition }));
     let two = control.batch_to(Position(1001), &[Op::Insert(hash, 1), Op::Insert(elsewhere, 1)]);
-    assert!(matches!(two, Err(UpdateError::NotMine { op: 1, .. })), "{two:?}");
+    assert!(matches!(two, Err(UpdateError::NotHeld { op: 1, .. })), "{two:?}");
     // What was refused has not left its position behind.
     let delta = control.insert(hash, 1).unwrap();
     assert_eq!((delta.position, delta.previous), (Position(1001), Position(1000)));

@@ -74,7 +74,7 @@ fn what_nobody_touches_meanwhile_becomes_a_fresh_build() {
         }
         let fresh = SetSepBuilder::new(to).build(&entries).unwrap();
         let words = |control: &SetSepControl| {
-            let store = &control.keys.now.held.store;
+            let store = &control.keys.now.blocks.store;
             (0..store.len()).map(|slot| store.view(slot).words.to_vec()).collect::<Vec<_>>()
         };
         assert!(words(&control) == words(&fresh), "{to:?}");

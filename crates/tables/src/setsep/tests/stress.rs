@@ -1,8 +1,8 @@
 //! Readers beside a writer: every answer is the key's value before or after the update under way.
 
 use super::*;
-use crate::beside::{Watched, beside};
 use crate::isa::Isa;
+use crate::test_readers::{WatchedKeys, check_beside};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -19,12 +19,12 @@ fn churn(format: Format, value_bits: u8, isa: Isa, rounds: u64) {
     let kept = entries(stay, value_bits, 0);
     let mut control = SetSepBuilder::new(params).build(&kept).unwrap();
     let table = Arc::new(control.export());
-    let watched = Watched::new(&kept);
+    let watched = WatchedKeys::new(&kept);
     let mask = u8::MAX >> (8 - value_bits);
     // More than a group takes, in one bucket.
     let crowd = if format == Format::Dense { 64 } else { 30 };
     let (mut fallback_seen, mut emptied) = (0, 0);
-    beside(
+    check_beside(
         &watched,
         &format!("setsep {format}"),
         isa,
@@ -96,8 +96,8 @@ fn a_reader_beside_a_writer() {
         for &(hash, value) in &kept {
             let _ = control.insert(hash, value).unwrap();
         }
-        let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
-        beside(
+        let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
+        check_beside(
             &watched,
             "setsep tiny",
             isa,
@@ -121,12 +121,12 @@ fn planted_race_of_readers_without_a_pin() {
     let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();
     let kept = entries(12, 1, 0);
     let mut control = SetSepBuilder::new(params(12, 1, 1)).build(&kept).unwrap();
-    let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
+    let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
     let reader = || {
         let mut reader = SetSepReader::with_isa(Arc::clone(&table), isa).unwrap().blind();
         move |hashes: &[KeyHash], values: &mut [u8]| reader.lookup_batch(hashes, values)
     };
-    beside(&watched, "setsep without a pin", isa, reader, || {
+    check_beside(&watched, "setsep without a pin", isa, reader, || {
         for round in 0..4000 {
             let at = round % 12;
             let new = watched.value(at) as u8 ^ 1;

@@ -2,8 +2,8 @@
 
 use super::stress::reader_of;
 use super::*;
-use crate::beside::{Watched, beside};
 use crate::isa::Isa;
+use crate::test_readers::{WatchedKeys, check_beside};
 use scalebricks_types::PartitionId;
 
 const PARTITIONS: u32 = 2;
@@ -26,9 +26,9 @@ fn turnover(format: Format, isa: Isa) {
     for round in 0..passing {
         let _ = control.insert(coming(round).0, coming(round).1).unwrap();
     }
-    let (table, watched) = (Arc::new(control.export()), Watched::new(&kept));
+    let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
     let mut round = 0;
-    beside(
+    check_beside(
         &watched,
         &format!("setsep reshaped from {format}"),
         isa,

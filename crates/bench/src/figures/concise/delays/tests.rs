@@ -1,6 +1,5 @@
 use super::*;
 use crate::options::Options;
-use scalebricks_console::{Console, Interrupt};
 
 #[test]
 fn distributions_rise() {
@@ -20,9 +19,8 @@ fn crossings_are_percentiles() {
 
 #[test]
 fn what_is_saturated_is_no_delay() {
-    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-    let mut session = Session::new("concise", &options, &console, &interrupt);
-    let mut sheet = Sheet::new("test", &["cell"; 12]);
+    let mut session = Session::for_test("concise", Options::default());
+    let mut sheet = PageTable::new("test", &["cell"; 12]);
     let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
     for delays in &all {
         add(&mut session, &mut sheet, (1000, 8), ("made", 1.5), delays);
@@ -30,7 +28,7 @@ fn what_is_saturated_is_no_delay() {
     assert!(sheet.rows[0][6..].iter().all(|cell| cell == "saturated"));
     assert!(sheet.rows.iter().all(|row| row.len() == 12));
     assert_eq!(session.rows().len(), 3, "those of the second alone");
-    let (chart, gaps) = (chart(1000, &Gaps::made(), &all), Gaps::made());
+    let (chart, gaps) = (chart(1000, &ArrivalGaps::made(), &all), ArrivalGaps::made());
     assert_eq!(chart.series.len(), 1);
     assert!(conclusion(1000, &gaps, &all[..1]).unwrap().contains("Othello is saturated at 210 Kpps"));
 }
@@ -46,8 +44,7 @@ fn times_are_those_of_the_next_larger_batch() {
 
 #[test]
 fn every_batch_is_timed_and_right() {
-    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-    let session = Session::new("concise", &options, &console, &interrupt);
+    let session = Session::for_test("concise", Options::default());
     let names = Population::of(Kind::Mac, 500, 2);
     for fib in STRUCTURES {
         let times = measure(&session, fib, &*fib.build(&names, 1).unwrap(), &names).unwrap();
@@ -59,10 +56,9 @@ fn every_batch_is_timed_and_right() {
 
 #[test]
 fn times_that_were_not_measured_are_rejected_and_counted() {
-    let (options, console, interrupt) = (Options::default(), Console::new(true), Interrupt::default());
-    let session = Session::new("concise", &options, &console, &interrupt);
+    let session = Session::for_test("concise", Options::default());
     let times = |disturbed: usize| {
-        // The first take nothing, and less.
+        // The first times are zero or negative.
         let of = |n: usize| if n < disturbed { -(n as f64) } else { n as f64 };
         (0..SAMPLES + SPARES).map(of).collect::<Vec<f64>>()
     };

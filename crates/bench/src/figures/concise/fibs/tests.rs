@@ -1,4 +1,4 @@
-//! All structures against plain maps.
+//! Tests all structures against maps.
 
 use super::*;
 use crate::names::population::Kind;
@@ -24,9 +24,9 @@ fn every_structure_answers_what_a_map_does() {
     for fib in ALL {
         let table = fib.build(&names, 1).unwrap();
         for batch in [1, 7, BATCH] {
-            let (mut asker, mut answers) = (table.asker(), vec![0; names.len()]);
+            let (mut reader, mut answers) = (table.reader(), vec![0; names.len()]);
             for (names, answers) in names.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
-                asker.ask(names, answers);
+                reader.lookup(names, answers);
             }
             let right: Vec<u16> = names.hashes.iter().map(|name| map[name]).collect();
             let wrong = check(fib.name(), &*table, &names.hashes, (&right, &answers)).unwrap();
@@ -41,7 +41,7 @@ fn sixteen_bits_are_taken_by_all_but_setsep() {
     for fib in [Fib::OTHELLO, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted] {
         let table = fib.build(&names, 1).unwrap();
         let mut answers = vec![0; names.len()];
-        table.asker().ask(&names.hashes, &mut answers);
+        table.reader().lookup(&names.hashes, &mut answers);
         check(fib.name(), &*table, &names.hashes, (&names.actions, &answers)).unwrap();
     }
     assert!(Fib::SetSep.build(&names, 1).is_err());
@@ -75,7 +75,7 @@ fn tables_tell_the_lines_of_every_name_and_filters_none() {
         let mut counts = vec![0; names.len()];
         table.touched(&names.hashes, &mut |place, _| counts[place] += 1);
         let (least, most) = match fib {
-            // A directory and two slots, which may share a line or lie on the edge of one; one line more of a filter.
+            // A directory and two slots, which may share a line or cross lines; a filter adds one line.
             Fib::Othello(..) => (2, 5),
             Fib::Filtered => (3, 6),
             Fib::SetSep | Fib::Cuckoo => (2, 6),

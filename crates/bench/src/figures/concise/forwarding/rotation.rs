@@ -1,4 +1,4 @@
-//! Packets in memory that go round, and the ports they go through.
+//! Packets that rotate in memory, and their ports.
 
 use crate::keys::mix;
 use crate::names::population::{Population, SEED, action};
@@ -11,25 +11,25 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Ports that packets leave by. The one they come from is behind them.
+/// Ports by which packets leave. The port at which they arrive follows them.
 pub(super) const PORTS: usize = 4;
-/// The switch itself.
+/// The MAC address of the switch.
 pub(super) const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0xFF, 0xFF]);
-/// Hops that a packet has left when it comes.
+/// TTL of arriving packets.
 const TTL: u8 = 64;
-/// Octets of a name that is looked up by bare tables. It stands behind the packet's IPv4 header.
+/// Length of the name that bare tables look up. It follows the IPv4 header.
 const NAME_LEN: usize = 8;
 const NAME: usize = HEADER_LEN + MIN_HEADER_LEN;
-/// Octets of what is written for each packet: headers, name, and the station's number.
+/// Bytes written for each packet: headers, name, and the host's number.
 const HEAD_LEN: usize = NAME + NAME_LEN + 8;
 
-/// The 64-bit name in a packet.
+/// The 64-bit name in a frame.
 #[inline]
 pub(super) fn name(frame: &[u8]) -> [u8; NAME_LEN] {
     frame.get(NAME..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
-/// The next hop of an action, as an address.
+/// The MAC address of an action's next hop.
 pub(super) fn next_hop(action: u16) -> MacAddr {
     let [high, low] = action.to_be_bytes();
     MacAddr([2, 0, 0, 1, high, low])
@@ -40,20 +40,21 @@ pub(super) fn port(action: u16) -> usize {
     usize::from(action) % PORTS
 }
 
-/// Stations: each has an address, which the switch goes by, a name of 64 bits, which bare tables do, and an action.
-pub(super) struct Stations {
+/// Hosts with a MAC address, which the switch looks up, a 64-bit name, which bare tables look up, and an
+/// action.
+pub(super) struct Hosts {
     pub(super) addresses: Vec<[u8; 6]>,
-    /// The names, as hashes, and the actions.
+    /// Hashed names and actions.
     pub(super) set: Population,
 }
 
-/// The name of the station of this number: no two have the same.
+/// The unique name of the host with this number.
 const fn name_of(number: u64) -> [u8; NAME_LEN] {
     mix(number).to_be_bytes()
 }
 
-impl Stations {
-    /// The first of the register that are no group's: frames to these have no name.
+impl Hosts {
+    /// Uses the first unicast addresses of the register; the switch does not look up multicast addresses.
     pub(super) fn new(names: u64, value_bits: u8) -> Self {
         let addresses: Vec<[u8; 6]> =
             macs(1).filter(|&mac| !MacAddr(mac).is_multicast()).take(names as usize).collect(); // they fit the memory
@@ -64,30 +65,30 @@ impl Stations {
     }
 }
 
-/// What a packet must be when it leaves.
+/// What a departing packet must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rule {
-    /// As it came.
+pub(super) enum Expected {
+    /// Unchanged.
     Unchanged,
-    /// To its next hop.
+    /// Addressed to its next hop.
     Rewritten,
-    /// To its next hop, with a hop less to live.
+    /// Addressed to its next hop, with the TTL decremented.
     Routed,
 }
 
 struct Inner<P> {
     packets: VecDeque<P>,
-    stations: Arc<Stations>,
+    hosts: Arc<Hosts>,
     octets: usize,
-    /// Ethernet and IPv4 headers of a packet as it comes, its name and its number.
+    /// Ethernet and IPv4 headers of an arriving packet, its name and number.
     head: [u8; HEAD_LEN],
-    /// The name of the next packet.
+    /// Index of the next packet's name.
     next: usize,
-    /// Whether each packet is looked at that comes out; how many were right, and how many there were.
-    rule: Option<Rule>,
+    /// If set, departing packets are checked; then the counts of right and of checked packets.
+    rule: Option<Expected>,
     right: usize,
-    judged: usize,
-    /// How many may still come in.
+    verified: usize,
+    /// How many packets may still arrive.
     left: usize,
 }
 
@@ -97,12 +98,12 @@ impl<P: PacketBuf> Inner<P> {
         self.renew(packet);
     }
 
-    /// Makes a packet the next one, behind all others.
+    /// Gives a packet the next name and appends it.
     #[inline]
     fn renew(&mut self, mut packet: P) {
         let name = self.next;
-        self.next = if name + 1 < self.stations.addresses.len() { name + 1 } else { 0 };
-        self.head[..6].copy_from_slice(&self.stations.addresses[name]);
+        self.next = if name + 1 < self.hosts.addresses.len() { name + 1 } else { 0 };
+        self.head[..6].copy_from_slice(&self.hosts.addresses[name]);
         self.head[NAME..NAME + NAME_LEN].copy_from_slice(&name_of(name as u64));
         self.head[NAME + NAME_LEN..].copy_from_slice(&(name as u64).to_be_bytes());
         if let Some(head) = packet.data_mut().first_chunk_mut() {
@@ -111,15 +112,15 @@ impl<P: PacketBuf> Inner<P> {
         self.packets.push_back(packet);
     }
 
-    fn is_right(&self, packet: &P, exit: usize, rule: Rule) -> bool {
+    fn is_right(&self, packet: &P, exit: usize, rule: Expected) -> bool {
         let frame = packet.data();
         let number = frame.get(NAME + NAME_LEN..).and_then(|rest| rest.first_chunk());
         let name = number.map_or(usize::MAX, |&number| u64::from_be_bytes(number) as usize);
-        let Some(&action) = self.stations.set.actions.get(name) else { return false };
+        let Some(&action) = self.hosts.set.actions.get(name) else { return false };
         let (to, ttl) = match rule {
-            Rule::Unchanged => (MacAddr(self.stations.addresses[name]), TTL),
-            Rule::Rewritten => (next_hop(action), TTL),
-            Rule::Routed => (next_hop(action), TTL - 1),
+            Expected::Unchanged => (MacAddr(self.hosts.addresses[name]), TTL),
+            Expected::Rewritten => (next_hop(action), TTL),
+            Expected::Routed => (next_hop(action), TTL - 1),
         };
         let addresses = destination(frame) == Some(to) && frame.get(6..12) == Some(&OWN.octets());
         addresses
@@ -129,7 +130,7 @@ impl<P: PacketBuf> Inner<P> {
     }
 }
 
-/// Packets in rotation. A clone is the same. One thread uses it at a time: the lock is always free.
+/// Rotating packets. Clones share them. Only one thread uses them at a time, so the lock is always free.
 pub(super) struct Rotation<P>(Arc<Mutex<Inner<P>>>);
 
 impl<P> Clone for Rotation<P> {
@@ -139,8 +140,8 @@ impl<P> Clone for Rotation<P> {
 }
 
 impl<P: PacketBuf> Rotation<P> {
-    /// These packets, which must be empty and have the room.
-    pub(super) fn new(packets: Vec<P>, stations: &Arc<Stations>, octets: usize) -> Self {
+    /// A rotation of these packets, which must be empty and have enough room.
+    pub(super) fn new(packets: Vec<P>, hosts: &Arc<Hosts>, octets: usize) -> Self {
         let header = Ipv4Header {
             dscp_ecn: 0,
             total_len: (octets - HEADER_LEN) as u16, // of one Ethernet frame
@@ -159,13 +160,13 @@ impl<P: PacketBuf> Rotation<P> {
         head[HEADER_LEN..NAME].copy_from_slice(&header.to_bytes());
         let mut inner = Inner {
             packets: VecDeque::with_capacity(packets.len()),
-            stations: Arc::clone(stations),
+            hosts: Arc::clone(hosts),
             octets,
             head,
             next: 0,
             rule: None,
             right: 0,
-            judged: 0,
+            verified: 0,
             left: usize::MAX,
         };
         for packet in packets {
@@ -180,7 +181,7 @@ impl<P: PacketBuf> Rotation<P> {
         self.inner().add(packet);
     }
 
-    /// Takes packets back that were not sent: they are nobody's to judge.
+    /// Takes back packets that were not sent, without checking them.
     #[cfg(feature = "dpdk")]
     pub(super) fn take_back(&self, burst: &mut Burst<P>) {
         let mut inner = self.inner();
@@ -191,22 +192,22 @@ impl<P: PacketBuf> Rotation<P> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The port that packets come from.
-    pub(super) fn entry(&self) -> Side<P> {
+    /// The port at which packets arrive.
+    pub(super) fn entry(&self) -> RotationPort<P> {
         self.exit(PORTS)
     }
 
-    /// A port that packets leave by.
-    pub(super) fn exit(&self, exit: usize) -> Side<P> {
-        Side { rotation: self.clone(), exit }
+    /// A port by which packets leave.
+    pub(super) fn exit(&self, exit: usize) -> RotationPort<P> {
+        RotationPort { rotation: self.clone(), exit }
     }
 
-    /// How many packets come round: those at rest.
+    /// Number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.inner().packets.len()
     }
 
-    /// Lets so many packets come from now on.
+    /// Limits how many packets may arrive from now on.
     pub(super) fn limit(&self, packets: usize) {
         self.inner().left = packets;
     }
@@ -216,26 +217,26 @@ impl<P: PacketBuf> Rotation<P> {
         self.inner().left
     }
 
-    /// Judges each packet that comes out while something is done; how many did, and how many of these were right.
-    pub(super) fn judge(&self, rule: Rule, doing: impl FnOnce()) -> (usize, usize) {
+    /// Checks each departing packet while `doing` runs; returns the packets checked and how many were right.
+    pub(super) fn verify(&self, rule: Expected, doing: impl FnOnce()) -> (usize, usize) {
         {
             let mut inner = self.inner();
-            (inner.rule, inner.right, inner.judged) = (Some(rule), 0, 0);
+            (inner.rule, inner.right, inner.verified) = (Some(rule), 0, 0);
         }
         doing();
         let mut inner = self.inner();
         inner.rule = None;
-        (inner.judged, inner.right)
+        (inner.verified, inner.right)
     }
 }
 
-/// A port.
-pub(super) struct Side<P> {
+/// A port of a rotation.
+pub(super) struct RotationPort<P> {
     rotation: Rotation<P>,
     exit: usize,
 }
 
-impl<P: PacketBuf> RxPort<P> for Side<P> {
+impl<P: PacketBuf> RxPort<P> for RotationPort<P> {
     fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         if self.exit != PORTS {
             return 0;
@@ -248,13 +249,13 @@ impl<P: PacketBuf> RxPort<P> for Side<P> {
     }
 }
 
-impl<P: PacketBuf> TxPort<P> for Side<P> {
+impl<P: PacketBuf> TxPort<P> for RotationPort<P> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let mut inner = self.rotation.inner();
         let sent = burst.len();
         for packet in burst.drain(..) {
             if let Some(rule) = inner.rule {
-                inner.judged += 1;
+                inner.verified += 1;
                 inner.right += usize::from(inner.is_right(&packet, self.exit, rule));
             }
             inner.renew(packet);

@@ -7,10 +7,10 @@
 #![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
 
 use super::portable::{Linear, stages};
-use super::{Batch, Blocks, PARITIES, one};
+use super::{BatchKernel, PARITIES, TableView, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
-use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
+use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};
 use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
@@ -23,7 +23,7 @@ const SHORT: usize = 3;
 type Keys = [KeyHash; LANES];
 
 /// The kernel for this format and values of this many bits, if it is one of these.
-pub(super) fn batch(format: Format, bits: u8) -> Option<Batch> {
+pub(super) fn batch(format: Format, bits: u8) -> Option<BatchKernel> {
     Some(match (format, bits) {
         (Format::Linear, 1) => run::<1>,
         (Format::Linear, 2) => run::<2>,
@@ -77,7 +77,7 @@ fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
 /// All three steps for `V` vectors.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], values: &mut [[u8; LANES]; V]) {
-    let (blocks, count) = (Blocks::of(pin), pin.generation().params.blocks());
+    let (blocks, count) = (TableView::of(pin), pin.generation().params.blocks());
     let (mut bucket, mut base) = ([_mm256_setzero_si256(); V], [_mm256_setzero_si256(); V]);
     for v in 0..V {
         bucket[v] = buckets(&keys[v], count);
@@ -167,7 +167,7 @@ fn buckets(keys: &Keys, blocks: u32) -> __m256i {
 /// The group that each key's bucket chose. Places, here and below, are those of 32-bit words.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn groups(blocks: &Blocks<'_>, buckets: __m256i, bases: __m256i) -> __m256i {
+fn groups(blocks: &TableView<'_>, buckets: __m256i, bases: __m256i) -> __m256i {
     let bucket = _mm256_and_si256(buckets, splat(255));
     let at = lanes(_mm256_add_epi32(bases, _mm256_srli_epi32::<4>(bucket)));
     // SAFETY: sixteen 32-bit words of choices are at the start of each block.
@@ -193,13 +193,13 @@ fn offsets() -> __m128i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn answer<const L: usize>(
-    blocks: &Blocks<'_>,
+    blocks: &TableView<'_>,
     keys: &Keys,
     bases: __m256i,
     groups: __m256i,
     values: &mut [u8; LANES],
 ) -> u8 {
-    let shape = const { Shape::new(32, L as u32) };
+    let shape = const { FieldLayout::new(32, L as u32) };
     let first = _mm256_add_epi32(bases, splat(16));
     let at = lanes(_mm256_add_epi32(first, _mm256_mullo_epi32(groups, splat(L as u32))));
     let mut fields = [_mm256_setzero_si256(); L];

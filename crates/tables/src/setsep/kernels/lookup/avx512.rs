@@ -23,10 +23,10 @@ mod ahead;
 mod lanes;
 mod wide;
 
-use super::{Batch, Blocks, PARITIES, one};
+use super::{BatchKernel, PARITIES, TableView, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
-use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, Rows, SEED_STEP_32, Shape};
+use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};
 use crate::setsep::structure::Pinned;
 use ahead::{CHOICES_BEHIND, FIELDS_BEHIND, RING, ask, find};
 use lanes::{high_halves, lanes, load, low_halves, splat, splat64, vector, vector64};
@@ -41,7 +41,7 @@ const SHORT: usize = 4;
 
 type Keys = [KeyHash; LANES];
 /// Where sixteen groups begin, counted in fields.
-type Places = [u32; LANES];
+type FieldOffsets = [u32; LANES];
 
 /// The bucket of each key, counted through all blocks: (hash x blocks x 256) >> 64, exactly.
 #[inline]
@@ -61,7 +61,7 @@ fn buckets(keys: &Keys, blocks: u32) -> __m512i {
 /// The first word of the block of each key, of blocks of so many words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn bases(blocks: &Blocks<'_>, buckets: __m512i, words: u32) -> __m512i {
+fn bases(blocks: &TableView<'_>, buckets: __m512i, words: u32) -> __m512i {
     let numbers = lanes(_mm512_srli_epi32::<8>(buckets));
     // SAFETY: numbers of blocks: scaled hashes are below the number of all buckets.
     let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
@@ -71,7 +71,7 @@ fn bases(blocks: &Blocks<'_>, buckets: __m512i, words: u32) -> __m512i {
 /// The group that each key's bucket chose.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn groups(blocks: &Blocks<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
+fn groups(blocks: &TableView<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
     let offsets = vector(|i| OFFSETS[i].into());
     let bucket = _mm512_and_si512(buckets, splat(255));
     let at = _mm512_add_epi32(_mm512_add_epi32(bases, bases), _mm512_srli_epi32::<4>(bucket));
@@ -82,7 +82,7 @@ fn groups(blocks: &Blocks<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
     // ThreadSanitizer does not see what a gather reads: for it, the same words one by one.
     #[cfg(tsan)]
     let choices = {
-        let at: Places = lanes(at);
+        let at: FieldOffsets = lanes(at);
         // SAFETY: as above.
         vector(|i| unsafe { blocks.half(at[i] as usize) })
     };
@@ -96,7 +96,7 @@ fn groups(blocks: &Blocks<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
 /// Where the fields of each key's group begin, counted in fields.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn places<const DENSE: bool, const L: usize>(bases: __m512i, groups: __m512i) -> Places {
+fn places<const DENSE: bool, const L: usize>(bases: __m512i, groups: __m512i) -> FieldOffsets {
     let bases = if DENSE { bases } else { _mm512_add_epi32(bases, bases) };
     let first = _mm512_add_epi32(bases, splat(if DENSE { 8 } else { 16 }));
     lanes(_mm512_add_epi32(first, _mm512_mullo_epi32(groups, splat(L as u32))))
@@ -105,7 +105,7 @@ fn places<const DENSE: bool, const L: usize>(bases: __m512i, groups: __m512i) ->
 /// The 32-bit fields of each key's group.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn fields32<const L: usize>(blocks: &Blocks<'_>, at: &Places) -> [__m512i; L] {
+fn fields32<const L: usize>(blocks: &TableView<'_>, at: &FieldOffsets) -> [__m512i; L] {
     let mut fields = [_mm512_setzero_si512(); L];
     for bit in (0..L - 1).step_by(2) {
         // SAFETY: two of the group's fields.
@@ -124,7 +124,7 @@ fn fields32<const L: usize>(blocks: &Blocks<'_>, at: &Places) -> [__m512i; L] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
-    let shape = const { Shape::new(32, L as u32) };
+    let shape = const { FieldLayout::new(32, L as u32) };
     let (columns, mask) = (splat(shape.columns), splat((1 << shape.seed_bits) - 1));
     let mut seeds = _mm512_setzero_si512();
     for part in (0..shape.seed_fields).rev() {
@@ -138,7 +138,7 @@ fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
-    let shift = const { 32 - Shape::new(32, L as u32).columns };
+    let shift = const { 32 - FieldLayout::new(32, L as u32).columns };
     let x = _mm512_xor_si512(low_halves(load(keys)), splat(rows.key() as u32));
     let step = _mm512_mullo_epi32(seeds, splat(SEED_STEP_32));
     let x = _mm512_mullo_epi32(x, _mm512_add_epi32(step, splat(MULTIPLIER_32)));
@@ -165,7 +165,7 @@ macro_rules! kernel {
 
             /// The kernel for this format and values of this many bits, if it is one of these, and for tables that
             /// are `FAR` or near.
-            pub(in super::super) fn batch<const FAR: bool>(format: Format, bits: u8) -> Option<Batch> {
+            pub(in super::super) fn batch<const FAR: bool>(format: Format, bits: u8) -> Option<BatchKernel> {
                 Some(match (format, bits) {
                     (Format::Linear, 1) => run::<FAR, false, 1>,
                     (Format::Linear, 2) => run::<FAR, false, 2>,
@@ -240,7 +240,7 @@ macro_rules! kernel {
                 keys: &[Keys; V],
                 values: &mut [[u8; LANES]; V],
             ) {
-                let (blocks, count) = (Blocks::of(pin), pin.generation().params.blocks());
+                let (blocks, count) = (TableView::of(pin), pin.generation().params.blocks());
                 let words = 8 + if DENSE { 64 } else { 32 } * L as u32;
                 let (mut bucket, mut base) = ([_mm512_setzero_si512(); V], [_mm512_setzero_si512(); V]);
                 for v in 0..V {
@@ -264,7 +264,7 @@ macro_rules! kernel {
                 keys: &[Keys],
                 values: &mut [[u8; LANES]],
             ) {
-                let (blocks, count) = (Blocks::of(pin), pin.generation().params.blocks());
+                let (blocks, count) = (TableView::of(pin), pin.generation().params.blocks());
                 let mut found = [[_mm512_setzero_si512(); 2]; RING];
                 let mut at = [[0; LANES]; RING];
                 for i in 0..keys.len() + FIELDS_BEHIND {
@@ -289,9 +289,9 @@ macro_rules! kernel {
             #[target_feature(enable = $features)]
             fn answer<const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
-                blocks: &Blocks<'_>,
+                blocks: &TableView<'_>,
                 keys: &Keys,
-                at: &Places,
+                at: &FieldOffsets,
                 values: &mut [u8; LANES],
             ) {
                 let marked = if DENSE {
@@ -308,9 +308,9 @@ macro_rules! kernel {
             #[inline]
             #[target_feature(enable = $features)]
             fn answer32<const L: usize>(
-                blocks: &Blocks<'_>,
+                blocks: &TableView<'_>,
                 keys: &Keys,
-                at: &Places,
+                at: &FieldOffsets,
                 values: &mut [u8; LANES],
             ) -> u16 {
                 let fields = fields32::<L>(blocks, at);
@@ -323,16 +323,16 @@ macro_rules! kernel {
                 }
                 // SAFETY: 16 bytes for 16 bytes.
                 unsafe { _mm_storeu_si128(values.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(value)) };
-                _mm512_cmpeq_epi32_mask(seeds, splat(const { Shape::new(32, L as u32).seeds() }))
+                _mm512_cmpeq_epi32_mask(seeds, splat(const { FieldLayout::new(32, L as u32).seeds() }))
             }
 
             /// The same in 64-bit fields: eight keys after eight.
             #[inline]
             #[target_feature(enable = $features)]
             fn answer64<const L: usize>(
-                blocks: &Blocks<'_>,
+                blocks: &TableView<'_>,
                 keys: &Keys,
-                at: &Places,
+                at: &FieldOffsets,
                 values: &mut [u8; LANES],
             ) -> u16 {
                 let (halves, hashes) = (values.as_chunks_mut::<8>().0, load(keys));
@@ -348,7 +348,7 @@ macro_rules! kernel {
                     }
                     // SAFETY: 8 bytes for 8 bytes.
                     unsafe { _mm_storel_epi64(values.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(value)) };
-                    let seeds_end = splat64(const { Shape::new(64, L as u32).seeds() as u64 });
+                    let seeds_end = splat64(const { FieldLayout::new(64, L as u32).seeds() as u64 });
                     marked |= u16::from(_mm512_cmpeq_epi64_mask(seeds, seeds_end)) << (8 * half);
                 }
                 marked

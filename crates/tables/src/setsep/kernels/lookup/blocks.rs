@@ -2,10 +2,10 @@
 //!
 //! # Why plain loads are sound
 //! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
-//! all written before the index word was (release), and are not written again before the reader unpins: [`Blocks`]
+//! all written before the index word was (release), and are not written again before the reader unpins: [`TableView`]
 //! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
 //! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
-//! [`epoch`](crate::publish::epoch), and tested there under a model checker.
+//! [`epoch`](crate::reclaim::epoch), and tested there under a model checker.
 //!
 //! # Why places are in bounds
 //! Index words hold numbers of slots (`Arena::new` and `Generation::replace` store no others), a slot has
@@ -13,8 +13,8 @@
 #![allow(unsafe_code)]
 
 use crate::prefetch::prefetch_read;
-use crate::publish::line::Line;
-use crate::publish::sync::{AtomicU32, Ordering};
+use crate::reclaim::cache_line::Line;
+use crate::reclaim::sync::{AtomicU32, Ordering};
 use crate::setsep::linear::Rows;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::setsep::structure::Generation;
@@ -38,14 +38,14 @@ thread_local! {
 
 /// What a pinned reader reads.
 #[derive(Clone, Copy)]
-pub(super) struct Blocks<'a> {
+pub(super) struct TableView<'a> {
     index: &'a [AtomicU32],
     lines: &'a [Line],
     /// The row hash.
     pub(super) rows: Rows,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> TableView<'a> {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     /// Whether a table is small enough for 32-bit places.
     pub(super) fn reach(table: &Generation) -> bool {
@@ -79,7 +79,7 @@ impl<'a> Blocks<'a> {
         // SAFETY: the caller's word.
         let cell = unsafe { self.index.get_unchecked(block as usize) };
         #[cfg(all(test, not(loom)))]
-        crate::touched::note(cell, 4);
+        crate::touched_lines::note(cell, 4);
         cell.load(Ordering::Acquire)
     }
 
@@ -99,7 +99,7 @@ impl<'a> Blocks<'a> {
         // SAFETY: in bounds, as told above.
         let cell = unsafe { self.lines.get_unchecked(at / 8).0.get_unchecked(at % 8) };
         #[cfg(all(test, not(loom)))]
-        crate::touched::note(cell, 8);
+        crate::touched_lines::note(cell, 8);
         cell.load(Ordering::Relaxed)
     }
 

@@ -18,15 +18,15 @@ use crate::isa::Isa;
 use crate::published;
 use crate::setsep::format::Format;
 use crate::setsep::structure::{Generation, Pinned, SetSepStructure};
-use crate::touched::Lines;
+use crate::touched_lines::LineRecorder;
 use scalebricks_types::KeyHash;
 
 use portable::one;
 
-use blocks::Blocks;
+use blocks::TableView;
 
 /// A kernel: the values of some keys, which must be as many as there are values.
-type Batch = unsafe fn(Pinned<'_>, &[KeyHash], &mut [u8]);
+type BatchKernel = unsafe fn(Pinned<'_>, &[KeyHash], &mut [u8]);
 
 /// The parity of each 4-bit number, a bit each.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -37,15 +37,15 @@ const PARITIES: u32 = 0x6996;
 pub(crate) struct Lookup {
     format: Format,
     bits: u8,
-    reach: Reach,
-    batch: Batch,
+    reach: TableSpan,
+    batch: BatchKernel,
     /// Whether it takes several keys to a register.
     has_vectors: bool,
 }
 
 /// How large a table is, where kernels care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum TableSpan {
     /// It may stay in a private cache.
     Near,
     /// Two lines a key are on a long way.
@@ -56,11 +56,11 @@ enum Reach {
     Beyond,
 }
 
-impl Reach {
+impl TableSpan {
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn of(generation: &Generation) -> Self {
-        match (Blocks::reach(generation), Blocks::far(generation)) {
+        match (TableView::reach(generation), TableView::far(generation)) {
             (false, _) => Self::Beyond,
             (true, true) => Self::Far,
             (true, false) => Self::Near,
@@ -79,10 +79,10 @@ impl published::Lookup<SetSepStructure> for Lookup {
     /// ones.
     fn new(generation: &Generation, isa: Isa) -> Self {
         let (format, bits) = (generation.params.format(), generation.params.value_bits());
-        let reach = Reach::of(generation);
+        let reach = TableSpan::of(generation);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if reach != Reach::Beyond && isa.is_available() {
-            let batch = match (isa, reach == Reach::Far) {
+        if reach != TableSpan::Beyond && isa.is_available() {
+            let batch = match (isa, reach == TableSpan::Far) {
                 (Isa::Avx512Gfni, false) => avx512::counting::batch::<false>(format, bits),
                 (Isa::Avx512Gfni, true) => avx512::counting::batch::<true>(format, bits),
                 (Isa::Avx512, false) => avx512::folding::batch::<false>(format, bits),
@@ -105,7 +105,7 @@ impl published::Lookup<SetSepStructure> for Lookup {
     fn is_for(self, generation: &Generation) -> bool {
         generation.params.format() == self.format
             && generation.params.value_bits() == self.bits
-            && Reach::of(generation) == self.reach
+            && TableSpan::of(generation) == self.reach
     }
 
     /// The value of each key.
@@ -126,7 +126,7 @@ impl published::Lookup<SetSepStructure> for Lookup {
         one(pin, hash.get())
     }
 
-    fn touched(pin: Pinned<'_>, hash: KeyHash, lines: &mut Lines<'_>) {
+    fn touched(pin: Pinned<'_>, hash: KeyHash, lines: &mut LineRecorder<'_>) {
         pin.generation().touched(hash.get(), lines);
     }
 }

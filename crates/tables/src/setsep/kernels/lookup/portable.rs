@@ -6,12 +6,12 @@
 
 #![allow(unsafe_code)]
 
-use super::{Batch, Blocks, in_fallback};
-use crate::setsep::brute::{self, Words};
+use super::{BatchKernel, TableView, in_fallback};
+use crate::setsep::brute::{self, WordSource};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::{Family, GROUPS, OFFSETS, bucket_of};
-use crate::setsep::image::CHOICE_WORDS;
-use crate::setsep::linear::Shape;
+use crate::setsep::layout::CHOICE_WORDS;
+use crate::setsep::linear::FieldLayout;
 use crate::setsep::params::Params;
 use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
@@ -32,7 +32,7 @@ pub(super) trait Groups {
     /// # Safety
     /// A block must begin at word `base`, and have such a group.
     unsafe fn evaluate(
-        blocks: &Blocks<'_>,
+        blocks: &TableView<'_>,
         params: &Params,
         base: usize,
         group: usize,
@@ -50,7 +50,7 @@ pub(super) struct Searched<const INDEX: u32, const POSITION: u32>;
 pub(super) struct Brute;
 
 /// The kernel for a format and values of so many bits.
-pub(super) fn batch(format: Format, bits: u8) -> Batch {
+pub(super) fn batch(format: Format, bits: u8) -> BatchKernel {
     match (format, bits) {
         (Format::Linear, 1) => stages::<Linear<32, 1>>,
         (Format::Linear, 2) => stages::<Linear<32, 2>>,
@@ -94,7 +94,7 @@ fn any(pin: Pinned<'_>, format: Format, hash: u64) -> u8 {
 
 #[inline(always)]
 fn through<G: Groups>(pin: Pinned<'_>, hash: u64) -> u8 {
-    let (blocks, params) = (Blocks::of(pin), &pin.generation().params);
+    let (blocks, params) = (TableView::of(pin), &pin.generation().params);
     let (block, bucket) = bucket_of(hash, params.blocks());
     // SAFETY: a scaled hash is the number of a block; its slot is a block.
     let (slot, found) = unsafe {
@@ -111,7 +111,7 @@ fn through<G: Groups>(pin: Pinned<'_>, hash: u64) -> u8 {
 /// # Safety
 /// A block must begin at word `base`.
 #[inline(always)]
-unsafe fn group(blocks: &Blocks<'_>, base: usize, bucket: usize) -> usize {
+unsafe fn group(blocks: &TableView<'_>, base: usize, bucket: usize) -> usize {
     // SAFETY: one of the block's words of choices.
     let choices = unsafe { blocks.word(base + bucket / 32 % CHOICE_WORDS) };
     let choice = (choices >> (bucket % 32 * 2)) as usize & 3;
@@ -121,7 +121,7 @@ unsafe fn group(blocks: &Blocks<'_>, base: usize, bucket: usize) -> usize {
 /// Up to [`WIDTH`] keys at a time in three stages, each asking for what the next will read.
 #[inline(always)]
 pub(super) fn stages<G: Groups>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
-    let (blocks, params) = (Blocks::of(pin), &pin.generation().params);
+    let (blocks, params) = (TableView::of(pin), &pin.generation().params);
     let (bits, words) = (G::bits(params), CHOICE_WORDS + G::bits(params));
     for (hashes, values) in hashes.chunks(WIDTH).zip(values.chunks_mut(WIDTH)) {
         let (mut slots, mut groups) = ([0; WIDTH], [0; WIDTH]);
@@ -158,14 +158,14 @@ impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
 
     #[inline(always)]
     unsafe fn evaluate(
-        blocks: &Blocks<'_>,
+        blocks: &TableView<'_>,
         params: &Params,
         base: usize,
         group: usize,
         hash: u64,
     ) -> Option<u8> {
         let bits = if L == 0 { usize::from(params.value_bits()) } else { L };
-        let shape = Shape::new(WIDTH, bits as u32);
+        let shape = FieldLayout::new(WIDTH, bits as u32);
         let base = base + CHOICE_WORDS;
         // SAFETY: all the words of the group's fields.
         let word = |at: usize| unsafe { blocks.word(base + at) };
@@ -198,7 +198,7 @@ impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
 /// # Safety
 /// A block must begin at word `base`, and have such a group with such a bit.
 #[inline(always)]
-unsafe fn window(blocks: &Blocks<'_>, params: &Params, base: usize, group: usize, bit: usize) -> u64 {
+unsafe fn window(blocks: &TableView<'_>, params: &Params, base: usize, group: usize, bit: usize) -> u64 {
     let at = CHOICE_WORDS * 64 + group * params.group_bits() + bit;
     let (first, shift, last) = (at / 64, at % 64, params.slot_words() - 1);
     // SAFETY: a word of the group, and one that is no further than the block's last.
@@ -209,7 +209,7 @@ unsafe fn window(blocks: &Blocks<'_>, params: &Params, base: usize, group: usize
 impl<const INDEX: u32, const POSITION: u32> Groups for Searched<INDEX, POSITION> {
     #[inline(always)]
     unsafe fn evaluate(
-        blocks: &Blocks<'_>,
+        blocks: &TableView<'_>,
         params: &Params,
         base: usize,
         group: usize,
@@ -246,7 +246,7 @@ impl<const INDEX: u32, const POSITION: u32> Groups for Searched<INDEX, POSITION>
 impl Groups for Brute {
     #[inline(always)]
     unsafe fn evaluate(
-        blocks: &Blocks<'_>,
+        blocks: &TableView<'_>,
         params: &Params,
         base: usize,
         group: usize,
@@ -254,7 +254,7 @@ impl Groups for Brute {
     ) -> Option<u8> {
         // SAFETY: bits of the group.
         let window = |bit| unsafe { window(blocks, params, base, group, bit) };
-        let (words, first) = (Words::of(params), window(0));
+        let (words, first) = (WordSource::of(params), window(0));
         if brute::is_marked(first) {
             return None;
         }

@@ -1,17 +1,17 @@
 //! Every form against the definition: [`evaluate`] and the fallback list of the block.
 
 use crate::huge::HugeSlice;
-use crate::huge::walls::{Flush, between};
+use crate::huge::guard_pages::{GuardedEnd, between};
 use crate::isa;
-use crate::publish::line::Line;
+use crate::reclaim::cache_line::Line;
 use crate::setsep::format::Format;
 use crate::setsep::geometry::{BUCKETS, GROUPS, bucket_of, mix64};
-use crate::setsep::image::{Layout, group_of, set_choice};
-use crate::setsep::linear::Shape;
+use crate::setsep::layout::{Layout, group_of, set_choice};
+use crate::setsep::linear::FieldLayout;
 use crate::setsep::params::Params;
 use crate::setsep::solver::{Fields, evaluate, is_marked, marked};
 use crate::setsep::structure::{Generation, SetSep, SetSepReader};
-use crate::touched::lines_of;
+use crate::touched_lines::lines_of;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn fields(params: &Params, random: u64) -> Fields {
     let bits = usize::from(params.value_bits());
     let field = |bit: usize| if bit < bits { mix64(random ^ bit as u64) } else { 0 };
     if params.format().is_linear() {
-        let shape = Shape::of(params);
+        let shape = FieldLayout::of(params);
         let vectors = std::array::from_fn(|bit| field(bit) & shape.column_mask());
         shape.fields(vectors, (random >> 32) as u32 % shape.seeds())
     } else {
@@ -120,21 +120,21 @@ fn move_to_the_end(table: &SetSep) {
     let (last, generations) = (BLOCKS - 1, table.generations.load_full());
     let (words, _) = generations.now.state(last);
     let slots = generations.now.arena.slots();
-    let mut own = table.own();
+    let mut local = table.lock_local();
     while generations.now.slot(last) as usize != slots - 1 {
-        own.publish(false, PartitionId(0), last, &words, None);
+        local.publish(false, PartitionId(0), last, &words, None);
     }
 }
 
 /// Batches of these lengths, the last the longest, of arbitrary tables.
 fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
-    for flush in Flush::BOTH {
+    for flush in GuardedEnd::BOTH {
         every_form_between_walls(hashes, lengths, flush);
     }
 }
 
 /// The same with tables, questions and answers at walls.
-fn every_form_between_walls(hashes: &[KeyHash], lengths: &[usize], flush: Flush) {
+fn every_form_between_walls(hashes: &[KeyHash], lengths: &[usize], flush: GuardedEnd) {
     let longest = lengths[lengths.len() - 1];
     let (mut asked, mut values) =
         between(flush, || (HugeSlice::<KeyHash>::zeroed(longest + 1), HugeSlice::<u8>::zeroed(longest + 1)));
@@ -142,7 +142,7 @@ fn every_form_between_walls(hashes: &[KeyHash], lengths: &[usize], flush: Flush)
     for isa in isa::compared() {
         for params in cases() {
             let table = Arc::new(between(flush, || table(params, hashes)));
-            if flush == Flush::End {
+            if flush == GuardedEnd::End {
                 move_to_the_end(&table);
             }
             from_lists += table.stats().fallback_keys;
@@ -193,16 +193,19 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
         let pin = reader.pin();
         for &hash in &hashes {
             let read = lines_of(|| _ = black_box(pin.get(hash)));
-            let mut told = Vec::new();
-            pin.touched(hash, &mut |at| told.push(at.addr() / 64));
+            let mut reported = Vec::new();
+            pin.touched(hash, &mut |at| reported.push(at.addr() / 64));
             let case = (params.format(), params.value_bits(), hash);
-            assert!((3..=5).contains(&told.len()), "{case:?}: {told:?}");
-            assert!(read.iter().all(|line| told.contains(line)), "{case:?}: {read:?}, {told:?}");
+            assert!((3..=5).contains(&reported.len()), "{case:?}: {reported:?}");
+            assert!(read.iter().all(|line| reported.contains(line)), "{case:?}: {read:?}, {reported:?}");
             // A search ends at the first function of a marked group.
             let (words, _) = table.generations.load().now.state(bucket_of(hash.get(), BLOCKS).0);
             let group =
                 table.generations.load().now.layout.group(&words, group_of(&words, hash.get(), BLOCKS));
-            assert!(read.len() == told.len() || is_marked(&group, &params), "{case:?}: {read:?}, {told:?}");
+            assert!(
+                read.len() == reported.len() || is_marked(&group, &params),
+                "{case:?}: {read:?}, {reported:?}"
+            );
         }
     }
 }

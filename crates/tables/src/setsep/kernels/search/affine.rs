@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::wildcard_imports)] // intrinsics by the dozen
 
-use super::meet::{Asks, Kernel, Keys};
+use super::meet::{CellDemands, Kernel, Keys};
 use super::x86::Gfni;
 use crate::setsep::brute::{HALVES, MOST_KEYS, multiplier};
 use crate::setsep::linear::FINAL_32;
@@ -20,16 +20,16 @@ pub(super) struct Affine {
     some: [__mmask16; 2],
 }
 
-/// Places of a list: its keys, and copies up to the length of the other list.
+/// Numbers of a list: its keys, and copies up to the length of the other list.
 const ROOM: usize = MOST_KEYS + 16;
 
 /// A number for each key.
-type Places = MaybeUninit<[u32; ROOM]>;
+type KeyNumbers = MaybeUninit<[u32; ROOM]>;
 
 /// The words of the keys of one half, and for each value bit all ones where a key has it.
 struct List<const BITS: usize> {
-    words: Places,
-    ones: [Places; BITS],
+    words: KeyNumbers,
+    ones: [KeyNumbers; BITS],
 }
 
 impl Affine {
@@ -89,7 +89,7 @@ impl Affine {
         bits: [u32; BITS],
     ) -> List<BITS> {
         let first = lanes[0].count_ones() as usize;
-        let mut list = List { words: Places::uninit(), ones: [Places::uninit(); BITS] };
+        let mut list = List { words: KeyNumbers::uninit(), ones: [KeyNumbers::uninit(); BITS] };
         // SAFETY: the proof.
         unsafe {
             let low = _mm512_maskz_compress_epi32(lanes[0], words[0]);
@@ -115,7 +115,7 @@ impl Affine {
 /// # Safety
 /// The processor has what a [`Gfni`] proves; `first` is at most 16 and `len` at most `ROOM`.
 #[inline(always)]
-unsafe fn store(to: &mut Places, first: usize, len: usize, [low, high, copies]: [__m512i; 3]) {
+unsafe fn store(to: &mut KeyNumbers, first: usize, len: usize, [low, high, copies]: [__m512i; 3]) {
     let to = to.as_mut_ptr().cast::<u32>();
     // SAFETY: the caller's; 16 of `ROOM` = 48 places are written at 0, 16, 32, and at `first`.
     unsafe {
@@ -133,7 +133,7 @@ unsafe fn store(to: &mut Places, first: usize, len: usize, [low, high, copies]: 
 /// # Safety
 /// The processor has what a [`Gfni`] proves; the place was written.
 #[inline(always)]
-unsafe fn place(of: &Places, at: usize) -> __m512i {
+unsafe fn place(of: &KeyNumbers, at: usize) -> __m512i {
     // SAFETY: the caller's.
     unsafe { _mm512_set1_epi32(of.as_ptr().cast::<i32>().wrapping_add(at).read()) }
 }
@@ -155,7 +155,7 @@ pub(super) struct Bytes {
     ones: __m512i,
 }
 
-impl Asks for Bytes {
+impl CellDemands for Bytes {
     #[inline(always)]
     fn possible(self) -> u64 {
         // SAFETY: made by an `Affine`.
@@ -184,7 +184,7 @@ impl Asks for Bytes {
 }
 
 impl Kernel for Affine {
-    type Asks = Bytes;
+    type CellDemands = Bytes;
 
     #[inline(always)]
     fn evaluate<const BITS: usize>(self, _: &Keys, retry: u32, bits: [u32; BITS]) -> [[Bytes; BITS]; 2] {

@@ -3,10 +3,10 @@
 //! Bytes hold the positions of consecutive indices, and by a table look-up the cell they name as one bit of eight. Keys
 //! are sorted by their value: the cells of all keys of one value are one OR, and two value bits are four of them, from
 //! which it follows who asks 0 and who asks 1 of each bit. So two bits cost hardly more than one. Wider values are
-//! solved two bits at a time, or [`Bits::Together`]: up to four bits share the sums of an index.
+//! solved two bits at a time, or [`SearchBits::Together`]: up to four bits share the sums of an index.
 #![allow(unsafe_code)]
 
-use super::{Bits, Form};
+use super::{Form, SearchBits};
 use crate::setsep::geometry::Family;
 use crate::setsep::paper::{self, index_bits, marker, position_bits};
 use crate::setsep::params::Params;
@@ -46,7 +46,7 @@ pub(super) trait Lanes: Copy {
 /// A vector form of [`paper::solve`].
 pub(super) fn solve(
     form: Form,
-    bits: Bits,
+    bits: SearchBits,
     hashes: &[u64],
     values: &[u8],
     params: &Params,

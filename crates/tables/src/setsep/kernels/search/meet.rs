@@ -3,7 +3,7 @@
 
 use super::Form;
 use super::sliced::Portable;
-use crate::setsep::brute::{HALVES, MARKER, MOST_KEYS, RETRIES, Words, field, uses_first};
+use crate::setsep::brute::{HALVES, MARKER, MOST_KEYS, RETRIES, WordSource, field, uses_first};
 use crate::setsep::params::Params;
 use crate::setsep::solver::Fields;
 
@@ -11,7 +11,7 @@ use crate::setsep::solver::Fields;
 const TOGETHER: u32 = 4;
 
 /// What the keys of one half ask of the cells for one value bit, under all 64 values of that half.
-pub(super) trait Asks: Copy {
+pub(super) trait CellDemands: Copy {
     /// The values under which no cell is asked for both.
     fn possible(self) -> u64;
     /// The values of the other half whose keys ask no cell for the opposite of what they ask here under `half`.
@@ -23,14 +23,14 @@ pub(super) trait Asks: Copy {
 /// A form of the evaluation.
 pub(super) trait Kernel: Copy {
     /// Its results.
-    type Asks: Asks;
+    type CellDemands: CellDemands;
     /// What the keys of half `i1`, and those of `i2`, ask for each of these value bits.
     fn evaluate<const BITS: usize>(
         self,
         keys: &Keys,
         retry: u32,
         bits: [u32; BITS],
-    ) -> [[Self::Asks; BITS]; 2];
+    ) -> [[Self::CellDemands; BITS]; 2];
 }
 
 /// The keys of one group, at most [`MOST_KEYS`].
@@ -38,7 +38,7 @@ pub(super) trait Kernel: Copy {
 pub(super) struct Keys<'a> {
     pub(super) hashes: &'a [u64],
     pub(super) values: &'a [u8],
-    pub(super) words: Words,
+    pub(super) words: WordSource,
 }
 
 /// Some keys' words and values.
@@ -78,7 +78,7 @@ pub(super) fn solve(form: Form, hashes: &[u64], values: &[u8], params: &Params) 
     if hashes.len() > MOST_KEYS {
         return None;
     }
-    let keys = Keys { hashes, values, words: Words::of(params) };
+    let keys = Keys { hashes, values, words: WordSource::of(params) };
     let bits = params.value_bits().into();
     match form {
         Form::Portable => search(Portable, &keys, bits),
@@ -164,7 +164,7 @@ fn round<K: Kernel, const BITS: usize>(
 
 /// The lowest value of the first half that has a partner, and its lowest partner.
 #[inline(always)]
-fn meet<A: Asks>(first: A, second: A) -> Option<(u32, u32)> {
+fn meet<A: CellDemands>(first: A, second: A) -> Option<(u32, u32)> {
     let (mut firsts, seconds) = (first.possible(), second.possible());
     while firsts != 0 && seconds != 0 {
         let i1 = firsts.trailing_zeros();

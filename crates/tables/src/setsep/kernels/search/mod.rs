@@ -32,12 +32,12 @@ pub(in crate::setsep) struct SearchSolver {
     params: Params,
     form: Form,
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "the portable form has one way"))]
-    bits: Bits,
+    bits: SearchBits,
 }
 
 /// How many value bits share the sums of an index in the vector forms of the paper's formats. What is found is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Bits {
+pub enum SearchBits {
     /// Two: a third and a fourth start anew, from index 0.
     #[default]
     Pairs,
@@ -45,7 +45,7 @@ pub enum Bits {
     Together,
 }
 
-impl Bits {
+impl SearchBits {
     /// Their number.
     #[cfg(target_arch = "x86_64")]
     const fn at_once(self) -> u8 {
@@ -92,11 +92,11 @@ impl Form {
 impl SearchSolver {
     /// A solver for tables of these parameters with the kernels of `isa`, or the best below it that there is.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
-        Self { params: *params, form: Form::of(isa), bits: Bits::default() }
+        Self { params: *params, form: Form::of(isa), bits: SearchBits::default() }
     }
 
     /// The same with so many value bits at once.
-    pub(in crate::setsep) const fn with_bits(self, bits: Bits) -> Self {
+    pub(in crate::setsep) const fn with_bits(self, bits: SearchBits) -> Self {
         Self { bits, ..self }
     }
 

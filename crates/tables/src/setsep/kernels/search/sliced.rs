@@ -3,7 +3,7 @@
 //! Under 64 halves each bit of a key's position is one of 128 words, chosen by the row, and "names cell `c`" is the AND
 //! of three such words or their complements. Eight such words, one a cell, are a register of 512 bits.
 
-use super::meet::{Asks, Kernel, Keys};
+use super::meet::{CellDemands, Kernel, Keys};
 use crate::setsep::brute::HALVES;
 
 /// Eight cells, each with the set of candidates for which it has some property.
@@ -80,7 +80,7 @@ impl Cells for Portable {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sliced<C: Cells>(C, [C::Vector; 2]);
 
-impl<C: Cells> Asks for Sliced<C> {
+impl<C: Cells> CellDemands for Sliced<C> {
     #[inline(always)]
     fn possible(self) -> u64 {
         !self.0.meet(self.1[0], self.1[1])
@@ -96,7 +96,7 @@ impl<C: Cells> Asks for Sliced<C> {
 }
 
 impl<C: Cells> Kernel for C {
-    type Asks = Sliced<C>;
+    type CellDemands = Sliced<C>;
 
     #[inline(always)]
     fn evaluate<const BITS: usize>(

@@ -1,7 +1,7 @@
 //! Every form against the definitions.
 
 use super::*;
-use crate::setsep::brute::{self, HALVES, MARKER, MOST_KEYS, RETRIES, Words};
+use crate::setsep::brute::{self, HALVES, MARKER, MOST_KEYS, RETRIES, WordSource};
 use crate::setsep::geometry::mix64;
 use proptest::prelude::*;
 use scalebricks_types::PartitionCount;
@@ -14,7 +14,7 @@ fn params(format: Format, bits: u8, seed: u64) -> Params {
 
 /// The definition of `brute`: every index from 0, one cell at a time.
 fn obvious(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
-    let words = Words::of(params);
+    let words = WordSource::of(params);
     let mut fields = [0; 8];
     for bit in 0..params.value_bits() {
         fields[usize::from(bit)] = (0..MARKER).find_map(|index| {
@@ -54,7 +54,7 @@ fn check(format: Format, n: usize, bits: u8, seed: u64) -> Result<(), TestCaseEr
     let (hashes, values) = group(n, bits, seed);
     let expected = definition(&hashes, &values, &params);
     for isa in crate::isa::compared() {
-        for at_once in [Bits::Pairs, Bits::Together] {
+        for at_once in [SearchBits::Pairs, SearchBits::Together] {
             let solved = SearchSolver::new(&params, isa).with_bits(at_once).solve(&hashes, &values);
             prop_assert_eq!(solved, expected, "{} {:?}", isa, at_once);
         }

@@ -5,7 +5,7 @@
 //! a call, so longer calls gain more. A call of four vectors takes one step of all after the other.
 
 use super::lanes::{lanes, splat, vector};
-use super::{Blocks, Keys, LANES, Places, buckets};
+use super::{FieldOffsets, Keys, LANES, TableView, buckets};
 use std::arch::x86_64::{__m512i, _MM_HINT_T0, _mm_prefetch, _mm512_mullo_epi32, _mm512_srli_epi32};
 
 /// Vectors between a vector's first step and its second.
@@ -17,7 +17,7 @@ pub(super) const RING: usize = FIELDS_BEHIND + 1;
 
 /// Asks for the line of a 32-bit word, to be read soon; any place will do.
 #[inline(always)]
-fn prefetch(blocks: &Blocks<'_>, half: usize) {
+fn prefetch(blocks: &TableView<'_>, half: usize) {
     let place = blocks.words().cast::<u32>().wrapping_add(half);
     // SAFETY: a hint, which reads nothing and faults nowhere.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
@@ -27,7 +27,7 @@ fn prefetch(blocks: &Blocks<'_>, half: usize) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn find<const DENSE: bool, const L: usize>(
-    blocks: &Blocks<'_>,
+    blocks: &TableView<'_>,
     keys: &Keys,
     count: u32,
 ) -> [__m512i; 2] {
@@ -46,7 +46,7 @@ pub(super) fn find<const DENSE: bool, const L: usize>(
 /// Asks for the fields that begin at these places.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn ask<const DENSE: bool, const L: usize>(blocks: &Blocks<'_>, at: &Places) {
+pub(super) fn ask<const DENSE: bool, const L: usize>(blocks: &TableView<'_>, at: &FieldOffsets) {
     let halves = if DENSE { 2 } else { 1 };
     for &at in at {
         prefetch(blocks, at as usize * halves);

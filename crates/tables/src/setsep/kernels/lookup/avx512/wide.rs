@@ -1,7 +1,7 @@
 //! The part of groups with 64-bit fields: eight keys a vector.
 
 use super::lanes::{splat64, vector64};
-use super::{Blocks, Rows, Shape, parity32};
+use super::{FieldLayout, Rows, TableView, parity32};
 use crate::setsep::linear::{FINAL_64, MULTIPLIER_64, SEED_STEP_64};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_mullo_epi64, _mm512_or_si512, _mm512_setzero_si512,
@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 /// The 64-bit fields of eight groups that begin at these words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-pub(super) fn fields64<const L: usize>(blocks: &Blocks<'_>, at: &[u32]) -> [__m512i; L] {
+pub(super) fn fields64<const L: usize>(blocks: &TableView<'_>, at: &[u32]) -> [__m512i; L] {
     let mut fields = [_mm512_setzero_si512(); L];
     for (bit, field) in fields.iter_mut().enumerate() {
         // SAFETY: a field of the group.
@@ -24,7 +24,7 @@ pub(super) fn fields64<const L: usize>(blocks: &Blocks<'_>, at: &[u32]) -> [__m5
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn seeds64<const L: usize>(fields: &[__m512i; L]) -> __m512i {
-    let shape = const { Shape::new(64, L as u32) };
+    let shape = const { FieldLayout::new(64, L as u32) };
     let (columns, mask) = (splat64(shape.columns.into()), splat64((1 << shape.seed_bits) - 1));
     let mut seeds = _mm512_setzero_si512();
     for part in (0..shape.seed_fields).rev() {
@@ -38,7 +38,7 @@ pub(super) fn seeds64<const L: usize>(fields: &[__m512i; L]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn rows64<const L: usize>(hashes: __m512i, seeds: __m512i, rows: Rows) -> __m512i {
-    let shift = const { 64 - Shape::new(64, L as u32).columns };
+    let shift = const { 64 - FieldLayout::new(64, L as u32).columns };
     let x = _mm512_xor_si512(hashes, splat64(rows.key()));
     let step = _mm512_mullo_epi64(seeds, splat64(SEED_STEP_64));
     let x = _mm512_mullo_epi64(x, _mm512_add_epi64(step, splat64(MULTIPLIER_64)));

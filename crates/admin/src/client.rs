@@ -1,0 +1,298 @@
+//! Asks a running node.
+
+mod connect;
+mod flows;
+mod graph;
+pub mod sockets;
+mod switch;
+
+pub use flows::FlowCall;
+
+use super::model::{CaptureRequest, FlowsProblem, Stats, Status, Trace, TraceRequest};
+use connect::Connection;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response, StatusCode, header};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+/// Longest answer that is read, captures apart.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// How often a capture asks whether to go on while nothing comes.
+const POLL: Duration = Duration::from_millis(100);
+
+/// What bodies are.
+const JSON: &str = "application/json";
+
+/// Where a node is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// By its unix socket.
+    Unix(PathBuf),
+    /// Over TLS.
+    Tls {
+        /// `host:port`, the host as its certificate says it.
+        address: String,
+        /// The certificates to trust, PEM.
+        ca: PathBuf,
+        /// The file that holds the token.
+        token: PathBuf,
+    },
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tls { address, .. } => f.write_str(address),
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No socket was named, and not exactly one process answers where it would be.
+    #[error("{0}")]
+    NotFound(String),
+    /// No such socket.
+    #[error("{0}: no such socket; does the node run, and is this its admin socket?")]
+    NoSocket(Target),
+    /// Nobody listens there.
+    #[error("{0}: nobody answers; the node does not run")]
+    Refused(Target),
+    /// This user may not.
+    #[error("{0}: permission denied; only the node's own user may ask it")]
+    Forbidden(Target),
+    /// A file that TLS or the token needs.
+    #[error("{}: {what}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The connection failed.
+    #[error("{target}: {error}")]
+    Connect {
+        /// The node.
+        target: Target,
+        /// What was said.
+        error: io::Error,
+    },
+    /// It said no.
+    #[error("refused: {0}")]
+    Said(String),
+    /// It said what is wrong with flows.
+    #[error("refused: {}", .0.error)]
+    Flows(FlowsProblem),
+    /// It is not ready.
+    #[error("the node is not ready: {0}")]
+    NotReady(String),
+    /// The token is not the node's.
+    #[error("{0}: the node does not accept the token")]
+    Token(Target),
+    /// It took too long.
+    #[error("{0}: no answer within {1} s")]
+    TimedOut(Target, u64),
+    /// What came is not what this version understands.
+    #[error("{target}: not an answer of a node: {what}")]
+    Protocol {
+        /// The node.
+        target: Target,
+        /// What is wrong.
+        what: String,
+    },
+    /// This process could not.
+    #[error("{0}")]
+    Local(#[source] io::Error),
+}
+
+/// Asks one node. A connection is made for each question.
+#[derive(Debug)]
+pub struct Client {
+    target: Target,
+    runtime: Runtime,
+    patience: Duration,
+}
+
+impl Client {
+    /// A client that waits this long for an answer.
+    ///
+    /// # Errors
+    /// [`ClientError::Local`].
+    pub fn new(target: Target, patience: Duration) -> Result<Self, ClientError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(ClientError::Local)?;
+        Ok(Self { target, runtime, patience })
+    }
+
+    /// What the node is.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status(&self) -> Result<Status, ClientError> {
+        self.json(Method::GET, "/v1/status", Bytes::new())
+    }
+
+    /// What it has counted.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn stats(&self) -> Result<Stats, ClientError> {
+        self.json(Method::GET, "/v1/stats", Bytes::new())
+    }
+
+    /// Where it would send a packet.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn trace(&self, request: &TraceRequest) -> Result<Trace, ClientError> {
+        let body = self.body(request)?;
+        self.json(Method::POST, "/v1/trace", body)
+    }
+
+    /// Any page, as text.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn text(&self, path: &str) -> Result<String, ClientError> {
+        let bytes = self.answer(Method::GET, path, JSON, Bytes::new())?;
+        String::from_utf8(bytes.into()).map_err(|error| self.protocol(&error))
+    }
+
+    /// Runs a capture: `sink` gets its bytes as they come, and is called without any now and then. It ends when the
+    /// node has sent all, or when the sink says `false`.
+    ///
+    /// # Errors
+    /// [`ClientError`]; [`ClientError::Local`] for what the sink said.
+    pub fn capture(
+        &self,
+        request: &CaptureRequest,
+        sink: impl FnMut(&[u8]) -> io::Result<bool>,
+    ) -> Result<(), ClientError> {
+        self.stream(Method::POST, "/v1/capture", self.body(request)?, sink).map(drop)
+    }
+
+    /// Hands over an answer as it comes, as for [`Self::capture`]. Whether it came to its end.
+    pub(crate) fn stream(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        mut sink: impl FnMut(&[u8]) -> io::Result<bool>,
+    ) -> Result<bool, ClientError> {
+        self.runtime.block_on(async {
+            let mut connection = self.in_time(Connection::open(&self.target)).await?;
+            let mut answer = self.in_time(self.send(&mut connection, method, path, JSON, body)).await?;
+            loop {
+                let goes_on = match timeout(POLL, answer.body_mut().frame()).await {
+                    Err(_) => sink(&[]),
+                    Ok(None) => return Ok(true),
+                    Ok(Some(frame)) => {
+                        let frame = frame.map_err(|error| self.protocol(&error))?;
+                        frame.data_ref().map_or(Ok(true), |bytes| sink(bytes))
+                    }
+                };
+                if !goes_on.map_err(ClientError::Local)? {
+                    return Ok(false);
+                }
+            }
+        })
+    }
+
+    pub(crate) fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
+        serde_json::to_vec(request).map(Bytes::from).map_err(|error| self.protocol(&error))
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        self.json_of(method, path, JSON, body)
+    }
+
+    /// The same with a body that is something else than JSON.
+    fn json_of<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let bytes = self.answer(method, path, kind, body)?;
+        serde_json::from_slice(&bytes).map_err(|error| self.protocol(&error))
+    }
+
+    fn answer(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
+        self.runtime.block_on(self.in_time(async {
+            let mut connection = Connection::open(&self.target).await?;
+            let answer = self.send(&mut connection, method, path, kind, body).await?;
+            self.read(answer.into_body()).await
+        }))
+    }
+
+    /// Sends a request, and returns the answer if it is a good one.
+    async fn send(
+        &self,
+        connection: &mut Connection,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, connection.host())
+            .header(header::CONTENT_TYPE, kind);
+        if let Some(token) = connection.token() {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let request = request.body(Full::new(body)).map_err(|error| self.protocol(&error))?;
+        let answer = connection.send(request).await.map_err(|error| self.protocol(&error))?;
+        let code = answer.status();
+        if code.is_success() {
+            return Ok(answer);
+        }
+        let body = self.read(answer.into_body()).await?;
+        let problem = serde_json::from_slice::<FlowsProblem>(&body).unwrap_or_else(|_| {
+            let said = format!("{code} {}", String::from_utf8_lossy(&body).trim());
+            FlowsProblem { error: said.trim().to_owned(), flows: Vec::new() }
+        });
+        Err(match code {
+            StatusCode::UNAUTHORIZED => ClientError::Token(self.target.clone()),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => {
+                ClientError::NotReady(problem.error)
+            }
+            _ if !problem.flows.is_empty() => ClientError::Flows(problem),
+            _ => ClientError::Said(problem.error),
+        })
+    }
+
+    async fn read(&self, body: Incoming) -> Result<Bytes, ClientError> {
+        let whole = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        whole.map(http_body_util::Collected::to_bytes).map_err(|error| self.protocol(&error))
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+        let late = |_| ClientError::TimedOut(self.target.clone(), self.patience.as_secs());
+        timeout(self.patience, work).await.map_err(late)?
+    }
+
+    fn protocol(&self, what: &impl ToString) -> ClientError {
+        ClientError::Protocol { target: self.target.clone(), what: what.to_string() }
+    }
+}

@@ -1,0 +1,169 @@
+//! Asks a node about flows and its cluster.
+
+use super::{Client, ClientError, MAX_ANSWER_BYTES};
+use crate::model::{
+    ClusterView, DrainRequest, Drained, FlowRecord, FlowsAccepted, NodeVerdict, PinnedFlow, StandbyView,
+};
+use hyper::Method;
+use hyper::body::Bytes;
+use std::io;
+
+/// A call that brings flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowCall {
+    /// Pins them, whether they are there or not.
+    Pin,
+    /// Pins those that are there to other nodes.
+    Move,
+    /// Takes them out.
+    Unpin,
+}
+
+impl FlowCall {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Pin => "/v1/flows",
+            Self::Move => "/v1/flows/move",
+            Self::Unpin => "/v1/flows/delete",
+        }
+    }
+}
+
+impl Client {
+    /// Has flows pinned, moved or taken out, all of them or none. With `wait` the answer comes when all living nodes have applied it,
+    /// or after some seconds. `are_new`: none of them replaces one with another uplink TEID.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn flows(
+        &self,
+        call: FlowCall,
+        flows: &[FlowRecord],
+        wait: bool,
+        are_new: bool,
+    ) -> Result<FlowsAccepted, ClientError> {
+        let options = match (wait, are_new) {
+            (false, false) => "",
+            (true, false) => "?wait=applied",
+            (false, true) => "?new=true",
+            (true, true) => "?wait=applied&new=true",
+        };
+        let body = self.body(&flows)?;
+        self.json(Method::POST, &format!("{}{options}", call.path()), body)
+    }
+
+    /// Where a flow is pinned. It is named by fields and their values.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn flow(&self, fields: &[(&str, &str)]) -> Result<PinnedFlow, ClientError> {
+        let query: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        self.json(Method::GET, &format!("/v1/flow?{}", query.join("&")), Bytes::new())
+    }
+
+    /// Who is in the cluster.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn cluster(&self) -> Result<ClusterView, ClientError> {
+        self.json(Method::GET, "/v1/cluster", Bytes::new())
+    }
+
+    /// All flows of the cluster as a flow file: `sink` gets its bytes as they come, and is called without any now and then. Whether it
+    /// came to its end; it does not if the sink says `false`.
+    ///
+    /// # Errors
+    /// [`ClientError`], also if the end of it does not come; [`ClientError::Local`] for what the sink said.
+    pub fn export(&self, sink: impl FnMut(&[u8]) -> io::Result<bool>) -> Result<bool, ClientError> {
+        self.stream(Method::GET, "/v1/flows", Bytes::new(), sink)
+    }
+
+    /// Has all living nodes compare their tables with the logs: `sink` gets what each found, as it comes, and is called with `None` now
+    /// and then. Whether it came to its end; it does not if the sink says `false`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn verify(
+        &self,
+        differences: u32,
+        patience_s: u32,
+        mut sink: impl FnMut(Option<NodeVerdict>) -> bool,
+    ) -> Result<bool, ClientError> {
+        let path = format!("/v1/cluster/verify?differences={differences}&patience_s={patience_s}");
+        let mut rest = Vec::new();
+        let is_whole = self.stream(Method::POST, &path, Bytes::new(), |bytes| {
+            if bytes.is_empty() {
+                return Ok(sink(None));
+            }
+            rest.extend_from_slice(bytes);
+            if rest.len() > MAX_ANSWER_BYTES {
+                return Err(io::Error::other("a line of the answer is too long"));
+            }
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                if !sink(Some(serde_json::from_slice(&line).map_err(io::Error::other)?)) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })?;
+        if is_whole && !rest.is_empty() {
+            return Err(self.protocol(&"the answer ends within a line"));
+        }
+        Ok(is_whole)
+    }
+
+    /// Lets a drained node get flows again.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn undrain(&self, node: u16) -> Result<DrainRequest, ClientError> {
+        let body = self.body(&DrainRequest { node })?;
+        self.json(Method::POST, "/v1/cluster/undrain", body)
+    }
+
+    /// Gives a node up that does not come back as it was.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn forget(&self, node: u16) -> Result<DrainRequest, ClientError> {
+        let body = self.body(&DrainRequest { node })?;
+        self.json(Method::POST, "/v1/cluster/forget", body)
+    }
+
+    /// Sets who takes a node's flows when it dies or is drained; `None`: all others.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn set_standby(&self, node: u16, to: Option<u16>) -> Result<StandbyView, ClientError> {
+        let body = self.body(&StandbyView { node, to })?;
+        self.json(Method::POST, "/v1/cluster/standby", body)
+    }
+
+    /// Has a node get no flows any more, and those it has pinned to others.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn drain(&self, node: u16, wait: bool) -> Result<Drained, ClientError> {
+        let body = self.body(&DrainRequest { node })?;
+        self.json(
+            Method::POST,
+            if wait { "/v1/cluster/drain?wait=applied" } else { "/v1/cluster/drain" },
+            body,
+        )
+    }
+}
+
+/// A value as it may stand in an address (RFC 3986, section 2.3).
+fn encoded(value: &str) -> String {
+    use std::fmt::Write;
+    value.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _never = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}

@@ -1,0 +1,104 @@
+//! Asks a run of a graph of elements.
+
+use super::{Client, ClientError};
+use crate::model::{ElementView, GraphView, HandlerAnswer, HandlerValue, ReplacedView};
+use hyper::Method;
+use hyper::body::Bytes;
+use std::fmt::Write;
+
+/// Text as part of a path or a query: everything but letters, digits and `-._~` as `%` and two digits.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut all, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            all.push(char::from(byte));
+        } else {
+            let _never_fails = write!(all, "%{byte:02X}");
+        }
+        all
+    })
+}
+
+fn handler_path(element: &str, handler: &str) -> String {
+    format!("/v1/graph/{}/{}", encoded(element), encoded(handler))
+}
+
+/// What is asked besides, if anything is.
+fn query(worker: Option<usize>, parameter: &str) -> String {
+    let worker = worker.map(|worker| format!("worker={worker}"));
+    let parameter = (!parameter.is_empty()).then(|| format!("parameter={}", encoded(parameter)));
+    let asked: Vec<String> = worker.into_iter().chain(parameter).collect();
+    if asked.is_empty() { String::new() } else { format!("?{}", asked.join("&")) }
+}
+
+impl Client {
+    /// The elements of a graph, and what they have counted: on one worker, or on all together.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn graph(&self, worker: Option<usize>) -> Result<GraphView, ClientError> {
+        self.json(Method::GET, &format!("/v1/graph{}", query(worker, "")), Bytes::new())
+    }
+
+    /// An element, with its handlers.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, ClientError> {
+        let path = format!("/v1/graph/{}{}", encoded(name), query(worker, ""));
+        self.json(Method::GET, &path, Bytes::new())
+    }
+
+    /// What a read handler answers.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn read_handler(
+        &self,
+        element: &str,
+        handler: &str,
+        parameter: &str,
+        worker: Option<usize>,
+    ) -> Result<HandlerAnswer, ClientError> {
+        let path = format!("{}{}", handler_path(element, handler), query(worker, parameter));
+        self.json(Method::GET, &path, Bytes::new())
+    }
+
+    /// Gives a write handler a value.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn write_handler(&self, element: &str, handler: &str, value: &str) -> Result<(), ClientError> {
+        let body = self.body(&HandlerValue { value: value.to_owned() })?;
+        let taken = self.json::<HandlerValue>(Method::PUT, &handler_path(element, handler), body);
+        taken.map(drop)
+    }
+
+    /// Has another configuration run; `file` is what its faults call it. Without a text, the file is read again that the run
+    /// was started with.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn replace_graph(&self, with: Option<(&str, Vec<u8>)>) -> Result<ReplacedView, ClientError> {
+        match with {
+            None => self.json(Method::POST, "/v1/graph", Bytes::new()),
+            Some((file, text)) => {
+                let path = format!("/v1/graph?file={}", encoded(file));
+                self.json_of(Method::PUT, &path, "text/plain", text.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_byte_by_byte() {
+        assert_eq!(handler_path("a/b@3", "é?"), "/v1/graph/a%2Fb%403/%C3%A9%3F");
+        assert_eq!(
+            (query(None, ""), query(Some(3), "a b")),
+            (String::new(), "?worker=3&parameter=a%20b".into())
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! What the commands are told.
+
+use crate::client::sockets::{Daemon, only_socket};
+use crate::client::{Client, ClientError, Target};
+use crate::model::{Direction, MAX_SNAP_BYTES, PortRole};
+use clap::Args;
+use scalebricks_wire::protocol;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Examples of `scalebricks status`.
+pub const STATUS_EXAMPLES: &str = "\
+Examples:
+  scalebricks status
+      The only node that runs on this machine; if there are several, they are listed.
+  scalebricks status --socket /run/scalebricks/node2.sock --json
+  scalebricks status --tcp gw2.example.net:9470 --ca ca.pem --token-file token
+
+Exit status:
+  0 it answered    1 it did not    2 wrong usage";
+
+/// Examples of `scalebricks stats`.
+pub const STATS_EXAMPLES: &str = "\
+Examples:
+  scalebricks stats
+      What the node has counted since it started.
+  scalebricks stats --watch 5
+      Every five seconds, what it counted a second in between.
+  scalebricks stats --json --watch 1 | jq .total.dropped.unknown_flow
+
+Exit status:
+  0 it answered    1 it did not    2 wrong usage    130 interrupted";
+
+/// What `scalebricks trace` does.
+pub const TRACE_ABOUT: &str = "\
+Says where the node would send a packet, and why. The node's own forwarding code answers, over the tables it uses; \
+nothing is sent and nothing is counted. What the node remembers of earlier packets is not known: a later fragment \
+finds no first one, and of VLB's detours one is shown.
+
+The packet is a frame (hexadecimal digits, or one of a capture file), or is made from addresses.";
+
+/// Examples of `scalebricks trace`.
+pub const TRACE_EXAMPLES: &str = "\
+Examples:
+  scalebricks trace --src 192.0.2.10 --dst 10.45.0.7 --proto udp --sport 53 --dport 40000
+      From the Internet to a UE.
+  scalebricks trace --teid 0x10001 --inner-src 10.45.0.7 --inner-dst 192.0.2.10 --sport 40000 --dport 53
+      From a UE, in its tunnel.
+  scalebricks trace capture.pcapng --frame 17 --port internet --readdress
+      The 17th frame of a capture, as if it were for this node.
+  scalebricks trace 0200000000010016... --port base-station
+
+Exit status:
+  0 it answered, whatever it said    1 it did not    2 wrong usage";
+
+/// What `scalebricks capture` does.
+pub const CAPTURE_ABOUT: &str = "\
+Copies frames as they pass the node's ports, and packets it drops with their reasons, into a pcapng file. The node is \
+not slowed for it: what the reader is too slow for is lost from the capture, and counted.
+
+Without --drops frames at ports are captured; with it dropped packets; with it and --port or --direction both. All \
+conditions that are given must hold, of the outer or the inner headers.";
+
+/// Examples of `scalebricks capture`.
+pub const CAPTURE_EXAMPLES: &str = "\
+Examples:
+  scalebricks capture -w all.pcapng --seconds 10
+  scalebricks capture -w - --host 10.45.0.7 | tshark -r -
+      One UE, outside and in its tunnel.
+  scalebricks capture -w drops.pcapng --drops=unknown_flow,not_gtpu --count 100
+  scalebricks capture -w both.pcapng --drops --port base-station --direction rx --teid 0x10001
+
+Exit status:
+  0 captured, also if Ctrl-C ended it    1 not    2 wrong usage";
+
+/// How a node is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The node")]
+pub struct NodeArgs {
+    /// Its admin socket [default: the only /run/scalebricks/node*.sock that answers]
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    pub socket: Option<PathBuf>,
+
+    /// Elsewhere.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+}
+
+/// How a node or a switch is reached over the network, and how long it is waited for.
+#[derive(Debug, Clone, Args)]
+pub struct RemoteArgs {
+    /// Its admin address, over TLS
+    #[arg(long, value_name = "HOST:PORT", requires = "ca", requires = "token_file")]
+    pub tcp: Option<String>,
+
+    /// The certificates to trust there, PEM
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub ca: Option<PathBuf>,
+
+    /// The file with the token
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub token_file: Option<PathBuf>,
+
+    /// Seconds to wait for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    pub timeout: u16,
+}
+
+impl RemoteArgs {
+    /// A client of that address; without one, of this socket; without that, of the only process of this kind on this machine.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn client(&self, socket: Option<&Path>, daemon: Daemon) -> Result<Client, ClientError> {
+        let target = match (&self.tcp, &self.ca, &self.token_file) {
+            (Some(address), Some(ca), Some(token)) => {
+                Target::Tls { address: address.clone(), ca: ca.clone(), token: token.clone() }
+            }
+            _ => Target::Unix(socket.map_or_else(|| only_socket(daemon), |socket| Ok(socket.to_owned()))?),
+        };
+        Client::new(target, Duration::from_secs(u64::from(self.timeout)))
+    }
+}
+
+/// What `status` is told.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// What `stats` is told.
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// As JSON; with --watch a line each time
+    #[arg(long)]
+    pub json: bool,
+
+    /// Again every so many seconds, with rates, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub watch: Option<u32>,
+
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// What `trace` is told.
+#[derive(Debug, Args)]
+#[group(id = "made", multiple = true)]
+pub struct TraceArgs {
+    /// A frame in hexadecimal digits, or a capture file (pcap or pcapng, also .gz)
+    #[arg(value_name = "PACKET", requires = "port")]
+    pub packet: Option<String>,
+
+    /// Which frame of the capture file, from 1
+    #[arg(long, value_name = "N", requires = "packet", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub frame: u64,
+
+    /// The port the frame arrives at
+    #[arg(long, value_name = "PORT", value_enum, requires = "packet")]
+    pub port: Option<PortRole>,
+
+    /// Address the frame to this node first
+    #[arg(long, requires = "packet")]
+    pub readdress: bool,
+
+    /// From the Internet: the remote end
+    #[arg(long, value_name = "ADDRESS", requires = "dst", conflicts_with = "packet")]
+    pub src: Option<IpAddr>,
+
+    /// From the Internet: the UE
+    #[arg(long, value_name = "ADDRESS", requires = "src", conflicts_with = "packet")]
+    pub dst: Option<IpAddr>,
+
+    /// From a UE: the gateway's end of its tunnel, decimal or 0x...
+    #[arg(long, value_name = "TEID", value_parser = parse_teid, requires = "inner_src", requires = "inner_dst",
+        conflicts_with_all = ["packet", "src", "dst"])]
+    pub teid: Option<u32>,
+
+    /// From a UE: the UE
+    #[arg(long, value_name = "ADDRESS", requires = "teid")]
+    pub inner_src: Option<IpAddr>,
+
+    /// From a UE: the remote end
+    #[arg(long, value_name = "ADDRESS", requires = "teid")]
+    pub inner_dst: Option<IpAddr>,
+
+    /// From a UE: its base station
+    #[arg(long, value_name = "ADDRESS", requires = "teid")]
+    pub base_station: Option<Ipv4Addr>,
+
+    /// Protocol: tcp, udp, icmp, icmpv6, sctp or a number
+    #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol, default_value = "udp", conflicts_with = "packet")]
+    pub proto: u8,
+
+    /// Source port
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "packet")]
+    pub sport: u16,
+
+    /// Destination port
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "packet")]
+    pub dport: u16,
+
+    /// Bytes behind the transport header
+    #[arg(long, value_name = "BYTES", default_value_t = 0, conflicts_with = "packet")]
+    pub payload: u16,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// What `capture` is told.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// The pcapng file; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub write: PathBuf,
+
+    /// At this port; repeat it for several [default: all]
+    #[arg(long, value_name = "PORT", value_enum, value_delimiter = ',')]
+    pub port: Vec<PortRole>,
+
+    /// Which way [default: both, or none with --drops or --edge alone]
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub direction: Option<Direction>,
+
+    /// Dropped packets, all or those for these reasons
+    #[arg(long, value_name = "REASON", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+        value_delimiter = ',')]
+    pub drops: Option<Vec<String>>,
+
+    /// Packets on the edge that leaves this output of an element of the node's graph: steer.0 (repeatable)
+    #[arg(long, value_name = "ELEMENT.OUTPUT")]
+    pub edge: Vec<String>,
+
+    /// From or to this address, outer or inner
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Option<IpAddr>,
+
+    /// In this tunnel, decimal or 0x...
+    #[arg(long, value_name = "TEID", value_parser = parse_teid)]
+    pub teid: Option<u32>,
+
+    /// From or to this UDP port, outer or inner
+    #[arg(long, value_name = "PORT")]
+    pub udp_port: Option<u16>,
+
+    /// End after so many frames
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// End after so many seconds
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    pub seconds: Option<u32>,
+
+    /// Bytes kept of each frame [default: all]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SNAP_BYTES)))]
+    pub snap_len: Option<u32>,
+
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+fn parse_teid(text: &str) -> Result<u32, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    number.ok_or_else(|| "not 0 to 4294967295 or 0x0 to 0xffffffff".to_owned())
+}
+
+fn parse_protocol(text: &str) -> Result<u8, String> {
+    Ok(match text {
+        "tcp" => protocol::TCP,
+        "udp" => protocol::UDP,
+        "icmp" => protocol::ICMPV4,
+        "icmpv6" => protocol::ICMPV6,
+        "sctp" => protocol::SCTP,
+        number => number.parse().map_err(|_| "not tcp, udp, icmp, icmpv6, sctp or a number up to 255")?,
+    })
+}

@@ -1,0 +1,4 @@
+//! The benchmarks that need a whole cluster.
+
+pub(crate) mod control;
+pub(crate) mod gateway;

@@ -1,0 +1,368 @@
+//! The structures behind one interface: built from a [`KeySet`] and queried through [`Table::lookup`].
+//!
+//! All are queried with the same numbers of keys per call, including single keys. Within a call, each is used
+//! as its authors intend for many keys: in batches or as a prefetching stream if it offers that, otherwise
+//! key by key, where the processor overlaps what it can. [`queries`] has the modes.
+
+mod cuckoo;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
+pub mod flows;
+mod full_copy;
+mod hash_map;
+pub mod native;
+mod othello;
+mod packed;
+#[cfg(feature = "peers")]
+mod ptr_hash;
+pub mod queries;
+mod setsep;
+#[cfg(feature = "peers")]
+mod sux;
+
+pub use cuckoo::Hashed;
+pub use othello::params as othello_params;
+pub use queries::{KeyForm, KeyForms, LookupMode, Queries};
+pub use setsep::params;
+
+use crate::error::BenchError;
+use crate::keys::KeySet;
+use scalebricks_allocator::{HugePages, warm};
+use scalebricks_tables::isa::Isa;
+use scalebricks_tables::othello::Sizing;
+use scalebricks_tables::setsep::{Format, SearchBits};
+use scalebricks_types::PartitionCount;
+
+/// Default keys per call: one, the batches of nodes, and many.
+pub const BATCHES: [usize; 4] = [1, 32, 64, 1024];
+
+/// A structure to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structure {
+    /// `tables::setsep`.
+    SetSep,
+    /// `tables::othello`.
+    Othello,
+    /// `tables::full_copy`: 16-byte flow keys, exact.
+    FullCopy,
+    /// `tables::cuckoo`: 8-byte keys, exact.
+    Cuckoo,
+    /// The hash map of Rust's standard library, on its own.
+    HashBrown,
+    /// `PtrHash`, a perfect hash function with an array of packed values. Static.
+    PtrHash,
+    /// `VFunc` of `sux`, a static function. Static.
+    Sux,
+    /// DPDK's EFD with 16-byte keys; its values always have 8 bits.
+    Efd,
+    /// DPDK's `rte_hash` with an array of values and 16-byte keys; exact.
+    RteHash,
+}
+
+impl Structure {
+    /// All structures.
+    pub const ALL: [Self; 9] = [
+        Self::SetSep,
+        Self::Othello,
+        Self::FullCopy,
+        Self::Cuckoo,
+        Self::HashBrown,
+        Self::PtrHash,
+        Self::Sux,
+        Self::Efd,
+        Self::RteHash,
+    ];
+
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SetSep => "setsep",
+            Self::Othello => "othello",
+            Self::FullCopy => "full-copy",
+            Self::Cuckoo => "cuckoo",
+            Self::HashBrown => "hashbrown",
+            Self::PtrHash => "ptr_hash",
+            Self::Sux => "sux",
+            Self::Efd => "efd",
+            Self::RteHash => "rte_hash",
+        }
+    }
+
+    /// The feature that enables it, if any.
+    pub const fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::PtrHash | Self::Sux => Some("peers"),
+            Self::Efd | Self::RteHash => Some("dpdk"),
+            _ => None,
+        }
+    }
+
+    /// Whether it is available in this binary.
+    pub const fn is_built_in(self) -> bool {
+        let is_left_out = match self {
+            Self::PtrHash | Self::Sux => !cfg!(feature = "peers"),
+            Self::Efd | Self::RteHash => !cfg!(feature = "dpdk"),
+            _ => false,
+        };
+        !is_left_out
+    }
+
+    /// A note for its rows on the conditions of the comparison.
+    pub fn note(self) -> Option<String> {
+        match self {
+            Self::HashBrown | Self::PtrHash | Self::Sux => native::handicap().map(str::to_owned),
+            #[cfg(feature = "dpdk")]
+            Self::Efd => Some(format!("8 value bits, {}", dpdk::pages())),
+            #[cfg(feature = "dpdk")]
+            Self::RteHash => Some(dpdk::pages().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The value bits it stores for keys with `asked` value bits.
+    pub const fn value_bits(self, asked: u8) -> u8 {
+        if matches!(self, Self::Efd) { 8 } else { asked }
+    }
+
+    /// Starts DPDK if a structure needs it, with memory for tables of the largest size.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if it does not start.
+    pub fn start(structures: &[Self], sizes: &[u64]) -> Result<(), BenchError> {
+        let most = sizes.iter().copied().max();
+        #[cfg(feature = "dpdk")]
+        if let Some(most) = most
+            && structures.iter().any(|structure| matches!(structure, Self::Efd | Self::RteHash))
+        {
+            crate::gateway::dpdk::start(most)?;
+        }
+        let _ = (structures, most);
+        Ok(())
+    }
+
+    /// The available structures.
+    pub fn built_in() -> Vec<Self> {
+        Self::ALL.into_iter().filter(|structure| structure.is_built_in()).collect()
+    }
+
+    /// Whether several threads can build it.
+    pub const fn builds_in_parallel(self) -> bool {
+        matches!(self, Self::SetSep | Self::Othello | Self::PtrHash | Self::Sux)
+    }
+
+    /// Approximate maximum bytes per key while building.
+    pub const fn building_bytes_per_key(self) -> u64 {
+        match self {
+            Self::SetSep => 40,
+            Self::Othello => 80,
+            Self::FullCopy => 48 + 36,
+            Self::Cuckoo => 28,
+            Self::HashBrown => 36,
+            Self::PtrHash | Self::Sux => 48,
+            Self::Efd | Self::RteHash => 120,
+        }
+    }
+
+    /// Makes sure that the machine has the memory for a build: see [`huge::warm`](warm).
+    pub fn warm(self, keys: usize) {
+        warm(self.building_bytes_per_key() * keys as u64);
+    }
+
+    /// Converts a key set into the structure's own form.
+    ///
+    /// # Errors
+    /// [`BenchError::Usage`] if it is not available.
+    pub fn prepare<'a>(self, set: &'a KeySet, make: BuildConfig) -> Result<Box<dyn Build + 'a>, BenchError> {
+        Ok(match self {
+            Self::SetSep => Box::new(setsep::Prepared::new(set, make)?),
+            Self::Othello => Box::new(othello::Prepared::new(set, make)?),
+            Self::FullCopy => Box::new(full_copy::Prepared::new(set)),
+            Self::Cuckoo => Box::new(cuckoo::Prepared::new(set)),
+            Self::HashBrown => Box::new(hash_map::Prepared::new(set)),
+            #[cfg(feature = "peers")]
+            Self::PtrHash => Box::new(ptr_hash::Prepared::new(set)),
+            #[cfg(feature = "peers")]
+            Self::Sux => Box::new(sux::Prepared::new(set, make.threads)),
+            #[cfg(feature = "dpdk")]
+            Self::Efd => Box::new(dpdk::PreparedEfd::new(set)),
+            #[cfg(feature = "dpdk")]
+            Self::RteHash => Box::new(dpdk::PreparedHash::new(set)),
+            #[cfg(not(all(feature = "peers", feature = "dpdk")))]
+            _ => return Err(BenchError::Usage(self.missing())),
+        })
+    }
+
+    /// A message that it is not available, with the remedy.
+    pub fn missing(self) -> String {
+        let feature = self.feature().unwrap_or_default();
+        format!("{} was not built in: build with --features {feature}", self.name())
+    }
+
+    /// The lookup modes to measure for these numbers of keys per call.
+    pub fn modes(self, batches: &[usize]) -> Vec<LookupMode> {
+        batches.iter().flat_map(|&batch| self.modes_of(batch)).collect()
+    }
+
+    fn modes_of(self, batch: usize) -> Vec<LookupMode> {
+        match (self, batch) {
+            (Self::SetSep | Self::Othello, ..=1) => vec![LookupMode::OnePin, LookupMode::PinEach],
+            (_, ..=1) => vec![LookupMode::Loop],
+            (Self::HashBrown | Self::Sux, _) => vec![LookupMode::Plain(batch)],
+            (Self::PtrHash, _) => vec![LookupMode::Batch(batch), LookupMode::Stream(batch)],
+            _ => vec![LookupMode::Batch(batch)],
+        }
+    }
+}
+
+/// Parameters with the fewest possible partitions. A partition must fit into one delta, so large tables need
+/// several.
+///
+/// # Errors
+/// [`BenchError::Usage`] if no number of partitions works.
+pub fn fewest_partitions<P, E: std::fmt::Display>(
+    params: impl Fn(PartitionCount) -> Result<P, E>,
+) -> Result<P, BenchError> {
+    let of = |shift: u32| {
+        let partitions = PartitionCount::new(1 << shift).map_err(|error| error.to_string())?;
+        params(partitions).map_err(|error| error.to_string())
+    };
+    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
+}
+
+/// How SetSep and Othello are built; other structures ignore it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildConfig {
+    /// The group format of SetSep.
+    pub format: Format,
+    /// The sizing of Othello.
+    pub sizing: Sizing,
+    /// The instructions it may use.
+    pub isa: Isa,
+    /// The value bits that SetSep searches together.
+    pub bits: SearchBits,
+    /// Threads for building.
+    pub threads: usize,
+    /// The product of the build.
+    pub product: Product,
+}
+
+/// The product of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// The structure that answers queries.
+    Table,
+    /// The structure that accepts changes, if it is a different one.
+    Control,
+}
+
+impl BuildConfig {
+    /// The default format, the best instructions, one thread, and the table as product.
+    pub fn table() -> Self {
+        Self {
+            format: Format::default(),
+            sizing: Sizing::default(),
+            isa: Isa::best(),
+            bits: SearchBits::default(),
+            threads: 1,
+            product: Product::Table,
+        }
+    }
+}
+
+/// Input for a build in the structure's own form.
+pub trait Build: Send {
+    /// Builds the structure. This is the timed part.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] with the structure's error.
+    fn build(&mut self) -> Result<Box<dyn Table>, BenchError>;
+}
+
+/// A built structure.
+pub trait Table: Send + Sync {
+    /// Total bytes.
+    fn table_bytes(&self) -> u64;
+
+    /// The form of its keys.
+    fn form(&self) -> KeyForm {
+        KeyForm::Hash
+    }
+
+    /// Answers all queries.
+    fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]);
+
+    /// Reports the cache lines that a lookup of each query reads, in order, by the query's index. They are in
+    /// memory that the table keeps while it is borrowed, in blocks that start on a cache line. A table that
+    /// reports none is not compared with the machine's limit.
+    fn touched(&self, _: Queries<'_>, _: &mut dyn FnMut(usize, *const u8)) {}
+
+    /// Further facts about the table.
+    fn fill(&self) -> Fill {
+        Fill::default()
+    }
+
+    /// A note for lookup rows if its batches are not comparable with others.
+    fn note(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether it is on huge pages, if that is not the process's own memory and its allocator knows.
+    fn on_huge_pages(&self) -> Option<bool> {
+        None
+    }
+}
+
+/// Makes a table and returns the share of it on huge pages, if the system reports it. `make` must leave no
+/// other large block.
+///
+/// # Errors
+/// The error of `make`.
+pub fn with_pages(
+    make: impl FnOnce() -> Result<Box<dyn Table>, BenchError>,
+) -> Result<(Box<dyn Table>, Option<f64>), BenchError> {
+    let before = HugePages::held_bytes();
+    let table = make()?;
+    let grown = HugePages::held_bytes().zip(before).map(|(after, before)| after.saturating_sub(before));
+    let share = match table.on_huge_pages() {
+        Some(all) => Some(f64::from(u8::from(all))),
+        None => grown.map(|bytes| (bytes as f64 / table.table_bytes().max(1) as f64).min(1.0)),
+    };
+    Ok((table, share))
+}
+
+/// Joins the parts of a variant.
+pub fn noted(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// How a SetSep table is filled. Each product knows a part of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// Keys the fallback answers.
+    pub fallback_keys: Option<u64>,
+    /// Keys in the fullest group.
+    pub max_group_load: Option<u16>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing;
+
+    #[test]
+    fn all_that_are_built_in_answer_rightly_in_every_mode() {
+        let set = KeySet::new(20_000, 2);
+        Structure::start(&Structure::built_in(), &[20_000]).unwrap();
+        for structure in Structure::built_in() {
+            let table = structure.prepare(&set, BuildConfig::table()).unwrap().build().unwrap();
+            assert!(table.table_bytes() > 4_000, "{}", structure.name());
+            let forms = KeyForms::of(&set, [table.form()]);
+            for mode in structure.modes(&[1, 17, 32, 64, 1024]) {
+                let mut answers = vec![0xFF; set.len()];
+                timing::lookup(&*table, mode, &set, &forms, 1, &mut answers).unwrap();
+                timing::check(structure.name(), &set, &answers).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Counts of flows that left this node, carried to where the flows are: what drives
+//! [`Courier`].
+//!
+//! ```text
+//!  workers ─▶ FlowTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ FlowTables of the next node
+//!                 ▲                             │ │
+//!                 └── it is here again ─────────┘ └─ it is nowhere ─▶ ended flows: sums
+//! ```
+//!
+//! Where a flow is says this node's GPT, once the node has caught up: bits name the next node before a flow leaves this one.
+//! A key that is nowhere leads anywhere: the counts of a flow that was deleted may go to another node before they have
+//! ended.
+
+use super::moved::{FlowSums, MovedCounters};
+use super::plane::{Link, Shared};
+use super::shared_tables::SharedTables;
+use super::wire::Envelope;
+use scalebricks_apps::gateway::flow_tables::Locator;
+use scalebricks_control::courier::{Count, Courier, Packet, Place, Work};
+use scalebricks_control::version::Version;
+use scalebricks_elements::gateway::FlowCount;
+use scalebricks_types::{NodeId, Teid};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Time between two looks for flows that have left.
+const EXPIRY: Duration = Duration::from_millis(20);
+
+/// Packets that wait to be looked at: some for each node, of which none sends another parcel before it has a receipt.
+const ARRIVED: usize = 256;
+
+/// Flows that are not here and whose counts wait, from which on no parcel is taken: 50 MiB.
+const STRAYS: usize = 1 << 20;
+
+/// What is handed to the task.
+pub(super) enum Arrived {
+    /// A courier's packet, and who sent it.
+    Packet(NodeId, Packet),
+    /// A node asks what a flow has counted here, under this number.
+    Question(NodeId, u64, Teid),
+    /// This process asks.
+    Ask(Teid, oneshot::Sender<Option<FlowCount>>),
+}
+
+/// The task.
+pub(super) struct Carrying {
+    node: NodeId,
+    tables: SharedTables,
+    link: Arc<dyn Link>,
+    shared: Arc<Shared>,
+    courier: Courier,
+    locator: Locator,
+    /// The view's, as the courier knows it.
+    epoch: Option<u64>,
+    next_expiry: Duration,
+    moved: MovedCounters,
+}
+
+impl Carrying {
+    /// Starts it on the current runtime. It ends when nobody can hand it packets any more.
+    pub(super) fn start(
+        node: NodeId,
+        tables: SharedTables,
+        link: Arc<dyn Link>,
+        shared: Arc<Shared>,
+    ) -> mpsc::Sender<Arrived> {
+        let (sender, arrived) = mpsc::channel(ARRIVED);
+        let locator = tables.lock().locator();
+        let courier = Courier::new(shared.process);
+        let (epoch, next_expiry, moved) = (None, EXPIRY, MovedCounters::default());
+        let carrying = Self { node, tables, link, shared, courier, locator, epoch, next_expiry, moved };
+        tokio::spawn(carrying.run(arrived));
+        sender
+    }
+
+    async fn run(mut self, mut arrived: mpsc::Receiver<Arrived>) {
+        let start = Instant::now();
+        let mut together = Vec::with_capacity(ARRIVED);
+        loop {
+            tokio::select! {
+                biased; // the same run for the same input
+                count = arrived.recv_many(&mut together, ARRIVED) => if count == 0 { return },
+                () = tokio::time::sleep(EXPIRY) => {}
+            }
+            let now = start.elapsed();
+            for arrived in together.drain(..) {
+                match arrived {
+                    Arrived::Packet(from, packet) => self.take(from, packet),
+                    Arrived::Question(from, number, flow) => {
+                        let count = self.tables.lock().count(flow).map(opaque);
+                        self.link.send(from, Envelope::Tallied(number, count).encode(Version::FIRST));
+                    }
+                    Arrived::Ask(flow, answer) => {
+                        let _gone = answer.send(self.tables.lock().count(flow));
+                    }
+                }
+            }
+            if now >= self.next_expiry {
+                self.next_expiry = now + EXPIRY;
+                self.expire(now);
+            }
+            self.follow_view();
+            self.work(now);
+            self.tell();
+        }
+    }
+
+    /// Another courier speaks.
+    fn take(&mut self, from: NodeId, packet: Packet) {
+        let mut tables = self.tables.lock();
+        if matches!(packet, Packet::Parcel(_)) && tables.strays() >= STRAYS {
+            self.moved.refused_parcels += 1;
+            return;
+        }
+        let received = self.courier.receive(from, packet);
+        for (flow, count) in received.counts {
+            tables.carry_over(flow, flow_count(count));
+        }
+        drop(tables);
+        if let Some(reply) = received.reply {
+            self.link.send(from, Envelope::Counts(reply).encode(Version::FIRST));
+        }
+    }
+
+    /// Takes the counts of flows that no worker counts for any more; not of more than the courier has room for.
+    fn expire(&mut self, now: Duration) {
+        if !self.courier.has_room() {
+            return;
+        }
+        let departed = {
+            let mut tables = self.tables.lock();
+            let _more = tables.expire(now);
+            tables.take_departed()
+        };
+        for (flow, count) in departed {
+            self.courier.post(flow, opaque(count));
+        }
+    }
+
+    fn follow_view(&mut self) {
+        let view = self.shared.view.load();
+        if self.epoch != Some(view.epoch()) {
+            self.epoch = Some(view.epoch());
+            self.courier.set_alive(view.alive().filter(|node| *node != self.node).collect());
+        }
+    }
+
+    fn work(&mut self, now: Duration) {
+        let view = self.shared.view.load();
+        let has_caught_up = self.shared.has_caught_up.load(std::sync::atomic::Ordering::Relaxed);
+        let mut tables = self.tables.lock();
+        let Work { packets, back, ended } = self.courier.poll(now, |flow: Teid| {
+            if tables.is_here(flow) {
+                return Place::Here;
+            }
+            if !has_caught_up {
+                return Place::Unknown;
+            }
+            match u8::try_from(self.locator.node(flow).get()).map(NodeId::new) {
+                Ok(node) if node != self.node && view.member(node).is_some() => Place::At(node),
+                // Here, or at a node that never was: the key is no key any more.
+                _ => Place::Nowhere,
+            }
+        });
+        for (flow, count) in back {
+            tables.carry_over(flow, flow_count(count));
+        }
+        drop(tables);
+        for (_, count) in ended {
+            self.moved.ended.add(flow_count(count));
+        }
+        for (to, packet) in packets {
+            self.link.send(to, Envelope::Counts(packet).encode(Version::FIRST));
+        }
+    }
+
+    /// Tells the rest of the process how it goes.
+    fn tell(&mut self) {
+        let stats = self.courier.stats();
+        let (waiting, under_way) = self.courier.flows();
+        self.moved = MovedCounters {
+            sent_flows: stats.sent_flows,
+            received_flows: stats.delivered_flows,
+            waiting_flows: waiting as u64,
+            under_way_flows: under_way as u64,
+            lost: FlowSums::of(stats.lost_flows, flow_count(stats.lost)),
+            resent_parcels: stats.resent,
+            duplicate_parcels: stats.duplicates,
+            ..self.moved
+        };
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.moved;
+    }
+}
+
+const fn opaque(count: FlowCount) -> Count {
+    let FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes } = count;
+    Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes])
+}
+
+/// The four counters as the data plane names them.
+pub(super) const fn flow_count(count: Count) -> FlowCount {
+    let Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes]) = count;
+    FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
+}

@@ -1,0 +1,96 @@
+//! What the owner of one partition has logged: calls, batched by load, and changes of its own.
+//!
+//! One batch of this process is under way at a time, so the log has calls in the order in which they were taken, whatever
+//! the engine does with batches that run together; what comes meanwhile is the next batch. With many partitions enough are
+//! under way to keep an engine busy. What became of calls that are in the log says whoever applies it.
+
+use super::event::Event;
+use super::identity::Identity;
+use scalebricks_control::calls::{MESSAGE_CHANGES, Refusal};
+use scalebricks_control::engine::Engine;
+use scalebricks_control::record::{Call, CallId, Change, encode, encode_calls};
+use scalebricks_engine::log::{LogWriter, WriterOptions};
+use scalebricks_types::PartitionId;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Messages with calls that wait for a partition's log, at most.
+pub(super) const WAITING: usize = 8_192;
+
+const OPTIONS: WriterOptions =
+    WriterOptions { retry: Duration::from_millis(50), retry_refused_for: Duration::from_secs(5) };
+
+/// What is to be logged.
+pub(super) enum Work {
+    /// Calls; who waits for them hears of it by their verdicts.
+    Calls(Vec<Call>),
+    /// Changes of the owner's own, and who waits until they are tried.
+    Own(Vec<Change>, oneshot::Sender<()>),
+}
+
+/// Writes one partition.
+pub(super) struct Writing {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) partition: PartitionId,
+    pub(super) identity: Arc<Identity>,
+    pub(super) work: mpsc::Receiver<Work>,
+    pub(super) events: mpsc::Sender<Event>,
+}
+
+impl Writing {
+    /// Writes, until there can be no more work.
+    pub(super) async fn run(mut self) {
+        let mut log = LogWriter::new(Arc::clone(&self.engine), self.partition, OPTIONS);
+        let mut spare = None;
+        loop {
+            let next = match spare.take() {
+                Some(work) => Some(work),
+                None => self.work.recv().await,
+            };
+            let (payload, calls, own) = match next {
+                None => return,
+                Some(Work::Own(changes, done)) => (encode(&changes), Vec::new(), Some(done)),
+                Some(Work::Calls(first)) => {
+                    let (calls, other) = self.gather(first);
+                    spare = other;
+                    (encode_calls(&calls), calls.into_iter().map(|call| call.id).collect(), None)
+                }
+            };
+            let refused = match payload {
+                Ok(payload) => {
+                    let appended = log.append(self.identity.get(), payload.into()).await;
+                    appended.err().map(|error| error.to_string())
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = refused {
+                self.refused(calls, why).await;
+            }
+            let _gone = own.map(|done| done.send(()));
+        }
+    }
+
+    /// The calls of the next batch, and what has come behind them.
+    fn gather(&mut self, mut calls: Vec<Call>) -> (Vec<Call>, Option<Work>) {
+        let changes = |calls: &[Call]| calls.iter().map(|call| call.changes.len()).sum::<usize>();
+        let mut all = changes(&calls);
+        while let Ok(next) = self.work.try_recv() {
+            match next {
+                Work::Calls(next) if all + changes(&next) <= MESSAGE_CHANGES => {
+                    all += changes(&next);
+                    calls.extend(next);
+                }
+                other => return (calls, Some(other)),
+            }
+        }
+        (calls, None)
+    }
+
+    async fn refused(&self, calls: Vec<CallId>, why: String) {
+        tracing::warn!(partition = self.partition.0, why, "the log does not take a batch");
+        if !calls.is_empty() {
+            let _ends = self.events.send(Event::NotLogged(self.partition, calls, Refusal::Log(why))).await;
+        }
+    }
+}

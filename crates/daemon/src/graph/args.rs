@@ -1,0 +1,334 @@
+//! The command line of `scalebricks graph` and `scalebricks elements`.
+
+use crate::node::config::AdminTcp;
+use clap::{Args, Subcommand};
+use scalebricks_admin::commands::RemoteArgs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `scalebricks graph` is.
+pub const ABOUT: &str = "\
+Packet processing by a configuration in the Click language: elements, and how they are connected. It runs over devices, or over \
+captures in their place. `scalebricks elements` tells which elements there are. A run with --admin is looked into and changed by \
+`show`, `read`, `write` and `reload`. Nodes and switches run such graphs too, one per worker: `show`, `read` and `write` ask them as well.";
+
+/// Examples of `scalebricks graph`.
+pub const EXAMPLES: &str = "\
+Examples:
+  scalebricks graph check router.click
+      Says what the configuration is, or what is wrong with it, by file, line and column.
+  scalebricks graph run examples/count.click --pcap in=in.pcap --pcap out=out.pcap
+      Runs it over a capture: that is what its one FromDevice receives, and what goes to its one ToDevice.
+  scalebricks elements Queue
+      What an element does, its ports, parameters, counters and handlers.
+  scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --admin /run/scalebricks/graph.sock
+  scalebricks graph show
+      The elements of the only run on this machine, and what they have counted.
+  scalebricks graph read q.length
+  scalebricks graph write q.capacity 500
+  scalebricks graph read steer.packets --worker 1 --socket /run/scalebricks/node.sock
+      What one worker of a node has counted. Without --worker counters are summed over all workers.
+  scalebricks graph reload
+      Has it read its configuration again, and run that without losing a packet.
+
+Exit status:
+  0 nothing is wrong, or the run came to its end
+  1 something is wrong, a file cannot be read, or no run answered    2 wrong usage    130 interrupted";
+
+/// Examples of `scalebricks graph run`.
+pub const RUN_EXAMPLES: &str = "\
+Examples:
+  scalebricks graph run r.click --pcap in=a.pcap --pcap out=b.pcap
+      One device receives and one sends; captures stand in their place.
+  scalebricks graph run router.click --pcap in:eth0=a.pcap --pcap in:eth1=- --pcap out:eth0=x.pcap --pcap out:eth1=y.pcap
+      Several devices: each by its name. Nothing comes from eth1.
+  scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --port eth1=0000:01:00.1 --duration 60
+      Real devices, with a program built with --features dpdk, for a minute.
+  scalebricks graph run r.click --set RATE=1000 --read c.count --json
+  scalebricks graph run r.click --admin /run/scalebricks/graph.sock
+      Answers `scalebricks graph show`, `read`, `write` and `reload`, and has /metrics for Prometheus.
+  scalebricks graph run r.click --admin graph.sock --admin-tcp 192.0.2.1:9443 --admin-certificate cert.pem --admin-key key.pem \
+    --admin-token token
+      The same, also over TLS for whoever has the token.
+
+Over captures alone, the clock is that of the captures: packets come at the times that are in them, as fast as the machine can, and
+a run gives the same result each time. Ctrl-C ends a run: captures are completed, and counters told. SIGHUP has it read its \
+configuration again: elements of the same name and class go on with their packets, devices and state. One with something wrong in \
+it is told of, and the old one goes on.";
+
+/// Examples of `scalebricks elements`.
+pub const ELEMENTS_EXAMPLES: &str = "\
+Examples:
+  scalebricks elements
+  scalebricks elements Queue
+  scalebricks elements --json | jq -r '.[].class'";
+
+/// What can be done with a configuration.
+#[derive(Debug, Subcommand)]
+pub enum GraphCommand {
+    /// Read a configuration, build its graph, say what is wrong, and open nothing
+    Check(FileArgs),
+
+    /// Run a configuration over devices, or over captures in their place
+    #[command(after_long_help = RUN_EXAMPLES, after_help = "See --help for examples.")]
+    Run(RunArgs),
+
+    /// Show the elements of a run, a node or a switch and what they have counted, or one element with its handlers
+    Show(ShowArgs),
+
+    /// Ask a read handler of an element of a run, a node or a switch
+    Read(ReadArgs),
+
+    /// Give a write handler of an element of a run, a node or a switch a value, on all its workers
+    Write(WriteArgs),
+
+    /// Have a run read its configuration again, or run another, without losing a packet
+    Reload(ReloadArgs),
+}
+
+impl GraphCommand {
+    /// Whether nothing but results and errors is to be told.
+    pub const fn is_quiet(&self) -> bool {
+        matches!(self, Self::Run(RunArgs { quiet: true, .. }))
+    }
+}
+
+/// A configuration.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// The configuration, in the Click language
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// A variable's value, before that of the configuration; repeat it for several
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub variables: Vec<(String, String)>,
+}
+
+/// How a configuration is run.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// What is run.
+    #[command(flatten)]
+    pub file: FileArgs,
+
+    /// A capture in a device's place: in:eth0=FILE is what eth0 receives, out:eth0=FILE what goes to it; `-` for nothing;
+    /// without a name, the one device that has none
+    #[arg(long, value_name = "in[:DEVICE]|out[:DEVICE]=FILE", value_parser = parse_capture)]
+    pub pcap: Vec<Capture>,
+
+    /// A device: a PCI address (0000:01:00.0) or a virtual device (`net_af_packet0,iface=eth1`) of DPDK
+    #[arg(long, value_name = "NAME=DEVICE", value_parser = parse_port)]
+    pub port: Vec<(String, String)>,
+
+    /// Seconds after which it stops, on its clock
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<Duration>,
+
+    /// Use the wall clock, also over captures: they then come at their own pace
+    #[arg(long)]
+    pub wall_clock: bool,
+
+    /// Answer at this unix socket: handlers, counters, another configuration (docs/click.md)
+    #[arg(long, value_name = "SOCKET")]
+    pub admin: Option<PathBuf>,
+
+    /// Also elsewhere.
+    #[command(flatten)]
+    pub admin_tcp: Option<AdminTcp>,
+
+    /// A read handler to ask at the end, ELEMENT.HANDLER; repeat it for several
+    #[arg(long, value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
+    pub read: Vec<(String, String)>,
+
+    /// Buffers for packets
+    #[arg(long, value_name = "COUNT", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(64..=4_000_000))]
+    pub buffers: u32,
+
+    /// Bytes of the longest packet
+    #[arg(long, value_name = "BYTES", default_value_t = 9_216, value_parser = clap::value_parser!(u32).range(64..=65_535))]
+    pub packet_bytes: u32,
+
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Tell nothing but the result and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Where a run is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The run, node or switch")]
+pub struct Reach {
+    /// Its admin socket [default: the only graph*.sock, node*.sock or switch*.sock in /run/scalebricks that answers]
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    pub socket: Option<PathBuf>,
+
+    /// Elsewhere.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// An element; all of them without it
+    #[arg(value_name = "ELEMENT")]
+    pub element: Option<String>,
+
+    /// Counters of this worker, from 0 [default: summed over all workers]
+    #[arg(long, value_name = "NUMBER")]
+    pub worker: Option<usize>,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What is read.
+#[derive(Debug, Args)]
+pub struct ReadArgs {
+    /// The handler; every counter and drop reason is one
+    #[arg(value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
+    pub handler: (String, String),
+
+    /// What it is asked, where it takes something
+    #[arg(value_name = "PARAMETER")]
+    pub parameter: Vec<String>,
+
+    /// The worker that is asked, from 0 [default: all for counters and drop reasons, which are summed; else worker 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub worker: Option<usize>,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What is written.
+#[derive(Debug, Args)]
+pub struct WriteArgs {
+    /// The handler
+    #[arg(value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
+    pub handler: (String, String),
+
+    /// The value
+    #[arg(value_name = "VALUE", allow_negative_numbers = true)]
+    pub value: Vec<String>,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// What is run from now on.
+#[derive(Debug, Args)]
+pub struct ReloadArgs {
+    /// Another configuration; without it the file is read again that the run was started with
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// The run.
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// Which elements are told of.
+#[derive(Debug, Args)]
+pub struct ElementsArgs {
+    /// A class; all of them in a line each without it
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A capture in a device's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// Whether it is what goes to the device.
+    pub is_output: bool,
+    /// The device; the only one if it is not told.
+    pub device: Option<String>,
+    /// The file; nothing comes or is kept without.
+    pub file: Option<PathBuf>,
+}
+
+fn pair(text: &str) -> Option<(&str, &str)> {
+    text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
+}
+
+fn parse_capture(text: &str) -> Result<Capture, String> {
+    let parse = || {
+        let (side, file) = pair(text)?;
+        let (side, device) = match side.split_once(':') {
+            Some((_, "")) => return None,
+            Some((side, device)) => (side, Some(device.to_owned())),
+            None => (side, None),
+        };
+        let is_output = match side {
+            "in" => false,
+            "out" => true,
+            _ => return None,
+        };
+        Some(Capture { is_output, device, file: (file != "-").then(|| file.into()) })
+    };
+    parse().ok_or_else(|| "not in=FILE, out=FILE, in:DEVICE=FILE or out:DEVICE=FILE".to_owned())
+}
+
+fn parse_port(text: &str) -> Result<(String, String), String> {
+    let (name, device) = pair(text).ok_or("not NAME=DEVICE")?;
+    Ok((name.to_owned(), device.to_owned()))
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
+    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_word { Ok((name.to_owned(), value.to_owned())) } else { Err("not NAME=VALUE".to_owned()) }
+}
+
+fn parse_handler(text: &str) -> Result<(String, String), String> {
+    let split = text.rsplit_once('.').filter(|(element, handler)| !element.is_empty() && !handler.is_empty());
+    let (element, handler) = split.ok_or("not ELEMENT.HANDLER")?;
+    Ok((element.to_owned(), handler.to_owned()))
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| "not a number of seconds above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captures_name_a_side_and_perhaps_a_device() {
+        let capture = |is_output, device: Option<&str>, file: Option<&str>| {
+            Ok(Capture { is_output, device: device.map(str::to_owned), file: file.map(PathBuf::from) })
+        };
+        assert_eq!(parse_capture("in=a=b.pcap"), capture(false, None, Some("a=b.pcap")));
+        assert_eq!(parse_capture("out:eth0=-"), capture(true, Some("eth0"), None));
+        for wrong in ["in", "in=", "in:=x", "eth0=x", "", "both=x"] {
+            assert!(parse_capture(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn handlers_and_variables_have_names() {
+        assert_eq!(parse_handler("a/b.count"), Ok(("a/b".into(), "count".into())));
+        assert_eq!(parse_variable("RATE="), Ok(("RATE".into(), String::new())));
+        assert!(parse_handler("count").is_err() && parse_handler("a.").is_err());
+        assert!(parse_variable("a b=c").is_err() && parse_variable("=c").is_err());
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(["0", "-1", "x", "nan", "1e99"].iter().all(|text| parse_seconds(text).is_err()));
+    }
+}

@@ -1,0 +1,44 @@
+//! Devices over DPDK, by the names that a configuration has for them.
+
+use super::GraphError;
+use super::args::RunArgs;
+use crate::node::config::Dpdk;
+use crate::runtime::devices::{self, Devices, Wanted};
+use scalebricks_apps::click::devices::{ReceiveBinding, SendBinding};
+use scalebricks_dpdk::{Mbuf, Pool};
+use std::sync::Arc;
+
+/// Everything that was opened.
+pub(super) struct Ports {
+    /// Both sides of each device.
+    pub(super) by_name: Vec<(String, ReceiveBinding<Mbuf>, SendBinding<Mbuf>)>,
+    /// Where packets lie.
+    pub(super) pool: Pool,
+}
+
+/// Starts DPDK and opens all devices.
+///
+/// # Errors
+/// [`GraphError::Ports`].
+pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
+    let huge_pages =
+        args.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
+    let mebibytes = (u64::from(args.buffers) * u64::from(args.packet_bytes)) >> 20;
+    let dpdk = Dpdk {
+        huge_pages,
+        memory_mib: u32::try_from(2 * mebibytes).unwrap_or(u32::MAX).max(256),
+        packets: args.buffers,
+        arguments: Vec::new(),
+    };
+    let mtu = u16::try_from(args.packet_bytes).unwrap_or(u16::MAX);
+    let wanted: Vec<Wanted<'_>> =
+        args.port.iter().map(|(_, device)| Wanted { device, vlan: None, mtu }).collect();
+    let opened = devices::open(&dpdk, 1, &wanted, |_, _| true, &Arc::default());
+    let Devices { workers, pool, .. } = opened.map_err(|error| GraphError::Ports(error.to_string()))?;
+    let halves = workers.into_iter().flatten();
+    let named = args.port.iter().zip(halves).map(|((name, _), half)| {
+        let (receives, sends) = half.split();
+        (name.clone(), ReceiveBinding::Port(Box::new(receives) as _), SendBinding::Port(Box::new(sends) as _))
+    });
+    Ok(Ports { by_name: named.collect(), pool })
+}

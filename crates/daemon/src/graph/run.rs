@@ -1,0 +1,174 @@
+//! `scalebricks graph run`: a configuration over devices, or over captures in their place.
+
+use super::args::RunArgs;
+use super::report::Report;
+use super::serve::Served;
+use super::{GraphError, read, registry};
+use scalebricks_admin::graph::{Configuration, Replace, ServedGraph};
+use scalebricks_admin::server::{AdminServer, Limits, Listen};
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
+use scalebricks_apps::click::limits;
+use scalebricks_apps::click::live::LiveRouter;
+use scalebricks_apps::click::run::{End, run as drive};
+use scalebricks_console::{Console, Interrupt, output, status};
+use scalebricks_graph::{Clock, Ledger, Registry};
+use scalebricks_io::{Packet, PacketBuf, PacketSource, Pool};
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Runs a configuration until its captures end, its time is over, or the user stops it.
+///
+/// # Errors
+/// [`GraphError`]. Nothing is left of captures that are not complete.
+pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, GraphError> {
+    if !args.port.is_empty() {
+        return over_devices(args, console, interrupt);
+    }
+    let pool = Pool::new(args.buffers as usize, args.packet_bytes as usize)?;
+    let registry = registry::<Packet>();
+    run_with(args, console, interrupt, registry, Box::new(pool), |_| Ok(()))
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn over_devices(args: &RunArgs, _: &Console, _: &Interrupt) -> Result<u8, GraphError> {
+    let registry = registry::<Packet>();
+    let router = read(&args.file, &registry)?;
+    router.graph(&registry, &mut Ledger::new())?;
+    Err(GraphError::NoDpdk)
+}
+
+#[cfg(feature = "dpdk")]
+fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, GraphError> {
+    let registry = registry::<scalebricks_dpdk::Mbuf>();
+    // A wrong configuration is told of before DPDK takes seconds and memory.
+    let router = read(&args.file, &registry)?;
+    router.graph(&registry, &mut Ledger::new())?;
+    let ports = super::ports::open(args)?;
+    let (pool, ports) = (ports.pool, ports.by_name);
+    run_with(args, console, interrupt, registry, Box::new(pool), |devices| {
+        for (name, receives, sends) in ports {
+            devices.receive(Some(&name), receives).send(&name, sends);
+        }
+        Ok(())
+    })
+}
+
+/// By which clock: devices go by that on the wall; captures alone bring their own.
+fn clock(args: &RunArgs, reads_captures: bool) -> Clock {
+    if args.wall_clock || !args.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
+}
+
+fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Result<(), GraphError> {
+    let mut seen = Vec::new();
+    for capture in &args.pcap {
+        let key = (capture.is_output, &capture.device);
+        if seen.contains(&key) {
+            let device = capture.device.as_deref().unwrap_or("the same device");
+            return Err(GraphError::Usage(format!("--pcap binds {device} twice")));
+        }
+        seen.push(key);
+        match (capture.is_output, &capture.device, &capture.file) {
+            (false, device, file) => {
+                let from = file.clone().map_or(ReceiveBinding::Nothing, ReceiveBinding::Capture);
+                devices.receive(device.as_deref(), from);
+            }
+            (true, Some(device), file) => {
+                devices.send(device, file.clone().map_or(SendBinding::Nothing, SendBinding::Capture));
+            }
+            (true, None, Some(file)) => {
+                devices.send_any(file.clone());
+            }
+            (true, None, None) => {
+                return Err(GraphError::Usage("--pcap out=- does not say which device".to_owned()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run_with<P: PacketBuf + 'static>(
+    args: &RunArgs,
+    console: &Console,
+    interrupt: &Interrupt,
+    registry: Registry<P>,
+    buffers: Box<dyn PacketSource<P> + Send>,
+    ports: impl FnOnce(&mut Devices<P>) -> Result<(), GraphError>,
+) -> Result<u8, GraphError> {
+    let router = read(&args.file, &registry)?;
+    router.notes().iter().for_each(|note| console.note(note));
+    let reads_captures = args.pcap.iter().any(|capture| !capture.is_output && capture.file.is_some())
+        || router.configuration().elements.iter().any(|element| element.class == "FromDump");
+    let clock = clock(args, reads_captures);
+    let mut devices = Devices::new(clock);
+    bind(args, &mut devices)?;
+    ports(&mut devices)?;
+    let variables = args.file.variables.clone();
+    let (live, mut worker) = LiveRouter::start(&router, variables, registry, devices, buffers)?;
+    if let [unused, ..] = &live.unused()[..] {
+        return Err(GraphError::Usage(unused.clone()));
+    }
+    for place in live.control_sockets() {
+        console.note(&format!("control socket at {place}"));
+    }
+    // Before anybody is answered: who reads that it runs may send the signal, which would end a process that does not wait for it.
+    let mut signals = Signals::new([SIGHUP]).map_err(GraphError::Signals)?;
+    let asked = signals.handle();
+    let served = Arc::new(Served::new(live, &args.file));
+    let start = Instant::now();
+    let admin = args.admin.as_ref().map(|socket| serve(socket, args, &served, start)).transpose()?;
+    let end = std::thread::scope(|scope| {
+        scope.spawn(|| signals.forever().for_each(|_| reload(&*served, console)));
+        let end = drive(&mut worker, clock, args.duration, interrupt.flag());
+        served.live.end();
+        asked.close();
+        end
+    });
+    drop(admin);
+    let run = (clock, end, start.elapsed());
+    let mut report = Report::new(args, run, &served.live, worker.graph_mut());
+    report.written = served.live.finish()?;
+    console.result(&if args.json {
+        output::json(&report)?.trim_end().to_owned()
+    } else {
+        report.render()
+    })?;
+    report.faults.iter().for_each(|fault| console.error(fault));
+    Ok(match end {
+        End::Stopped => status::INTERRUPTED,
+        End::Stuck => {
+            console.error("nothing has moved for ten seconds of the captures, though they have more packets");
+            status::FAILURE
+        }
+        End::Done | End::Elapsed if report.faults.is_empty() => status::SUCCESS,
+        End::Done | End::Elapsed => status::FAILURE,
+    })
+}
+
+/// Answers at the socket from now on, and over TLS if told so.
+fn serve<P: PacketBuf + 'static>(
+    socket: &Path,
+    args: &RunArgs,
+    served: &Arc<Served<P>>,
+    since: Instant,
+) -> Result<AdminServer, GraphError> {
+    let limits = Limits { body_bytes: limits().text_bytes, ..Limits::default() };
+    let tcp = args.admin_tcp.as_ref().map(|tcp| tcp.at(Path::to_owned));
+    let listen = Listen { socket: socket.to_owned(), tcp, limits };
+    let graph = ServedGraph::new(Arc::clone(served.live.directory()), &args.file.file, since);
+    let replace: Arc<dyn Replace> = Arc::<Served<P>>::clone(served);
+    Ok(AdminServer::start_graph(&listen, Arc::new(graph.replaced_by(replace)))?)
+}
+
+/// Reads the configuration again, and tells what became of it.
+fn reload(graph: &impl Replace, console: &Console) {
+    match graph.replace(Configuration::File) {
+        Ok(replaced) => console.note(&format!(
+            "the configuration was read again: {} elements, {} connections",
+            replaced.elements, replaced.connections
+        )),
+        Err(error) => console.error(&format!("the old configuration goes on: {error}")),
+    }
+}

@@ -1,0 +1,40 @@
+//! What the admin server asks of a run.
+
+use super::args::FileArgs;
+use scalebricks_admin::graph::{Configuration, ReloadError, Replace};
+use scalebricks_admin::model::ReplacedView;
+use scalebricks_apps::click::live::{LiveRouter, Replacement};
+use scalebricks_io::PacketBuf;
+use std::path::PathBuf;
+
+/// A run, and the file it was started with.
+#[derive(Debug)]
+pub(super) struct Served<P> {
+    pub(super) live: LiveRouter<P>,
+    file: PathBuf,
+}
+
+impl<P: PacketBuf + 'static> Served<P> {
+    pub(super) fn new(live: LiveRouter<P>, args: &FileArgs) -> Self {
+        Self { live, file: args.file.clone() }
+    }
+}
+
+impl<P: PacketBuf + 'static> Replace for Served<P> {
+    fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError> {
+        let (name, text) = match with {
+            Configuration::Text { name, text } => (name, text),
+            Configuration::File => {
+                let read = std::fs::read(&self.file);
+                let text = read.map_err(|error| ReloadError::Read { path: self.file.clone(), error })?;
+                (self.file.display().to_string(), text)
+            }
+        };
+        let Replacement { elements, connections, replacements } = self.live.replace(&name, &text)?;
+        Ok(ReplacedView { elements, connections, replacements })
+    }
+
+    fn replacements(&self) -> u64 {
+        self.live.replacements()
+    }
+}

@@ -1,0 +1,160 @@
+//! What is answered where.
+
+use super::super::running::{ChangeError, Running};
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use scalebricks_admin::metrics;
+use scalebricks_admin::model::switch::{ChangeView, ChangedView, FoundView, LookupView, SwitchView};
+use scalebricks_admin::model::{Health, Problem};
+use scalebricks_admin::server::Limits;
+use scalebricks_admin::server::graph;
+use scalebricks_admin::server::rejected::Rejected;
+use scalebricks_admin::server::routes::{bounded, json_text, problem, schema_text};
+use std::sync::Arc;
+use utoipa::OpenApi;
+
+/// The schema of the interface, as a JSON document.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Admin interface of a ScaleBricks switch",
+        description = "What a running switch is, what its ports count, its names and what is done with them, and what the graph \
+            of its workers is made of. Counters count since \
+            it started; fields may be added under /v1 at any time.",
+        license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
+        contact()
+    ),
+    paths(
+        status,
+        list,
+        change,
+        lookup,
+        graph::view,
+        graph::replace,
+        graph::reload,
+        graph::element,
+        graph::read,
+        graph::write,
+        prometheus,
+        healthz,
+        readyz,
+        schema
+    )
+)]
+struct Schema;
+
+/// The schema, indented, with a newline at its end.
+///
+/// # Errors
+/// What the serialiser says.
+pub fn openapi() -> Result<String, serde_json::Error> {
+    schema_text::<Schema>()
+}
+
+type Switch = State<Arc<Running>>;
+
+pub(super) fn router(switch: Arc<Running>, limits: Limits) -> Router {
+    let router = Router::new()
+        .route("/v1/switch", get(status))
+        .route("/v1/switch/names", get(list).post(change))
+        .route("/v1/switch/lookup", post(lookup))
+        .route("/metrics", get(prometheus))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/openapi.json", get(schema))
+        .merge(graph::routes().with_state(Arc::new(switch.served_graph())))
+        .with_state(switch);
+    bounded(router, limits)
+}
+
+/// What the switch is, and how it is.
+#[utoipa::path(get, path = "/v1/switch", responses((status = 200, body = SwitchView)))]
+async fn status(State(switch): Switch) -> Json<SwitchView> {
+    Json(switch.view())
+}
+
+/// All names, as a file has them.
+#[utoipa::path(get, path = "/v1/switch/names", responses((status = 200, content_type = "text/csv", body = String)))]
+async fn list(State(switch): Switch) -> Response {
+    let names = switch.list().concat();
+    ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], names).into_response()
+}
+
+/// Changes, one after another: all, or none.
+#[utoipa::path(post, path = "/v1/switch/names", request_body = Vec<ChangeView>, responses(
+    (status = 200, body = ChangedView),
+    (status = 400, body = Problem, description = "a change is none"),
+    (status = 409, body = Problem, description = "a name is there already, or not there"),
+    (status = 413, body = Problem, description = "the body is too long"),
+    (status = 500, body = Problem, description = "the log did not take it, or what became of it is not known here"),
+    (status = 503, body = Problem, description = "the switch has not read its log yet"),
+))]
+async fn change(
+    State(switch): Switch,
+    changes: Result<Json<Vec<ChangeView>>, JsonRejection>,
+) -> Result<Json<ChangedView>, Rejected> {
+    let Json(changes) = changes?;
+    switch.change(&changes).await.map(Json).map_err(|error| answer(&error))
+}
+
+/// What becomes of frames with a name.
+#[utoipa::path(post, path = "/v1/switch/lookup", request_body = LookupView, responses(
+    (status = 200, body = FoundView),
+    (status = 400, body = Problem, description = "not a name"),
+))]
+async fn lookup(
+    State(switch): Switch,
+    asked: Result<Json<LookupView>, JsonRejection>,
+) -> Result<Json<FoundView>, Rejected> {
+    let Json(LookupView { name }) = asked?;
+    switch.lookup(&name).map(Json).map_err(|error| answer(&error))
+}
+
+fn answer(error: &ChangeError) -> Rejected {
+    let code = match error {
+        ChangeError::Bad(_) => StatusCode::BAD_REQUEST,
+        ChangeError::Refused(..) => StatusCode::CONFLICT,
+        ChangeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        ChangeError::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    Rejected::new(code, error.to_string())
+}
+
+/// The counters, for Prometheus.
+#[utoipa::path(get, path = "/metrics", responses(
+    (status = 200, content_type = "application/openmetrics-text", body = String),
+))]
+async fn prometheus(State(switch): Switch) -> Response {
+    match metrics::render_switch(&switch.view()) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
+async fn healthz(State(switch): Switch) -> Json<Health> {
+    Json(health(&switch))
+}
+
+/// Whether frames are forwarded by all names.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
+async fn readyz(State(switch): Switch) -> (StatusCode, Json<Health>) {
+    let health = health(&switch);
+    let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(health))
+}
+
+fn health(switch: &Running) -> Health {
+    Health { state: switch.state(), is_ready: switch.is_ready(), reasons: Vec::new() }
+}
+
+/// This schema.
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, content_type = "application/json", body = String)))]
+async fn schema() -> Response {
+    json_text(openapi())
+}

@@ -1,0 +1,105 @@
+//! `scalebricks switch run`: a switch as a daemon.
+//!
+//! ```text
+//! configuration ─▶ names ─▶ ports ─▶ workers ─▶ ready
+//!                    ▲                            │
+//!                    └── SIGHUP, by difference    └── SIGTERM, SIGINT: stop
+//! ```
+
+use super::SwitchError;
+use super::admin;
+use super::load::Configuration;
+use super::log::LogHandle;
+use super::running::Running;
+use crate::runtime::devices::{self, Devices, Half, Wanted};
+use crate::runtime::service;
+use crate::runtime::workers::{Workers, turn};
+use scalebricks_admin::model::NodeState;
+use scalebricks_console::status;
+use scalebricks_dpdk::{Eal, Mbuf, Pool};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Runs a switch until it is asked to stop.
+///
+/// # Errors
+/// [`SwitchError`]: what it was told, ports that cannot be opened, names that cannot be.
+pub fn run(config: &Path) -> Result<u8, SwitchError> {
+    let started = Instant::now();
+    // Before anything long: a signal that comes meanwhile is not lost.
+    let mut signals = service::signals().map_err(SwitchError::Signals)?;
+    let configuration = Configuration::read(config)?;
+    let table = configuration.table()?;
+    let switch = Arc::new(Running::new(configuration, table, started));
+    let file = &switch.configuration.file;
+    let wanted = wanted(&switch.configuration)?;
+    if let Some(control) = switch.configuration.control() {
+        let log = LogHandle::start(&control, file, switch.names.clone())?;
+        let _once = switch.log.set(log);
+    } else {
+        switch.reload()?;
+    }
+    let opened = devices::open(&file.dpdk, file.workers.count(), &wanted, |_, _| true, &switch.other_vlan);
+    let Devices { eal, by_port, workers: ports, pool } =
+        opened.map_err(|error| SwitchError::Ports(error.to_string()))?;
+    let admin = admin::serve(&switch)?;
+    let workers = start_workers(&switch, eal, ports, pool)?;
+    switch.set_state(NodeState::Ready);
+    tracing::info!(
+        names = switch.names.lock().len(),
+        kind = file.names.kind.word(),
+        admin = %admin.socket().display(),
+        "ready"
+    );
+    service::ready(&mut signals, "waits for the log's names", || switch.has_all_names());
+    service::wait(&mut signals, || reload(&switch));
+    switch.set_state(NodeState::Draining);
+    workers.stop();
+    drop((admin, by_port));
+    tracing::info!(uptime_s = started.elapsed().as_secs(), "stopped");
+    Ok(status::SUCCESS)
+}
+
+/// The ports to open.
+fn wanted(configuration: &Configuration) -> Result<Vec<Wanted<'_>>, SwitchError> {
+    let ports = configuration.file.ports.iter().zip(configuration.devices()?);
+    Ok(ports.map(|(port, device)| Wanted { device, vlan: port.vlan, mtu: port.mtu }).collect())
+}
+
+/// Reads the names again. A file that cannot be used changes nothing.
+fn reload(switch: &Running) {
+    match switch.reload() {
+        Ok(None) => tracing::info!("names come from the log: nothing is read again"),
+        Ok(Some(done)) => tracing::info!(
+            added = done.added,
+            altered = done.altered,
+            removed = done.removed,
+            kept = done.kept,
+            "names reloaded"
+        ),
+        Err(error) => tracing::error!(%error, "the names stay as they were"),
+    }
+}
+
+fn start_workers(
+    switch: &Running,
+    eal: Eal,
+    halves: Vec<Vec<Half>>,
+    pool: Pool,
+) -> Result<Workers, SwitchError> {
+    let (file, start) = (&switch.configuration.file.workers, Instant::now());
+    let mut workers = Workers::new(eal);
+    for (at, halves) in halves.into_iter().enumerate() {
+        let queues = halves.into_iter().map(|half| {
+            let (rx, tx) = half.split();
+            (Box::new(rx) as _, Box::new(tx) as _)
+        });
+        let mut worker = switch.worker::<Mbuf>(queues, Box::new(pool))?;
+        let (idle, core) = (file.idle, file.cores.get(at).copied());
+        workers
+            .start(core, move |control| turn(&mut worker, idle, start, control))
+            .map_err(SwitchError::Thread)?;
+    }
+    Ok(workers)
+}

@@ -1,0 +1,296 @@
+//! A switch that runs: its names, who changes them, what its workers count.
+
+use super::SwitchError;
+use super::load::Configuration;
+use super::log::{LogError, LogHandle};
+use scalebricks_admin::graph::ServedGraph;
+use scalebricks_admin::model::NodeState;
+use scalebricks_admin::model::switch::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
+use scalebricks_apps::directory::Directory;
+use scalebricks_apps::switch::text::{PortNames, action_text, name_text, parse_action, parse_name};
+use scalebricks_apps::switch::{SwitchPolicy, SwitchPort, counts, wiring};
+use scalebricks_elements::flat::{Changes, FibReader, NameError, NameOp, NameTable};
+use scalebricks_graph::{BuildErrors, Ledger, Registry, Worker};
+use scalebricks_io::{PacketBuf, PacketSource, RxPort, TxPort};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// The names of a switch, shared by all that change them or ask for them.
+#[derive(Debug, Clone)]
+pub struct SharedNames(Arc<Mutex<NameTable>>);
+
+impl SharedNames {
+    /// Shares a table.
+    pub fn new(table: NameTable) -> Self {
+        Self(Arc::new(Mutex::new(table)))
+    }
+
+    /// The table, held.
+    pub fn lock(&self) -> MutexGuard<'_, NameTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // changed all or nothing
+    }
+}
+
+/// A worker's queues of a port: what it receives from, and what it sends to.
+pub type Queues<P> = (Box<dyn RxPort<P>>, Box<dyn TxPort<P>>);
+
+/// Why names were not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// A change that is none; nothing was done.
+    #[error("{0}")]
+    Bad(String),
+    /// The table refused it; nothing was done.
+    #[error("{}", refused(.0, .1.as_deref()))]
+    Refused(NameError, Option<String>),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Names cannot be changed yet; why, if something is wrong.
+    #[error("the switch has not read the log yet{}", .0.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
+    NotReady(Option<String>),
+}
+
+fn refused(error: &NameError, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("'{name}': {error}"),
+        None => error.to_string(),
+    }
+}
+
+/// A switch that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// What it was told.
+    pub configuration: Configuration,
+    /// Its names.
+    pub names: SharedNames,
+    /// Where they come from, if not from a file.
+    pub log: OnceLock<LogHandle>,
+    /// Frames that came to a device for none of its ports: with a tag of another VLAN, or without.
+    pub other_vlan: Arc<AtomicU64>,
+    /// One for all workers: the rate of the storm guard is the port's, however its frames are spread over queues.
+    policy: SwitchPolicy,
+    /// The graphs that its workers run.
+    graphs: Arc<Directory>,
+    state: AtomicU8,
+    started: Instant,
+    /// What `lookup` asks.
+    reader: Mutex<FibReader>,
+}
+
+impl Running {
+    /// A switch that loads.
+    pub fn new(configuration: Configuration, table: NameTable, started: Instant) -> Self {
+        let reader = Mutex::new(table.fib().reader(configuration.file.names.unknown));
+        let (names, state) = (SharedNames::new(table), AtomicU8::new(0));
+        Self {
+            policy: configuration.policy(),
+            configuration,
+            names,
+            log: OnceLock::new(),
+            other_vlan: Arc::default(),
+            graphs: Arc::default(),
+            state,
+            started,
+            reader,
+        }
+    }
+
+    /// One more worker, between its queues of all ports in their order. It makes new packets in `buffers`. What it counts is
+    /// part of the [view](Self::view).
+    ///
+    /// # Errors
+    /// [`BuildErrors`], if its graph has too many elements.
+    pub fn worker<P: PacketBuf + 'static>(
+        &self,
+        queues: impl IntoIterator<Item = Queues<P>>,
+        buffers: Box<dyn PacketSource<P> + Send>,
+    ) -> Result<Worker<P>, BuildErrors> {
+        let file = &self.configuration.file;
+        let ports = queues.into_iter().zip(&file.ports);
+        let ports = ports.map(|((rx, tx), port)| SwitchPort { rx, tx, group: port.group });
+        let fib = Arc::clone(self.names.lock().fib());
+        let reader = || fib.reader(file.names.unknown);
+        let mut ledger = Ledger::new();
+        let builder = wiring(&self.policy, reader, &file.port_names, ports.collect());
+        let graph = builder.build(&Registry::new(), &mut ledger)?;
+        let worker = Worker::new(graph, buffers, ());
+        self.graphs.add(&worker, Arc::new(Mutex::new(ledger)));
+        Ok(worker)
+    }
+
+    /// The graphs that its workers run, for the admin server.
+    pub fn served_graph(&self) -> ServedGraph {
+        ServedGraph::new(Arc::clone(&self.graphs), &self.configuration.path, self.started)
+    }
+
+    /// What each port has counted.
+    pub fn ports(&self) -> Vec<PortView> {
+        // Nothing is counted while nothing runs.
+        let counted = self.graphs.counted(None).unwrap_or_default();
+        let names = &self.configuration.file.port_names;
+        let counts = counts::by_port(&counted, names);
+        names.all().iter().zip(&counts).map(|(name, counts)| PortView::new(name, counts)).collect()
+    }
+
+    /// What it is at.
+    pub fn state(&self) -> NodeState {
+        let at = usize::from(self.state.load(Ordering::Relaxed)); // nothing is published with it
+        NodeState::ALL.get(at).copied().unwrap_or(NodeState::Draining)
+    }
+
+    /// It is at something else now.
+    pub fn set_state(&self, state: NodeState) {
+        let at = NodeState::ALL.iter().position(|&other| other == state).unwrap_or_default();
+        self.state.store(at as u8, Ordering::Relaxed); // one of three
+    }
+
+    /// Whether it forwards, and by all its names.
+    pub fn is_ready(&self) -> bool {
+        self.state() == NodeState::Ready && self.has_all_names()
+    }
+
+    /// Whether all names are there that are to be there at the start.
+    pub fn has_all_names(&self) -> bool {
+        self.configuration.file.control.is_none() || self.log.get().is_some_and(LogHandle::has_caught_up)
+    }
+
+    /// Reads the file of names again and changes what changed; `None` if names come from a log.
+    ///
+    /// # Errors
+    /// [`SwitchError`]; names then stay as they were.
+    pub fn reload(&self) -> Result<Option<Changes>, SwitchError> {
+        if self.configuration.file.control.is_some() {
+            return Ok(None);
+        }
+        let list = self.configuration.names()?;
+        Ok(Some(self.names.lock().change_to(&list)?))
+    }
+
+    /// Changes names one after another: all, or none.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub async fn change(&self, changes: &[ChangeView]) -> Result<ChangedView, ChangeError> {
+        let ops = self.ops(changes)?;
+        if self.configuration.file.control.is_none() {
+            let done = self.names.lock().apply(&ops);
+            return done.map(|done| changed(done, None)).map_err(|error| of_name(error, changes));
+        }
+        let log = self.log.get().filter(|log| log.has_caught_up());
+        let log = log.ok_or_else(|| ChangeError::NotReady(self.log.get().and_then(LogHandle::fault)))?;
+        // As the switch writes them: names in the log have one form.
+        let ports = &self.configuration.file.port_names;
+        let written: Vec<ChangeView> = ops.iter().map(|op| view(op, ports)).collect();
+        let (position, outcome) = log.change(&written).await?;
+        outcome.map(|done| changed(done, Some(position))).map_err(|error| of_name(error, changes))
+    }
+
+    fn ops(&self, changes: &[ChangeView]) -> Result<Vec<NameOp>, ChangeError> {
+        let file = &self.configuration.file;
+        changes.iter().map(|change| op(change, file).map_err(ChangeError::Bad)).collect()
+    }
+
+    /// What becomes of frames with a name.
+    ///
+    /// # Errors
+    /// [`ChangeError::Bad`] for what is no name.
+    pub fn lookup(&self, text: &str) -> Result<FoundView, ChangeError> {
+        let file = &self.configuration.file;
+        let name = parse_name(text, file.names.kind, &file.port_names)
+            .map_err(|error| ChangeError::Bad(error.to_string()))?;
+        let (action, hash) = {
+            let table = self.names.lock();
+            (table.get(&name), name.hash(&table.config().hasher))
+        };
+        let answer = self.reader.lock().unwrap_or_else(PoisonError::into_inner).lookup(hash);
+        let text = |action| action_text(&action, &file.port_names);
+        Ok(FoundView {
+            name: name_text(&name, &file.port_names),
+            action: action.map(text),
+            answer: answer.action.map(text),
+            is_alien: answer.is_alien,
+        })
+    }
+
+    /// All names, sorted, as a file has them.
+    pub fn list(&self) -> Vec<String> {
+        listed(&self.names, &self.configuration.file.port_names)
+    }
+
+    /// What it is, and how it is.
+    pub fn view(&self) -> SwitchView {
+        let file = &self.configuration.file;
+        let stats = self.names.lock().stats();
+        SwitchView {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            kind: file.names.kind.word().to_owned(),
+            state: self.state(),
+            is_ready: self.is_ready(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
+            position: self.log.get().map(LogHandle::position),
+            fault: self.log.get().and_then(LogHandle::fault),
+            log_reloads: self.log.get().map_or(0, LogHandle::reloads),
+            names: stats.names as u64,
+            actions: stats.actions as u64,
+            value_bits: stats.value_bits,
+            check_bits: stats.check_bits,
+            table_bytes: stats.table_bytes as u64,
+            control_bytes: stats.control_bytes as u64,
+            reshaped: stats.reshaped,
+            other_vlan: self.other_vlan.load(Ordering::Relaxed),
+            ports: self.ports(),
+        }
+    }
+}
+
+/// All names, sorted, as a file has them.
+pub(super) fn listed(names: &SharedNames, ports: &PortNames) -> Vec<String> {
+    let mut names: Vec<_> = names.lock().iter().map(|(name, action)| (name.clone(), action)).collect();
+    names.sort_unstable();
+    let line = |(name, action)| format!("{},{}\n", name_text(name, ports), action_text(action, ports));
+    names.iter().map(|(name, action)| line((name, action))).collect()
+}
+
+/// The operation that a change asks for; else what is wrong with it.
+pub(super) fn op(change: &ChangeView, file: &super::config::SwitchFile) -> Result<NameOp, String> {
+    let wrong = |what: String| format!("'{}': {what}", change.name);
+    let name = parse_name(&change.name, file.names.kind, &file.port_names)
+        .map_err(|error| wrong(error.to_string()))?;
+    let action = || parse_action(change.action.as_deref().unwrap_or_default(), &file.port_names);
+    Ok(match change.op {
+        Change::Add => NameOp::Add(name, action().map_err(|error| wrong(error.to_string()))?),
+        Change::Alter => NameOp::Alter(name, action().map_err(|error| wrong(error.to_string()))?),
+        Change::Remove => NameOp::Remove(name),
+    })
+}
+
+fn view(op: &NameOp, ports: &PortNames) -> ChangeView {
+    let (change, action) = match op {
+        NameOp::Add(_, action) => (Change::Add, Some(action)),
+        NameOp::Alter(_, action) => (Change::Alter, Some(action)),
+        NameOp::Remove(_) => (Change::Remove, None),
+    };
+    ChangeView {
+        op: change,
+        name: name_text(op.name(), ports),
+        action: action.map(|action| action_text(action, ports)),
+    }
+}
+
+fn changed(done: Changes, position: Option<u64>) -> ChangedView {
+    ChangedView {
+        added: done.added as u64,
+        altered: done.altered as u64,
+        removed: done.removed as u64,
+        position,
+    }
+}
+
+fn of_name(error: NameError, changes: &[ChangeView]) -> ChangeError {
+    let name = error.op().and_then(|op| changes.get(op)).map(|change| change.name.clone());
+    ChangeError::Refused(error, name)
+}

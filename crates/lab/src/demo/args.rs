@@ -1,0 +1,265 @@
+//! What a demonstration can be asked for.
+
+use super::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
+use clap::{Args, ValueEnum};
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_console::quantity;
+use scalebricks_elements::gateway::packet::policy::MIN_MTU;
+use scalebricks_elements::gateway::{Oversize, Policy};
+use scalebricks_tables::compact::Structure;
+use scalebricks_types::{ClusterSize, IdError, KeyProfile};
+use std::path::PathBuf;
+
+/// Fewest and most nodes of a demonstration.
+const NODE_RANGE: std::ops::RangeInclusive<i64> = 2..=64;
+
+/// Most packets of a synthetic run, an architecture.
+const MAX_PACKETS: u64 = 1_000_000_000_000;
+
+/// What it does.
+pub const ABOUT: &str = "\
+Forwards packets through a mobile gateway: a cluster of nodes in this process, joined by a switch in memory. The same \
+packets go through four architectures, and every packet that leaves is compared with what it should be.
+
+By default the packets are synthetic: flows pinned to nodes by the region of their UE, three in four packets \
+downstream, the others upstream in GTP-U, sizes by the simple IMIX (7:4:1 of 64, 594 and 1518-byte frames). With \
+--pcap they come from a capture. Needs no root, no network and no interface.";
+
+/// How it is asked for.
+pub const EXAMPLES: &str = "\
+Examples:
+  scalebricks demo
+      One million flows on four nodes, five million packets an architecture: about a minute.
+  scalebricks demo --nodes 16 --flows 250k --packets 1M
+      A larger cluster, a shorter run.
+  scalebricks demo --arch scalebricks --arch full-duplication --key ue --skew
+      Two architectures, UE addresses as keys, most regions on few nodes.
+  scalebricks demo --arch scalebricks --gpt othello
+      The other compact table.
+  scalebricks demo --base-station-mtu 1500 --oversize icmp
+      Refuse what does not fit the tunnel, and tell the sender.
+  scalebricks demo --pcap capture.pcap.gz --ignore-checksums --out out/replay
+      Replay a capture taken with checksum offload; write what each node sent.
+  scalebricks demo --json run.json --svg run.svg --quiet
+      Results for scripts; the table still goes to standard output.
+
+Exit status:
+  0 all packets accounted for    1 packets lost or misdelivered, or the run failed
+  2 wrong usage                  130 interrupted";
+
+/// What a demonstration can be asked for.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub struct DemoArgs {
+    /// Nodes in the cluster, 2 to 64
+    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = clap::value_parser!(u16).range(NODE_RANGE))]
+    pub nodes: u16,
+
+    /// Flows pinned to the nodes, up to 16M
+    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = parse_flows, conflicts_with = "pcap")]
+    pub flows: u32,
+
+    /// Packets put in, an architecture
+    #[arg(long, value_name = "COUNT", default_value = "5M", value_parser = parse_packets, conflicts_with = "pcap")]
+    pub packets: u64,
+
+    /// Architecture to run; repeat it for several
+    #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', default_value = "all")]
+    pub arch: Vec<ArchChoice>,
+
+    /// What the GPT of ScaleBricks is made of: setsep (fewer bits) or othello (cheaper changes)
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub gpt: Structure,
+
+    /// What of a downstream packet is its key: the five-tuple, or the UE's address
+    #[arg(long, value_name = "PROFILE", value_enum, default_value_t = KeyChoice::Flow5)]
+    pub key: KeyChoice,
+
+    /// Threads the nodes run on [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+
+    /// What everything random is drawn from: the same seed makes the same flows and packets
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Pin half as many regions to the second node as to the first, a third to the third, and so on
+    #[arg(long, conflicts_with = "pcap")]
+    pub skew: bool,
+
+    /// What happens to packets that do not fit the base-station link with their tunnel headers
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = OversizeChoice::Fragment)]
+    pub oversize: OversizeChoice,
+
+    /// Largest IP packet on the base-station link, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1600,
+        value_parser = clap::value_parser!(u16).range(i64::from(MIN_MTU)..))]
+    pub base_station_mtu: u16,
+
+    /// Forward packets with a wrong IPv4 header checksum, as captures taken with offload have them
+    #[arg(long)]
+    pub ignore_checksums: bool,
+
+    /// Replay this capture (pcap or pcapng, also .gz) in place of synthetic traffic
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+
+    /// Directory for one capture a node of what it sent
+    #[arg(long, value_name = "DIR", requires = "pcap")]
+    pub out: Option<PathBuf>,
+
+    /// Where the results go as JSON
+    #[arg(long, value_name = "FILE", default_value = "out/demo.json")]
+    pub json: PathBuf,
+
+    /// Where the results go as a picture
+    #[arg(long, value_name = "FILE", default_value = "out/demo.svg")]
+    pub svg: PathBuf,
+
+    /// Keep the results in docs/data, and write the pages that show them anew. Refused with changed sources; a page shows
+    /// no run with fewer flows or packets than by default
+    #[arg(long, conflicts_with = "pcap")]
+    pub page: bool,
+
+    /// Tell nothing but the result and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// An architecture, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ArchChoice {
+    /// All four
+    All,
+    /// Every node holds the whole FIB
+    FullDuplication,
+    /// A lookup node between ingress and handling node
+    HashPartition,
+    /// The whole FIB everywhere, and a detour over a random node
+    Vlb,
+    /// A compact table everywhere, the FIB entry at the handling node only
+    Scalebricks,
+}
+
+/// A key profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyChoice {
+    /// Addresses, protocol and ports
+    Flow5,
+    /// The UE's IPv4 address or IPv6 /64
+    Ue,
+}
+
+/// What happens to packets that do not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OversizeChoice {
+    /// The outer packet is fragmented
+    Fragment,
+    /// The packet is dropped and its sender told, if it has DF or is IPv6 and 1,280 bytes fit; else fragmented
+    Icmp,
+}
+
+impl ArchChoice {
+    /// Whether it is the architecture, or all of them.
+    pub const fn includes(self, architecture: Architecture) -> bool {
+        matches!(
+            (self, architecture),
+            (Self::All, _)
+                | (Self::FullDuplication, Architecture::FullDuplication)
+                | (Self::HashPartition, Architecture::HashPartition)
+                | (Self::Vlb, Architecture::Vlb)
+                | (Self::Scalebricks, Architecture::ScaleBricks)
+        )
+    }
+}
+
+impl DemoArgs {
+    /// The run these arguments ask for.
+    ///
+    /// # Errors
+    /// [`IdError`] for a cluster that cannot be.
+    pub fn config(&self) -> Result<DemoConfig, IdError> {
+        let wanted =
+            |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
+        let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(DemoConfig {
+            size: ClusterSize::new(usize::from(self.nodes))?,
+            architectures: Architecture::ALL.into_iter().filter(wanted).collect(),
+            policy: Policy {
+                key_profile: match self.key {
+                    KeyChoice::Flow5 => KeyProfile::Flow5,
+                    KeyChoice::Ue => KeyProfile::Ue,
+                },
+                verify_ipv4_checksum: !self.ignore_checksums,
+                oversize: match self.oversize {
+                    OversizeChoice::Fragment => Oversize::FragmentOuter,
+                    OversizeChoice::Icmp => Oversize::Icmp,
+                },
+                base_station_mtu: self.base_station_mtu,
+                gateway_address: GATEWAY,
+                ..Policy::default()
+            },
+            gpt: self.gpt,
+            threads: self.threads.map_or_else(all_cores, usize::from),
+            seed: self.seed,
+            skew: self.skew,
+            flows: self.flows,
+            packets: self.packets,
+        })
+    }
+}
+
+fn parse_flows(text: &str) -> Result<u32, quantity::QuantityError> {
+    quantity::parse(text, 1..=MAX_FLOWS).map(|flows| flows as u32) // at most MAX_FLOWS
+}
+
+fn parse_packets(text: &str) -> Result<u64, quantity::QuantityError> {
+    quantity::parse(text, 1..=MAX_PACKETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn demo(args: &[&str]) -> Result<DemoArgs, clap::Error> {
+        #[derive(Parser)]
+        struct Program {
+            #[command(flatten)]
+            args: DemoArgs,
+        }
+        Ok(Program::try_parse_from([&["demo"], args].concat())?.args)
+    }
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let config = demo(&[]).unwrap().config().unwrap();
+        assert_eq!((config.size.get(), config.flows, config.packets), (4, 1_000_000, 5_000_000));
+        assert_eq!((config.architectures, config.gpt), (Architecture::ALL.to_vec(), Structure::SetSep));
+        assert_eq!(demo(&["--gpt", "othello"]).unwrap().config().unwrap().gpt, Structure::Othello);
+    }
+
+    #[test]
+    fn architectures_come_once_and_in_order() {
+        let args = demo(&["--arch", "scalebricks", "--arch", "vlb,scalebricks"]).unwrap();
+        assert_eq!(args.config().unwrap().architectures, [Architecture::Vlb, Architecture::ScaleBricks]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for args in [
+            &["--nodes", "1"][..],
+            &["--nodes", "65"],
+            &["--flows", "17M"],
+            &["--flows", "0"],
+            &["--arch", "clos"],
+            &["--gpt", "bloom"],
+            &["--out", "x"],
+            &["--pcap", "x", "--flows", "5"],
+            &["--base-station-mtu", "575"],
+            &["--threads", "0"],
+        ] {
+            assert!(demo(args).is_err(), "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Packets and the time they took, slice by slice of a run.
+
+use crate::demo::report::result::Speed;
+use std::time::Duration;
+
+/// Slices a run is cut into, to show how steady it was.
+pub const SLICES: usize = 10;
+
+/// Packets and time, by slice.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stopwatch([(u64, Duration); SLICES]);
+
+impl Stopwatch {
+    /// So many packets of a slice took so long.
+    pub fn add(&mut self, slice: usize, packets: u64, time: Duration) {
+        if let Some((all, total)) = self.0.get_mut(slice) {
+            *all += packets;
+            *total += time;
+        }
+    }
+
+    /// The rates.
+    pub fn speed(&self) -> Speed {
+        let mut rates: Vec<f64> = self.0.iter().filter_map(|&(packets, time)| mpps(packets, time)).collect();
+        rates.sort_by(f64::total_cmp);
+        let packets = self.0.iter().map(|slice| slice.0).sum();
+        let time = self.0.iter().map(|slice| slice.1).sum();
+        let at = |place: usize| rates.get(place).copied().unwrap_or(0.0);
+        Speed {
+            overall: mpps(packets, time).unwrap_or(0.0),
+            min: at(0),
+            median: f64::midpoint(at(rates.len().saturating_sub(1) / 2), at(rates.len() / 2)),
+            max: at(rates.len().saturating_sub(1)),
+        }
+    }
+}
+
+fn mpps(packets: u64, time: Duration) -> Option<f64> {
+    (packets > 0 && !time.is_zero()).then(|| packets as f64 / time.as_secs_f64() / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_packets_over_time() {
+        assert_eq!(Stopwatch::default().speed(), Speed::default());
+        let mut watch = Stopwatch::default();
+        watch.add(0, 1_000_000, Duration::from_secs(1));
+        watch.add(1, 3_000_000, Duration::from_secs(1));
+        watch.add(1, 1_000_000, Duration::from_secs(1));
+        watch.add(2, 6_000_000, Duration::from_secs(1));
+        let speed = watch.speed();
+        assert_eq!((speed.min, speed.median, speed.max), (1.0, 2.0, 6.0));
+        assert!((speed.overall - 11.0 / 4.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,473 @@
+//! What the lab consists of: names, addresses, flows. Everything here is a function of a few numbers, and nothing is done.
+//!
+//! ```text
+//!   NAME-inet                      NAME-switch                         NAME-ran          NAME-ue
+//!   Internet host                                                      base station      phones
+//!   192.0.2.1 ── inet0 ──── i-host ─ br-inet  br-ran ─ r-bs ──── ran0 ── 10.9.0.1 ═ TUN ═ 10.45.0.1 …
+//!   2001:db8::1                        │  br-fab  │                                      2001:db8:45:1::1 …
+//!                                 i-n0 │   │ f-n0 │ r-n0
+//!                                    inet fab    ran            NAME-n0: node 0, over packet or XDP sockets,
+//!                                                               192.0.2.10, 10.9.0.10, gateway 10.255.0.1
+//! ```
+
+mod files;
+
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_elements::gateway::fabric::mac::FabricMac;
+use scalebricks_tables::compact::Structure;
+use scalebricks_types::{ClusterSize, NodeId};
+use scalebricks_wire::MacAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+/// The Internet host.
+pub const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The Internet host.
+pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// The base station's tunnel address.
+pub const STATION: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+/// The gateway's tunnel address: the same at every node.
+pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
+/// The gateway's tunnel address as a route.
+pub const GATEWAY_ROUTE: &str = "10.255.0.1/32";
+/// The phones.
+pub const UES_V4: &str = "10.45.0.0/24";
+/// The phones.
+pub const UES_V6: &str = "2001:db8:45::/48";
+/// MTU of the Internet and of the phones.
+pub const INTERNET_MTU: u16 = 1500;
+/// MTU of the links to base stations and between nodes: a full packet fits with its tunnel headers.
+pub const TUNNEL_MTU: u16 = 1600;
+/// Name of the interface over which nodes speak of the cluster.
+pub const CONTROL: &str = "ctl";
+/// The bridge it leads to.
+pub const CONTROL_BRIDGE: &str = "br-ctl";
+/// The port that nodes listen on there.
+const CONTROL_PORT: u16 = 7_400;
+/// First source port of the base station's packets.
+pub const SOURCE_PORTS: u16 = 20_000;
+/// Source ports of the packets of phones that enter at one node, over which their flows are spread (TS 29.281 §4.4.2.0).
+pub const SOURCE_PORTS_PER_NODE: u16 = 16;
+/// Servers that keep the log, if NATS servers do.
+pub const LOG_SERVERS: u8 = 3;
+/// Name of the TUN where the phones are.
+pub const TUN: &str = "phones";
+/// Port of the file server at the Internet host.
+pub const HTTP_PORT: u16 = 8080;
+/// Nodes of the lab; the host parts of the addresses leave room for as many.
+pub const MAX_NODES: usize = 16;
+/// Flows beside those of the phones: there are addresses for as many.
+pub const MAX_FLOWS: u32 = 1 << 22;
+/// First uplink TEID: that of IPv4 at UE 0. IPv6 has the next, UE 1 the two after that.
+const UPLINK: u32 = 0x0001_0000;
+/// First downlink TEID, as before.
+const DOWNLINK: u32 = 0x0002_0000;
+/// QoS flow of every other UE; those between have none, and no container in their packets.
+const QFI: u8 = 9;
+
+/// How a node meets its interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// Even nodes over packet sockets, odd ones over XDP sockets
+    Mixed,
+    /// Packet sockets at all nodes
+    AfPacket,
+    /// XDP sockets at all nodes
+    AfXdp,
+}
+
+/// One of a node's three interfaces, by its name in the node's namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// To the Internet.
+    Internet,
+    /// To base stations.
+    Ran,
+    /// To the other nodes.
+    Fabric,
+}
+
+impl Link {
+    /// All of a node's.
+    pub const ALL: [Self; 3] = [Self::Internet, Self::Ran, Self::Fabric];
+
+    /// Its name at the node.
+    pub const fn at_node(self) -> &'static str {
+        match self {
+            Self::Internet => "inet",
+            Self::Ran => "ran",
+            Self::Fabric => "fab",
+        }
+    }
+
+    /// The bridge it leads to.
+    pub const fn bridge(self) -> &'static str {
+        match self {
+            Self::Internet => "br-inet",
+            Self::Ran => "br-ran",
+            Self::Fabric => "br-fab",
+        }
+    }
+
+    /// The bridge's port for a node.
+    pub fn port(self, node: NodeId) -> String {
+        format!("{}-n{}", &self.at_node()[..1], node.get())
+    }
+
+    /// Largest packet on it.
+    pub const fn mtu(self) -> u16 {
+        match self {
+            Self::Internet => INTERNET_MTU,
+            Self::Ran | Self::Fabric => TUNNEL_MTU,
+        }
+    }
+
+    /// The role of `node.toml`.
+    const fn role(self) -> &'static str {
+        match self {
+            Self::Internet => "internet",
+            Self::Ran => "base-station",
+            Self::Fabric => "fabric",
+        }
+    }
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::Internet => 0,
+            Self::Ran => 1,
+            Self::Fabric => 2,
+        }
+    }
+}
+
+/// A phone: two addresses, two flows, one handling node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ue {
+    /// Its number.
+    pub number: u16,
+    /// Where its flows are pinned.
+    pub node: NodeId,
+}
+
+impl Ue {
+    /// Where its packets enter while each phone's do at a node of its own: phones that are pinned to one node enter at all nodes in
+    /// turn, so that 16 phones and four nodes make each pair once.
+    pub const fn entry(self, size: ClusterSize) -> NodeId {
+        let nodes = size.get() as u16;
+        NodeId::new((self.number / nodes % nodes) as u8) // less than 16
+    }
+
+    /// The phone with a tunnel at the gateway's end; `None` if none has it.
+    pub const fn of_uplink(teid: u32, size: ClusterSize) -> Option<Self> {
+        let number = match teid.checked_sub(UPLINK) {
+            Some(tunnel) if tunnel < 500 => (tunnel / 2) as u16,
+            _ => return None,
+        };
+        Some(Self { number, node: NodeId::new((number % size.get() as u16) as u8) })
+    }
+
+    /// Its IPv4 address.
+    pub const fn v4(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 45, 0, 1 + self.number as u8) // a Plan has at most 250 of them
+    }
+
+    /// Its IPv6 address; the whole /64 is its own.
+    pub const fn v6(self) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 0xdb8, 0x45, 1 + self.number, 0, 0, 0, 1)
+    }
+
+    /// Its address of a family.
+    pub const fn address(self, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => IpAddr::V4(self.v4()),
+            Family::V6 => IpAddr::V6(self.v6()),
+        }
+    }
+
+    /// The tunnel of a family, at the gateway's end.
+    pub const fn uplink_teid(self, family: Family) -> u32 {
+        UPLINK + 2 * self.number as u32 + family as u32
+    }
+
+    /// The tunnel of a family, at the base station's end.
+    pub const fn downlink_teid(self, family: Family) -> u32 {
+        DOWNLINK + 2 * self.number as u32 + family as u32
+    }
+
+    /// Its QoS flow.
+    pub const fn qfi(self) -> Option<u8> {
+        if self.number.is_multiple_of(2) { Some(QFI) } else { None }
+    }
+}
+
+/// IPv4 or IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4.
+    V4 = 0,
+    /// IPv6.
+    V6 = 1,
+}
+
+impl Family {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The option of `ping`, `curl` and `iperf3`.
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::V4 => "-4",
+            Self::V6 => "-6",
+        }
+    }
+
+    /// Bits of a single address.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+
+    /// The Internet host's address.
+    pub const fn host(self) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(HOST_V4),
+            Self::V6 => IpAddr::V6(HOST_V6),
+        }
+    }
+
+    /// The phones' network.
+    pub const fn ues(self) -> &'static str {
+        match self {
+            Self::V4 => UES_V4,
+            Self::V6 => UES_V6,
+        }
+    }
+
+    /// As people say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+}
+
+/// All namespaces that a lab of this name can have, whatever its size.
+pub fn all_namespaces(name: &str) -> Vec<String> {
+    let nodes = (0..MAX_NODES).map(|node| format!("{name}-n{node}"));
+    let logs = (0..LOG_SERVERS).map(|server| format!("{name}-log{server}"));
+    let parts = ["inet", "ran", "ue", "switch"].map(|part| format!("{name}-{part}"));
+    parts.into_iter().chain(nodes).chain(logs).collect()
+}
+
+/// A lab.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What its namespaces' names begin with.
+    pub name: String,
+    /// Its nodes.
+    pub size: ClusterSize,
+    /// Phones pinned to each node.
+    pub ues_per_node: u16,
+    /// How nodes meet their interfaces.
+    pub driver: Driver,
+    /// The nodes' architecture.
+    pub architecture: Architecture,
+    /// Whether flows come from the control plane.
+    pub is_controlled: bool,
+    /// What the GPT is made of then.
+    pub gpt: Structure,
+    /// The program of the NATS servers that keep the log, if they do.
+    pub nats: Option<PathBuf>,
+    /// Flows beside those of the phones, which no phone uses: at most [`MAX_FLOWS`].
+    pub flows: u32,
+}
+
+impl Plan {
+    /// The Internet host's namespace.
+    pub fn inet(&self) -> String {
+        format!("{}-inet", self.name)
+    }
+
+    /// The base station's namespace.
+    pub fn ran(&self) -> String {
+        format!("{}-ran", self.name)
+    }
+
+    /// The phones' namespace.
+    pub fn ue(&self) -> String {
+        format!("{}-ue", self.name)
+    }
+
+    /// The namespace of the bridges.
+    pub fn switch(&self) -> String {
+        format!("{}-switch", self.name)
+    }
+
+    /// A node's namespace.
+    pub fn node(&self, node: NodeId) -> String {
+        format!("{}-n{}", self.name, node.get())
+    }
+
+    /// The namespace of a NATS server that keeps the log.
+    pub fn log_server(&self, server: u8) -> String {
+        format!("{}-log{server}", self.name)
+    }
+
+    /// The NATS servers that keep the log; none if a process of this machine does.
+    pub fn servers(&self) -> impl Iterator<Item = u8> + use<> {
+        0..if self.nats.is_some() { LOG_SERVERS } else { 0 }
+    }
+
+    /// The namespaces of this lab.
+    pub fn namespaces(&self) -> Vec<String> {
+        let nodes = self.size.nodes().map(|node| self.node(node));
+        let logs = self.servers().map(|server| self.log_server(server));
+        [self.inet(), self.ran(), self.ue(), self.switch()].into_iter().chain(nodes).chain(logs).collect()
+    }
+
+    /// The phones.
+    pub fn ues(&self) -> impl Iterator<Item = Ue> {
+        let count = self.ues_per_node * self.size.get() as u16; // 250 at most, as arguments are checked
+        let size = self.size.get() as u16;
+        (0..count).map(move |number| Ue { number, node: NodeId::new((number % size) as u8) })
+    }
+
+    /// The first phone pinned to a node.
+    pub fn ue_of(node: NodeId) -> Ue {
+        Ue { number: u16::from(node.get()), node }
+    }
+
+    /// A node's address on the Internet link.
+    pub const fn internet_address(node: NodeId, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + node.get())),
+            Family::V6 => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10 + node.get() as u16)),
+        }
+    }
+
+    /// A node's address on the base stations' link.
+    pub const fn ran_address(node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::new(10, 9, 0, 10 + node.get())
+    }
+
+    /// Where a node's control plane listens.
+    pub const fn control_address(node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::new(10, 254, 0, 10 + node.get())
+    }
+
+    /// Where a NATS server that keeps the log listens.
+    pub const fn log_address(server: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 254, 0, 100 + server)
+    }
+
+    /// The source ports of the base station's packets for phones that enter at a node.
+    pub const fn source_ports(entry: NodeId) -> std::ops::Range<u16> {
+        let first = SOURCE_PORTS + entry.get() as u16 * SOURCE_PORTS_PER_NODE;
+        first..first + SOURCE_PORTS_PER_NODE
+    }
+
+    /// The address of a node's interface.
+    pub const fn mac(node: NodeId, link: Link) -> MacAddr {
+        MacAddr([0x02, 0x5a, 0, 0, link.number(), node.get()])
+    }
+
+    /// Everything the fabric's bridge must send to a node, its interface's own address apart.
+    pub fn fabric_addresses(&self, node: NodeId) -> impl Iterator<Item = MacAddr> {
+        FabricMac::announced_by(node, self.size)
+    }
+
+    /// Whether a node uses XDP sockets.
+    pub const fn uses_xdp(&self, node: NodeId) -> bool {
+        match self.driver {
+            Driver::Mixed => node.get() % 2 == 1,
+            Driver::AfPacket => false,
+            Driver::AfXdp => true,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Plan {
+    /// Four nodes with two phones each, whose flows come from files: for tests.
+    pub fn sample() -> Self {
+        Self {
+            name: "sb".to_owned(),
+            size: ClusterSize::new(4).unwrap(),
+            ues_per_node: 2,
+            driver: Driver::Mixed,
+            architecture: Architecture::ScaleBricks,
+            is_controlled: false,
+            gpt: Structure::default(),
+            nats: None,
+            flows: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_admin::flow_list::Reading;
+    use scalebricks_console::Console;
+    use scalebricks_types::KeyProfile;
+    use std::collections::HashSet;
+
+    fn plan() -> Plan {
+        Plan { ues_per_node: 3, architecture: Architecture::Vlb, ..Plan::sample() }
+    }
+
+    #[test]
+    fn the_flows_are_a_valid_file_that_pins_as_many_ues_to_each_node() {
+        let reading = Reading { profile: KeyProfile::Ue, size: plan().size, base_stations: &[STATION] };
+        let progress = Console::new(true).progress("", 0);
+        let flows = reading.read(plan().flows_csv().as_bytes(), &progress).unwrap();
+        assert_eq!(flows.len(), 4 * 3 * 2);
+        for node in plan().size.nodes() {
+            assert_eq!(flows.iter().filter(|flow| flow.node == node).count(), 3 * 2);
+            assert_eq!(plan().ues().find(|ue| ue.node == node), Some(Plan::ue_of(node)));
+        }
+        let mut more = Vec::new();
+        Plan { flows: 10, ..plan() }.write_more_flows(&mut more).unwrap();
+        let more = reading.read(&more[..], &Console::new(true).progress("", 0)).unwrap();
+        let of = |node| more.iter().filter(|flow| flow.node == NodeId::new(node)).count();
+        assert_eq!([of(0), of(1), of(2), of(3)], [3, 3, 2, 2]);
+        let is_new = |key| flows.iter().all(|flow| flow.key != key);
+        assert!(
+            more.iter()
+                .all(|flow| is_new(flow.key) && is_new(scalebricks_types::FlowKey::teid(flow.uplink_teid)))
+        );
+        assert!(flows.iter().any(|flow| flow.qfi.is_some()) && flows.iter().any(|flow| flow.qfi.is_none()));
+    }
+
+    #[test]
+    fn sixteen_phones_of_four_nodes_enter_and_are_handled_at_each_pair_of_nodes_once() {
+        let plan = Plan { ues_per_node: 4, ..plan() };
+        let pairs: HashSet<_> = plan.ues().map(|ue| (ue.entry(plan.size), ue.node)).collect();
+        assert_eq!(pairs.len(), 16);
+        for ue in plan.ues() {
+            for family in Family::ALL {
+                assert_eq!(Ue::of_uplink(ue.uplink_teid(family), plan.size), Some(ue));
+            }
+        }
+        assert_eq!(Ue::of_uplink(4095, plan.size), None);
+        assert_eq!(Ue::of_uplink(0x0100_0000, plan.size), None);
+    }
+
+    #[test]
+    fn names_fit_where_they_are_used_and_differ() {
+        let mut seen = HashSet::new();
+        for node in plan().size.nodes() {
+            for link in Link::ALL {
+                assert!(seen.insert(link.port(node)) && link.port(node).len() < 15);
+                assert!(seen.insert(Plan::mac(node, link).to_string()));
+                assert!(!FabricMac::is_marked(Plan::mac(node, link)));
+            }
+        }
+        assert!(plan().namespaces().iter().all(|name| all_namespaces("sb").contains(name)));
+    }
+}

@@ -1,0 +1,188 @@
+//! What nodes and base station are told.
+
+use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_types::NodeId;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+
+/// Flows that the cluster is made for, those apart that no phone uses.
+const FLOWS: u32 = 10_000;
+
+/// The columns of a flow file.
+const COLUMNS: &str = "ue,node,base_station,uplink_teid,downlink_teid,qfi\n";
+
+/// The first address of those that no phone has, and the first of their TEIDs: there is room for 2^22.
+const MORE_UES: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 0);
+const MORE_UPLINK: u32 = 0x0100_0000;
+const MORE_DOWNLINK: u32 = 0x0200_0000;
+
+impl Plan {
+    fn device(&self, node: NodeId, link: Link) -> String {
+        let (number, interface) = (link.number(), link.at_node());
+        if self.uses_xdp(node) {
+            format!("net_af_xdp{number},iface={interface}")
+        } else {
+            // A ring of 8 MiB: what comes while the node sleeps, or another process has its core, waits there.
+            format!("net_af_packet{number},iface={interface},blocksz=4096,framesz=2048,framecnt=4096")
+        }
+    }
+
+    /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine's, if there is one.
+    pub fn node_toml(&self, node: NodeId, admin: &str, engine: &str) -> String {
+        let flows = if self.is_controlled { "" } else { "flows = \"flows.csv\"\n" };
+        let has_gpt = self.architecture == Architecture::ScaleBricks;
+        let gpt = if has_gpt { format!("gpt = \"{}\"\n", self.gpt) } else { String::new() };
+        let mut text = format!(
+            "# Written by the lab.\n\
+             [cluster]\nnodes = {}\narchitecture = \"{}\"\n{gpt}secret = \"00112233445566778899aabbccddeeff\"\n\
+             gateway = \"{GATEWAY}\"\ngateway_v6 = \"fd00:5b::1\"\nkey = \"ue\"\n\
+             base_station_mtu = {TUNNEL_MTU}\nverify_ipv4_checksum = true\n\n\
+             [node]\nid = {}\n{flows}admin = \"{admin}\"\ndrain_ms = 100\n\n\
+             [worker]\nidle = \"sleep\"\n\n\
+             [dpdk]\nmemory = \"ordinary\"\n\n\
+             [[base_station]]\naddress = \"{STATION}\"\n",
+            self.size.get(),
+            self.architecture,
+            node.get(),
+        );
+        if self.is_controlled {
+            text += &self.control_toml(node, engine);
+        }
+        for link in Link::ALL {
+            let addresses = match link {
+                Link::Internet => format!(
+                    "addresses = [\"{}/24\", \"{}/64\"]\ngateways = [\"{HOST_V4}\", \"{HOST_V6}\"]\n",
+                    Self::internet_address(node, Family::V4),
+                    Self::internet_address(node, Family::V6)
+                ),
+                Link::Ran => format!("addresses = [\"{}/24\"]\n", Self::ran_address(node)),
+                Link::Fabric => String::new(),
+            };
+            // Writing to a String cannot fail.
+            let _ = write!(
+                text,
+                "\n[[port]]\nrole = \"{}\"\ndevice = \"{}\"\nmac = \"{}\"\nmtu = {}\n{addresses}",
+                link.role(),
+                self.device(node, link),
+                Self::mac(node, link),
+                link.mtu()
+            );
+        }
+        text
+    }
+
+    /// What a node is told of the control plane.
+    fn control_toml(&self, node: NodeId, engine: &str) -> String {
+        let engine = self.servers_url().unwrap_or_else(|| format!("unix:{engine}"));
+        let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
+        let mut text = format!(
+            "\n[control]\nengine = \"{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
+             key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
+            self.name,
+            listen(node),
+            FLOWS + 2 * self.flows, // nodes share what room is left: the last of it is hard to use
+        );
+        for peer in self.size.nodes().filter(|peer| *peer != node) {
+            let [v4, v6] = Family::ALL.map(|family| Self::internet_address(peer, family));
+            let _ = write!(
+                text,
+                "\n[[control.peer]]\nnode = {}\naddress = \"{}\"\ninternet = [\"{v4}\", \"{v6}\"]\n\
+                 base_station = [\"{}\"]\n",
+                peer.get(),
+                listen(peer),
+                Self::ran_address(peer)
+            );
+        }
+        text
+    }
+
+    /// Flows that no phone uses, in the form of a flow file: as many to each node.
+    ///
+    /// # Errors
+    /// As the writer.
+    pub fn write_more_flows(&self, to: &mut impl Write) -> io::Result<()> {
+        to.write_all(COLUMNS.as_bytes())?;
+        for number in 0..self.flows {
+            let ue = Ipv4Addr::from_bits(MORE_UES.to_bits() + number);
+            let (node, up, down) =
+                (number as usize % self.size.get(), MORE_UPLINK + number, MORE_DOWNLINK + number);
+            writeln!(to, "{ue},{node},{STATION},{up:#x},{down:#x},")?;
+        }
+        Ok(())
+    }
+
+    /// The flows of all nodes.
+    pub fn flows_csv(&self) -> String {
+        let mut text = String::from(COLUMNS);
+        for ue in self.ues() {
+            for family in Family::ALL {
+                let qfi = ue.qfi().map(|qfi| qfi.to_string()).unwrap_or_default();
+                let _ = writeln!(
+                    text,
+                    "{},{},{STATION},{:#x},{:#x},{qfi}",
+                    ue.address(family),
+                    ue.node.get(),
+                    ue.uplink_teid(family),
+                    ue.downlink_teid(family)
+                );
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::plan::Driver;
+    use scalebricks_apps::gateway::Architecture;
+    use scalebricks_daemon::node::config::{EngineAt, NodeFile};
+    use scalebricks_engine::remote::Endpoint;
+    use scalebricks_tables::compact::Structure;
+    use scalebricks_types::ClusterSize;
+
+    #[test]
+    fn nodes_understand_what_they_are_told() {
+        for (is_controlled, gpt, nats) in [
+            (false, Structure::SetSep, None),
+            (true, Structure::Othello, None),
+            (true, Structure::SetSep, Some("/x/nats-server")),
+        ] {
+            let plan = Plan {
+                name: "sb".to_owned(),
+                size: ClusterSize::new(4).unwrap(),
+                ues_per_node: 1,
+                driver: Driver::Mixed,
+                architecture: Architecture::ScaleBricks,
+                is_controlled,
+                gpt,
+                nats: nats.map(Into::into),
+                flows: 0,
+            };
+            for node in plan.size.nodes() {
+                let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock", "/x/engine.sock")).unwrap();
+                assert_eq!(file.gpt, gpt);
+                let Some(control) = file.control else {
+                    assert!(!is_controlled);
+                    continue;
+                };
+                assert!(is_controlled);
+                match (nats, control.engine) {
+                    (None, engine) => {
+                        assert_eq!(engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
+                    }
+                    (Some(_), EngineAt::Nats(nats)) => assert_eq!(nats.servers.len(), 3),
+                    (Some(_), other) => panic!("{other:?}"),
+                }
+                assert_eq!(control.peers.len(), 3);
+                let takeover = control.takeover.unwrap().addresses;
+                assert!(takeover.keys().eq(control.peers.keys()));
+                assert!(takeover.values().all(|addresses| addresses.len() == 3));
+                assert!(!control.peers.contains_key(&node));
+                assert!(!control.peers.values().any(|peer| *peer == control.listen));
+            }
+        }
+    }
+}

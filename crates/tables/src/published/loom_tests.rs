@@ -1,0 +1,72 @@
+//! A reader beside the deltas of a reshaping, all of it the table's own code, through the interleavings of loom's memory model.
+
+use super::{Reader, Structure, Table, Units};
+use crate::reclaim::loom_shims::check;
+use crate::{othello, setsep};
+use scalebricks_types::{Delta, KeyHash, PartitionCount, PartitionId};
+use std::sync::Arc;
+
+/// A key in the first of two blocks, or in the first of two partitions.
+const KEY: KeyHash = KeyHash::new(1 << 60);
+
+/// A table that had the key with value 1, and what a control structure sends while it gives the table another shape and
+/// then changes the value to 0.
+fn before_or_after<S: Units>(from: S::Params, before: Delta, deltas: Vec<Delta>)
+where
+    <S as Structure>::Params: 'static,
+{
+    check(2, move || {
+        let table = Arc::new(Table::<S>::new(from));
+        let _ = table.apply(&before).unwrap();
+        let reader = {
+            let table = Arc::clone(&table);
+            loom::thread::spawn(move || {
+                let mut reader = Reader::new(table);
+                let mut last = 1;
+                for _ in 0..2 {
+                    let value: u16 = reader.pin().get(KEY).into();
+                    assert!(value <= last, "{value} after {last}");
+                    last = value;
+                }
+            })
+        };
+        for delta in &deltas {
+            let _ = table.apply(delta).unwrap();
+        }
+        reader.join().unwrap();
+        let value: u16 = Reader::new(table).pin().get(KEY).into();
+        assert_eq!(value, 0, "no update is lost");
+    });
+}
+
+#[test]
+fn loom_a_reader_sees_before_or_after_while_blocks_are_reshaped() {
+    use setsep::{Params, SetSepControl, SetSepStructure};
+    let from = Params::new(2, 1, PartitionCount::ONE).unwrap();
+    let mut control = SetSepControl::new(from);
+    let before = control.insert(KEY, 1).unwrap();
+    control.reshape(from.with_seed(5)).unwrap();
+    let mut deltas = Vec::new();
+    for _ in 0..2 {
+        deltas.push(control.reshape_step(PartitionId(0), 1).unwrap().unwrap());
+    }
+    assert!(control.reshaping().is_none());
+    deltas.push(control.update(KEY, 0).unwrap());
+    before_or_after::<SetSepStructure>(from, before, deltas);
+}
+
+#[test]
+fn loom_a_reader_sees_before_or_after_while_partitions_are_reshaped() {
+    use othello::{OthelloControl, OthelloStructure, Params};
+    let from = Params::new(PartitionCount::new(2).unwrap(), 1, [8; 2], 1).unwrap();
+    let mut control = OthelloControl::new(from);
+    let before = control.insert(KEY, 1).unwrap();
+    control.reshape(from.with_seed(5)).unwrap();
+    let mut deltas = Vec::new();
+    for partition in [0, 1] {
+        deltas.push(control.reshape_step(PartitionId(partition)).unwrap().unwrap());
+    }
+    assert!(control.reshaping().is_none());
+    deltas.push(control.update(KEY, 0).unwrap());
+    before_or_after::<OthelloStructure>(from, before, deltas);
+}
