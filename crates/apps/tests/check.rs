@@ -85,12 +85,12 @@ fn syntax_classes_and_arguments_have_their_places() {
         "Idle -> q :: Queue(10,\n  BLOCKING perhaps) -> Unqueue(LIMIT 3, 7, 1, 0) -> Discard;",
         &[
             "r.click:2:3: `q`: BLOCKING: cannot read \"perhaps\" as true or false",
-            "r.click:2:47: `Unqueue@3`: argument \"0\" stands for no parameter",
+            "r.click:2:47: `Unqueue@3`: unexpected argument \"0\"",
         ],
     );
     is_told(
         "Idle -> Queue(CAPACITY 5, CAPACITY 6) -> Discard;",
-        &["r.click:1:15: `Queue@2`: parameter CAPACITY is given twice"],
+        &["r.click:1:15: `Queue@2`: parameter CAPACITY was given twice"],
     );
     is_told("FromDump -> Discard", &["r.click:1:1: `FromDump@1`: parameter FILENAME is missing"]);
     is_told(
@@ -136,7 +136,7 @@ fn what_only_the_graph_knows_has_its_place_too() {
             "r.click:2:5: note: packets come from here",
         ],
     );
-    is_told("Idle -> Tee(3) -> Discard", &["r.click:1:9: ", "3 outputs are wanted"]);
+    is_told("Idle -> Tee(3) -> Discard", &["r.click:1:9: ", "3 outputs are required"]);
     is_told(
         "a :: Null -> b :: Null -> a; Idle -> Queue -> c :: CheckPaint(0); c[0] -> c; c[1] -> Discard",
         &["r.click:1:"],

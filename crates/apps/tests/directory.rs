@@ -107,7 +107,7 @@ fn a_value_that_some_workers_took_is_told_of() {
     assert_eq!(error, RequestError::InPart { worker: 1, why });
     assert_eq!(
         error.to_string(),
-        "worker 1 did not take the value, and others did: worker 1 does not answer"
+        "worker 1 did not take the value, but others did: worker 1 does not answer"
     );
     assert_eq!(directory.read("q", "capacity", "", None).unwrap().text, "1");
     assert_eq!(directory.read("q", "capacity", "", Some(1)), Err(RequestError::NoAnswer(1)));

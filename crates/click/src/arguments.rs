@@ -1,4 +1,4 @@
-//! Arguments to the parameters of a class: by place or by keyword, as Click assigns them.
+//! Assigns arguments to the parameters of a class, by position or keyword, as Click does.
 
 use crate::config_strings::shift_word;
 use crate::configuration::{Argument, Declaration};
@@ -12,13 +12,13 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// Whether it may be given by place.
+    /// Whether it may be given by position.
     pub positional: bool,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub mandatory: bool,
 }
 
-/// A value as it is given: an argument, or what follows the keyword in it.
+/// A given value: an argument, or what follows the keyword in it.
 #[derive(Clone, Copy, Debug)]
 struct Given<'a> {
     argument: &'a Argument,
@@ -39,12 +39,12 @@ fn wrong(element: &Declaration, span: crate::Span, message: String) -> Diagnosti
 }
 
 impl<'a> Arguments<'a> {
-    /// Assigns an element's arguments. One that starts with a keyword of `parameters` is that one's, the last of
-    /// several counts; the others go to the positional parameters that have none, in order.
+    /// Assigns an element's arguments. An argument that starts with a keyword of `parameters` belongs to that
+    /// parameter, and the last of several counts; the others fill the remaining positional parameters in order.
     ///
     /// # Errors
     ///
-    /// Arguments that no parameter takes, and mandatory parameters without one.
+    /// Arguments without a parameter, and required parameters without an argument.
     pub fn assign(
         element: &'a Declaration,
         parameters: &'a [Parameter],
@@ -88,18 +88,18 @@ impl<'a> Arguments<'a> {
         self.parameters.iter().position(|parameter| parameter.name == name).and_then(|at| self.given[at])
     }
 
-    /// The value of a parameter, `None` if it is not given or not listed.
+    /// The value of a parameter; `None` if it was not given or is not listed.
     ///
     /// # Errors
     ///
-    /// The argument is no such value; the place is that of the character.
+    /// The argument is invalid; the error locates the character.
     pub fn get<T: Value>(&self, name: &str) -> Result<Option<T>, Diagnostic> {
         let Some(given) = self.given(name) else { return Ok(None) };
         let value = T::read(&given.argument.text[given.at..], &self.names);
         value.map(Some).map_err(|error| self.diagnostic(name, given, error))
     }
 
-    /// Whether each value is of its parameter's type: the places of those that are not.
+    /// Checks every value against its parameter's type; returns an error for each invalid one.
     pub fn check(&self) -> Vec<Diagnostic> {
         let pairs = self.parameters.iter().zip(&self.given);
         pairs

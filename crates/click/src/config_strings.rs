@@ -1,6 +1,6 @@
 //! How Click splits, quotes and unquotes configuration strings.
 //!
-//! Separators are ASCII, so every cut is between characters. All functions are linear in their text.
+//! Separators are ASCII, so every split is at a character boundary. All functions are linear in their text.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
 
-/// One past a comment that starts at `at`, or `None` where none starts. The end of a line belongs to its comment.
+/// The end of a comment that starts at `at`, or `None` if none starts there. A line's end belongs to its comment.
 pub(crate) fn skip_comment(bytes: &[u8], at: usize) -> Option<usize> {
     match (bytes.get(at)?, bytes.get(at + 1)?) {
         (b'/', b'/') => {
@@ -25,7 +25,7 @@ pub(crate) fn skip_comment(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// One past what `\` at `at` escapes: a data string, a line end or one character.
+/// The end of what `\` at `at` escapes: a data string, a line end or one character.
 fn skip_backslash(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at + 1) {
         None => at + 1,
@@ -35,7 +35,7 @@ fn skip_backslash(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// One past the `\<…>` at `at`; without a `>`, the end.
+/// The end of the `\<…>` at `at`; without a `>`, the end of the text.
 pub(crate) fn skip_data(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 2;
     while at < bytes.len() {
@@ -47,7 +47,7 @@ pub(crate) fn skip_data(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// One past the quoted string that starts at `at`; without its closing quote, the end.
+/// The end of the quoted string that starts at `at`; without its closing quote, the end of the text.
 pub(crate) fn skip_quoted(bytes: &[u8], at: usize) -> usize {
     let quote = bytes[at];
     let mut at = at + 1;
@@ -60,7 +60,7 @@ pub(crate) fn skip_quoted(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// One past one character of an argument, or of what stands together there: a quoted string, a data string.
+/// The end of one item of an argument: a character, a quoted string or a data string.
 fn skip_item(bytes: &[u8], at: usize) -> usize {
     match bytes[at] {
         b'"' | b'\'' => skip_quoted(bytes, at),
@@ -83,14 +83,14 @@ fn skip_space_and_comments(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// An argument: its text without comments and outer space, and the range it was cut from.
+/// An argument: its text without comments and outer space, and its range in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArgumentText {
     pub(crate) text: String,
     pub(crate) range: Range<usize>,
 }
 
-/// The argument that starts at `at`, up to a comma if one ends it, and where it ends.
+/// The argument that starts at `at`, up to a comma if one ends it, and its end.
 fn cut(text: &str, at: usize, at_comma: bool) -> (ArgumentText, usize) {
     let bytes = text.as_bytes();
     let mut at = skip_space_and_comments(bytes, at);
@@ -121,7 +121,7 @@ fn cut(text: &str, at: usize, at_comma: bool) -> (ArgumentText, usize) {
     (ArgumentText { text: out, range: start..right }, at)
 }
 
-/// Splits a configuration string at its commas. An empty last argument is none: `(1, )` has one.
+/// Splits a configuration string at its commas. An empty last argument does not count: `(1, )` has one.
 pub(crate) fn arguments(text: &str) -> Vec<ArgumentText> {
     let mut all = Vec::new();
     let mut at = 0;
@@ -135,7 +135,7 @@ pub(crate) fn arguments(text: &str) -> Vec<ArgumentText> {
     all
 }
 
-/// Joins arguments so that [`arguments`] gives them back.
+/// Joins arguments such that [`arguments`] splits them again.
 pub(crate) fn join<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
     let mut out = String::new();
     let mut last_is_empty = false;
@@ -152,7 +152,7 @@ pub(crate) fn join<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
     out
 }
 
-/// The words of an argument, each as it is written. A comment separates words as space does.
+/// The words of an argument, as written. A comment separates words like space.
 pub fn words(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut all = Vec::new();
@@ -168,7 +168,7 @@ pub fn words(text: &str) -> Vec<Range<usize>> {
     all
 }
 
-/// Takes the first word off: the word, and the rest without leading space.
+/// Splits off the first word; returns it and the rest without leading space.
 pub(crate) fn shift_word(text: &str) -> (&str, &str) {
     let Some(first) = words_first(text) else { return ("", "") };
     let rest = skip_space_and_comments(text.as_bytes(), first.end);
@@ -185,8 +185,8 @@ fn words_first(text: &str) -> Option<Range<usize>> {
     (start < at).then_some(start..at)
 }
 
-/// Takes off one level of quoting: `"…"` and `'…'` become what is in them, escapes in double quotes become what they
-/// stand for, `\<48 69>` becomes its bytes. Comments outside quotes become a space.
+/// Removes one level of quoting: `"…"` and `'…'` become their contents, escapes in double quotes their values, and
+/// `\<48 69>` its bytes. Comments outside quotes become a space.
 pub fn unquote(text: &str) -> Vec<u8> {
     let (text, _) = cut(text, 0, false);
     let bytes = text.text.as_bytes();
@@ -212,7 +212,7 @@ pub fn unquote(text: &str) -> Vec<u8> {
     out
 }
 
-/// Appends what the escape at `at` stands for, and gives one past it. A character follows the backslash.
+/// Appends the value of the escape at `at`, and returns the escape's end. A character must follow the backslash.
 fn unescape(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
     let simple = match bytes[at + 1] {
         b'\r' => return if bytes.get(at + 2) == Some(&b'\n') { at + 3 } else { at + 2 },
@@ -271,7 +271,7 @@ pub(crate) fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// A double-quoted string that [`unquote`] turns into `text` again.
+/// Quotes `text` such that [`unquote`] restores it.
 pub fn quote(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -355,7 +355,7 @@ mod tests {
             prop_assert_eq!(split(&quoted), [quoted]);
         }
 
-        /// A split of a join is what was joined, where each part is one argument by itself.
+        /// Splitting joined arguments restores them, if each part is a single argument.
         #[test]
         fn what_is_joined_is_split(parts in proptest::collection::vec("[a-z'\"\\\\<>, /*()$é\n]{0,8}", 0..6)) {
             let parts: Vec<String> = parts.into_iter().filter(|part| part.is_empty() || split(&format!("{part},")) == [part.clone()]).collect();

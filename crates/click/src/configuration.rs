@@ -1,28 +1,28 @@
-//! The result: elements and connections without compounds, variables or tunnels.
+//! The parsed configuration: elements and connections without compounds, variables or tunnels.
 
 use crate::limits::Limits;
 use crate::problem::{Diagnostic, Errors, Problems};
 use crate::source::{Source, Span};
 use std::sync::Arc;
 
-/// An argument of an element as it is written, comments and outer space removed. Equality ignores the place.
+/// An argument as written, without comments and outer space. Equality ignores the position.
 #[derive(Clone, Debug, Default)]
 pub struct Argument {
     /// The text.
     pub text: String,
-    /// Where it was written; with a substituted variable, what refers to it.
+    /// Its position; for a substituted variable, that of the reference.
     pub span: Span,
-    /// Whether the source holds the text byte for byte, so that a place in the text is a place in the source.
+    /// Whether the source contains the text byte for byte, so that positions in the text map to the source.
     pub(crate) exact: bool,
 }
 
 impl Argument {
-    /// An argument that comes from no source.
+    /// An argument without a source.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Where bytes `start..end` of the text were written: the whole argument where that is not known.
+    /// The position of bytes `start..end` of the text, or of the whole argument if that is unknown.
     pub fn place(&self, start: usize, end: usize) -> Span {
         if !self.exact {
             return self.span;
@@ -40,24 +40,24 @@ impl PartialEq for Argument {
 
 impl Eq for Argument {}
 
-/// An element. Equality ignores the place.
+/// An element. Equality ignores the position.
 #[derive(Clone, Debug)]
 pub struct Declaration {
-    /// Its name, with the names of the compounds it lies in: `a/b`.
+    /// Its name, prefixed by the names of its compounds: `a/b`.
     pub name: String,
     /// Its class, which the configuration does not define.
     pub class: String,
     /// Its arguments.
     pub args: Vec<Argument>,
-    /// Where it is declared: its name and class.
+    /// The position of its declaration: name and class.
     pub span: Span,
-    /// Written as a name only: perhaps an element was meant that is not declared.
+    /// Whether only a name was written, which may have been meant as a declared element.
     pub(crate) bare: bool,
 }
 
 impl Declaration {
-    /// An element that comes from no source. That its name, class and arguments can be written in Click's language is
-    /// up to the caller.
+    /// An element without a source. The caller must ensure that its name, class and arguments are valid in Click's
+    /// language.
     pub fn new(name: impl Into<String>, class: impl Into<String>, args: Vec<Argument>) -> Self {
         Self { name: name.into(), class: class.into(), args, span: Span::default(), bare: false }
     }
@@ -80,14 +80,14 @@ pub struct Port {
     pub port: u32,
 }
 
-/// A connection. Equality ignores the place.
+/// A connection. Equality ignores the position.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     /// An output.
     pub from: Port,
     /// An input.
     pub to: Port,
-    /// Where it is written: the connector, for a connection through compounds the one nearest to `from`.
+    /// Its position: the connector, or for a connection through compounds the connector nearest to `from`.
     pub span: Span,
 }
 
@@ -99,12 +99,12 @@ impl PartialEq for Connection {
 
 impl Eq for Connection {}
 
-/// A package that the configuration asks for. Equality ignores the place.
+/// A package that the configuration requires. Equality ignores the position.
 #[derive(Clone, Debug)]
 pub struct Requirement {
     /// Its name; a word.
     pub package: String,
-    /// Where it is asked for.
+    /// Its position.
     pub span: Span,
 }
 
@@ -116,25 +116,25 @@ impl PartialEq for Requirement {
 
 impl Eq for Requirement {}
 
-/// A router: what Click would hand to its elements. Equality compares what is described, not where it was written.
+/// A router configuration, as Click would pass it to its elements. Equality compares contents, not positions.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    /// Elements with distinct names: those of the file in their order, then those of compounds.
+    /// Elements with distinct names: those of the file in order, then those of compounds.
     pub elements: Vec<Declaration>,
     /// Connections, each once, sorted by `from` and then `to`.
     pub connections: Vec<Connection>,
-    /// Packages asked for, in the order of the text.
+    /// Required packages, in text order.
     pub requirements: Vec<Requirement>,
     pub(crate) source: Arc<Source>,
 }
 
 impl Configuration {
-    /// The text that the spans point into.
+    /// The text that the spans refer to.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Errors in this configuration that others than this crate have found, up to the default of
+    /// Wraps errors that other crates found in this configuration, up to the default of
     /// [`Limits::errors`](crate::Limits::errors). `None` if there are none.
     pub fn errors(&self, found: impl IntoIterator<Item = Diagnostic>) -> Option<Errors> {
         let mut problems = Problems::new(Limits::default().errors);

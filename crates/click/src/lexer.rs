@@ -1,11 +1,11 @@
-//! Characters to tokens. Configuration strings have rules of their own, so the parser asks for them.
+//! Splits characters into tokens. Configuration strings have their own rules, so the parser requests them.
 
 use crate::config_strings;
 use crate::problem::{Problem, Problems};
 use crate::source::{LineDirective, Span};
 use crate::text::Text;
 
-/// What a token is. Its text is its span of the source.
+/// The kind of a token. Its text is its span of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     End,
@@ -41,7 +41,7 @@ impl Token {
     }
 }
 
-/// Reads tokens one after the other, each byte once.
+/// Reads tokens in order, each byte once.
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
@@ -93,7 +93,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Steps over a comment that ends at `end`.
+    /// Skips a comment that ends at `end`.
     fn comment(&mut self, end: usize, problems: &mut Problems) {
         let comment = &self.bytes[self.at..end];
         if comment.starts_with(b"/*") && (comment.len() < 4 || !comment.ends_with(b"*/")) {
@@ -141,8 +141,8 @@ impl<'a> Lexer<'a> {
         kind
     }
 
-    /// A configuration string: what follows a `(` up to its `)`, which is read too. Line directives in it are taken
-    /// out, as Click does. `None` without a `)`.
+    /// A configuration string: the text between a `(` and its `)`, which is consumed. Line directives in it are
+    /// removed, as in Click. `None` without a `)`.
     pub(crate) fn config(&mut self, problems: &mut Problems) -> Option<Text> {
         let mut config = Text::default();
         let mut depth = 1_usize;
@@ -185,7 +185,7 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    /// A line that starts with `#`, up to its end: `# 12 "file"` or `#line 12 "file"`.
+    /// A line that starts with `#`: `# 12 "file"` or `#line 12 "file"`.
     fn directive(&mut self, problems: &mut Problems) {
         let start = self.at;
         let end = self.bytes[start..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));

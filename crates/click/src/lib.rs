@@ -1,23 +1,23 @@
 //! The Click configuration language: text in, a flat and checked configuration out.
 //!
 //! [`parse`] reads a text by the rules of Click 2.1 (its manual page click(5) and its lexer), expands compounds and
-//! variables, and gives elements and connections: nothing else is left. [`check()`] holds the result against a
-//! [`Catalog`] of element classes. Errors carry their places; `Display` of [`Errors`] shows the lines.
+//! variables, and returns only elements and connections. [`check()`] checks the result against a [`Catalog`] of element
+//! classes. Errors carry their positions; `Display` of [`Errors`] shows the lines.
 //!
 //! Any text is read in bounded time and memory ([`Limits`]), and none makes a function of this crate panic.
 //!
-//! Where it differs from Click:
+//! Differences from Click:
 //!
 //! - Archives, `connectiontunnel`, `require(library …)`, `require(compact_config)` and `import` are refused by name and
 //!   line.
-//! - A text is read without knowing which classes there are. A name that is neither declared nor a class of the text
-//!   becomes an anonymous element of that class; [`check()`] tells whether there is such a class, or whether an element
-//!   was meant that is not declared.
-//! - A variable whose value goes through more than ten others, or through itself, is an error. Click leaves it as it is.
-//! - What a substitution leaves must be arguments by itself: no half of a quote, no parenthesis too many. So every
-//!   configuration can be printed and read again.
-//! - A comment without its end is an error.
-//! - Connections are sorted by where they come from, and each is listed once.
+//! - A text is parsed without knowing which classes exist. A name that is neither declared nor a class of the text
+//!   becomes an anonymous element of that class; [`check()`] decides whether the class exists, or whether an undeclared
+//! element was meant.
+//! - A variable whose value refers to more than ten others in sequence, or to itself, is an error. Click leaves it as it is.
+//! - The result of a substitution must be valid arguments by itself: no unbalanced quotes or parentheses. So every
+//!   configuration can be printed and parsed again.
+//! - An unterminated comment is an error.
+//! - Connections are sorted by their source, and each is listed once.
 //!
 //! ```
 //! let text = "FromDevice(eth0) -> q :: Queue(64) -> ToDevice(eth1);";
@@ -59,22 +59,22 @@ pub use source::{Source, SourceLocation, Span};
 use problem::Problems;
 use std::sync::Arc;
 
-/// How a text is read.
+/// Options for parsing.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What the text may ask for.
+    /// Limits on the text.
     pub limits: Limits,
-    /// Values of variables, by name without `$`; they go before those that the file defines.
+    /// Values of variables, by name without `$`; they take precedence over those that the file defines.
     pub parameters: Vec<(String, String)>,
 }
 
-/// Reads a configuration. `file` names it in errors.
+/// Parses a configuration. `file` names it in errors.
 ///
-/// Takes time linear in the text, in what it expands to, and in the ports of compounds that connections pass through.
+/// Takes time linear in the text, in its expansion, and in the ports of compounds that connections pass through.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the text, up to [`Limits::errors`]. Classes and ports are checked by [`check()`].
+/// All errors in the text, up to [`Limits::errors`]. Classes and ports are checked by [`check()`].
 pub fn parse(file: &str, text: &[u8], options: &Options) -> Result<Configuration, Errors> {
     let limits = options.limits;
     let mut problems = Problems::new(limits.errors);

@@ -1,15 +1,15 @@
-//! How much a configuration may ask for.
+//! Limits on the size of a configuration.
 
 use crate::problem::Problem;
 
-/// Bounds of what is read and of what it grows to. Exceeding one is [`Problem::TooLarge`].
+/// Limits on a text and its expansion. Exceeding one is [`Problem::TooLarge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of text.
     pub text_bytes: usize,
-    /// Compounds and groups inside each other, written or expanded.
+    /// Nesting of compounds and groups, written or expanded.
     pub depth: usize,
-    /// Elements written, and elements after expansion; a compound counts as one, and so do its `input` and its `output`.
+    /// Elements written, and elements after expansion; a compound counts as one, and so do its `input` and `output`.
     pub elements: usize,
     /// Connections written, and connections after expansion.
     pub connections: usize,
@@ -19,9 +19,9 @@ pub struct Limits {
     pub port: u32,
     /// Bytes of names and arguments after expansion.
     pub expanded_bytes: usize,
-    /// Steps of expansion: elements, connections and overloads looked at, and ports passed through.
+    /// Steps of expansion: elements, connections and overloads examined, and ports passed through.
     pub steps: usize,
-    /// Errors that are listed; more are counted.
+    /// Errors listed; further ones are counted.
     pub errors: usize,
 }
 
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// What of the limits is used up.
+/// The remaining budget.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,

@@ -1,11 +1,11 @@
-//! Integers and decimal fractions as Click writes them.
+//! Integers and decimal fractions in Click's notation.
 
-/// Why a number is none.
+/// Why a number is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberError {
-    /// The byte at this offset does not belong there.
+    /// The byte at this offset is invalid.
     Format(usize),
-    /// More than 128 bits.
+    /// It has more than 128 bits.
     Overflow,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn unsigned(text: &str) -> Result<u128, NumberError> {
     if overflows { Err(NumberError::Overflow) } else { Ok(value) }
 }
 
-/// A decimal number without a sign, such as `1.5` or `2e3`, times `10^scale`, rounded down; and how many bytes it took.
+/// A decimal number without a sign, such as `1.5` or `2e3`, times `10^scale`, rounded down, and its length in bytes.
 pub(crate) fn scaled(text: &str, scale: i32) -> Result<(u128, usize), NumberError> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();

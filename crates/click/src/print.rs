@@ -1,12 +1,12 @@
-//! A flat configuration as Click text.
+//! Prints a flat configuration as Click text.
 
 use crate::config_strings;
 use crate::configuration::{Configuration, Port};
 use std::fmt;
 
 impl fmt::Display for Configuration {
-    /// Requirements, declarations and connections, one a line, in their order. [`parse`](crate::parse()) reads what
-    /// a configuration that it made prints as an equal one.
+    /// Requirements, declarations and connections, one per line, in order. [`parse`](crate::parse()) restores an equal
+    /// configuration from the output for a configuration that it parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for requirement in &self.requirements {
             writeln!(f, "require(package {});", requirement.package)?;

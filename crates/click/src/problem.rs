@@ -1,15 +1,15 @@
-//! What can be wrong with a configuration, and how it is told.
+//! Errors in a configuration, and how they are displayed.
 
 use crate::source::{Source, Span};
 use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// One thing that is wrong. Its text needs no source; where it is, the [`Diagnostic`] around it says.
+/// A single error. Its text needs no source; the enclosing [`Diagnostic`] locates it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     #[error("not UTF-8: byte {0:#04x}")]
     NotUtf8(u8),
     /// A limit of [`Limits`](crate::Limits) is exceeded.
@@ -17,33 +17,33 @@ pub enum Problem {
     TooLarge {
         /// What was counted.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// Something of Click's language that is not supported.
+    /// An unsupported feature of Click's language.
     #[error("`{0}` is not supported: {1}")]
     Unsupported(String, &'static str),
-    /// A token where none such may stand.
+    /// A misplaced token.
     #[error("syntax error near `{0}`")]
     Syntax(String),
-    /// Something that is missing.
+    /// A missing token.
     #[error("expected {wanted}, found {found}")]
     Expected {
-        /// What may stand there.
+        /// What was expected.
         wanted: &'static str,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// A configuration string, comment or quote without its end.
+    /// An unterminated configuration string, comment or quote.
     #[error("{0} is not closed")]
     Unclosed(&'static str),
-    /// A line that starts with `#` and is no line directive.
+    /// A line that starts with `#` but is not a line directive.
     #[error("unknown preprocessor directive")]
     Directive,
-    /// A port that is no number, or too large.
+    /// A port that is not a number, or is too large.
     #[error("port number must be an integer from 0 to {max}, not `{text}`")]
     PortNumber {
-        /// What stands there.
+        /// The text found.
         text: String,
         /// The largest port number.
         max: u32,
@@ -51,7 +51,7 @@ pub enum Problem {
     /// Ports with nothing to connect.
     #[error("{0}")]
     StrayPorts(&'static str),
-    /// Both ends of a connection are lists of unequal length.
+    /// The ends of a connection are lists of different lengths.
     #[error("connection mismatch: {outputs} outputs connected to {inputs} inputs")]
     Mismatch {
         /// Outputs on the left.
@@ -59,16 +59,16 @@ pub enum Problem {
         /// Inputs on the right.
         inputs: usize,
     },
-    /// Both ends are lists, and the connector is `->`.
+    /// Both ends are lists, but the connector is `->`.
     #[error("many-to-many connections require `=>`")]
     ManyToMany,
     /// An element is declared again.
     #[error("redeclaration of element `{0}`")]
     Redeclared(String),
-    /// The name of a class as the name of an element.
+    /// The name of a class used as the name of an element.
     #[error("class `{0}` used as element name")]
     ClassAsName(String),
-    /// A component of a name has digits only.
+    /// A component of a name consists of digits only.
     #[error("element name `{0}` has an all-digit component")]
     DigitName(String),
     /// A name that is neither an element nor a class.
@@ -76,27 +76,27 @@ pub enum Problem {
     Undeclared {
         /// The name.
         name: String,
-        /// A name that is known.
+        /// A similar known name.
         similar: Option<String>,
     },
-    /// A class that the catalog lacks.
+    /// A class that is not in the catalog.
     #[error("unknown element class `{name}`{}", hint(.similar.as_ref()))]
     UnknownClass {
         /// The class.
         name: String,
-        /// A class that is known.
+        /// A similar known class.
         similar: Option<String>,
     },
-    /// A configuration string where an element is only referred to.
+    /// A configuration string at a mere reference to an element.
     #[error("configuration string ignored on reference to element `{0}`")]
     ConfigOnReference(String),
-    /// `input` or `output` used at its wrong side, or a hole in its ports.
+    /// `input` or `output` used at the wrong side, or a gap in its ports.
     #[error("{0}")]
     Pseudo(String),
-    /// Parameters of a compound in the wrong order, repeated, or no variables.
+    /// Parameters of a compound out of order, repeated, or not variables.
     #[error("{0}")]
     Parameters(String),
-    /// No overload of a compound fits its use.
+    /// No overload of a compound matches its use.
     #[error("no match for `{wanted}`; candidates: {candidates}")]
     NoMatch {
         /// The arguments and ports of the use.
@@ -104,16 +104,16 @@ pub enum Problem {
         /// The compound's overloads.
         candidates: String,
     },
-    /// A port of a compound that it lacks, or that nothing is connected to.
+    /// A port that a compound lacks or leaves unconnected.
     #[error("{0}")]
     CompoundPort(String),
-    /// A variable whose value contains itself, or lies too deep.
+    /// A variable whose value contains itself, or is nested too deep.
     #[error("variable `${0}` refers to itself")]
     VariableLoop(String),
-    /// What a substitution made is no argument.
+    /// The result of a substitution is not a valid argument.
     #[error("the substituted text `{0}` cannot stand as arguments")]
     Substituted(String),
-    /// Something in `require(…)` that is no package.
+    /// An invalid entry in `require(…)`.
     #[error("{0}")]
     Requirement(String),
     /// An element has no such port.
@@ -140,7 +140,7 @@ pub enum Problem {
         /// The port.
         port: u32,
     },
-    /// A push output or a pull input is connected twice.
+    /// A push output or pull input has two connections.
     #[error("illegal reuse of `{element}` {kind} {port}")]
     Reused {
         /// The element.
@@ -150,7 +150,7 @@ pub enum Problem {
         /// The port.
         port: u32,
     },
-    /// Push meets pull at a connection.
+    /// A push port is connected to a pull port.
     #[error("`{from}` {output} output {from_port} connected to `{to}` {input} input {to_port}")]
     Processing {
         /// The element that the packets leave.
@@ -180,7 +180,7 @@ pub enum Problem {
         /// `push` or `pull`.
         output: &'static str,
     },
-    /// An argument that its class does not accept.
+    /// An argument that the class does not accept.
     #[error("`{element}`: {message}")]
     Argument {
         /// The element.
@@ -188,20 +188,20 @@ pub enum Problem {
         /// What is wrong.
         message: String,
     },
-    /// A code of the catalog that is none: an error of the program, not of the configuration.
+    /// An invalid code in the catalog: an error in the program, not in the configuration.
     #[error("the catalog's {what} `{code}` of {class} is none")]
     Catalog {
         /// The class.
         class: String,
-        /// Which code.
+        /// The kind of code.
         what: &'static str,
         /// The code.
         code: String,
     },
-    /// What whoever runs the configuration says.
+    /// An error from the program that runs the configuration.
     #[error("{0}")]
     Refused(String),
-    /// A package that is required and not there.
+    /// A required package that is not available.
     #[error("required package `{0}` is not available")]
     NoPackage(String),
 }
@@ -213,9 +213,9 @@ fn hint(similar: Option<&String>) -> String {
 /// A side of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where packets come in.
+    /// The receiving side.
     Input,
-    /// Where they go out.
+    /// The sending side.
     Output,
 }
 
@@ -228,30 +228,30 @@ impl fmt::Display for Side {
     }
 }
 
-/// A problem and where it is.
+/// A problem and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Where.
     pub span: Span,
     /// What.
     pub problem: Problem,
-    /// An earlier place that has to do with it, and what is there.
+    /// A related earlier position, and what is there.
     pub note: Option<(Span, &'static str)>,
 }
 
 impl Diagnostic {
-    /// One without a note.
+    /// A diagnostic without a note.
     pub fn new(span: Span, problem: Problem) -> Self {
         Self { span, problem, note: None }
     }
 
-    /// The same, with a note about another place.
+    /// Adds a note about another position.
     pub fn noted(self, span: Span, note: &'static str) -> Self {
         Self { note: Some((span, note)), ..self }
     }
 }
 
-/// Collects problems up to a number, and counts the others.
+/// Collects problems up to a limit, and counts the others.
 #[derive(Debug)]
 pub(crate) struct Problems {
     list: Vec<Diagnostic>,
@@ -286,8 +286,8 @@ impl Problems {
     }
 }
 
-/// Everything that is wrong with a configuration, in the order of the source. `Display` shows each as
-/// `file:line:column: what`, with the line and carets under the place.
+/// All errors in a configuration, in source order. `Display` shows each as `file:line:column: what`, with the line and
+/// carets under the position.
 #[derive(Clone, Debug)]
 pub struct Errors {
     source: Arc<Source>,
@@ -301,12 +301,12 @@ impl Errors {
         &self.list
     }
 
-    /// How many more there were than are listed.
+    /// The number of problems that are not listed.
     pub fn more(&self) -> usize {
         self.more
     }
 
-    /// The text that they are in.
+    /// The text that contains them.
     pub fn source_text(&self) -> &Source {
         &self.source
     }
@@ -337,7 +337,7 @@ impl fmt::Display for Errors {
 
 impl std::error::Error for Errors {}
 
-/// The name among `known` that is nearest to `name`, if it is near: a different case, or few letters changed.
+/// The name among `known` that is most similar to `name`, if it differs in case or a few letters only.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).min(4);
     known
@@ -352,7 +352,7 @@ pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other.to_owned())
 }
 
-/// Characters to insert, remove or replace; names longer than 64 characters are cut there.
+/// Edit distance: characters to insert, remove or replace. Names longer than 64 characters are truncated.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();

@@ -1,4 +1,4 @@
-//! What the parser makes of a text: scopes of elements and connections, compounds not yet expanded.
+//! The parser's result: scopes of elements and connections, with compounds not yet expanded.
 
 use crate::configuration::Requirement;
 use crate::source::Span;
@@ -23,7 +23,7 @@ pub(crate) struct Program {
     pub(crate) requirements: Vec<Requirement>,
 }
 
-/// A parameter of a compound. `keyword` is `__REST__` for the one that takes what is left.
+/// A parameter of a compound. `keyword` is `__REST__` for the one that takes the remaining arguments.
 #[derive(Debug)]
 pub(crate) struct Formal {
     pub(crate) name: String,
@@ -35,10 +35,10 @@ pub(crate) const REST: &str = "__REST__";
 /// A scope: the file, or a compound. In a compound, elements 0 and 1 are `input` and `output`.
 #[derive(Debug)]
 pub(crate) struct Compound {
-    /// The class's name; empty for a compound written in place.
+    /// The class's name; empty for an inline compound.
     pub(crate) name: String,
     pub(crate) span: Span,
-    /// How many compounds it lies in, itself counted; 0 is the file.
+    /// Nesting depth, this compound included; 0 is the file.
     pub(crate) depth: usize,
     pub(crate) formals: Vec<Formal>,
     pub(crate) defines: Vec<(String, String)>,
@@ -46,14 +46,14 @@ pub(crate) struct Compound {
     pub(crate) links: Vec<ProgramConnection>,
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,
-    /// The overload that is tried after this one.
+    /// The overload to try after this one.
     pub(crate) next: Option<ClassId>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Role {
     Instance(ClassId),
-    /// A group as its surroundings see it. Its `input` and `output` are the next two elements.
+    /// A group as seen from outside. Its `input` and `output` are the next two elements.
     Group,
     /// `input` or `output` of a scope or a group.
     Inner,
@@ -64,7 +64,7 @@ pub(crate) struct Element {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) config: Rc<Text>,
-    /// Written as a name only, which may have been meant as a declared element.
+    /// Whether only a name was written, which may have been meant as a declared element.
     pub(crate) bare: bool,
     pub(crate) span: Span,
     /// The ports with connections: inputs, outputs.

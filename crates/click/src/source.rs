@@ -1,4 +1,4 @@
-//! The text of a configuration, and places in it.
+//! The text of a configuration, and positions in it.
 
 /// A range of bytes of the source, end exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ impl Span {
     }
 }
 
-/// Where a byte of the source is, for a reader. Lines and columns count from 1, columns in characters.
+/// The position of a byte for display. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLocation {
     /// The file, as the caller or the last `#line` names it.
@@ -42,7 +42,7 @@ pub struct SourceLocation {
     pub column: u32,
 }
 
-/// A `# 12 "file"`: the physical line after it has this number, and this file's name from here on.
+/// A `# 12 "file"` directive: it sets the number of the next physical line, and the file name from there on.
 #[derive(Clone, Debug)]
 pub(crate) struct LineDirective {
     /// Offset of the line's first byte.
@@ -51,14 +51,14 @@ pub(crate) struct LineDirective {
     pub(crate) file: Option<String>,
 }
 
-/// A source text with its name. Places are looked up in O(log lines).
+/// A named source text. Positions are found in O(log lines).
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     file: String,
     text: String,
-    /// Offsets at which physical lines start.
+    /// Offsets of the physical lines.
     lines: Vec<u32>,
-    /// In the order of the text, each with the index of its physical line.
+    /// In text order, each with the index of its physical line.
     directives: Vec<(usize, LineDirective)>,
 }
 
@@ -89,7 +89,7 @@ impl Source {
         &self.file
     }
 
-    /// Index of the physical line that holds `offset`.
+    /// Index of the physical line that contains `offset`.
     fn physical(&self, offset: usize) -> usize {
         self.lines.partition_point(|&start| start as usize <= offset).saturating_sub(1)
     }
@@ -101,7 +101,7 @@ impl Source {
         self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r'])
     }
 
-    /// The place of a byte; one past the end is the end.
+    /// The position of a byte; offsets beyond the end give the end.
     pub fn place(&self, offset: u32) -> SourceLocation {
         let offset = offset as usize;
         let line = self.physical(offset);
@@ -124,7 +124,7 @@ impl Source {
         1 + text.char_indices().take_while(|(at, _)| *at < within).count() as u32
     }
 
-    /// The span's first line and, under it, carets; at most [`EXCERPT_WIDTH`] characters wide.
+    /// The span's first line, and carets under the span; at most [`EXCERPT_WIDTH`] characters wide.
     pub(crate) fn excerpt(&self, span: Span) -> (String, String) {
         let line = self.physical(span.start as usize);
         let text = self.line_text(line);
@@ -141,7 +141,7 @@ impl Source {
     }
 }
 
-/// A character that a terminal shows without acting on it.
+/// Replaces characters that a terminal would interpret.
 fn plain(c: char) -> char {
     if c.is_control() && c != '\t' { '\u{fffd}' } else { c }
 }

@@ -1,9 +1,9 @@
-//! A configuration string and where each part of it was written.
+//! A configuration string that records where each part was written.
 
 use crate::source::Span;
 use std::ops::Range;
 
-/// From byte `at` of a [`Text`] on, what it holds is at `span`: byte for byte, or as a whole.
+/// From byte `at` of a [`Text`] on, its contents come from `span`: byte for byte, or as a whole.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     at: usize,
@@ -12,7 +12,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Where a range of the text was written, whose start this piece holds.
+    /// The position of a range of the text that starts in this piece.
     fn place(self, range: Range<usize>) -> Span {
         if self.exact {
             let start = self.span.start as usize + range.start - self.at;
@@ -23,7 +23,7 @@ impl Piece {
     }
 }
 
-/// A text put together from parts of the source and of what was substituted.
+/// A text composed of parts of the source and substitutions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     text: String,
@@ -35,7 +35,7 @@ impl Text {
         &self.text
     }
 
-    /// Appends what the source holds from byte `start` on.
+    /// Appends source text that starts at byte `start`.
     pub(crate) fn push_source(&mut self, text: &str, start: usize) {
         self.pieces.push(Piece {
             at: self.text.len(),
@@ -45,7 +45,7 @@ impl Text {
         self.text.push_str(text);
     }
 
-    /// Appends what stands for what is at `span`.
+    /// Appends a replacement of the text at `span`.
     pub(crate) fn push_other(&mut self, text: &str, span: Span) {
         self.pieces.push(Piece { at: self.text.len(), span, exact: false });
         self.text.push_str(text);
@@ -68,7 +68,7 @@ impl Text {
         }
     }
 
-    /// Where a range was written, and whether byte for byte.
+    /// The position of a range, and whether it is byte for byte.
     pub(crate) fn place(&self, range: Range<usize>) -> (Span, bool) {
         let of = |at: usize| {
             let index = self.pieces.partition_point(|piece| piece.at <= at).saturating_sub(1);

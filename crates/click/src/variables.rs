@@ -6,14 +6,14 @@ use crate::problem::Problem;
 use crate::text::Text;
 use std::collections::HashMap;
 
-/// Values nested deeper than this refer to themselves.
+/// Values nested deeper than this count as self-referential.
 const MAX_DEPTH: usize = 10;
 
-/// Values of variables in a scope, and the scope around it.
+/// Values of variables in a scope, and the enclosing scope.
 #[derive(Debug)]
 pub(crate) struct Env<'a> {
     parent: Option<&'a Env<'a>>,
-    /// How many compounds this scope lies in.
+    /// The nesting depth of this scope.
     pub(crate) depth: usize,
     values: HashMap<String, String>,
 }
@@ -27,7 +27,7 @@ impl<'a> Env<'a> {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// The innermost scope that lies in fewer than `depth` compounds.
+    /// The innermost scope nested less deep than `depth`.
     pub(crate) fn outside(&'a self, depth: usize) -> Option<&'a Env<'a>> {
         let mut env = Some(self);
         while let Some(inner) = env.filter(|env| env.depth >= depth) {
@@ -43,7 +43,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Replaces the variables that have a value. Others stay as they are; so do all in single quotes.
+    /// Replaces variables that have a value. Others stay unchanged, and so do all in single quotes.
     pub(crate) fn expand(&self, text: &Text, budget: &mut Budget) -> Result<Text, Problem> {
         let mut out = Text::default();
         let mut kept = 0;
@@ -59,7 +59,7 @@ impl<'a> Env<'a> {
         Ok(out)
     }
 
-    /// The same without places.
+    /// The same without positions.
     pub(crate) fn expand_plain(&self, text: &str, budget: &mut Budget) -> Result<String, Problem> {
         self.expand_at(text, 0, budget)
     }
@@ -76,7 +76,7 @@ impl<'a> Env<'a> {
         Ok(out)
     }
 
-    /// Finds what is to be replaced, in order.
+    /// Finds the references to replace, in order.
     fn scan(
         &self,
         text: &str,
@@ -101,7 +101,7 @@ impl<'a> Env<'a> {
                 b'$' if quote != b'\'' => {
                     let Some(reference) = Reference::at(text, at) else {
                         if matches!(bytes.get(at + 1), Some(b'{' | b'(')) {
-                            // Click leaves everything behind an open bracket as it is.
+                            // Click leaves everything after an unclosed bracket unchanged.
                             return Ok(());
                         }
                         at += 1;
@@ -121,7 +121,7 @@ impl<'a> Env<'a> {
         Ok(())
     }
 
-    /// What stands for a reference, or `None` where it stays as it is.
+    /// The replacement of a reference, or `None` to leave it unchanged.
     fn resolve(
         &self,
         reference: &Reference<'_>,
@@ -244,7 +244,7 @@ fn braces(body: &str) -> (&str, Option<usize>, Option<&str>) {
     (name, word, after.strip_prefix('-'))
 }
 
-/// What stands in double quotes for `value`.
+/// Escapes `value` for use inside double quotes.
 fn inner_quote(value: &str) -> String {
     let quoted = config_strings::quote(value.as_bytes());
     quoted[1..quoted.len() - 1].to_owned()

@@ -1,4 +1,4 @@
-//! What `CheckIPHeader`, `CheckIPHeader2` and `IPInputCombo` check.
+//! The header checks of `CheckIPHeader`, `CheckIPHeader2` and `IPInputCombo`.
 
 use crate::header;
 use crate::values::{Ips, Prefixes, broadcast};
@@ -29,7 +29,7 @@ impl HeaderFaults {
         self.0[fault as usize] += 1;
     }
 
-    /// As Click's `drop_details`: a line for each fault.
+    /// Click's `drop_details`: one line per fault.
     pub(crate) fn details(&self) -> String {
         const TEXTS: [&str; 6] = [
             "minuscule packet",
@@ -54,7 +54,7 @@ pub(crate) struct HeaderRules {
 }
 
 impl HeaderRules {
-    /// From Click's keywords. `INTERFACES` stands for sources and destinations.
+    /// Builds the rules from Click's keywords. `INTERFACES` gives both sources and destinations.
     pub(crate) fn new(
         sums: bool,
         interfaces: Option<Prefixes>,
@@ -71,13 +71,13 @@ impl HeaderRules {
         rules
     }
 
-    /// Addresses that no packet comes from.
+    /// Adds the addresses that no packet may come from.
     pub(crate) fn never_sources(&mut self) {
         self.bad_src.extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
     }
 
-    /// Checks the header at `offset`. Cuts off what follows the packet, notes where its headers are, and returns its
-    /// destination.
+    /// Checks the header at `offset`, trims the packet to its stated length, records where its headers are, and returns
+    /// its destination.
     #[inline]
     pub(crate) fn apply<P: PacketBuf>(
         &self,
@@ -112,8 +112,7 @@ impl HeaderRules {
     }
 }
 
-/// Arguments without keyword: where the header starts; before it, in Click's old syntax, addresses that no packet comes
-/// from.
+/// Arguments without keyword: the header's offset, preceded in Click's old syntax by invalid source addresses.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderPosition {
     pub(crate) offset: Option<u16>,
@@ -161,23 +160,23 @@ macro_rules! check_ip_header {
                 dst: scalebricks_graph::Handle<DstIp>, side: $crate::side_output::SideOutput,
             }
             inputs { agnostic "in": "Packets with an IPv4 header.", }
-            outputs { agnostic "out": "Valid packets.", push "bad" [Optional]: "Packets that are dropped otherwise.", }
+            outputs { agnostic "out": "Valid packets.", push "bad" [Optional]: "Invalid packets; dropped if unconnected.", }
             params $params {
-                /// Where the header starts; 0 unless told otherwise. As an argument without keyword it may follow the
-                /// addresses of `BADSRC`, to which 0.0.0.0 and 255.255.255.255 are added then: Click's old syntax.
+                /// Offset of the header; 0 by default. As an argument without keyword it may follow the addresses of
+                /// `BADSRC`, to which 0.0.0.0 and 255.255.255.255 are then added: Click's old syntax.
                 offset: Option<$crate::ip_check::HeaderPosition> = None,
-                /// The router's addresses: as `GOODDST`, and their networks' broadcast addresses, 0.0.0.0 and 255.255.255.255
-                /// as `BADSRC`.
+                /// The router's addresses: they are added to `GOODDST`, and their networks' broadcast addresses,
+                /// 0.0.0.0 and 255.255.255.255 to `BADSRC`.
                 interfaces: Option<$crate::values::Prefixes> = None,
-                /// Sources that no valid packet has.
+                /// Source addresses of which a packet is invalid.
                 badsrc: Option<$crate::values::Ips> = None,
-                /// Destinations that a packet from such a source may have.
+                /// Destinations for which such a source is valid.
                 gooddst: Option<$crate::values::Ips> = None,
-                /// Whether the header's checksum is checked.
+                /// Whether to verify the header's checksum.
                 checksum: bool = $sums,
-                /// Has no effect: faults are counted, and not printed.
+                /// No effect: faults are counted, not printed.
                 verbose: bool = false,
-                /// Has no effect: details are always kept.
+                /// No effect: details are always kept.
                 details: bool = false,
             }
             writes { DstIp on "out", IpHeader on "out", }
@@ -189,8 +188,8 @@ macro_rules! check_ip_header {
                 CHECKSUM = crate::shared_names::drops::BAD_CHECKSUM,
                 SOURCE = crate::shared_names::drops::BAD_SOURCE,
             }
-            counters { DROPS = "drops": "Packets that are not valid.", }
-            handlers { read DETAILS = "drop_details": "Faults and how often each was found, one a line.", }
+            counters { DROPS = "drops": "Invalid packets.", }
+            handlers { read DETAILS = "drop_details": "Faults and their counts, one per line.", }
         }
 
         impl scalebricks_graph::Class for $name {

@@ -8,33 +8,34 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
-/// Packets are counted for so long, and then the average changes.
+/// The length of an epoch, after which the average is updated.
 const EPOCH: Duration = Duration::from_millis(10);
 const EPOCHS_A_SECOND: f64 = 100.0;
 
-/// What the rate of an epoch counts for in the average.
+/// The weight of an epoch's rate in the average.
 const WEIGHT: f64 = 1.0 / 16.0;
 
 element! {
-    /// Sends all packets to one output, by the rate at which they come: below the first of the rates to output 0, from the first on
-    /// to output 1, and so on. Where that output leads nowhere, it drops them. The rate is an exponentially weighted moving average:
-    /// each 10 ms count for a sixteenth. Packets of a code point that is exempt (RFC 2474) count, and always leave by output 0.
+    /// Sends all packets to one output, chosen by their arrival rate: below the first rate to output 0, from the first
+    /// rate on to output 1, and so on. If that output is unconnected, it drops them. The rate is an exponentially
+    /// weighted moving average in which each 10 ms have a weight of 1/16. Packets of an exempt code point (RFC 2474)
+    /// are counted, but always leave by output 0.
     #[derive(Debug)]
     pub struct Meter as "Meter" { rates: Vec<u64>, exempt: Option<u8>, connected: Vec<bool>, average: Average, }
     inputs { push "in": "Packets.", }
-    outputs { push "slow": "Packets below the first rate.", push "fast" [ZeroOrMore]: "Packets from a rate on.", }
+    outputs { push "slow": "Packets below the first rate.", push "fast" [ZeroOrMore]: "Packets at or above a rate.", }
     params MeterParams {
-        /// Packets a second, in ascending order.
+        /// Packets per second, in ascending order.
         rates: Vec<u64> = Vec::new(),
-        /// The code point of IPv4 packets that are exempt, such as 48 of routing protocols. It is looked for where the graph
-        /// has found an IP header.
+        /// The code point of exempt IPv4 packets, such as 48 of routing protocols. It is read where the graph has
+        /// located an IP header.
         exempt: Option<u8> = None,
     }
     example { "10", "1000", "EXEMPT 48", }
-    drops { OVER_RATE = "over_rate": "Packets come too fast, and the output for them leads nowhere.", }
-    counters { EXEMPTED = "exempted": "Packets over the first rate that are exempt.", }
+    drops { OVER_RATE = "over_rate": "The rate was exceeded and the output for that rate is unconnected.", }
+    counters { EXEMPTED = "exempted": "Exempt packets while the first rate was exceeded.", }
     handlers {
-        read RATE = "rate": "Packets a second, on average.",
+        read RATE = "rate": "Average packets per second.",
         write RESET = "reset": "Sets the average to 0.",
     }
 }
@@ -43,20 +44,20 @@ element! {
 #[derive(Debug, Clone, Copy, Default)]
 struct Average {
     per_second: f64,
-    /// The number of the epoch under way, and packets in it.
+    /// The number of the current epoch, and its packet count.
     epoch: u128,
     count: u32,
 }
 
 impl Average {
-    /// Packets a second, up to the last epoch that is over.
+    /// Packets per second, up to the last complete epoch.
     fn at(&mut self, now: Duration) -> f64 {
         let epoch = now.as_nanos() / EPOCH.as_nanos();
         let over = epoch.saturating_sub(self.epoch);
         if over > 0 {
             let rate = f64::from(std::mem::take(&mut self.count)) * EPOCHS_A_SECOND;
             self.per_second += (rate - self.per_second) * WEIGHT;
-            // Nothing came in the others.
+            // The other epochs had no packets.
             let others = i32::try_from(over - 1).unwrap_or(i32::MAX);
             self.per_second *= (1.0 - WEIGHT).powi(others);
             self.epoch = epoch;

@@ -5,15 +5,15 @@ use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
-/// Painted so, a packet goes to all outputs.
+/// A packet with this paint goes to all outputs.
 const ALL: u8 = 255;
 
 element! {
-    /// Sends each packet to the output that its paint annotation names; one painted 255 goes to all of them.
+    /// Sends each packet to the output with the number of its paint annotation; paint 255 sends it to all outputs.
     #[derive(Debug)]
     pub struct PaintSwitch as "PaintSwitch" {}
     inputs { push "in": "Painted packets.", }
-    outputs { push "out" [OneOrMore]: "Packets painted with the number of the output.", }
+    outputs { push "out" [OneOrMore]: "Packets whose paint is the output's number.", }
     drops { NO_OUTPUT = "no_output_for_paint": "The switch has no output of this number.", }
     counters { NOT_COPIED = counters::NOT_COPIED, }
 }

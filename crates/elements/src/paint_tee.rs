@@ -5,11 +5,11 @@ use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Passes every packet on, and sends a copy of those with one paint to output 1.
+    /// Passes every packet on, and sends a copy of packets with a given paint to output 1.
     #[derive(Debug)]
     pub struct PaintTee as "PaintTee" { color: u8, }
     inputs { push "in": "Packets.", }
-    outputs { push "out": "All packets.", push "copy": "Copies of packets of the paint.", }
+    outputs { push "out": "All packets.", push "copy": "Copies of packets with that paint.", }
     params PaintTeeParams {
         /// The paint.
         color: u8,

@@ -10,30 +10,29 @@ use scalebricks_io::PacketBuf;
 use std::collections::VecDeque;
 
 element! {
-    /// Keeps packets, first in and first out, until they are pulled. What is known of a packet beside its bytes is kept;
-    /// columns are not.
+    /// Stores packets first in, first out, until they are pulled. Metadata is stored too; columns are not.
     #[derive(Debug)]
     pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
-    inputs { push "in": "Packets to keep.", }
+    inputs { push "in": "Packets to store.", }
     outputs { pull "out": "The same, in order.", }
     fresh { "out", }
     params QueueParams {
-        /// How many packets it keeps; those that come when it is full are dropped.
+        /// Most packets stored; packets that arrive at a full queue are dropped.
         capacity: usize = 1_000,
-        /// Whether it asks sources for nothing new while fewer than 256 packets have room. Then a queue of more than 512 is
-        /// never full.
+        /// Whether it raises back-pressure while it has room for fewer than 256 packets. A queue of more than 512 is
+        /// then never full.
         blocking: bool = false,
     }
     example { "9", }
     drops { FULL = drops::QUEUE_FULL, }
-    counters { LENGTH_COUNTER = "length_now": "Packets it keeps: a level.", }
+    counters { LENGTH_COUNTER = "length_now": "Packets stored (a level).", }
     handlers {
-        read LENGTH = "length": "Packets it keeps.",
-        read HIGH = "highwater_length": "Most packets it kept since the last reset.",
-        read CAPACITY = "capacity": "Packets it keeps at most.",
+        read LENGTH = "length": "Packets stored.",
+        read HIGH = "highwater_length": "Most packets stored since the last reset.",
+        read CAPACITY = "capacity": "Most packets that it stores.",
         read DROPS = "drops": "Packets dropped since the last reset.",
         write RESET_COUNTS = "reset_counts": "Sets `highwater_length` and `drops` to 0.",
-        write SET_CAPACITY = "capacity": "Sets how many packets it keeps; what is kept already stays.",
+        write SET_CAPACITY = "capacity": "Sets the capacity; packets already stored stay.",
     }
     hooks { Pressure, }
 }

@@ -9,29 +9,29 @@ use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
 use scalebricks_io::PacketBuf;
 
-/// What it makes at once after a pause: the packets of a tenth of a second.
+/// The burst after a pause: the packets of a tenth of a second.
 const BURSTS_A_SECOND: u64 = 10;
 
 gated! {
-    /// Makes so many packets a second. What it could not make for up to a tenth of a second, it makes later; more is
-    /// lost to the rate. While an element behind it asks for nothing new, it makes none.
+    /// Makes packets at a rate. It catches up on up to a tenth of a second; more is lost. It pauses while an element
+    /// downstream raises back-pressure.
     #[derive(Debug)]
     pub struct RatedSource as "RatedSource" {
         data: Vec<u8>, pace: Pace, stop: bool,
-        // Whether it has had a turn: packets are due from then on.
+        // Whether it has had a turn; packets are due from then on.
         has_begun: bool,
     }
     outputs { push "out": "Packets.", }
     params RatedSourceParams {
-        /// What is in each.
+        /// The contents of each packet.
         data: Data = Data(DATA.into()),
-        /// Packets a second.
+        /// Packets per second.
         rate: u32 = 10,
-        /// Packets in all; without end if below 0.
+        /// Total number of packets; unlimited if negative.
         limit: i64 = -1,
-        /// Whether it makes packets from the start.
+        /// Whether it is active from the start.
         active: bool = true,
-        /// Whether the run may end when it has made all packets of its limit. Click's default is `false`.
+        /// Whether the run may end when the limit is reached. Click's default is `false`.
         stop: bool = false,
     }
     counters {
@@ -40,8 +40,8 @@ gated! {
     }
     handlers {
         reset "reset",
-        read RATE = "rate": "Packets a second.",
-        write SET_RATE = "rate": "Sets the packets a second.",
+        read RATE = "rate": "Packets per second.",
+        write SET_RATE = "rate": "Sets the packets per second.",
     }
 }
 

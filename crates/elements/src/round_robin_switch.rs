@@ -5,11 +5,11 @@ use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, ele
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sends packets to its outputs in turn, one each. It splits flows, so it may reorder them.
+    /// Sends packets to its outputs in turn. It splits flows, so it may reorder them.
     #[derive(Debug)]
     pub struct RoundRobinSwitch as "RoundRobinSwitch" { next: usize, }
     inputs { push "in": "Packets.", }
-    outputs { push "out" [OneOrMore]: "Every packet whose turn it is.", }
+    outputs { push "out" [OneOrMore]: "Every n-th packet of n outputs.", }
 }
 
 impl Class for RoundRobinSwitch {

@@ -5,19 +5,19 @@ use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, 
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sends every packet to one output, which can be changed while packets flow.
+    /// Sends every packet to one output, which a handler can change at runtime.
     #[derive(Debug)]
     pub struct Switch as "Switch" { output: i64, outputs: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "All packets, or none.", }
     params SwitchParams {
-        /// The output; a negative one drops all packets.
+        /// The output; a negative number drops all packets.
         output: i64 = 0,
     }
-    drops { OFF = "switched_off": "The switch was set to no output.", }
+    drops { OFF = "switched_off": "The switch is set to drop all packets.", }
     handlers {
         read SWITCH = "switch": "The output, or -1.",
-        write SET = "switch": "Sets the output; a negative one drops all packets.",
+        write SET = "switch": "Sets the output; a negative number drops all packets.",
     }
 }
 

@@ -6,13 +6,13 @@ use scalebricks_graph::{Binder, Class, Control, Element, Frame, Out, SlotList, S
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sends every packet to all outputs: a copy to each but the last, which gets the packet itself.
+    /// Sends every packet to all outputs: a copy to each but the last, which receives the packet itself.
     #[derive(Debug)]
     pub struct Tee as "Tee" { outputs: Option<usize>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "The packet, or a copy.", }
     params TeeParams {
-        /// How many outputs must be connected.
+        /// The number of outputs that must be connected.
         n: Option<usize> = None,
     }
     counters {
@@ -38,7 +38,7 @@ impl Control for Tee {
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         match self.outputs {
             Some(wanted) if wanted != binder.outputs() => Err(BindError::Refused(format!(
-                "{wanted} outputs are wanted, and {} are connected",
+                "{wanted} outputs are required, but {} are connected",
                 binder.outputs()
             ))),
             _ => Ok(()),
@@ -100,6 +100,6 @@ mod tests {
     #[test]
     fn a_wrong_number_of_outputs_is_refused() {
         let errors = Rig::with_buffers(5, 3, fill(&["2"])).err().unwrap();
-        assert_eq!(errors.to_string(), "element tee: 2 outputs are wanted, and 3 are connected");
+        assert_eq!(errors.to_string(), "element tee: 2 outputs are required, but 3 are connected");
     }
 }

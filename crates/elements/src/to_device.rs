@@ -16,27 +16,27 @@ enum Open<P> {
 }
 
 element! {
-    /// Sends packets to a device. Which device that is, or which capture stands in its place, is told when the graph is
-    /// run. What the device does not take waits, up to a burst; while it waits, nothing more is pulled, and sources that
-    /// push are asked for nothing new. The input may be pushed to as well; Click's can only pull.
+    /// Sends packets to a device. The device, or a capture that replaces it, is chosen when the graph is run. Up to one
+    /// burst waits for the device; meanwhile nothing more is pulled, and pushing sources see back-pressure. Unlike
+    /// Click's, the input may also be pushed to.
     pub struct ToDevice<P> as "ToDevice" { name: String, burst: usize, batch: SlotList, sent: u64, open: Open<P>, }
     inputs { agnostic "in": "Packets to send, as Ethernet.", }
     params ToDeviceParams {
         /// The device's name.
         devname: String,
-        /// Packets it pulls in a turn at most. Click's default is 1.
+        /// Most packets pulled per turn. Click's default is 1.
         burst: usize = BURST,
-        /// Not used: a matter of the port.
+        /// Not used: the port decides.
         method: String = String::new(),
         /// Not used.
         debug: bool = false,
     }
-    drops { FULL = "device_full": "The device has not taken the burst before.", }
+    drops { FULL = "device_full": "The device has not yet taken the previous burst.", }
     counters {
-        SENT = "sent": "Packets that the device took.",
-        FAILED = "not_written": "Packets that could not be written to the capture in the device's place.",
+        SENT = "sent": "Packets taken by the device.",
+        FAILED = "not_written": "Packets that could not be written to the capture that replaces the device.",
     }
-    handlers { read COUNT = "count": "Packets that the device took.", }
+    handlers { read COUNT = "count": "Packets taken by the device.", }
     hooks { Pulls, End, Pressure, }
 }
 
@@ -49,7 +49,7 @@ impl<P> std::fmt::Debug for ToDevice<P> {
 impl<P: PacketBuf> ToDevice<P> {
     const COUNTED: [CounterId; 2] = [Self::SENT, Self::FAILED];
 
-    /// Sends what is in the batch, as far as the device takes it and as it may wait.
+    /// Sends the batch, as far as the device takes it and packets may wait.
     fn send(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         match &mut self.open {
             Open::Nothing => {
@@ -79,7 +79,7 @@ impl<P: PacketBuf> ToDevice<P> {
         }
     }
 
-    /// Packets that wait for the device.
+    /// Number of packets that wait for the device.
     fn waiting(&self) -> usize {
         if let Open::Port(_, waiting) = &self.open { waiting.len() } else { 0 }
     }

@@ -1,16 +1,16 @@
-//! Types of parameters: Click's, as they are written in its language.
+//! Parameter types in Click's notation.
 
 use scalebricks_click::values::{self, Names, Value};
 use scalebricks_graph::args::Param;
 use scalebricks_wire::MacAddr;
 use std::net::Ipv4Addr;
 
-/// A value as a configuration without names writes it.
+/// Parses a value without named addresses.
 pub(crate) fn value<V: Value>(text: &str) -> Option<V> {
     V::read(text.trim(), &Names::none()).ok()
 }
 
-/// All values of a text, with blanks between them.
+/// Parses all blank-separated values of a text.
 pub(crate) fn list<V: Value>(text: &str) -> Option<Vec<V>> {
     text.split_whitespace().map(value).collect()
 }
@@ -39,7 +39,7 @@ impl Param for Mac {
     }
 }
 
-/// Any number of IPv4 addresses.
+/// A list of IPv4 addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ips(pub Vec<Ipv4Addr>);
 
@@ -51,7 +51,7 @@ impl Param for Ips {
     }
 }
 
-/// Any number of IPv4 addresses with the lengths of their networks' prefixes.
+/// A list of IPv4 addresses with prefix lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prefixes(pub Vec<values::Prefix>);
 
@@ -63,7 +63,7 @@ impl Param for Prefixes {
     }
 }
 
-/// An interface's IPv4 address, and the length of its network's prefix if that is given.
+/// An interface's IPv4 address, with an optional prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
     /// The address.
@@ -73,7 +73,7 @@ pub struct Interface {
 }
 
 impl Param for Interface {
-    const KIND: &'static str = "an IP address, perhaps with a prefix length";
+    const KIND: &'static str = "an IP address, optionally with a prefix length";
 
     fn read(text: &str) -> Option<Self> {
         let alone = || value(text).map(|address| Self { address, prefix: None });
@@ -94,12 +94,12 @@ impl Param for Data {
     }
 }
 
-/// A bandwidth, in bytes a second.
+/// A bandwidth, in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bandwidth(pub u64);
 
 impl Param for Bandwidth {
-    const KIND: &'static str = "a bandwidth such as 10Mbps, in bytes a second without a unit";
+    const KIND: &'static str = "a bandwidth such as 10Mbps, in bytes per second without a unit";
 
     fn read(text: &str) -> Option<Self> {
         value(text).map(|values::Bandwidth(rate)| Self(rate))
@@ -124,7 +124,7 @@ impl Param for Probability {
     }
 }
 
-/// The address that reaches all hosts of a network; `None` if its prefix leaves no room for one.
+/// The broadcast address of a network; `None` if its prefix leaves no room for one.
 pub(crate) fn broadcast(prefix: values::Prefix) -> Option<Ipv4Addr> {
     (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
 }

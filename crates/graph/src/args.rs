@@ -1,7 +1,7 @@
-//! Arguments of elements, from the strings of a configuration to types.
+//! Element arguments: parses configuration strings into typed values.
 //!
-//! As in the Click language an argument is a value, or a keyword in capitals with a value behind it: `100`,
-//! `CAPACITY 100`. Values without a keyword stand for the parameters in their order.
+//! As in the Click language, an argument is a value, or an upper-case keyword followed by a value: `100`, `CAPACITY
+//! 100`. Values without a keyword fill the parameters in order.
 
 use crate::spec::{ParamSpec, Spec};
 use std::time::Duration;
@@ -9,36 +9,36 @@ use std::time::Duration;
 /// Why arguments were refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgError {
-    /// A parameter without a default was not given.
+    /// A parameter without a default is missing.
     #[error("parameter {0} is missing")]
     Missing(&'static str),
-    /// A value does not parse.
+    /// A value cannot be parsed.
     #[error("parameter {param}: cannot read {text:?} as {kind}")]
     Value {
         /// The parameter.
         param: String,
-        /// What was given.
+        /// The text given.
         text: String,
-        /// What is wanted.
+        /// The expected type.
         kind: &'static str,
     },
     /// A parameter was given more than once by keyword.
-    #[error("parameter {0} is given twice")]
+    #[error("parameter {0} was given twice")]
     Twice(String),
     /// There are more arguments than parameters.
-    #[error("argument {0:?} stands for no parameter")]
+    #[error("unexpected argument {0:?}")]
     Unknown(String),
-    /// The values are each well-formed, and the element refuses them.
+    /// Each value is well-formed, but the element refuses them.
     #[error("{0}")]
     Refused(String),
 }
 
-/// The arguments of one element while they are read.
+/// The arguments of one element during parsing.
 #[derive(Debug)]
 pub struct Args<'a> {
-    /// Those without a keyword, in reverse order.
+    /// Arguments without a keyword, in reverse order.
     plain: Vec<&'a str>,
-    /// Those with one.
+    /// Arguments with a keyword.
     named: Vec<(&'static str, &'a str)>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Args<'a> {
         Ok(args)
     }
 
-    /// The value given for a parameter, by keyword or as the next one without.
+    /// The value of a parameter: by keyword, or the next one without a keyword.
     pub fn next(&mut self, name: &str) -> Option<&'a str> {
         match self.named.iter().position(|(named, _)| *named == name) {
             Some(at) => Some(self.named.remove(at).1),
@@ -90,14 +90,14 @@ fn is_list(param: &ParamSpec) -> bool {
 
 /// The parameters of a class. [`element!`](crate::element!) implements it.
 pub trait Params: Sized {
-    /// Takes them from arguments.
+    /// Parses them from arguments.
     ///
     /// # Errors
     /// [`ArgError`].
     fn parse(args: &mut Args<'_>) -> Result<Self, ArgError>;
 }
 
-/// The parameters of a class that has none.
+/// The parameters of a class without parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct NoParams;
 
@@ -107,12 +107,12 @@ impl Params for NoParams {
     }
 }
 
-/// A type that parameters have.
+/// A type for parameters.
 pub trait Param: Sized {
-    /// The type, in words. That of a list ends in `…`.
+    /// Description of the type. That of a list ends in `…`.
     const KIND: &'static str;
 
-    /// Reads one value; `None` if it is not one.
+    /// Parses one value; `None` if it is invalid.
     fn read(text: &str) -> Option<Self>;
 
     /// Takes the parameter `name` from the arguments; `None` if it was not given.
@@ -180,7 +180,7 @@ impl Param for String {
     }
 }
 
-/// Seconds without a unit, as in Click; or with `s`, `ms`, `us`, `ns`.
+/// Seconds without a unit, as in Click, or with `s`, `ms`, `us` or `ns`.
 impl Param for Duration {
     const KIND: &'static str = "a time such as 0.5, 2s, 20ms";
 
@@ -197,7 +197,7 @@ impl Param for Duration {
     }
 }
 
-/// A value that need not be given. It is best declared with the default `None`.
+/// An optional value. Declare it with the default `None`.
 impl<T: Param> Param for Option<T> {
     const KIND: &'static str = T::KIND;
 
@@ -210,7 +210,7 @@ impl<T: Param> Param for Option<T> {
     }
 }
 
-/// All arguments that are left. Must be the last parameter.
+/// All remaining arguments. Must be the last parameter.
 impl<T: ListItem> Param for Vec<T> {
     const KIND: &'static str = T::KINDS;
 
@@ -227,9 +227,9 @@ impl<T: ListItem> Param for Vec<T> {
     }
 }
 
-/// A type that lists of parameters are made of.
+/// A type that list parameters may contain.
 pub trait ListItem: Param {
-    /// The type of a list of them, in words, with `…` at the end.
+    /// Description of a list of this type, with `…` at the end.
     const KINDS: &'static str;
 }
 

@@ -1,8 +1,8 @@
-//! Packets on their way by value, between two elements that need nothing known of them.
+//! Packets passed by value between two elements that need no metadata about them.
 //!
-//! A port that is declared `burst` passes packets themselves, in bursts, in place of slots. What an element takes from a device can so reach
-//! the element that parses it, and what is finished the device that sends it, without a slot in between. The runner converts where a `burst`
-//! port meets a `push` port.
+//! A port declared `burst` passes bursts of packets themselves instead of slots. So packets can go from a device to the
+//! element that parses them, and finished packets to the device that sends them, without a slot in between. The runner
+//! converts where a `burst` port meets a `push` port.
 
 use crate::frame::Frame;
 use crate::out::{DropOrigin, Out};
@@ -16,11 +16,11 @@ use std::mem::{replace, swap, take};
 pub struct Chunk<P> {
     /// The packets, in order.
     pub packets: Burst<P>,
-    /// A bit for each place in the burst, for what sender and receiver agree on.
+    /// One bit per packet, with a meaning that sender and receiver agree on.
     pub marks: u32,
 }
 
-const _: () = assert!(BURST <= u32::BITS as usize, "each place in a burst has its bit");
+const _: () = assert!(BURST <= u32::BITS as usize, "each packet of a burst has its bit");
 
 impl<P> Default for Chunk<P> {
     fn default() -> Self {
@@ -34,10 +34,10 @@ impl<P> fmt::Debug for Chunk<P> {
     }
 }
 
-/// Packets in order, a burst beside the other. Cost of a packet that is added: a move and a comparison.
+/// Packets in order, in a list of bursts. Cost of adding a packet: a move and a comparison.
 #[derive(Debug)]
 pub struct Bursts<P> {
-    /// Those that nothing is added to any more.
+    /// Bursts to which no more packets are added.
     closed: Vec<Box<Chunk<P>>>,
     /// Never full.
     open: Box<Chunk<P>>,
@@ -60,14 +60,14 @@ impl<P> Bursts<P> {
         }
     }
 
-    /// The same, with its mark set.
+    /// Adds a packet with its mark set.
     #[inline]
     pub fn push_marked(&mut self, packet: P) {
         self.open.marks |= 1 << self.open.packets.len();
         self.push(packet);
     }
 
-    /// Lets `fill` add packets to an empty burst; what it returns.
+    /// Lets `fill` add packets to an empty burst; returns its result.
     #[inline]
     pub fn fill<T>(&mut self, fill: impl FnOnce(&mut Burst<P>) -> T) -> T {
         if !self.open.packets.is_empty() {
@@ -85,7 +85,7 @@ impl<P> Bursts<P> {
         self.closed.push(replace(&mut self.open, empty));
     }
 
-    /// Packets in all bursts. Cost: a walk over the bursts.
+    /// Number of packets. Cost: a walk over the bursts.
     #[inline]
     pub fn len(&self) -> usize {
         self.closed.iter().map(|chunk| chunk.packets.len()).sum::<usize>() + self.open.packets.len()
@@ -97,7 +97,7 @@ impl<P> Bursts<P> {
         self.closed.is_empty() && self.open.packets.is_empty()
     }
 
-    /// Hands each burst to `work`, in order. What it leaves in a burst stays.
+    /// Passes each burst to `work`, in order. What it leaves in a burst stays.
     #[inline(always)]
     pub fn each(&mut self, mut work: impl FnMut(&mut Chunk<P>)) {
         let mut closed = take(&mut self.closed);
@@ -116,7 +116,7 @@ impl<P> Bursts<P> {
         if !is_left {
             self.spare.append(&mut closed);
         }
-        self.closed = closed; // with its memory
+        self.closed = closed; // keeps its memory
     }
 
     /// The bursts, in order.
@@ -139,7 +139,7 @@ impl<P> Bursts<P> {
 }
 
 impl<P: PacketBuf> Frame<P> {
-    /// Sends a packet by a `burst` output of the element that runs.
+    /// Sends a packet by a `burst` output of the running element.
     ///
     /// # Panics
     /// If the class has no such output.
@@ -148,7 +148,7 @@ impl<P: PacketBuf> Frame<P> {
         self.outs[output].push(packet);
     }
 
-    /// The bursts of a `burst` output of the element that runs.
+    /// The bursts of a `burst` output of the running element.
     ///
     /// # Panics
     /// If the class has no such output.
@@ -157,34 +157,34 @@ impl<P: PacketBuf> Frame<P> {
         &mut self.outs[output]
     }
 
-    /// Packets that elements sent by value in this call, and that the runner has not moved yet.
+    /// Number of packets that elements sent by value in this call and that the runner has not moved yet.
     pub(crate) fn sent(&self) -> usize {
         self.outs.iter().map(Bursts::len).sum()
     }
 }
 
 impl Out<'_> {
-    /// Drops a packet that is in no slot, for a reason that the element's class declares.
+    /// Drops a packet that is in no slot, for a drop reason of the element's class.
     #[cold]
     pub fn drop_packet<P: PacketBuf>(&self, packet: P, reason: DropId, frame: &mut Frame<P>) {
         self.drop_packet_of(self.part, packet, reason, frame);
     }
 
-    /// The same, of one of several [parts](crate::Element::parts) that the element has.
+    /// Drops a packet for one of the element's [parts](crate::Element::parts).
     #[cold]
     pub fn drop_packet_of<P: PacketBuf>(&self, part: u8, packet: P, reason: DropId, frame: &mut Frame<P>) {
         let reason = (RUN_DROPS.len() + usize::from(reason.0)) as u8;
         frame.dropped.push((packet, DropOrigin { node: self.node, part, reason }));
     }
 
-    /// Adds to a counter of one of several [parts](crate::Element::parts) that the element has.
+    /// Adds to a counter of one of the element's [parts](crate::Element::parts).
     pub fn count_of(&self, part: u8, counter: CounterId, n: u64) {
         if let Some(part) = self.parts.get(usize::from(part)) {
             part.cells.count(counter, n);
         }
     }
 
-    /// Gives a packet that came by value a slot. If none is free, it is dropped as `no_slot`.
+    /// Puts a packet that came by value into a slot. If none is free, it is dropped as `no_slot`.
     #[inline]
     pub fn put<P: PacketBuf>(&self, packet: P, frame: &mut Frame<P>) -> Option<Slot> {
         let refused = match frame.put(packet) {

@@ -1,4 +1,4 @@
-//! Several small elements in one loop.
+//! Fusion: several per-packet elements in one loop.
 
 use crate::element::{Control, Element};
 use crate::environment::Environment;
@@ -13,22 +13,22 @@ use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::fmt;
 
-/// Elements that a fusion stands for at most.
+/// Most elements in a fusion.
 pub const FUSED: usize = 8;
 
-/// A chain of small elements, each connected to output 0 of the one before: a tuple of two to eight.
+/// A chain of per-packet elements, each connected to output 0 of the previous one: a tuple of two to eight.
 pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
-    /// How many there are.
+    /// Number of elements.
     const LEN: usize;
 
-    /// Makes the chain from elements that were made one by one.
+    /// Makes the chain from separately created elements.
     ///
     /// # Errors
-    /// Gives the elements back if one is of another type.
+    /// Returns the elements if one has another type.
     #[doc(hidden)]
     fn join(elements: Vec<Box<dyn Element<P>>>) -> Result<Self, Vec<Box<dyn Element<P>>>>;
 
-    /// Hands a packet on until an element does not send it to output 0: which, and where.
+    /// Passes a packet along until an element does not send it to output 0; returns that element and the verdict.
     #[doc(hidden)]
     fn each(
         &mut self,
@@ -39,10 +39,10 @@ pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
         reached: &mut [u64; FUSED],
     ) -> (usize, Verdict);
 
-    /// Lets all elements open what they work with.
+    /// Opens the resources of all elements.
     ///
     /// # Errors
-    /// Why the first that fails cannot.
+    /// The error of the first element that fails.
     #[doc(hidden)]
     fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String>;
 
@@ -123,17 +123,17 @@ chains! {
     8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
 }
 
-/// A chain of small elements that runs as one element: one loop over the packets, one virtual call per batch. The builder
-/// makes it from connected elements; each keeps its name, its counters and its handlers.
+/// A chain of per-packet elements that runs as one element: one loop over the packets, one virtual call per batch. The
+/// builder makes it from connected elements; each keeps its name, counters and handlers.
 ///
-/// Its output 0 is that of the last element. The further outputs of all its elements follow in their order.
+/// Its output 0 is that of the last element. The other outputs of all its elements follow in order.
 pub struct Fuse<C> {
     chain: C,
-    /// Where an element's outputs from 1 on begin among the outputs.
+    /// The first output number of each element's outputs from 1 on.
     sides: [usize; FUSED],
-    /// How many outputs each element has, output 0 included.
+    /// Each element's number of outputs, including output 0.
     outputs: [usize; FUSED],
-    /// The elements' counters, filled up with the last one's: an array of fixed length needs no bounds checks.
+    /// The elements' counters, padded with the last one's: an array of fixed length needs no bounds checks.
     parts: Option<Box<[Part; FUSED]>>,
 }
 
@@ -144,7 +144,7 @@ impl<C> fmt::Debug for Fuse<C> {
 }
 
 impl<C> Fuse<C> {
-    /// Fuses a chain whose elements have so many outputs each.
+    /// Fuses a chain whose elements have these numbers of outputs.
     pub(crate) fn new(chain: C, outputs: &[usize], parts: &[Part]) -> Self {
         let mut sides = [1; FUSED];
         for at in 1..outputs.len().min(FUSED) {
@@ -163,7 +163,7 @@ impl<C: Send + 'static> Control for Fuse<C> {
     fn spec(&self) -> &'static Spec {
         &Spec {
             class: "Fuse",
-            doc: &["Several small elements in one loop."],
+            doc: &["Several per-packet elements in one loop."],
             inputs: &[],
             outputs: &[],
             fresh: &[],

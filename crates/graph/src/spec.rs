@@ -1,29 +1,29 @@
-//! What an element is, declared once by [`element!`](crate::element!) and read by everything that lists elements: the
-//! builder, metrics, the command line, documentation.
+//! The specification of an element class, declared once by [`element!`](crate::element!) and read by the builder,
+//! metrics, the command line and the documentation.
 
 use crate::column::ColumnSpec;
 
-/// Which side moves a packet over a port.
+/// Which side initiates the transfer of a packet over a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortKind {
-    /// The element that has the packet hands it on.
+    /// The sender pushes the packet.
     Push,
-    /// The element that wants a packet asks for it.
+    /// The receiver pulls the packet.
     Pull,
-    /// Either: all agnostic ports of an element are of the kind that the rest of the graph wants.
+    /// Push or pull: all agnostic ports of an element adopt the kind that the rest of the graph requires.
     Agnostic,
 }
 
-/// How many ports one [`PortSpec`] stands for.
+/// How many ports one [`PortSpec`] represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PortArity {
     /// One, which must be connected.
     One,
-    /// One, which need not be connected. Packets sent to it then are dropped as `unconnected`.
+    /// One, which may be unconnected. Packets sent to it are then dropped as `unconnected`.
     Optional,
-    /// As many as are connected, at least one. The last of its side.
+    /// One or more, as many as are connected. Must be the last spec of its side.
     OneOrMore,
-    /// As many as are connected, if any. The last of its side.
+    /// Any number, as many as are connected. Must be the last spec of its side.
     ZeroOrMore,
 }
 
@@ -34,7 +34,7 @@ pub struct PortSpec {
     pub name: &'static str,
     /// Push, pull or either.
     pub flow: PortKind,
-    /// Whether packets go over it by value, in [`Bursts`](crate::Bursts): a `burst` port. All others pass slots.
+    /// Whether packets pass by value, in [`Bursts`](crate::Bursts): a `burst` port. All other ports pass slots.
     pub by_value: bool,
     /// How many there are.
     pub many: PortArity,
@@ -47,41 +47,41 @@ pub struct PortSpec {
 pub struct ParamSpec {
     /// Its name as a Rust field; the keyword is the same in capitals.
     pub name: &'static str,
-    /// Its type, in words.
+    /// A description of its type.
     pub kind: &'static str,
-    /// The default as it is written in the source; without one it must be given.
+    /// The default as written in the source; without one the parameter is required.
     pub default: Option<&'static str>,
     /// What it sets, line by line.
     pub doc: &'static [&'static str],
 }
 
-/// Name and text of a drop reason, a counter or a handler, declared once for several elements.
+/// Name and description of a drop reason, counter or handler, declared once for several elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NameAndDoc {
     /// The name.
     pub name: &'static str,
-    /// What it means, counts, tells or sets.
+    /// Its description.
     pub doc: &'static str,
 }
 
 impl NameAndDoc {
-    /// Itself, as [`element!`](crate::element!) asks for it.
+    /// Returns itself, as [`element!`](crate::element!) requires.
     #[must_use]
     pub const fn named(self) -> Self {
         self
     }
 
-    /// As a drop reason.
+    /// Converts to a drop reason.
     pub const fn drop(self) -> DropSpec {
         DropSpec { name: self.name, doc: self.doc }
     }
 
-    /// As a counter.
+    /// Converts to a counter.
     pub const fn counter(self, counts: Counts) -> CounterSpec {
         CounterSpec { name: self.name, counts, doc: self.doc }
     }
 
-    /// As a handler.
+    /// Converts to a handler.
     pub const fn handler(self, access: Access) -> HandlerSpec {
         HandlerSpec { name: self.name, access, doc: self.doc }
     }
@@ -90,13 +90,13 @@ impl NameAndDoc {
 /// Why an element drops packets.
 #[derive(Debug, Clone, Copy)]
 pub struct DropSpec {
-    /// Its name: the counter's, and that in captures.
+    /// Its name, in counters and captures.
     pub name: &'static str,
     /// What it means.
     pub doc: &'static str,
 }
 
-/// What a counter says about the number of packets that leave an element.
+/// What a counter means for the balance of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Counts {
     /// Nothing.
@@ -107,80 +107,81 @@ pub enum Counts {
     Ended,
 }
 
-/// Something an element counts.
+/// A counter of an element.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterSpec {
     /// Its name.
     pub name: &'static str,
-    /// What it says about the number of packets.
+    /// What it means for the balance of packets.
     pub counts: Counts,
     /// What it counts.
     pub doc: &'static str,
 }
 
-/// What a handler can be asked.
+/// Whether a handler is read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// To tell a value.
+    /// Returns a value.
     Read,
-    /// To take one.
+    /// Takes a value.
     Write,
 }
 
-/// A value that control can read or write while the graph runs.
+/// A value that control code can read or write while the graph runs.
 #[derive(Debug, Clone, Copy)]
 pub struct HandlerSpec {
     /// Its name.
     pub name: &'static str,
-    /// Whether it is read or written. One that is both is listed twice.
+    /// Read or write. A handler that is both is listed twice.
     pub access: Access,
-    /// What it tells or sets.
+    /// What it returns or sets.
     pub doc: &'static str,
 }
 
-/// When an element is called beside the packets that reach it.
+/// When an element is called, besides for packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hook {
     /// [`Element::begin`](crate::Element::begin), once a turn, before the packets that reach it in that turn.
     Begin,
-    /// As [`Begin`](Self::Begin), but only where it has an input that pulls.
+    /// Like [`Begin`](Self::Begin), but only if it has an input that pulls.
     Pulls,
     /// [`Element::end`](crate::Element::end), once a turn, after all packets were processed.
     End,
     /// [`Element::between`](crate::Element::between), once a turn, after all packets have left the frame.
     Between,
-    /// It raises back-pressure, and every source that reaches it by pushes sees that. It tells how many packets it keeps as well.
+    /// It raises back-pressure, which every source that reaches it by push sees, and reports how many packets it keeps.
     Pressure,
-    /// It asks [how many packets](crate::Out::kept) the nearest such elements keep: those that it pushes to, or pulls from.
+    /// It reads [how many packets](crate::Out::kept) the nearest elements with back-pressure keep: those that it pushes
+    /// to or pulls from.
     Watches,
 }
 
-/// An element class: all that is known of it without making one.
+/// The specification of an element class, available without creating an element.
 #[derive(Debug)]
 pub struct Spec {
     /// The class's name in configurations.
     pub class: &'static str,
     /// What it does, line by line.
     pub doc: &'static [&'static str],
-    /// Ports that packets come in by.
+    /// Input ports.
     pub inputs: &'static [PortSpec],
-    /// Ports that packets leave by.
+    /// Output ports.
     pub outputs: &'static [PortSpec],
     /// Outputs whose packets carry no columns: new packets, and packets that waited outside the frame.
     pub fresh: &'static [&'static str],
     /// Parameters, in the order in which they may be given without a keyword.
     pub params: &'static [ParamSpec],
-    /// Arguments of an element as a configuration may write them, for documentation and tests.
+    /// Example arguments, for documentation and tests.
     pub example: &'static [&'static str],
-    /// Columns it reads of packets that come in.
+    /// Columns that it reads from incoming packets.
     pub reads: &'static [ColumnSpec],
     /// Columns it writes.
     pub writes: &'static [ColumnSpec],
-    /// Reasons it drops packets for.
+    /// Its drop reasons.
     pub drops: &'static [DropSpec],
-    /// What it counts.
+    /// Its counters.
     pub counters: &'static [CounterSpec],
-    /// What control can read and write.
+    /// Its handlers.
     pub handlers: &'static [HandlerSpec],
     /// When it is called.
     pub hooks: &'static [Hook],
@@ -198,27 +199,27 @@ pub struct CounterId(pub(crate) u8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandlerId(pub(crate) u8);
 
-/// What the runner counts at every element.
+/// Counters that the runner keeps for every element.
 pub const RUN_COUNTERS: &[CounterSpec] = &[
     CounterSpec { name: "packets", counts: Counts::Other, doc: "Packets that reached the element." },
     CounterSpec { name: "batches", counts: Counts::Other, doc: "Lists of packets that reached the element." },
 ];
 
-/// Why the runner drops packets, counted at the element that sent them.
+/// The runner's drop reasons, counted at the element that sent the packet.
 pub const RUN_DROPS: &[DropSpec] = &[
     DropSpec {
         name: "graph_loop",
         doc: "The packet passed 64 edges back to an earlier element, or all packets of the turn passed too many.",
     },
-    DropSpec { name: "unconnected", doc: "The packet was sent to an output that leads nowhere." },
-    DropSpec { name: "unworked", doc: "The element left the packet in its input: an error in the element." },
+    DropSpec { name: "unconnected", doc: "The packet was sent to an unconnected output." },
+    DropSpec { name: "unworked", doc: "The element left the packet in its input: a bug in the element." },
     DropSpec {
         name: "slot_lost",
-        doc: "The element let the packet's slot go: an error in the element. Counted at the graph's first element.",
+        doc: "An element lost the packet's slot: a bug in the element. Counted at the graph's first element.",
     },
     DropSpec {
         name: "graph_replaced",
-        doc: "The element held the packet, and has no successor in a new configuration.",
+        doc: "The element that kept the packet has no successor in the new configuration.",
     },
     DropSpec {
         name: "no_slot",
@@ -227,7 +228,7 @@ pub const RUN_DROPS: &[DropSpec] = &[
 ];
 
 pub(crate) mod run {
-    //! Places in [`RUN_COUNTERS`](super::RUN_COUNTERS) and [`RUN_DROPS`](super::RUN_DROPS).
+    //! Indices in [`RUN_COUNTERS`](super::RUN_COUNTERS) and [`RUN_DROPS`](super::RUN_DROPS).
     pub(crate) const PACKETS: usize = 0;
     pub(crate) const BATCHES: usize = 1;
     pub(crate) const LOOP: usize = 0;
@@ -253,7 +254,7 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-/// The place of a name in a list, found when the element is compiled.
+/// The index of a name in a list, computed at compile time.
 macro_rules! place {
     ($(#[doc = $doc:literal])+ $function:ident, $list:ty, $id:ident) => {
         $(#[doc = $doc])+
@@ -283,7 +284,7 @@ place! {
     counter_id, CounterSpec, CounterId
 }
 
-/// A parameter's name: that of the field, without the `r#` that lets a field have the name of a keyword, such as `type`.
+/// A parameter's name: the field's name without the `r#` of a raw identifier such as `r#type`.
 #[doc(hidden)]
 pub const fn param_name(field: &'static str) -> &'static str {
     match field.as_bytes() {
@@ -312,25 +313,25 @@ pub const fn handler_id(list: &[HandlerSpec], name: &str, access: Access) -> Han
 }
 
 impl Spec {
-    /// Whether it wants to be called so.
+    /// Whether the class has this hook.
     pub fn has(&self, hook: Hook) -> bool {
         self.hooks.contains(&hook)
     }
 
-    /// The port that a number stands for.
+    /// The spec of the port with this number.
     pub fn port(ports: &'static [PortSpec], number: usize) -> Option<&'static PortSpec> {
         ports.get(number).or_else(|| {
             ports.last().filter(|last| matches!(last.many, PortArity::OneOrMore | PortArity::ZeroOrMore))
         })
     }
 
-    /// The handler of a name.
+    /// The handler with this name.
     pub fn handler(&self, name: &str, access: Access) -> Option<HandlerId> {
         let at = self.handlers.iter().position(|h| h.name == name && h.access == access)?;
         u8::try_from(at).ok().map(HandlerId)
     }
 
-    /// Everything counted at such an element, in the order of its cells.
+    /// The number of counter cells of such an element.
     pub(crate) fn cells(&self) -> usize {
         RUN_COUNTERS.len() + self.counters.len() + RUN_DROPS.len() + self.drops.len()
     }

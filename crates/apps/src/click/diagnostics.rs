@@ -1,4 +1,4 @@
-//! Faults that a graph's builder finds, at their places in the text.
+//! Locates the graph builder's errors in the text.
 
 use super::Router;
 use scalebricks_click::{Connection, Declaration, Diagnostic, Errors, Problem, Span};
@@ -7,7 +7,7 @@ use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::PortName;
 use std::collections::HashMap;
 
-/// An argument that a class refuses, at the argument if it is known which.
+/// An argument that a class refuses, located at the argument if it is known.
 pub(super) fn argument(element: &Declaration, texts: &[String], error: &ArgError) -> Diagnostic {
     let place = |is_it: &dyn Fn(&str, &str) -> bool| {
         let at = texts.iter().position(|text| {
@@ -33,14 +33,14 @@ pub(super) fn argument(element: &Declaration, texts: &[String], error: &ArgError
         ArgError::Value { param, text, kind } => {
             format!("{}: cannot read {text:?} as {kind}", param.to_ascii_uppercase())
         }
-        ArgError::Twice(param) => format!("parameter {} is given twice", param.to_ascii_uppercase()),
+        ArgError::Twice(param) => format!("parameter {} was given twice", param.to_ascii_uppercase()),
         other => other.to_string(),
     };
     let problem = Problem::Argument { element: element.name.clone(), message };
     Diagnostic::new(span.unwrap_or(element.span), problem)
 }
 
-/// All faults, at their places.
+/// All errors, located.
 pub(super) fn errors(router: &Router, faults: &[BuildError]) -> Errors {
     let configuration = &router.configuration;
     let by_name =
@@ -50,7 +50,7 @@ pub(super) fn errors(router: &Router, faults: &[BuildError]) -> Errors {
     errors.unwrap_or_else(|| unreachable!("a builder that fails says why"))
 }
 
-/// Where elements are in the text.
+/// Positions of elements in the text.
 struct Places<'a> {
     router: &'a Router,
     by_name: HashMap<&'a str, usize>,
@@ -62,7 +62,7 @@ impl Places<'_> {
         element.map_or_else(Span::default, |element| element.span)
     }
 
-    /// Connections at a port, in the order of the text.
+    /// Connections at a port, in text order.
     fn at(&self, port: &PortName) -> Vec<&Connection> {
         let element = self.by_name.get(port.element.as_str()).copied();
         let is_at = |connection: &&Connection| {

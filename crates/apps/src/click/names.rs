@@ -1,4 +1,4 @@
-//! Names that `AddressInfo` defines, in the arguments of other elements.
+//! Replaces names that `AddressInfo` defines in the arguments of other elements.
 
 use scalebricks_click::values::{AddressInfo, Mac, Names, Prefix, Value};
 use scalebricks_click::{Argument, Declaration, Diagnostic, Problem, words};
@@ -7,21 +7,21 @@ use scalebricks_graph::spec::ParamSpec;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// What a word stands for where it is a name.
+/// The kind of address that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressKind {
     Ip,
     Ip6,
-    /// A prefix, or else an address.
+    /// A prefix, or otherwise an address.
     Prefix,
-    /// An address, or else a prefix.
+    /// An address, or otherwise a prefix.
     Host,
     Mac,
     /// An address or a prefix, and the MAC address.
     HostAndMac,
 }
 
-/// How a name says which of its addresses is meant.
+/// Suffixes that select one of a name's addresses.
 const SUFFIXES: [(&str, AddressKind); 7] = [
     (":ip", AddressKind::Ip),
     (":ip4", AddressKind::Ip),
@@ -32,22 +32,22 @@ const SUFFIXES: [(&str, AddressKind); 7] = [
     (":ether", AddressKind::Mac),
 ];
 
-/// What the words of an argument are.
+/// The structure of an argument's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ArgumentKind {
-    /// Text, in which only a name with a suffix stands for an address.
+    /// Text, in which only names with a suffix are replaced.
     Text,
     /// One or more of these.
     Each(AddressKind),
     /// Addresses and prefixes, and a MAC address as the last word.
     Hosts,
-    /// A network, perhaps a gateway, an output.
+    /// A network, an optional gateway, and an output.
     Route,
-    /// A filter: names stand behind `host` and `net`.
+    /// A filter: names follow `host` and `net`.
     Filter,
 }
 
-/// What the words of a parameter are: its type says so.
+/// The structure of a parameter's words, derived from its type.
 fn kind(param: &ParamSpec) -> ArgumentKind {
     let has = |word: &str| param.kind.contains(word);
     match () {
@@ -63,7 +63,7 @@ fn kind(param: &ParamSpec) -> ArgumentKind {
 }
 
 impl ArgumentKind {
-    /// What word `at` of `all` is, given the one before; `None` if a name does not stand there.
+    /// The kind of word `at` of `all`, given the previous word; `None` if it cannot be a name.
     fn wanted(self, at: usize, all: usize, before: &str) -> Option<AddressKind> {
         match (self, before) {
             (Self::Each(wanted), _) => Some(wanted),
@@ -78,7 +78,7 @@ impl ArgumentKind {
     }
 }
 
-/// The address that a word stands for, or is.
+/// The address that a word is or stands for.
 fn address(name: &str, wanted: AddressKind, names: &Names<'_>) -> Option<String> {
     let read = |wanted| address(name, wanted, names);
     match wanted {
@@ -100,7 +100,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(is_part)
 }
 
-/// What stands for a word: nothing else, an address, or an address that there is not.
+/// The replacement of a word: none, an address, or an unknown name.
 enum Word {
     Same,
     Address(String),
@@ -124,14 +124,14 @@ fn word(text: &str, kind: ArgumentKind, wanted: Option<AddressKind>, names: &Nam
     }
 }
 
-/// An element's arguments with addresses in the place of names, and the names that nothing defines.
+/// An element's arguments with names replaced by addresses, and the undefined names.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub(super) arguments: Vec<String>,
     pub(super) unknown: Vec<Diagnostic>,
 }
 
-/// Puts addresses in the place of names.
+/// Replaces names by addresses.
 pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &AddressInfo) -> Resolved {
     let names = info.names(&element.name);
     let params = spec.map_or(&[][..], |spec| spec.params);
@@ -144,7 +144,7 @@ pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &Address
         let param = keyword.or_else(|| params.get(by_place.min(params.len().saturating_sub(1))));
         by_place += usize::from(keyword.is_none());
         let kind = param.map_or(ArgumentKind::Text, kind);
-        // Without a definition there is nothing to look for in what may be long.
+        // Without definitions there is nothing to search for in a possibly long text.
         if kind == ArgumentKind::Text && *info == AddressInfo::default() {
             resolved.arguments.push(text.to_owned());
             continue;
@@ -157,8 +157,8 @@ pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &Address
     resolved
 }
 
-/// `ARPQuerier(NAME)` has the MAC address of the name too: of a class that must have an address and then a MAC address, and is given one
-/// name without a keyword.
+/// `ARPQuerier(NAME)` also takes the MAC address of the name: this applies to a class with an address and then a MAC
+/// address as required parameters, given a single name without a keyword.
 fn mac_of_the_same_name(element: &Declaration, params: &[ParamSpec], names: &Names<'_>) -> Option<String> {
     let [ip, eth, ..] = params else { return None };
     let is_needed =
@@ -186,7 +186,7 @@ fn no_address(element: &Declaration, argument: &Argument, range: Range<usize>) -
     Diagnostic::new(argument.place(range.start, range.end), problem)
 }
 
-/// The text with addresses in the place of names, but for the first `skip` words, and where unknown names are.
+/// The text with names replaced by addresses, except in the first `skip` words, and the positions of unknown names.
 fn substituted(
     text: &str,
     kind: ArgumentKind,
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(kind("an IP address"), ArgumentKind::Each(AddressKind::Ip));
         assert_eq!(kind("a MAC address"), ArgumentKind::Each(AddressKind::Mac));
         assert_eq!(
-            kind("an IP address, perhaps with a prefix length"),
+            kind("an IP address, optionally with a prefix length"),
             ArgumentKind::Each(AddressKind::Prefix)
         );
         let of = |class: &str| {

@@ -1,14 +1,14 @@
-//! The elements of a graph that runs and their handlers, as whoever controls it sees them.
+//! The elements of a running graph and their handlers, as control code sees them.
 //!
-//! A data plane has one worker or several, each with a graph of its own and all of the same wiring. What is asked of them:
+//! A data plane has one or more workers, each with its own graph of the same wiring. The scope of requests:
 //!
-//! | | without a worker's number | of one worker |
+//! | | without a worker's number | for one worker |
 //! |---|---|---|
-//! | counters and drop reasons | summed over all, without asking any | its own |
-//! | other read handlers | what the first worker answers | what it answers |
+//! | counters and drop reasons | the sum over all, without asking any | its own |
+//! | other read handlers | the first worker's answer | its answer |
 //! | write handlers | all take the value | |
 //!
-//! Workers answer between two turns, and never wait.
+//! Workers answer between two turns and never wait.
 
 mod graph_info;
 
@@ -24,10 +24,10 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long a worker may take to answer.
+/// How long to wait for a worker's answer.
 pub const ANSWER: Duration = Duration::from_secs(1);
 
-/// Why a handler was not called, or did not do what it was asked.
+/// Why a request to a handler failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// There is no such element.
@@ -38,15 +38,15 @@ pub enum RequestError {
     NoHandler {
         /// The element.
         element: String,
-        /// What was asked for.
+        /// The handler requested.
         handler: String,
     },
     /// There is no such worker.
     #[error("no worker {worker}: there are {workers}, counted from 0")]
     NoWorker {
-        /// What was asked for.
+        /// The worker requested.
         worker: usize,
-        /// How many there are.
+        /// The number of workers.
         workers: usize,
     },
     /// It can only be written.
@@ -55,22 +55,22 @@ pub enum RequestError {
     /// It can only be read.
     #[error("handler {0:?} is read-only")]
     ReadOnly(String),
-    /// The value or the parameter is not what it takes.
+    /// The value or parameter is invalid.
     #[error("{0}")]
     Value(String),
-    /// Nothing runs yet.
+    /// No worker runs yet.
     #[error("no worker runs yet")]
     NotRunning,
-    /// Too many wait for the worker already.
+    /// The worker's mailbox is full.
     #[error("{0}")]
     Busy(String),
-    /// The worker is slow, or has ended.
+    /// The worker is slow or has ended.
     #[error("worker {0} does not answer")]
     NoAnswer(usize),
-    /// Some workers took a value and others did not.
-    #[error("worker {worker} did not take the value, and others did: {why}")]
+    /// Some workers took a value, others did not.
+    #[error("worker {worker} did not take the value, but others did: {why}")]
     InPart {
-        /// The first that did not.
+        /// The first worker that did not.
         worker: usize,
         /// Why.
         why: Box<Self>,
@@ -87,18 +87,18 @@ impl From<HandlerError> for RequestError {
     }
 }
 
-/// What a read handler answered.
+/// The answer of a read handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestAnswer {
-    /// Its answer.
+    /// The value.
     pub text: String,
-    /// The worker that it is true of, if there are others of which it may not be.
+    /// The worker that answered, if others may have other values.
     pub worker: Option<usize>,
 }
 
 type Asked<T> = Result<Receiver<Result<T, HandlerError>>, MailboxFull>;
 
-/// The mailbox of a worker, whatever its packets are.
+/// The mailbox of a worker, independent of its packet type.
 trait Mailbox: Send + Sync {
     fn read(&self, element: &str, handler: &str) -> Asked<String>;
     fn write(&self, element: &str, handler: &str, value: &str) -> Asked<()>;
@@ -114,7 +114,7 @@ impl<P: PacketBuf + 'static> Mailbox for Remote<P> {
     }
 }
 
-/// A worker as the directory knows it.
+/// A worker in the directory.
 #[derive(Clone)]
 struct WorkerEntry {
     number: usize,
@@ -127,7 +127,7 @@ impl WorkerEntry {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner) // whole between two statements
     }
 
-    /// Waits for what it was asked.
+    /// Waits for an answer.
     fn answer<T>(&self, asked: Asked<T>, until: Instant) -> Result<T, RequestError> {
         let answer = asked.map_err(|full| RequestError::Busy(full.to_string()))?;
         let answer = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
@@ -135,7 +135,7 @@ impl WorkerEntry {
     }
 }
 
-/// The elements of the graphs that the workers of a data plane run, their counters and their handlers. It follows when they are
+/// The elements, counters and handlers of the graphs that a data plane's workers run. It is updated when graphs are
 /// replaced.
 #[derive(Default)]
 pub struct Directory {
@@ -150,8 +150,8 @@ impl fmt::Debug for Directory {
 }
 
 impl Directory {
-    /// Adds a worker that runs. All have graphs of the same wiring, and the first one's tells what it is. The ledger is that
-    /// which its graph was built with, or a clone.
+    /// Adds a running worker. All have graphs of the same wiring; the first one's is described. The ledger must be the
+    /// one that its graph was built with, or a clone.
     pub fn add<P: PacketBuf + 'static, T: Trace<P>>(
         &self,
         worker: &Worker<P, T>,
@@ -165,17 +165,17 @@ impl Directory {
         workers.push(WorkerEntry { number, mailbox, ledger });
     }
 
-    /// What is known without asking a worker.
+    /// Information that needs no worker.
     pub fn known(&self) -> Arc<GraphInfo> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner)) // it is replaced whole
     }
 
-    /// The workers run other graphs, or more is known of those that they run.
+    /// Replaces the description after the workers' graphs changed.
     pub fn follow(&self, known: Arc<GraphInfo>) {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// How many workers there are.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.members().len()
     }
@@ -184,7 +184,7 @@ impl Directory {
         self.workers.read().unwrap_or_else(PoisonError::into_inner).clone() // as above
     }
 
-    /// One worker, or all; there is one at least.
+    /// One worker, or all; at least one.
     fn chosen(&self, worker: Option<usize>) -> Result<Vec<WorkerEntry>, RequestError> {
         let mut members = self.members();
         let workers = members.len();
@@ -196,7 +196,7 @@ impl Directory {
         }
     }
 
-    /// What elements have counted, on one worker or on all together: those that run, and those of graphs that were replaced.
+    /// Counters of elements, for one worker or summed: of running graphs, and of replaced ones.
     ///
     /// # Errors
     /// [`RequestError::NotRunning`], [`RequestError::NoWorker`].
@@ -206,7 +206,7 @@ impl Directory {
         Ok(sum(ledgers.iter().map(|ledger| &**ledger)))
     }
 
-    /// Asks a read handler of an element; `worker` is as in the [table](self).
+    /// Reads a handler of an element; for `worker` see the [table](self).
     ///
     /// # Errors
     /// [`RequestError`].
@@ -240,10 +240,10 @@ impl Directory {
         Ok(RequestAnswer { text, worker: is_one_of_several(member) })
     }
 
-    /// Gives a write handler of an element a value, on all workers.
+    /// Writes a handler of an element, on all workers.
     ///
     /// # Errors
-    /// [`RequestError`]; [`RequestError::InPart`] if some workers took it.
+    /// [`RequestError`]; [`RequestError::InPart`] if only some workers took it.
     pub fn write(&self, element: &str, handler: &str, value: &str) -> Result<(), RequestError> {
         let members = self.chosen(None)?;
         let known = self.known();
@@ -251,7 +251,7 @@ impl Directory {
         if let (_, false) = element.access(handler)? {
             return Err(RequestError::ReadOnly(handler.to_owned()));
         }
-        // All are asked before one is waited for.
+        // All are asked before any is waited for.
         let asked: Vec<_> =
             members.iter().map(|member| member.mailbox.write(&element.name, handler, value)).collect();
         let until = Instant::now() + ANSWER;

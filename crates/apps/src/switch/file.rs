@@ -1,4 +1,4 @@
-//! The file of names: a name and its action a line, separated by a comma.
+//! The file of names: one name and its action per line, separated by a comma.
 //!
 //! ```text
 //! # where the machines of rack 7 are
@@ -7,8 +7,8 @@
 //! 02:00:00:00:07:02,drop
 //! ```
 //!
-//! Empty lines and those that begin with `#` say nothing; a first line `name,action` is a heading. Spaces around names and actions
-//! do no harm. A name of bytes that has a comma in it is written in hexadecimal digits.
+//! Empty lines and lines that begin with `#` are ignored; a first line `name,action` is a heading. Spaces around names
+//! and actions are ignored. A name of bytes that contains a comma is written in hexadecimal digits.
 
 use super::text::{PortNames, parse_action, parse_name};
 use scalebricks_elements::flat::{Action, FlatName, NameKind};
@@ -16,15 +16,15 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-/// Problems of a file that are told; how many more there are is counted.
+/// Most problems of a file that are reported; further ones are counted.
 pub const MAX_TOLD: usize = 20;
 
-/// Something wrong in a line.
+/// An error in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineError {
-    /// The line, counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// The column, in characters, counted from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     /// What is wrong.
     pub what: String,
@@ -36,12 +36,12 @@ impl fmt::Display for LineError {
     }
 }
 
-/// What is wrong with a file: the first [`MAX_TOLD`] lines, and how many more.
+/// The errors in a file: the first [`MAX_TOLD`], and the number of others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileErrors {
-    /// Lines, ascending.
+    /// Errors by line, ascending.
     pub lines: Vec<LineError>,
-    /// Further ones.
+    /// Number of further errors.
     pub more: usize,
 }
 
@@ -60,13 +60,13 @@ impl FileErrors {
     }
 }
 
-/// Names in the order of their lines.
+/// Names in line order.
 pub type NameList = Vec<(FlatName, Action)>;
 
-/// Reads a file of names.
+/// Parses a file of names.
 ///
 /// # Errors
-/// [`FileErrors`]: lines that are malformed, and names that are there twice, whether or not with the same action.
+/// [`FileErrors`]: malformed lines, and duplicate names, whether or not with the same action.
 pub fn parse_names(bytes: &[u8], kind: NameKind, ports: &PortNames) -> Result<NameList, FileErrors> {
     let mut names: NameList = Vec::new();
     let mut lines: HashMap<FlatName, (usize, Action)> = HashMap::new();
@@ -84,7 +84,11 @@ pub fn parse_names(bytes: &[u8], kind: NameKind, ports: &PortNames) -> Result<Na
                 Entry::Occupied(place) => {
                     let (other, before) = place.get();
                     let how = if *before == action { "" } else { " with another action" };
-                    errors.add(LineError { line, column, what: format!("the name is in line {other}{how}") });
+                    errors.add(LineError {
+                        line,
+                        column,
+                        what: format!("the name is already in line {other}{how}"),
+                    });
                 }
             },
             Err((column, what)) => errors.add(LineError { line, column, what }),
@@ -118,7 +122,7 @@ fn parse_line(
     if may_be_heading && name.trim() == "name" && action.trim() == "action" {
         return Ok(None);
     }
-    // Where a part of the line begins, behind its spaces.
+    // The column where a part of the line begins, after its spaces.
     let name_at = name.len() - name.trim_start().len();
     let action_at = name.len() + 1 + (action.len() - action.trim_start().len());
     let told = |start: usize, at: usize| column(text.get(..start + at).unwrap_or(text));
@@ -128,7 +132,7 @@ fn parse_line(
     Ok(Some((name, action, column(&text[..name_at]))))
 }
 
-/// The column behind this text.
+/// The column after this text.
 fn column(before: &str) -> usize {
     before.chars().count() + 1
 }

@@ -16,13 +16,13 @@ use scalebricks_wire::{MacAddr, protocol};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-/// Why text is no name or action, and where.
+/// Why a text is not a valid name or action, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct TextError {
-    /// Bytes before the part it is about.
+    /// Offset of the wrong part.
     pub at: usize,
-    /// What is wrong, and what is allowed.
+    /// What is wrong and what is allowed.
     pub what: String,
 }
 
@@ -34,28 +34,28 @@ fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, TextError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortNames(Vec<String>);
 
-/// Why names of ports cannot be.
+/// Why port names are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortNamesError {
-    /// A name that would not be one word, or no name of a file.
+    /// Not a single word, or not usable as a file name.
     #[error("'{0}' is not a name of 1 to 32 letters, digits, '-' and '_'")]
     Word(String),
-    /// Two ports of one name.
-    #[error("'{0}' is there twice")]
+    /// Two ports with the same name.
+    #[error("'{0}' occurs twice")]
     Twice(String),
     /// More ports than a switch may have.
-    #[error("{0} ports are more than {MAX_PORTS}")]
+    #[error("{0} ports exceed the maximum of {MAX_PORTS}")]
     Many(usize),
 }
 
 impl PortNames {
-    /// Whether a port may be named like this.
+    /// Whether a port may have this name.
     pub fn is_name(text: &str) -> bool {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         (1..=32).contains(&text.len()) && text.bytes().all(is_letter)
     }
 
-    /// These names.
+    /// Creates the names.
     ///
     /// # Errors
     /// [`PortNamesError`].
@@ -74,7 +74,7 @@ impl PortNames {
         Ok(Self(names))
     }
 
-    /// All of them.
+    /// All names.
     pub fn all(&self) -> &[String] {
         &self.0
     }
@@ -84,7 +84,7 @@ impl PortNames {
         self.0.get(port.index()).map_or("?", String::as_str)
     }
 
-    /// The port of a name.
+    /// The port with this name.
     pub fn port(&self, name: &str) -> Option<PortNo> {
         self.0.iter().position(|other| other == name).and_then(PortNo::new)
     }
@@ -109,7 +109,7 @@ pub fn parse_mac(text: &str) -> Option<MacAddr> {
     parts.next().is_none().then_some(MacAddr(octets))
 }
 
-/// The name of this kind in a text.
+/// Parses a name of this kind.
 ///
 /// # Errors
 /// [`TextError`].
@@ -221,7 +221,7 @@ fn protocol_number(text: &str) -> Option<u8> {
     named.map(|&(_, number)| number).or_else(number)
 }
 
-/// The action in a text.
+/// Parses an action.
 ///
 /// # Errors
 /// [`TextError`].
@@ -251,7 +251,7 @@ pub fn parse_action(text: &str, ports: &PortNames) -> Result<Action, TextError> 
     }
 }
 
-/// A name as [`parse_name`] reads it.
+/// A name in the format of [`parse_name`].
 pub fn name_text(name: &FlatName, ports: &PortNames) -> String {
     match name {
         FlatName::Mac(mac) => mac.to_string(),
@@ -263,7 +263,7 @@ pub fn name_text(name: &FlatName, ports: &PortNames) -> String {
 }
 
 fn bytes_text(bytes: &[u8]) -> String {
-    // What a line of a file holds as it is.
+    // Characters that a file's line can hold literally.
     let is_plain = |&byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b'"');
     match str::from_utf8(bytes) {
         Ok(text) if bytes.iter().all(is_plain) && !text.starts_with("0x") && !text.starts_with('#') => {
@@ -289,7 +289,7 @@ fn tuple_text(tuple: &FlatTuple, ports: &PortNames) -> String {
     }
 }
 
-/// An action as [`parse_action`] reads it.
+/// An action in the format of [`parse_action`].
 pub fn action_text(action: &Action, ports: &PortNames) -> String {
     match action {
         Action::Forward(port) => format!("forward {}", ports.name(*port)),

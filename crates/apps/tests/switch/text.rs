@@ -119,7 +119,10 @@ fn names_are_there_once() {
                 02:00:00:00:00:01,drop\n 02:00:00:00:00:02,flood\n";
     let errors = parse_names(file.as_bytes(), NameKind::Mac, &ports()).unwrap_err();
     let told: Vec<String> = errors.lines.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["4:1: the name is in line 2", "5:2: the name is in line 3 with another action"]);
+    assert_eq!(
+        told,
+        ["4:1: the name is already in line 2", "5:2: the name is already in line 3 with another action"]
+    );
     // A heading is one in the first line only.
     let late = parse_names(b"02:00:00:00:00:01,drop\nname,action", NameKind::Mac, &ports()).unwrap_err();
     assert_eq!(late.lines[0].line, 2);

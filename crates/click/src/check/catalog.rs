@@ -1,36 +1,37 @@
-//! What is known of element classes: Click's port counts, processing codes and flow codes.
+//! Specifications of element classes: Click's port counts, processing codes and flow codes.
 
 use crate::arguments::Parameter;
 use crate::problem::Side;
 
-/// What arguments a class takes.
+/// The arguments that a class accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Accepts {
-    /// Any, at least so many: the class reads them by itself.
+    /// Any, but at least this many: the class parses them itself.
     Any(usize),
-    /// Those of its parameters.
+    /// Those of these parameters.
     Parameters(&'static [Parameter]),
 }
 
-/// What the checker knows of a class, in Click's notation.
+/// The checker's knowledge of a class, in Click's notation.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassSpec<'a> {
-    /// Inputs and outputs: `1/1`, `1/1-2`, `-/1`, `1-/=`. A count is a number, a range, or open at an end; `=` means as
-    /// many outputs as inputs, with a `+` for each that there is more.
+    /// Inputs and outputs: `1/1`, `1/1-2`, `-/1`, `1-/=`. A count is a number, a range, or open-ended; `=` means as
+    /// many outputs as inputs, and each `+` adds one.
     pub ports: &'a str,
-    /// A letter per input and per output, the last one for all that follow: `h` push, `l` pull, `a` agnostic. `a/ah`.
+    /// One letter per input and per output, the last one for all further ones: `h` push, `l` pull, `a` agnostic.
+    /// `a/ah`.
     pub processing: &'a str,
-    /// Which outputs a packet of an input may leave by: ports with a letter in common. `x/x` is any, `x/y` none, `#/#`
-    /// the one with the same number; `[ab]` is a set.
+    /// The outputs by which packets of an input may leave: those with a letter in common. `x/x` means any, `x/y` none,
+    /// `#/#` the one with the same number; `[ab]` is a set.
     pub flow: &'a str,
     /// Its arguments.
     pub arguments: Accepts,
-    /// Whether ports may stay unconnected though they are below the count: who builds the element knows which.
+    /// Whether ports below the count may stay unconnected. The builder of the element knows which ones.
     pub holes: bool,
 }
 
 impl<'a> ClassSpec<'a> {
-    /// A class whose packets may leave by any output, and that takes any arguments.
+    /// A class whose packets may leave by any output, and that accepts any arguments.
     pub const fn new(ports: &'a str, processing: &'a str) -> Self {
         Self { ports, processing, flow: "x/x", arguments: Accepts::Any(0), holes: false }
     }
@@ -56,16 +57,16 @@ pub trait Catalog {
     /// The class of this name.
     fn class(&self, name: &str) -> Option<ClassSpec<'_>>;
 
-    /// All names, to find one that is like a name that is wrong.
+    /// All names, for suggesting similar ones.
     fn names(&self) -> Vec<&str>;
 
-    /// Whether a package that a configuration requires is there.
+    /// Whether a required package is available.
     fn has_package(&self, _package: &str) -> bool {
         false
     }
 }
 
-/// From how many ports to how many.
+/// A range of port counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     least: u32,
@@ -85,7 +86,7 @@ impl Range {
         }
     }
 
-    /// The count nearest to the one that is used.
+    /// The allowed count closest to `used`.
     fn fit(self, used: u32) -> u32 {
         used.max(self.least).min(self.most.unwrap_or(u32::MAX))
     }
@@ -95,7 +96,7 @@ impl Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PortCount {
     inputs: Range,
-    /// `Err(n)`: as many as inputs, and `n` more.
+    /// `Err(n)`: the number of inputs plus `n`.
     outputs: Result<Range, u32>,
 }
 
@@ -110,7 +111,7 @@ impl PortCount {
         Some(Self { inputs: Range::parse(inputs)?, outputs })
     }
 
-    /// How many ports an element has of which so many are used: inputs, outputs.
+    /// The port counts of an element with these used ports: inputs, outputs.
     pub(super) fn fit(self, used: [u32; 2]) -> [u32; 2] {
         match self.outputs {
             Ok(outputs) => [self.inputs.fit(used[0]), outputs.fit(used[1])],
@@ -122,14 +123,14 @@ impl PortCount {
     }
 }
 
-/// What a port does: the one that acts decides when a packet moves.
+/// The processing of a port: which end initiates a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Processing {
-    /// The upstream end acts.
+    /// The upstream end.
     Push,
-    /// The downstream end acts.
+    /// The downstream end.
     Pull,
-    /// As what it is connected to; after a check: connected to nothing that decides.
+    /// Determined by its connections; after a check: not determined by any.
     Agnostic,
 }
 
@@ -178,7 +179,7 @@ struct Letters {
 }
 
 impl Letters {
-    /// The letter sets that two parts stand for have one in common, numbers left aside.
+    /// Whether the letter sets of two parts intersect, ignoring numbers.
     fn meet(&self, other: &Self) -> bool {
         match (self.negated, other.negated) {
             (false, false) => self.set.iter().any(|letter| other.set.contains(letter)),
@@ -199,17 +200,17 @@ impl FlowCode {
         Some(Self([letters(inputs)?, letters(outputs)?]))
     }
 
-    /// How many parts a side has; the last is that of all further ports.
+    /// Number of parts of a side; the last one covers all further ports.
     pub(super) fn parts(&self, side: Side) -> usize {
         self.0[side as usize].len()
     }
 
-    /// Whether packets go from the ports of one part to all of the other.
+    /// Whether packets pass from the ports of one part to all of the other.
     pub(super) fn joins(&self, input: usize, output: usize) -> bool {
         self.0[0][input].meet(&self.0[1][output])
     }
 
-    /// Whether packets go from the ports of one part to those of the other with the same number.
+    /// Whether packets pass from the ports of one part to those of the other with the same number.
     pub(super) fn joins_same(&self, input: usize, output: usize) -> bool {
         self.0[0][input].number && self.0[1][output].number
     }

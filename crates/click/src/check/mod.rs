@@ -1,4 +1,4 @@
-//! A configuration against a catalog of classes: everything that Click checks before it starts a router.
+//! Checks a configuration against a catalog of classes: everything that Click checks before it starts a router.
 
 mod catalog;
 mod processing;
@@ -16,7 +16,7 @@ use processing::{Conflict, Ports, Wire};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What each port of each element is, by index of the element.
+/// The processing of each port of each element, by element index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wiring {
     /// Its inputs.
@@ -25,17 +25,17 @@ pub struct Wiring {
     pub outputs: Vec<Vec<Processing>>,
 }
 
-/// Errors for which a similar name is looked for, and names among which it is: that takes long.
+/// Most errors for which a similar name is searched, as that takes long.
 const MAX_HINTS: usize = 16;
 const MAX_NAMES: usize = 4096;
 
-/// Checks classes, arguments, port numbers, push and pull, connections that are missing or too many, and packages.
+/// Checks classes, arguments, port numbers, push and pull, missing and excess connections, and packages.
 ///
 /// Takes O(elements + connections), and once more for the arguments.
 ///
 /// # Errors
 ///
-/// Everything that is wrong, up to the default of [`Limits::errors`].
+/// All errors, up to the default of [`Limits::errors`].
 pub fn check(configuration: &Configuration, catalog: &dyn Catalog) -> Result<Wiring, Errors> {
     let problems = Problems::new(Limits::default().errors);
     let mut checker = Checker { configuration, catalog, problems, hints: 0 };
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The ports of all elements; `None` if a class is not known, for then nothing can be said of ports.
+    /// The ports of all elements; `None` if a class is unknown, since ports cannot be checked then.
     fn elements(&mut self) -> Option<Vec<Ports>> {
         let configuration = self.configuration;
         let mut used = vec![[0_u32; 2]; configuration.elements.len()];
@@ -223,7 +223,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Push outputs and pull inputs have one connection each.
+    /// Checks that push outputs and pull inputs have one connection each.
     fn reuse(&mut self, wires: &[Wire], spans: &[Span], ports: &[[Vec<Processing>; 2]]) {
         let mut first: HashMap<(usize, usize, u32), usize> = HashMap::new();
         for (index, wire) in wires.iter().enumerate() {
@@ -244,7 +244,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Every port has a connection: side, element and port of each are in `connected`, also of one that is wrong.
+    /// Checks that every port is connected. `connected` has side, element and port of all connections, including wrong
+    /// ones.
     fn unused(&mut self, elements: &[Ports], connected: &HashSet<(usize, usize, u32)>) {
         for (index, element) in elements.iter().enumerate() {
             if element.holes {
@@ -262,7 +263,7 @@ impl Checker<'_> {
     }
 }
 
-/// An element's ports, of which so many are used.
+/// The ports of an element with these used ports.
 fn ports_of(element: &Declaration, spec: &ClassSpec<'_>, used: [u32; 2]) -> Result<Ports, Problem> {
     let bad =
         |what, code: &str| Problem::Catalog { class: element.class.clone(), what, code: code.to_owned() };

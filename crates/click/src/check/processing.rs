@@ -1,10 +1,10 @@
-//! Push and pull: what agnostic ports become, and where both meet.
+//! Push and pull: determines agnostic ports, and finds conflicts.
 
 use super::catalog::{FlowCode, Processing, ProcessingCode};
 use crate::problem::Side;
 use std::collections::{HashSet, VecDeque};
 
-/// An element as far as its ports go.
+/// An element's ports.
 #[derive(Debug)]
 pub(super) struct Ports {
     /// Inputs, outputs.
@@ -27,7 +27,7 @@ pub(super) enum Conflict {
     Inside { element: usize, input: u32, output: u32 },
 }
 
-/// What each port became, and the conflicts.
+/// The processing of each port, and the conflicts.
 #[derive(Debug)]
 pub(super) struct Resolved {
     /// By element: inputs, outputs.
@@ -35,7 +35,7 @@ pub(super) struct Resolved {
     pub(super) conflicts: Vec<Conflict>,
 }
 
-/// A way along which processing spreads.
+/// An edge along which processing spreads.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     to: usize,
@@ -43,18 +43,18 @@ struct Edge {
     wire: Option<usize>,
 }
 
-/// Nodes of the graph along which processing spreads: ports, and a hub for each pair of parts of a flow code, so that
-/// an element of many ports has no edge for each pair of them.
+/// The graph along which processing spreads. Its nodes are ports, and a hub for each pair of parts of a flow code, so
+/// that an element with many ports does not need an edge for each pair of them.
 struct Propagation {
     first: Vec<[usize; 2]>,
     states: Vec<Processing>,
     edges: Vec<Vec<Edge>>,
-    /// The element of each node, its side and number; a hub has those of the port that it got its state from.
+    /// The element of each node, its side and number; a hub has those of the port that determined it.
     owners: Vec<(usize, Side, u32)>,
 }
 
 /// Spreads push and pull over connections and through agnostic elements, as Click does. Takes O(ports + connections).
-/// Each connection's ports exist.
+/// All ports of connections must exist.
 pub(super) fn resolve(elements: &[Ports], wires: &[Wire]) -> Resolved {
     let mut spread = Propagation::new(elements);
     for (wire, &(from, to)) in wires.iter().enumerate() {
@@ -102,7 +102,7 @@ impl Propagation {
         self.edges[right].push(Edge { to: left, wire });
     }
 
-    /// Joins the agnostic inputs of an element with the agnostic outputs that their packets may leave by.
+    /// Connects an element's agnostic inputs with the agnostic outputs that their packets may leave by.
     fn inside(&mut self, index: usize, element: &Ports) {
         let ports = |spread: &Self, side: Side| -> Vec<Vec<(u32, usize)>> {
             let parts = element.flow.parts(side);
@@ -144,7 +144,7 @@ impl Propagation {
         }
     }
 
-    /// Breadth first from all ports that are not agnostic.
+    /// Breadth-first search from all ports that are not agnostic.
     fn run(&mut self) -> Vec<Conflict> {
         let mut told = HashSet::new();
         let mut conflicts = Vec::new();
@@ -183,7 +183,7 @@ impl Propagation {
         if let Some(wire) = edge.wire {
             return Conflict::Wire(wire);
         }
-        // One of the two is a hub: its state came from another port of the element.
+        // One of the two is a hub, determined by another port of the element.
         let (element, left, left_port) = self.owners[node];
         let (_, right, right_port) = self.owners[edge.to];
         let (input, output) = match (left, right) {
@@ -201,8 +201,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Click's own way: every pair of ports is looked at, over and over, until nothing changes. Whether there is a
-    /// conflict, and what the ports became.
+    /// Click's own algorithm: examines every pair of ports repeatedly until nothing changes. Returns whether there is a
+    /// conflict, and the ports' processing.
     fn slow(elements: &[Ports], wires: &[Wire]) -> (bool, Vec<[Vec<Processing>; 2]>) {
         let mut ports: Vec<[Vec<Processing>; 2]> = elements
             .iter()

@@ -1,10 +1,11 @@
-//! Arguments to a compound's parameters.
+//! Assigns arguments to a compound's parameters.
 
 use crate::config_strings;
 use crate::parser::owner;
 use crate::program::{Compound, Formal, REST};
 
-/// The parameters' values, or `None` if the arguments do not fit. Keywords may stand anywhere; the last of one counts.
+/// The parameters' values, or `None` if the arguments do not match. Keywords may be anywhere; the last of several
+/// counts.
 pub(crate) fn assign(formals: &[Formal], args: &[&str]) -> Option<Vec<String>> {
     let positional = formals.iter().take_while(|formal| formal.keyword.is_none()).count();
     if positional == formals.len() {
@@ -45,7 +46,7 @@ pub(crate) fn counts(args: usize, inputs: u32, outputs: u32) -> String {
     if args == 0 { ports } else { format!("{}, {ports}", plural(args, "argument")) }
 }
 
-/// A compound's parameters and ports for a reader.
+/// A compound's parameters and ports, for display.
 pub(crate) fn signature(compound: &Compound) -> String {
     let formals: Vec<&str> = compound
         .formals

@@ -1,4 +1,4 @@
-//! Scopes to a flat configuration: compounds are instantiated, variables replaced, tunnels taken out.
+//! Flattens scopes: instantiates compounds, replaces variables, removes tunnels.
 
 mod assign;
 mod tunnels;
@@ -16,14 +16,14 @@ use crate::variables::Env;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An element after expansion, or an end of a tunnel.
+/// An element after expansion, or a tunnel end.
 #[derive(Debug)]
 struct Node {
     name: String,
     span: Span,
-    /// `None` for an end of a tunnel.
+    /// `None` for a tunnel end.
     declaration: Option<Declaration>,
-    /// What reaches input `p` of this end goes on at output `p` of that node.
+    /// Packets at input `p` of this end continue at output `p` of that node.
     through: Option<usize>,
 }
 
@@ -36,8 +36,8 @@ struct Expander<'p> {
     links: Vec<ProgramConnection>,
 }
 
-/// Makes a program flat. What it returns is complete only if `problems` is empty; `parameters` are values of
-/// variables of the file from outside, which go before its own.
+/// Flattens a program. The result is complete only if `problems` is empty. `parameters` set variables of the file and
+/// take precedence over its own.
 pub(crate) fn flatten(
     program: &Program,
     parameters: &[(String, String)],
@@ -77,7 +77,7 @@ pub(crate) fn flatten(
     }
 }
 
-/// What stops an expansion, and where.
+/// The error that stops an expansion, and its position.
 type Failure = (Span, Problem);
 
 impl<'p> Expander<'p> {
@@ -137,7 +137,7 @@ impl<'p> Expander<'p> {
         Ok(())
     }
 
-    /// An element of a class, or what a compound expands to.
+    /// Adds an element of a class, or a compound's expansion.
     fn instance(
         &mut self,
         element: &'p Element,
@@ -168,7 +168,7 @@ impl<'p> Expander<'p> {
         }
     }
 
-    /// The arguments in a configuration string, each fit to be written again.
+    /// The arguments in a configuration string, each valid by itself.
     fn arguments(&mut self, config: &Text, span: Span) -> Result<Vec<Argument>, Failure> {
         let text = config.as_str();
         let mut args = Vec::new();
@@ -185,8 +185,8 @@ impl<'p> Expander<'p> {
         Ok(args)
     }
 
-    /// A substitution may leave half a quote or a parenthesis too many: then what is printed would not be read as it
-    /// was.
+    /// A substitution may leave unbalanced quotes or parentheses; the printed configuration would then parse
+    /// differently.
     fn unwritable(&mut self, args: &[Argument]) -> Option<Problem> {
         let joined = config_strings::join(args.iter().map(|argument| argument.text.as_str()));
         let closed = format!("{joined})");
@@ -204,7 +204,7 @@ impl<'p> Expander<'p> {
         (!stable).then(|| Problem::Substituted(shown()))
     }
 
-    /// The overload that fits, and its parameters' values.
+    /// The matching overload, and its parameters' values.
     fn overload(
         &mut self,
         element: &Element,
@@ -287,7 +287,7 @@ impl<'p> Expander<'p> {
         self.scope(compound, &format!("{name}/"), Some([input, output]), &inner, depth + 1)
     }
 
-    /// Whether an element that is a compound is connected at each of its ports and at no other.
+    /// Checks that an instance of a compound is connected at exactly its ports.
     fn check_ports(&mut self, element: &Element, counts: [u32; 2], node: usize) {
         for (side, name) in ["input", "output"].into_iter().enumerate() {
             let used = &element.used[side];
@@ -302,7 +302,7 @@ impl<'p> Expander<'p> {
         }
     }
 
-    /// The connections between elements, each once, and elements numbered without tunnels.
+    /// The connections between elements, each once, with elements numbered without tunnels.
     fn connections(&mut self) -> Result<Vec<Connection>, Failure> {
         let mut numbers = Vec::with_capacity(self.nodes.len());
         let mut next = 0;

@@ -1,13 +1,13 @@
-//! Connections through tunnels become connections between elements.
+//! Replaces connections through tunnels by connections between elements.
 
 use super::Failure;
 use crate::limits::Budget;
 use crate::program::ProgramConnection;
 use std::collections::HashSet;
 
-/// The connections between nodes that are no ends of tunnels, each once. `through[n]` is where what reaches node `n`
-/// goes on, at the output of the same number. Circles of tunnels lead nowhere. A step of the budget is spent for each
-/// port of a tunnel that is passed.
+/// The connections between nodes that are not tunnel ends, each once. `through[n]` is the node at which packets that
+/// reach node `n` continue, at the output of the same number. Cycles of tunnels lead nowhere. Each tunnel port passed
+/// costs one step of the budget.
 pub(super) fn remove(
     links: &mut [ProgramConnection],
     through: &[Option<usize>],
@@ -28,7 +28,7 @@ pub(super) fn remove(
             current = Some(link.from);
             seen_here.clear();
         }
-        // What this output reaches, each place once, over all its connections.
+        // The targets of this output, each once, over all its connections.
         let mut open = vec![link.to];
         while let Some(to) = open.pop() {
             budget.steps(1).map_err(|problem| (link.span, problem))?;
@@ -48,7 +48,7 @@ pub(super) fn remove(
     Ok(direct)
 }
 
-/// Which nodes are ends of tunnels, of either side.
+/// Which nodes are tunnel ends, of either side.
 fn ends(through: &[Option<usize>]) -> Vec<bool> {
     let mut ends: Vec<bool> = through.iter().map(Option::is_some).collect();
     for &next in through.iter().flatten() {
@@ -66,7 +66,7 @@ mod tests {
 
     type Edge = ((usize, u32), (usize, u32));
 
-    /// Takes one port of a tunnel after the other out: what came in there goes to all that go on from it.
+    /// Reference: removes one tunnel port after another by connecting its sources to its targets.
     fn slow(links: &[Edge], through: &[Option<usize>]) -> Vec<Edge> {
         let mut edges: HashSet<Edge> = links.iter().copied().collect();
         for (node, next) in through.iter().enumerate() {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nodes 0 to 4 are elements; 5, 6, 7 and so on are compounds with their `input` and `output`.
+        /// Nodes 0 to 4 are elements; 5, 6, 7 and further ones are compounds with their `input` and `output`.
         #[test]
         fn tunnels_vanish_as_the_slow_twin_takes_them_out(
             compounds in 0_usize..4,

@@ -18,7 +18,7 @@ fn is_arrow(token: Token) -> bool {
 }
 
 impl Parser<'_> {
-    /// A declaration or a chain of connections.
+    /// Parses a declaration or a chain of connections.
     pub(super) fn chain(&mut self, nested: bool) {
         let mut last: Option<(Vec<End>, Token)> = None;
         loop {
@@ -40,7 +40,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A list of elements with commas between them.
+    /// Parses a comma-separated list of elements.
     fn list(&mut self, first_set: bool, nested: bool) -> Vec<ElementText> {
         let mut all = Vec::new();
         loop {
@@ -58,7 +58,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Makes elements of what is written; `next` is the token behind the list.
+    /// Turns written elements into chain ends; `next` is the token after the list.
     fn ends(&mut self, mut written: Vec<ElementText>, first_set: bool, next: Token) -> Vec<End> {
         let implicit = written.iter().any(|written| written.implicit);
         if implicit && !first_set && is_arrow(next) {
@@ -75,7 +75,7 @@ impl Parser<'_> {
             .collect()
     }
 
-    /// The connector behind a list; `None` at the end of the chain.
+    /// The connector after a list; `None` at the end of the chain.
     fn connector(&mut self) -> Option<Token> {
         loop {
             let token = self.lex();
@@ -160,7 +160,7 @@ impl Parser<'_> {
         self.connect_ports(&all, step, connector.span);
     }
 
-    /// The ports of a list in order, its open one continued by `more` ports.
+    /// The ports of a list in order, with its open one extended by `more` ports.
     fn ports_of(
         &mut self,
         ends: &[End],
@@ -205,7 +205,7 @@ impl Parser<'_> {
     }
 }
 
-/// `a, b, c :: Class(config)`: the class of the last is that of all, if the others are names only.
+/// `a, b, c :: Class(config)`: the last element's class applies to all, if the others are names only.
 fn spread_class(written: &mut [ElementText]) {
     let Some((last, others)) = written.split_last_mut() else { return };
     if !others.iter().all(|other| other.bare) || last.declared.is_none() {

@@ -8,7 +8,7 @@ use crate::program::{Class, ClassId, Formal, REST, Role};
 use crate::source::Span;
 use std::rc::Rc;
 
-/// Parameters of a compound.
+/// Most parameters of a compound.
 const MAX_PARAMETERS: usize = 256;
 
 impl Parser<'_> {
@@ -42,7 +42,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A compound after its `{`, all overloads of it; gives the first.
+    /// Parses a compound after its `{` with all overloads; returns the first.
     pub(super) fn compound(&mut self, name: &str, span: Span) -> ClassId {
         let mut overloads: Vec<ClassId> = Vec::new();
         let mut extended = None;
@@ -91,7 +91,7 @@ impl Parser<'_> {
         first
     }
 
-    /// One overload, up to `||` or `}`.
+    /// Parses one overload, up to `||` or `}`.
     fn overload(&mut self, name: &str, span: Span) -> (ClassId, Ended) {
         self.count(2, span);
         let depth = self.scopes.len();

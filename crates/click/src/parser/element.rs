@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::text::Text;
 use std::rc::Rc;
 
-/// Ports in brackets. `open` ones go on after the last: `[0,]`.
+/// Ports in brackets. `open` ones continue after the last: `[0,]`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ports {
     pub(super) list: Vec<u32>,
@@ -22,15 +22,15 @@ impl Ports {
     }
 }
 
-/// An element of a chain as it is written, before it is known whether it is declared here.
+/// A written element of a chain, before it is known whether it is declared here.
 #[derive(Debug)]
 pub(super) struct ElementText {
     pub(super) name: String,
-    /// The class that the name is of, or that stands in the name's place.
+    /// The class of that name, or an inline class in place of the name.
     pub(super) class: Option<ClassId>,
     /// The class after `::`.
     pub(super) declared: Option<ClassId>,
-    /// Only a name.
+    /// Whether only a name was written.
     pub(super) bare: bool,
     pub(super) implicit: bool,
     pub(super) config: Rc<Text>,
@@ -39,19 +39,19 @@ pub(super) struct ElementText {
     pub(super) ports: [Ports; 2],
 }
 
-/// Where in a chain an element is read.
+/// The position of an element in a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
-    /// No connector came before.
+    /// No connector precedes it.
     pub(super) first_set: bool,
-    /// The first of its list.
+    /// It is the first of its list.
     pub(super) first_in_set: bool,
-    /// In a compound or a group.
+    /// It is in a compound or group.
     pub(super) nested: bool,
 }
 
 impl Parser<'_> {
-    /// An element, or `None` where none stands: the token there is put back unless it was reported.
+    /// Parses an element, or returns `None` if there is none: the token is put back unless it was reported.
     pub(super) fn element(&mut self, position: Position) -> Option<ElementText> {
         let inputs = self.ports();
         let token = self.lex();
@@ -89,7 +89,7 @@ impl Parser<'_> {
         Some(written)
     }
 
-    /// `input` or `output` left out: `[1] -> …`, `… -> [0]`.
+    /// An omitted `input` or `output`: `[1] -> …`, `… -> [0]`.
     fn implicit(
         &mut self,
         token: Token,
@@ -238,7 +238,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Makes what is written an element of the scope, or finds the one it refers to.
+    /// Adds a written element to the scope, or finds the one it refers to.
     pub(super) fn resolve(&mut self, written: &ElementText) -> usize {
         let known = self.scope().names.get(&written.name).copied();
         if let (None, Some(known)) = (written.class, known) {

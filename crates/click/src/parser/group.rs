@@ -1,4 +1,4 @@
-//! Groups: `( input -> X -> output )`, statements that stand for one element and open no scope.
+//! Groups: `( input -> X -> output )`, statements that act as one element and open no scope.
 
 use super::{ANONYMOUS, ListContext, Parser};
 use crate::lexer::Token;
@@ -6,7 +6,7 @@ use crate::program::Role;
 use std::rc::Rc;
 
 impl Parser<'_> {
-    /// A group after its `(`: its name, and how many inputs and outputs it has.
+    /// Parses a group after its `(`; returns its name, and its numbers of inputs and outputs.
     pub(super) fn group(&mut self, open: Token) -> (String, [u32; 2]) {
         self.depth += 1;
         if self.depth > self.limits.depth {

@@ -1,8 +1,8 @@
-//! Tokens to scopes: statements, declarations, connections, compounds and groups, in one pass.
+//! Parses tokens to scopes: statements, declarations, connections, compounds and groups, in one pass.
 //!
-//! Follows Click 2.1. One thing differs: a class that the text does not define is not known here, so a name that is
-//! neither declared nor a class of the text becomes an anonymous element of that class, and
-//! [`check`](crate::check()) tells whether such a class exists.
+//! Follows Click 2.1 with one difference: classes that the text does not define are unknown here, so a name that is
+//! neither declared nor a class of the text becomes an anonymous element of that class, and [`check`](crate::check())
+//! decides whether such a class exists.
 
 mod chain;
 mod compound;
@@ -20,21 +20,21 @@ use crate::text::Text;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Name of an anonymous element until its scope ends: `;Class@3`. A semicolon stands in no identifier.
+/// Name of an anonymous element until its scope ends: `;Class@3`. Identifiers contain no semicolon.
 const ANONYMOUS: char = ';';
 
-/// A scope that is being read.
+/// A scope being parsed.
 struct Scope {
     compound: Compound,
     /// Elements by name.
     names: HashMap<String, usize>,
-    /// Elements that do not count for the numbers of anonymous ones.
+    /// Elements that do not count in the numbering of anonymous ones.
     offset: usize,
     /// Variables that `define` has given a value.
     defined: HashSet<String>,
 }
 
-/// A definition that hides another: undone at the end of its scope.
+/// A definition that hides another; undone at the end of its scope.
 struct Shadowed {
     name: String,
     before: Option<ClassId>,
@@ -42,7 +42,7 @@ struct Shadowed {
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// Tokens put back, the next one last.
+    /// Tokens put back, in reverse order.
     back: Vec<Token>,
     limits: Limits,
     problems: Problems,
@@ -51,21 +51,21 @@ struct Parser<'a> {
     named: HashMap<String, ClassId>,
     /// Classes of the text that are visible here.
     visible: HashMap<String, ClassId>,
-    /// What the definitions since the file began have hidden.
+    /// Definitions hidden since the file began.
     shadowed: Vec<Shadowed>,
     requirements: Vec<Requirement>,
-    /// The scopes around the place that is read, the innermost last.
+    /// The enclosing scopes, innermost last.
     scopes: Vec<Scope>,
-    /// Compounds and groups around that place.
+    /// Nesting depth of compounds and groups.
     depth: usize,
     /// Elements and connections of all scopes so far.
     elements: usize,
     links: usize,
-    /// A limit is exceeded: no more is read.
+    /// A limit was exceeded: parsing has stopped.
     stopped: bool,
 }
 
-/// Reads a text. What it returns is complete only if `problems` is empty.
+/// Parses a text. The result is complete only if `problems` is empty.
 pub(crate) fn parse(text: &str, limits: Limits) -> (Program, Vec<LineDirective>, Problems) {
     let mut parser = Parser {
         lexer: Lexer::new(text),
@@ -95,7 +95,7 @@ pub(crate) fn parse(text: &str, limits: Limits) -> (Program, Vec<LineDirective>,
     (program, parser.lexer.directives, parser.problems)
 }
 
-/// What a list of statements stands in.
+/// The context of a list of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListContext {
     File,
@@ -106,9 +106,9 @@ enum ListContext {
 /// How a list of statements ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// At its bracket, or the end of the text.
+    /// By its bracket, or the end of the text.
     Closed,
-    /// At `||`: another overload follows.
+    /// By `||`: another overload follows.
     Overload,
 }
 
@@ -129,7 +129,7 @@ impl Scope {
         Self { compound, names: HashMap::new(), offset: 0, defined: HashSet::new() }
     }
 
-    /// Adds an element under a name that is not taken.
+    /// Adds an element under an unused name.
     fn add(&mut self, name: String, role: Role, config: Rc<Text>, bare: bool, span: Span) -> usize {
         let index = self.compound.elements.len();
         self.names.insert(name.clone(), index);
@@ -142,7 +142,7 @@ impl Scope {
         format!("{ANONYMOUS}{class}@{}", self.compound.elements.len() - self.offset + 1)
     }
 
-    /// Gives the anonymous elements names that are not taken.
+    /// Gives the anonymous elements unused names.
     fn name_anonymous(&mut self) {
         let mut tried: HashMap<String, u64> = HashMap::new();
         for index in 0..self.compound.elements.len() {
@@ -236,7 +236,7 @@ impl Parser<'_> {
         Text::default()
     }
 
-    /// The configuration string that must come next, in parentheses; reports what comes in its place.
+    /// The configuration string that must come next, in parentheses; reports an error otherwise.
     fn parenthesized(&mut self) -> Option<Text> {
         let open = self.lex();
         if !open.is(b'(') {
@@ -253,7 +253,7 @@ impl Parser<'_> {
         self.shadowed.push(Shadowed { name: name.to_owned(), before });
     }
 
-    /// Forgets the classes that were defined after the first `mark`.
+    /// Undoes the class definitions after the first `mark`.
     fn forget_classes(&mut self, mark: usize) {
         while self.shadowed.len() > mark {
             let Some(Shadowed { name, before }) = self.shadowed.pop() else { break };
@@ -264,7 +264,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The class of this name: one of the text, or else one that it does not define.
+    /// The class of this name: one of the text, or otherwise one that it does not define.
     fn class(&mut self, name: &str) -> ClassId {
         if let Some(&class) = self.visible.get(name).or_else(|| self.named.get(name)) {
             return class;
@@ -306,7 +306,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Statements of other languages and of older Click, told by name. Their line is skipped.
+    /// Refuses statements of other languages and of older Click by name, and skips their line.
     fn is_refused(&mut self, token: Token) -> bool {
         let why = match self.text(token) {
             "connectiontunnel" => "connect the elements themselves, or use a compound",
@@ -345,7 +345,7 @@ impl Parser<'_> {
         scope.compound.links.push(ProgramConnection { from, to, span });
     }
 
-    /// Counts elements that are about to be added; false if they are too many.
+    /// Counts elements to be added; false if they are too many.
     fn count(&mut self, elements: usize, span: Span) -> bool {
         self.elements += elements;
         let is_within = self.elements <= self.limits.elements;
@@ -355,7 +355,7 @@ impl Parser<'_> {
         is_within
     }
 
-    /// Reports misuse of an `input` or `output`, and gives the number of its ports.
+    /// Reports misuse of an `input` or `output`, and returns its number of ports.
     fn check_pseudo(&mut self, element: usize, side: usize, owner: &str, span: Span) -> u32 {
         let name = ["input", "output"][side];
         let used = self.scope().compound.elements[element].used.clone();
@@ -372,7 +372,7 @@ impl Parser<'_> {
         count
     }
 
-    /// Takes the innermost scope off and completes it.
+    /// Removes and completes the innermost scope.
     fn finish_scope(&mut self) -> Compound {
         self.scope().name_anonymous();
         if self.scope().compound.depth > 0 {
@@ -392,7 +392,7 @@ impl Parser<'_> {
     }
 }
 
-/// A compound's name for a reader.
+/// A compound's name for display.
 pub(crate) fn owner(name: &str) -> String {
     if name.is_empty() { "<anonymous>".to_owned() } else { name.to_owned() }
 }

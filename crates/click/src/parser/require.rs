@@ -1,4 +1,4 @@
-//! `require(…)`: packages are noted, libraries refused.
+//! `require(…)`: records packages, refuses libraries.
 
 use super::Parser;
 use crate::config_strings::{self, words};

@@ -5,17 +5,17 @@ use crate::config_strings;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 address and how many of its bits name the network.
+/// An IPv4 address and its network's prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
-    /// The address as it is written, host bits included.
+    /// The address as written, including host bits.
     pub address: Ipv4Addr,
     /// From 0 to 32.
     pub length: u8,
 }
 
 impl Prefix {
-    /// The bits that name the network, set.
+    /// The network mask.
     pub fn mask(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0))
     }
@@ -25,7 +25,7 @@ impl Prefix {
         self.address & self.mask()
     }
 
-    /// Whether an address lies in the network.
+    /// Whether the network contains an address.
     pub fn contains(self, address: Ipv4Addr) -> bool {
         address & self.mask() == self.network()
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// One to four numbers with dots between them, missing ones 0; how many there are.
+/// One to four dot-separated numbers, missing ones 0, and how many there are.
 fn octets(text: &str, what: &str) -> Result<(Ipv4Addr, usize), ValueError> {
     let wrong = |at: usize| ValueError::new(at, format!("expected {what}, not `{text}`"));
     let mut octets = [0; 4];

@@ -1,4 +1,4 @@
-//! Names for addresses: what `AddressInfo` elements define.
+//! Named addresses, defined by `AddressInfo` elements.
 
 use super::address::{self, Mac, Prefix};
 use crate::config_strings::words;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 /// The class whose elements define names.
 const CLASS: &str = "AddressInfo";
 
-/// Compounds around an element in which its names are looked for, from the outside; limits nest less deep.
+/// Most enclosing compounds, outermost first, in which an element's names are searched; limits allow less nesting.
 const MAX_SCOPES: usize = 64;
 
-/// The addresses of one name, at most one of a kind.
+/// The addresses of one name, at most one per kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) ip: Option<Ipv4Addr>,
@@ -24,7 +24,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Adds an address; false if there is one of its kind. A prefix with host bits is an address too.
+    /// Adds an address; false if one of its kind exists. A prefix with host bits is an address too.
     fn add(&mut self, text: &str) -> Option<bool> {
         if let Ok(prefix) = address::prefix(text) {
             let host = prefix.address != prefix.network() || prefix.length == 32;
@@ -41,11 +41,11 @@ impl Entry {
     }
 }
 
-/// The names that a configuration's `AddressInfo(NAME ADDRESS…, …)` elements define. A name is seen by the elements
-/// of the compound that its `AddressInfo` lies in, and of compounds in that.
+/// The names that a configuration's `AddressInfo(NAME ADDRESS…, …)` elements define. A name is visible in the compound
+/// of its `AddressInfo`, and in nested compounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressInfo {
-    /// By the compound's name with a slash behind it, and the name.
+    /// By the compound's name with a trailing slash, and the name.
     entries: HashMap<String, HashMap<String, Entry>>,
 }
 
@@ -54,7 +54,7 @@ impl AddressInfo {
     ///
     /// # Errors
     ///
-    /// Each argument that is no name with addresses, and each name that has two addresses of a kind.
+    /// Each argument that is not a name with addresses, and each name with two addresses of a kind.
     pub fn of(configuration: &Configuration) -> Result<Self, Errors> {
         let mut problems = Problems::new(100);
         let mut info = Self::default();
@@ -98,13 +98,13 @@ impl AddressInfo {
         Ok(())
     }
 
-    /// The names as an element sees them.
+    /// The names visible to an element.
     pub fn names<'a>(&'a self, element: &'a str) -> Names<'a> {
         Names { info: Some(self), element }
     }
 }
 
-/// Names as one element sees them.
+/// The names visible to one element.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     info: Option<&'a AddressInfo>,
@@ -117,7 +117,7 @@ impl Names<'_> {
         Names { info: None, element: "" }
     }
 
-    /// The address of a name, which may have its kind behind it: `server:ip`.
+    /// The address of a name, which may have its kind as suffix: `server:ip`.
     pub(super) fn find<T>(&self, text: &str, kind: &str, of: impl Fn(&Entry) -> Option<T>) -> Option<T> {
         let info = self.info?;
         let name = text.strip_suffix(kind).and_then(|name| name.strip_suffix(':')).unwrap_or(text);

@@ -1,4 +1,4 @@
-//! Arguments as values: Click's types, with errors that say which character is wrong.
+//! Parses arguments as values of Click's types, with errors that locate the wrong character.
 
 mod address;
 mod address_info;
@@ -16,11 +16,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a text is no such value.
+/// Why a text is not a valid value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ValueError {
-    /// Offset of the byte that is wrong; the text's length, if its end is.
+    /// Offset of the wrong byte, or the text's length if its end is wrong.
     pub at: usize,
     /// What is wrong.
     pub message: String,
@@ -31,24 +31,24 @@ impl ValueError {
         Self { at, message: message.into() }
     }
 
-    /// The same, where the text starts `offset` bytes into another.
+    /// Adjusts the offset for a text that starts `offset` bytes into another.
     pub(crate) fn shifted(self, offset: usize) -> Self {
         Self { at: self.at + offset, ..self }
     }
 }
 
-/// A type that an argument may have.
+/// A type of arguments.
 pub trait Value: Sized {
-    /// Reads a whole argument, or what follows its keyword. `names` are those that `AddressInfo` elements define,
-    /// as the element that is configured sees them.
+    /// Parses a whole argument, or what follows its keyword. `names` are the names from `AddressInfo` elements that are
+    /// visible to the element.
     ///
     /// # Errors
     ///
-    /// Which byte is wrong, and what was expected.
+    /// The wrong byte, and what was expected.
     fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError>;
 }
 
-/// The types, for parameters that are listed in data.
+/// The types, for parameter lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -89,7 +89,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the text is such a value.
+    /// Checks that the text is a valid value.
     ///
     /// # Errors
     ///

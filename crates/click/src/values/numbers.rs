@@ -29,7 +29,7 @@ fn signed(text: &str) -> Result<(u128, bool), ValueError> {
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Value for $type {
-            /// Decimal, octal after `0`, hexadecimal after `0x`, with or without a sign.
+            /// Decimal, octal after `0`, hexadecimal after `0x`, with an optional sign.
             fn read(text: &str, _: &Names<'_>) -> Result<Self, ValueError> {
                 let (value, negative) = signed(text)?;
                 let value = i128::try_from(value).ok().map(|value| if negative { -value } else { value });
@@ -42,7 +42,7 @@ macro_rules! integers {
 
 integers!(u8, u16, u32, u64, i32, i64);
 
-/// A number of bytes: an integer as Click has it, or with a unit, which Click does not: `64KiB`, `1MB`.
+/// A number of bytes: an integer as in Click, or with a unit, which Click does not support: `64KiB`, `1MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 

@@ -4,11 +4,11 @@ use super::{Names, Value, ValueError};
 use crate::number::{NumberError, scaled};
 use std::time::Duration;
 
-/// Bytes a second, rounded down.
+/// Bytes per second, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bandwidth(pub u64);
 
-/// A decimal number with a unit, in `10^-scale` of the unit's base: the value and the unit's name and offset.
+/// A decimal number with a unit, in `10^-scale` of the unit's base: the value, and the unit's name and offset.
 fn with_unit(text: &str, scale: i32, what: &str) -> Result<(u128, usize), ValueError> {
     scaled(text, scale).map_err(|error| match error {
         NumberError::Format(at) => ValueError::new(at, format!("expected {what}, not `{text}`")),
@@ -17,7 +17,8 @@ fn with_unit(text: &str, scale: i32, what: &str) -> Result<(u128, usize), ValueE
 }
 
 impl Value for Bandwidth {
-    /// A decimal number and `Bps`, `B/s`, `bps`, `b/s` or `baud`, with `k`, `M` or `G` before it; bytes a second without a unit.
+    /// A decimal number and `Bps`, `B/s`, `bps`, `b/s` or `baud`, optionally with `k`, `M` or `G`; bytes per second
+    /// without a unit.
     fn read(text: &str, _: &Names<'_>) -> Result<Self, ValueError> {
         let what = "a bandwidth such as 10Mbps";
         let (value, end) = with_unit(text, 6, what)?;

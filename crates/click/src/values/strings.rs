@@ -4,7 +4,7 @@ use super::{Names, Value, ValueError};
 use crate::config_strings::{unquote, words};
 use std::path::PathBuf;
 
-/// What a text stands for, quotes off: any bytes.
+/// A text without its quotes: any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -21,7 +21,7 @@ impl Value for Bytes {
 }
 
 impl Value for String {
-    /// A string that is UTF-8.
+    /// A UTF-8 string.
     fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError> {
         Self::from_utf8(Bytes::read(text, names)?.0)
             .map_err(|_| ValueError::new(0, "expected a string of UTF-8"))
@@ -46,7 +46,7 @@ impl Value for Word {
     }
 }
 
-/// The name of a file. It is not looked for.
+/// The name of a file, which is not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileName(pub PathBuf);
 

@@ -21,75 +21,76 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 element! {
-    /// Puts Ethernet headers in front of IPv4 packets, to the MAC addresses of the hosts that they go to next, which it finds
-    /// by ARP (RFC 826). While it asks for one, packets wait. A question is repeated each second, three times; then the packets
-    /// are dropped. Answers count only from hosts that were asked, so nobody fills the table unasked. Packets to 255.255.255.255
-    /// and to the network's broadcast address go to all hosts, those to groups as RFC 1112 §6.4 says.
+    /// Adds Ethernet headers to IPv4 packets, with the MAC addresses of their next hops, which it resolves by ARP (RFC
+    /// 826). Packets wait during resolution. A request is repeated every second, three times in total; then the packets
+    /// are dropped. Only answers from hosts that were asked count, so unsolicited messages cannot fill the table.
+    /// Packets to 255.255.255.255 and to the network's broadcast address are broadcast; packets to groups are sent as
+    /// in RFC 1112 §6.4.
     #[derive(Debug)]
     pub struct ARPQuerier<P> as "ARPQuerier" {
         own: OwnAddress, broadcast: Option<Ipv4Addr>, config: ArpConfig, neighbours: ArpTable<P>, dst: Handle<DstIp>,
         lost: Evicted<P>, dropped: u64, bucket: Bucket,
-        // Output of questions.
+        // Output of requests.
         to: usize,
     }
     inputs {
         push "ip": "IPv4 packets.",
         push "arp" [Optional]: "ARP replies, with their Ethernet headers. They end here.",
     }
-    outputs { push "out": "Ethernet frames.", push "queries" [Optional]: "ARP requests; otherwise they leave by output 0.", }
+    outputs { push "out": "Ethernet frames.", push "queries" [Optional]: "ARP requests; if unconnected, they leave by output 0.", }
     fresh { "out", "queries", }
     params ARPQuerierParams {
-        /// The router's address here. Its prefix, if one is given, says which address is the network's broadcast.
+        /// The router's address on this network. Its prefix, if given, determines the broadcast address.
         ip: Interface,
-        /// The router's MAC address here.
+        /// The router's MAC address on this network.
         eth: Mac,
         /// The network's broadcast address.
         broadcast: Option<Ip> = None,
-        /// Packets that wait at most.
+        /// Most waiting packets in total.
         capacity: usize = 2_048,
-        /// Packets that wait for one host at most; the oldest is dropped.
+        /// Most waiting packets per host; beyond it the oldest is dropped.
         entry_packet_capacity: usize = 64,
-        /// Hosts known or asked for at most. One that has not answered yet makes room for another.
+        /// Most hosts in the table. A new host replaces one that has not answered.
         entry_capacity: usize = 4_096,
-        /// How long an answer counts; for ever if 0.
+        /// How long an answer is valid; forever if 0.
         timeout: Duration = Duration::from_secs(300),
-        /// After what time a packet makes it ask again, while the answer still counts; never if 0.
+        /// A packet to a host whose answer is older than this triggers another request; never if 0.
         poll_timeout: Duration = Duration::from_secs(60),
-        /// Time between two questions for a host.
+        /// Time between two requests for a host.
         retry: Duration = Duration::from_secs(1),
-        /// Questions for a host before its packets are dropped.
+        /// Requests for a host before its packets are dropped.
         tries: u32 = 3,
-        /// Questions a second for all hosts; a tenth of them may be sent at once. So who sends packets to many addresses makes
-        /// no storm of broadcasts.
+        /// Most requests per second for all hosts; a tenth of them may be sent at once. So packets to many addresses
+        /// cause no broadcast storm.
         query_rate: u32 = 1_000,
     }
     example { "10.0.0.1/24", "2:0:0:0:0:1", "CAPACITY 9", "ENTRY_PACKET_CAPACITY 3", "ENTRY_CAPACITY 4", }
     reads { DstIp on "ip", }
     drops {
-        NO_DESTINATION = "no_destination": "The packet is to go to 0.0.0.0.",
+        NO_DESTINATION = "no_destination": "The packet's next hop is 0.0.0.0.",
         NO_ANSWER = "no_answer": "The host did not answer.",
         QUEUE_FULL = drops::QUEUE_FULL,
-        TABLE_FULL = "table_full": "As many hosts are known as may be.",
-        EVICTED = "evicted": "The host it waited for made room for another.",
+        TABLE_FULL = "table_full": "The table is full.",
+        EVICTED = "evicted": "The host that it waited for was replaced by another.",
         NO_ROOM = drops::NO_HEADROOM,
-        BAD_REPLY = "no_reply": "What came by input 1 is no ARP reply over Ethernet, or names no single host.",
+        BAD_REPLY = "no_reply": "The packet at input 1 is not an ARP reply over Ethernet from a single host.",
     }
     counters {
         QUERIES = "queries" [Made]: "Questions sent.",
-        NOT_SENT = "queries_not_sent": "Questions that were over the rate, or that no buffer, no slot or no timer was free for.",
-        RESPONSES = "responses" [Ended]: "Answers that came.",
+        NOT_SENT = "queries_not_sent": "Requests not sent: over the rate, or no buffer, slot or timer was free.",
+        RESPONSES = "responses" [Ended]: "Answers received.",
         UNASKED = "unasked": "Answers from hosts that were not asked, or whose MAC address was set.",
-        SENT = "sent": "Packets that left after they had waited.",
-        LENGTH_NOW = "length_now": "Packets that wait: a level.",
+        SENT = "sent": "Packets sent after waiting.",
+        LENGTH_NOW = "length_now": "Waiting packets (a level).",
     }
     handlers {
-        read TABLE = "table": "Hosts, their MAC addresses or ?, and how many packets wait for each, one a line.",
-        read COUNT = "count": "Hosts known or asked for.",
-        read LENGTH = "length": "Packets that wait.",
+        read TABLE = "table": "Hosts, their MAC addresses or ?, and the number of packets waiting for each, one per line.",
+        read COUNT = "count": "Hosts resolved or pending.",
+        read LENGTH = "length": "Waiting packets.",
         read DROPS = "drops": "Packets dropped so far.",
-        read STATS = "stats": "Packets that wait, hosts, and packets dropped, in words.",
-        write CLEAR = "clear": "Forgets all MAC addresses, but those that packets are leaving to.",
-        write INSERT = "insert": "Sets a host's MAC address, which counts for ever: `IP ETH`.",
+        read STATS = "stats": "Waiting packets, hosts and dropped packets, as text.",
+        write CLEAR = "clear": "Forgets all MAC addresses except those to which waiting packets are being sent.",
+        write INSERT = "insert": "Sets a host's MAC address permanently: `IP ETH`.",
         write DELETE = "delete": "Forgets a host's MAC address: `IP`.",
     }
 }
@@ -100,7 +101,8 @@ struct OwnAddress {
     mac: MacAddr,
 }
 
-/// The token of the timer that sends what found no room in its turn. No host's token: hosts have serial numbers.
+/// Token of the timer that sends packets that found no room in their turn. No host has this token: serial numbers start
+/// above it.
 const RELEASE: u64 = 0;
 
 impl<P: PacketBuf> Class for ARPQuerier<P> {
@@ -110,7 +112,7 @@ impl<P: PacketBuf> Class for ARPQuerier<P> {
     fn make(params: ARPQuerierParams) -> Result<Self, String> {
         let prefix = params.ip.prefix;
         if params.entry_capacity == 0 || params.tries == 0 || params.retry.is_zero() {
-            return Err("it needs a host, a question and time between two of them".to_owned());
+            return Err("ENTRY_CAPACITY, TRIES and RETRY must be above 0".to_owned());
         }
         Ok(Self {
             own: OwnAddress { ip: params.ip.address, mac: params.eth.0 },
@@ -171,7 +173,7 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
                 let (ip, mac) =
                     (value(ip).ok_or_else(|| refuse(text))?, Mac::read(mac).ok_or_else(|| refuse(text))?);
                 if !self.neighbours.insert(ip, mac.0, &self.config) {
-                    return Err(HandlerError::Value("as many hosts are known as may be".to_owned()));
+                    return Err(HandlerError::Value("the table is full".to_owned()));
                 }
             }
             _ => self.neighbours.forget(value(text).ok_or_else(|| refuse(text))?),
@@ -190,7 +192,7 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
 }
 
 impl<P: PacketBuf> ARPQuerier<P> {
-    /// Sends an IPv4 packet that its neighbour's address is known of.
+    /// Sends an IPv4 packet to a known MAC address.
     fn send(&mut self, slot: Slot, to: MacAddr, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let (packet, meta) = frame.both_mut(&slot);
         if encapsulate(packet, meta, &header(to, self.own.mac, ETHERTYPE_IPV4)) {
@@ -205,7 +207,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         out.drop(slot, reason);
     }
 
-    /// Drops a packet that waited, in the frame if there is a slot: so it can be captured.
+    /// Drops a packet that waited, through a slot if one is free, so that captures see it.
     fn drop_waiting(
         &mut self,
         (packet, meta): (P, Meta),
@@ -222,7 +224,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         }
     }
 
-    /// Sends a question, because of a packet if there is one.
+    /// Sends a request, possibly caused by a packet.
     fn ask(&mut self, ip: Ipv4Addr, because: Option<&Slot>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if !self.bucket.take(out.now()) {
             return out.count(Self::NOT_SENT, 1);
@@ -242,7 +244,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         }
     }
 
-    /// Sets the timer that repeats a question. Without one, the host is forgotten, and its packets are dropped.
+    /// Sets the timer that repeats a request. Without a timer, the host is forgotten and its packets are dropped.
     fn repeat(&mut self, ip: Ipv4Addr, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Some(token) = self.neighbours.token(ip) else { return };
         let timer = out.wake_in(self.config.retry, token);
@@ -259,7 +261,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         }
     }
 
-    /// Sends a packet, lets it wait or drops it. The MAC address, if it is known and nothing is to be asked.
+    /// Sends, holds or drops a packet. Returns the MAC address if it is known and needs no request.
     fn ip(&mut self, slot: Slot, ip: Ipv4Addr, frame: &mut Frame<P>, out: &mut Out<'_>) -> Option<MacAddr> {
         if ip.is_broadcast() || self.broadcast == Some(ip) {
             self.send(slot, MacAddr::BROADCAST, frame, out);
@@ -305,7 +307,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         None
     }
 
-    /// Sends packets on. Those of a batch often go to one neighbour, which is looked up once.
+    /// Sends packets. Those of a batch often go to one neighbour, which is looked up once.
     fn all(&mut self, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let mut known = None;
         for slot in batch.drain() {
@@ -330,7 +332,7 @@ impl<P: PacketBuf> ARPQuerier<P> {
         }
     }
 
-    /// Sends packets whose wait is over, as many as the frame has room for; a timer sends the rest.
+    /// Sends packets whose neighbour is resolved, as many as the frame has room for; a timer sends the rest.
     fn release(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for _ in 0..out.intake(frame.used()) {
             let Some((packet, meta, mac)) = self.neighbours.next_ready() else { return };

@@ -16,26 +16,26 @@ use scalebricks_wire::{MacAddr, parse_frame};
 use std::net::Ipv4Addr;
 
 element! {
-    /// Turns ARP requests for addresses that it knows into replies (RFC 826): for the router's own, and for others in whose
-    /// place the router gets packets. Of several networks with an address the one with the longest prefix counts. Requests for
-    /// other addresses, and what is no request, go to output 1.
+    /// Turns ARP requests for configured addresses into replies (RFC 826): for the router's own addresses, and for
+    /// others as proxy. Of several matching networks the longest prefix counts. Requests for other addresses, and
+    /// packets that are not requests, go to output 1.
     #[derive(Debug)]
     pub struct ARPResponder as "ARPResponder" { entries: Vec<(Prefix, MacAddr)>, side: SideOutput, }
     inputs { agnostic "in": "ARP requests, with their Ethernet headers.", }
-    outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that get no reply; they are dropped otherwise.", }
+    outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets without a reply; dropped if unconnected.", }
     params ARPResponderParams {
-        /// Addresses and networks, and the MAC address that is told for them.
+        /// Addresses and networks, each with the MAC address to answer.
         entries: Vec<Entry> = Vec::new(),
     }
     example { "10.0.0.0/8 2:0:0:0:0:1", }
     drops {
-        NOT_KNOWN = "unknown_address": "The request is for an address that the element does not know.",
-        NO_REQUEST = "no_request": "The packet is no ARP request over Ethernet, or comes from no single host.",
+        NOT_KNOWN = "unknown_address": "The requested address is not configured.",
+        NO_REQUEST = "no_request": "The packet is not an ARP request over Ethernet from a single host.",
     }
     counters { REPLIES = counters::REPLIES, }
     handlers {
-        read TABLE = "table": "Networks and their MAC addresses, one a line.",
-        write ADD = "add": "Adds networks and their MAC address, in the place of such as are known: `IP/MASK… ETH`.",
+        read TABLE = "table": "Networks and their MAC addresses, one per line.",
+        write ADD = "add": "Adds networks and their MAC address, replacing existing entries: `IP/MASK… ETH`.",
         write REMOVE = "remove": "Forgets networks: `IP/MASK…`.",
     }
 }
@@ -56,7 +56,7 @@ impl Param for Entry {
     }
 }
 
-/// Addresses, each of which is a network of its own, and networks.
+/// Networks, and addresses, which count as networks of one host.
 fn networks(text: &str) -> Option<Vec<Prefix>> {
     let host = |text| value(text).map(|address: Ipv4Addr| Prefix { address, length: 32 });
     text.split_whitespace().map(|text| host(text).or_else(|| value(text))).collect()
@@ -85,7 +85,7 @@ impl Class for ARPResponder {
 
     fn make(params: ARPResponderParams) -> Result<Self, String> {
         let mut responder = Self { entries: Vec::new(), side: SideOutput::default() };
-        // Of two for one network the first counts.
+        // If a network is given twice, the first entry counts.
         params.entries.into_iter().rev().for_each(|entry| responder.add(entry));
         Ok(responder)
     }
@@ -117,7 +117,7 @@ impl Control for ARPResponder {
     }
 }
 
-/// The request in an Ethernet frame without VLAN tags, if it is one.
+/// The ARP request in an untagged Ethernet frame, if it is one.
 fn request(frame: &[u8]) -> Option<Arp> {
     let is_arp = parse_frame(frame)
         .is_ok_and(|frame| frame.ethertype == ETHERTYPE_ARP && frame.l3_offset == HEADER_LEN);

@@ -6,29 +6,29 @@ use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
 use scalebricks_io::PacketBuf;
 
-/// Bytes that a test looks at, at once.
+/// Bytes compared at once.
 const WORD: usize = 8;
 
-/// Clauses in all patterns together.
+/// Most clauses in all patterns together.
 const MOST_TESTS: usize = 10_000;
 
 element! {
-    /// Sends each packet to the output of the first pattern that it matches. A pattern is a list of clauses with blanks
-    /// between them, such as `12/0806 20/0001`. `OFFSET/VALUE` matches a packet with these bytes there; `VALUE` is hexadecimal,
-    /// and a digit `?` matches any. `OFFSET/VALUE%MASK` compares only the bits that are set in `MASK`. A clause after `!`
-    /// matches if the clause does not. A clause that looks behind the end of a packet does not match, whatever its bits. The
-    /// pattern `-` matches every packet. Cost: up to all clauses, 8 bytes at once.
+    /// Sends each packet to the output of the first pattern that it matches. A pattern is a list of clauses separated
+    /// by blanks, such as `12/0806 20/0001`. `OFFSET/VALUE` matches a packet with these bytes at the offset; `VALUE` is
+    /// hexadecimal, and a digit `?` matches any. `OFFSET/VALUE%MASK` compares only the bits that are set in `MASK`. `!`
+    /// negates a clause. A clause that reaches beyond the end of a packet does not match. The pattern `-` matches every
+    /// packet. Cost: up to all clauses, 8 bytes at a time.
     #[derive(Debug)]
     pub struct Classifier as "Classifier" { patterns: Vec<Pattern>, }
     inputs { push "in": "Packets.", }
-    outputs { push "out" [OneOrMore]: "Packets that match a pattern and none before it.", }
+    outputs { push "out" [OneOrMore]: "Packets whose first matching pattern is this output's.", }
     params ClassifierParams {
-        /// A pattern for each output.
+        /// One pattern per output.
         patterns: Vec<Pattern> = Vec::new(),
     }
     example { "12/0806 20/0001", "!3/??0?%0070 30/010203040506070809", }
     drops { NO_MATCH = drops::NO_MATCH, }
-    handlers { read PATTERNS = "patterns": "The patterns, one a line.", }
+    handlers { read PATTERNS = "patterns": "The patterns, one per line.", }
 }
 
 /// Which packets go to one output.
@@ -42,12 +42,12 @@ pub struct Pattern {
 #[derive(Debug, Clone)]
 struct Clause {
     is_negated: bool,
-    /// The end of what it looks at.
+    /// The end of the bytes it compares.
     end: usize,
     tests: Vec<Test>,
 }
 
-/// Up to [`WORD`] bytes, as a big-endian number with zeros behind them.
+/// Up to [`WORD`] bytes, as a big-endian number padded with zeros.
 #[derive(Debug, Clone, Copy)]
 struct Test {
     offset: usize,
@@ -114,7 +114,7 @@ impl Clause {
     }
 }
 
-/// Bytes, and which of their bits are given: two digits a byte.
+/// Bytes, and which of their bits are given: two digits per byte.
 fn digits(text: &str, may_be_unknown: bool) -> Option<(Vec<u8>, Vec<u8>)> {
     let digit = |&digit: &u8| match char::from(digit).to_digit(16) {
         Some(value) => Some((value as u8, 0xf)),
@@ -182,7 +182,7 @@ impl Control for Classifier {
         if patterns == outputs {
             return Ok(());
         }
-        Err(BindError::Refused(format!("it has {patterns} patterns, and {outputs} outputs are connected")))
+        Err(BindError::Refused(format!("it has {patterns} patterns, but {outputs} outputs are connected")))
     }
 
     fn read(&self, _: HandlerId) -> String {
@@ -238,7 +238,7 @@ mod tests {
         assert!(matches("!0/01", &[2]) && !matches("!0/01", &[1]));
         assert!(matches("0/0102030405060708090a", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
         assert!(!matches("0/0102030405060708090b", &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]));
-        // Behind the end nothing matches, and so its negation does.
+        // Beyond the end nothing matches, so a negated clause does.
         assert!(!matches("1/????", &[1, 2]) && matches("!1/????", &[1, 2]) && matches("1/????", &[1, 2, 3]));
         assert!(matches("-", &[]));
     }
@@ -261,7 +261,7 @@ mod tests {
             .map(drop)
             .map_err(|errors| errors.to_string())
         };
-        assert_eq!(build(&["0/00"]), Err("element c: it has 1 patterns, and 2 outputs are connected".into()));
+        assert_eq!(build(&["0/00"]), Err("element c: it has 1 patterns, but 2 outputs are connected".into()));
         assert_eq!(build(&["0/00", "-"]), Ok(()));
         assert!(build(&[]).unwrap_err().contains("no patterns"));
     }

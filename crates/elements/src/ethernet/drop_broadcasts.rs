@@ -7,12 +7,12 @@ use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Ve
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Drops packets that came as broadcasts or multicasts of their link: a router forwards none of them (RFC 1812 §5.3.4).
-    /// Sources and `HostEtherFilter` note how a packet came.
+    /// Drops packets that arrived as link broadcasts or multicasts: a router forwards none of them (RFC 1812 §5.3.4).
+    /// Sources and `HostEtherFilter` record how a packet arrived.
     #[derive(Debug)]
     pub struct DropBroadcasts as "DropBroadcasts" {}
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "Those that were sent to one host.", }
+    outputs { agnostic "out": "Packets sent to one host.", }
     drops { BROADCAST = drops::LINK_BROADCAST, }
     counters { DROPS = "drops": "Packets dropped.", }
 }

@@ -9,13 +9,13 @@ use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet::{HEADER_LEN, header};
 
 element! {
-    /// Puts an Ethernet header in front of packets, the same for all.
+    /// Adds a fixed Ethernet header to packets.
     #[derive(Debug)]
     pub struct EtherEncap as "EtherEncap" { ethertype: u16, src: Mac, dst: Mac, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "The same with an Ethernet header.", }
+    outputs { agnostic "out": "The same packets with an Ethernet header.", }
     params EtherEncapParams {
-        /// The type of what follows the header, such as 0x0800.
+        /// The ethertype, such as 0x0800.
         ethertype: u16,
         /// The source.
         src: Mac,
@@ -34,7 +34,7 @@ element! {
     }
 }
 
-/// Puts a header in front of a packet, whose parts it moves; `false` if there is no room.
+/// Adds a header to a packet and shifts its recorded offsets; `false` if there is no headroom.
 #[inline]
 pub(crate) fn encapsulate<P: PacketBuf>(packet: &mut P, meta: &mut Meta, header: &[u8; HEADER_LEN]) -> bool {
     if packet.prepend(HEADER_LEN).is_err() {

@@ -10,22 +10,22 @@ use scalebricks_io::PacketBuf;
 use scalebricks_wire::{MacAddr, ethernet};
 
 element! {
-    /// Passes on what an Ethernet interface with this address would: frames to it, to all hosts and to groups. Notes of each
-    /// packet to whom it was sent.
+    /// Passes on the frames that an Ethernet interface with this address would accept: unicast to it, broadcast and
+    /// multicast. Records to whom each packet was sent.
     #[derive(Debug)]
     pub struct HostEtherFilter as "HostEtherFilter" {
         own: MacAddr, drops_own: bool, drops_other: bool, offset: usize, side: SideOutput,
     }
     inputs { agnostic "in": "Ethernet frames.", }
-    outputs { agnostic "out": "Frames for this host.", push "other" [Optional]: "Frames that are dropped otherwise.", }
+    outputs { agnostic "out": "Frames for this host.", push "other" [Optional]: "Other frames; dropped if unconnected.", }
     params HostEtherFilterParams {
         /// The interface's address.
         ether: Mac,
         /// Whether frames from this address are dropped.
         drop_own: bool = false,
-        /// Whether frames to other single hosts are dropped.
+        /// Whether frames to other hosts are dropped.
         drop_other: bool = true,
-        /// Where the Ethernet header starts.
+        /// Offset of the Ethernet header.
         offset: usize = 0,
     }
     example { "2:0:0:0:0:1", "true", }

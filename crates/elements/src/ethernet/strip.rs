@@ -5,14 +5,14 @@ use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Ve
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Cuts bytes off the front of packets, such as an Ethernet header. A packet that is shorter is dropped; Click keeps it
-    /// without bytes.
+    /// Removes bytes from the front of packets, such as an Ethernet header. Shorter packets are dropped; Click keeps
+    /// them empty.
     #[derive(Debug)]
     pub struct Strip as "Strip" { length: u16, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "The same without those bytes.", }
+    outputs { agnostic "out": "The same packets without those bytes.", }
     params StripParams {
-        /// How many bytes.
+        /// The number of bytes.
         length: u16,
     }
     example { "14", }
@@ -20,7 +20,7 @@ element! {
 }
 
 impl Strip {
-    /// Does it to one packet; `false` if it is too short.
+    /// Strips one packet; `false` if it is too short.
     #[inline]
     pub(crate) fn apply<P: PacketBuf>(length: u16, packet: &mut P, meta: &mut Meta) -> bool {
         meta.l3 = meta.l3.saturating_sub(length);

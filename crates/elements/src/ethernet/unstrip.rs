@@ -5,14 +5,14 @@ use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Ve
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Puts bytes in front of packets: those that were there, if `Strip` cut them off and no element has written there
-    /// since. What they are otherwise is not specified.
+    /// Adds bytes to the front of packets: the original ones, if `Strip` removed them and no element has written there
+    /// since. Otherwise their contents are unspecified.
     #[derive(Debug)]
     pub struct Unstrip as "Unstrip" { length: u16, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "The same with so many bytes in front.", }
+    outputs { agnostic "out": "The same packets with the bytes in front.", }
     params UnstripParams {
-        /// How many bytes.
+        /// The number of bytes.
         length: u16,
     }
     example { "14", }

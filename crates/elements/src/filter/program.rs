@@ -1,25 +1,25 @@
-//! Filters as a list of comparisons.
+//! Filters compiled to a list of comparisons.
 
 use super::ast::{Expression, Relation};
 use super::lower::{Target, emit};
 use std::fmt;
 
-/// A packet as filters see it: what there is of it from its IP header on, and from its transport header on. What is behind the
-/// packet's end by its own account is not part of it.
+/// A filter's view of a packet: its bytes from the IP header on, and from the transport header on, up to the packet's
+/// stated end.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
-    /// The IP header, and all behind it.
+    /// The IP header and everything after it.
     pub header: &'a [u8],
-    /// What is behind the IP header.
+    /// Everything after the IP header.
     pub transport: &'a [u8],
 }
 
-/// Most comparisons of a program.
+/// Most comparisons in a program.
 const MOST: usize = 1 << 16;
 
-/// Filters would make a program of over 65,536 comparisons.
+/// The filters would need more than 65,536 comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a program of more than {MOST} comparisons")]
+#[error("the filters need more than {MOST} comparisons")]
 pub struct TooLong;
 
 /// A comparison, and where it leads.
@@ -30,12 +30,12 @@ pub(super) struct Step {
     pub(super) no: Target,
 }
 
-/// A comparison of a number at an offset: false if its bytes are not there.
+/// A comparison of a number at an offset; false if the bytes are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Test {
-    /// Whether the offset is from the transport header.
+    /// Whether the offset counts from the transport header.
     pub(super) is_behind: bool,
-    /// Bytes, from 1 to 4.
+    /// Number of bytes, from 1 to 4.
     pub(super) len: u8,
     pub(super) offset: u16,
     pub(super) shift: u8,
@@ -45,7 +45,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// The number, if it is there.
+    /// The number, if present.
     #[inline(always)]
     fn load(self, packet: Packet<'_>) -> Option<u32> {
         let bytes = if self.is_behind { packet.transport } else { packet.header };
@@ -64,7 +64,7 @@ impl Test {
     }
 }
 
-/// Some filters, of which a packet gets the first that is true of it.
+/// Compiled filters, of which the first match decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Each leads to earlier ones.
@@ -73,7 +73,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of these filters.
+    /// Compiles filters.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -82,9 +82,9 @@ impl Program {
         Ok(Self { steps, start })
     }
 
-    /// The first filter that is true of a packet.
+    /// The first filter that matches a packet.
     ///
-    /// Cost: no comparison is made twice, so at most as many as there are; each reads up to four bytes of the packet.
+    /// Cost: every comparison is made at most once and reads up to four bytes of the packet.
     #[inline]
     pub fn first(&self, packet: Packet<'_>) -> Option<usize> {
         let mut next = self.start;
@@ -98,17 +98,17 @@ impl Program {
         }
     }
 
-    /// How many comparisons it has.
+    /// Number of comparisons.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether it has none, since the answer is always the same.
+    /// Whether it has no comparisons, since the result is constant.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// A target's number as it is shown: the first comparison made has number 0.
+    /// A target's displayed number: the first comparison made has number 0.
     fn shown(&self, target: Target) -> String {
         match target {
             Target::Step(at) => format!("step {}", self.steps.len() - 1 - at as usize),
@@ -119,7 +119,7 @@ impl Program {
 }
 
 impl fmt::Display for Program {
-    /// One comparison a line, with where it leads if it is true and if it is not.
+    /// One comparison per line, with its targets for true and false.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
             return writeln!(f, "all -> {}", self.shown(self.start));

@@ -9,29 +9,28 @@ use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
 use scalebricks_io::PacketBuf;
 
-/// Where the word of time to live and protocol is.
+/// Offset of the word with TTL and protocol.
 const TTL: usize = 8;
 
 element! {
-    /// Counts the time to live of packets down, and their checksum with it (RFC 1624). A packet whose time is over goes to
-    /// output 1, unchanged.
+    /// Decrements the TTL and updates the checksum (RFC 1624). An expired packet goes to output 1, unchanged.
     #[derive(Debug)]
     pub struct DecIPTTL as "DecIPTTL" { side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {
-        agnostic "out": "Packets with time left.",
-        push "expired" [Optional]: "Packets that came with a time to live of 0 or 1; they are dropped otherwise.",
+        agnostic "out": "Packets that have not expired.",
+        push "expired" [Optional]: "Packets that arrived with a TTL of 0 or 1; dropped if unconnected.",
     }
     reads { IpHeader, }
     drops {
-        EXPIRED = "ttl_expired": "The packet came with a time to live of 0 or 1.",
+        EXPIRED = "ttl_expired": "The packet arrived with a TTL of 0 or 1.",
         NO_HEADER = drops::NO_HEADER,
     }
-    counters { DROPS = "drops": "Packets whose time was over.", }
+    counters { DROPS = "drops": "Expired packets.", }
 }
 
 impl DecIPTTL {
-    /// Does it to one packet; `Some(false)` if its time is over, `None` if it has no header.
+    /// Decrements one packet's TTL; `Some(false)` if it has expired, `None` if it has no header.
     #[inline]
     pub(crate) fn apply<P: PacketBuf>(packet: &mut P, meta: &Meta) -> Option<bool> {
         let header = header::fixed_mut(packet.data_mut(), meta)?;

@@ -9,12 +9,12 @@ use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
-    /// Gives packets that ask for it this source, and corrects their checksums. `ICMPError` makes such packets: an error is
-    /// to come from the interface that it leaves by (RFC 1812 §4.3.2.4).
+    /// Sets the source address of packets that request it, and updates their checksums. `ICMPError` makes such packets:
+    /// an error must come from the interface by which it leaves (RFC 1812 §4.3.2.4).
     #[derive(Debug)]
     pub struct FixIPSrc as "FixIPSrc" { address: Ipv4Addr, }
     inputs { agnostic "in": "IPv4 packets.", }
-    outputs { agnostic "out": "The same, none of which asks any more.", }
+    outputs { agnostic "out": "The same packets, with the request cleared.", }
     params FixIPSrcParams {
         /// The source.
         ipaddr: Ip,
@@ -22,11 +22,11 @@ element! {
     example { "10.0.0.1", }
     reads { IpHeader, }
     drops { NO_HEADER = drops::NO_HEADER, }
-    counters { FIXED = "fixed": "Packets that got the source.", }
+    counters { FIXED = "fixed": "Packets whose source was set.", }
 }
 
 impl FixIPSrc {
-    /// Does it to one packet: whether it asked for it; `None` if it has no header.
+    /// Fixes one packet; returns whether it requested that, and `None` if it has no header.
     #[inline]
     pub(crate) fn apply<P: PacketBuf>(address: Ipv4Addr, packet: &mut P, meta: &mut Meta) -> Option<bool> {
         if !annotations::is_source_to_fix(meta) {

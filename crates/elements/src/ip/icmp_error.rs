@@ -18,18 +18,18 @@ use scalebricks_wire::{WriteError, parse_ip, protocol};
 use std::net::{IpAddr, Ipv4Addr};
 
 element! {
-    /// Turns packets into ICMP errors about them, to their senders (RFC 792). The output belongs before the route lookup. An
-    /// error quotes the packet up to `MTU` bytes. There is none about ICMP errors, later fragments, packets to or from many
-    /// hosts and those that came as broadcast or multicast of their link (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7), and no more than
-    /// `RATE` a second (RFC 1812 §4.3.2.8); Click has no such limit. A parameter problem points at the octet that `IPGWOptions`
-    /// noted, a redirect names the address that the packet was to go to next. Errors follow no source route, and may be
-    /// fragmented.
+    /// Turns packets into ICMP errors to their senders (RFC 792). Connect the output before the route lookup. An error
+    /// quotes the packet up to `MTU` bytes. No error is sent about ICMP errors, later fragments, packets to or from
+    /// more than one host and packets that arrived as link broadcast or multicast (RFC 1122 §3.2.2, RFC 1812 §4.3.2.7).
+    /// At most `RATE` errors per second are sent (RFC 1812 §4.3.2.8); Click has no such limit. A parameter problem
+    /// points at the octet that `IPGWOptions` recorded; a redirect names the packet's next hop. Errors follow no source
+    /// route and may be fragmented.
     #[derive(Debug)]
     pub struct ICMPError as "ICMPError" {
         src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, id: u16, bucket: Bucket,
         dst: Handle<DstIp>,
     }
-    inputs { agnostic "in": "IPv4 packets that are at fault.", }
+    inputs { agnostic "in": "IPv4 packets that cause errors.", }
     outputs { agnostic "out": "IPv4 packets with ICMP errors.", }
     fresh { "out", }
     params ICMPErrorParams {
@@ -37,32 +37,32 @@ element! {
         src: Ip,
         /// Their type: a number or `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`.
         r#type: Kind,
-        /// Their code: a number or, as the type wants, `net`, `host`, `protocol`, `port`, `needfrag`; `net`, `host`; `transit`,
-        /// `reassembly`; `erroratptr`, `missingopt`, `length`.
+        /// Their code: a number, or depending on the type `net`, `host`, `protocol`, `port`, `needfrag`; `net`, `host`;
+        /// `transit`, `reassembly`; `erroratptr`, `missingopt`, `length`.
         code: Option<String> = None,
-        /// Addresses, such as directed broadcasts; there is no error about a packet from or to them.
+        /// Addresses, such as directed broadcasts. No error is sent about packets from or to them.
         badaddrs: Option<Ips> = None,
-        /// Bytes of an error at most, 56 to 576.
+        /// Most bytes of an error, 56 to 576.
         mtu: usize = MAX_V4_LEN,
-        /// The MTU of the link ahead, told where a packet must not be fragmented (RFC 1191).
+        /// The MTU of the next link, reported about packets that must not be fragmented (RFC 1191).
         pmtu: u16 = 0,
-        /// Whether `FixIPSrc` is to put in the address of the interface by which the error leaves.
+        /// Whether `FixIPSrc` sets the source to the address of the outgoing interface.
         set_fix_anno: bool = true,
-        /// Errors a second.
+        /// Most errors per second.
         rate: u32 = 1_000,
-        /// Errors at once, after a pause.
+        /// Most errors at once, after a pause.
         burst: u32 = 100,
     }
     example { "10.0.0.1", "parameterproblem", }
     reads { IpHeader, DstIp, }
     writes { IpHeader, DstIp, }
     drops {
-        ABOUT_ERROR = "about_icmp_error": "The packet is an ICMP error, or ICMP of no known type.",
+        ABOUT_ERROR = "about_icmp_error": "The packet is an ICMP error, or ICMP of an unknown type.",
         LATER_FRAGMENT = drops::LATER_FRAGMENT,
         NOT_UNICAST = drops::NOT_UNICAST,
-        BAD_ADDRESS = "bad_address": "The packet came from or went to a bad address.",
+        BAD_ADDRESS = "bad_address": "The source or destination is one of `BADADDRS`.",
         MALFORMED = drops::MALFORMED,
-        RATE_LIMITED = "rate_limited": "There were as many errors as there may be.",
+        RATE_LIMITED = "rate_limited": "The rate limit of errors was reached.",
         NO_ROOM = drops::NO_ROOM,
     }
     counters { ERRORS = "errors": "Errors made.", }
@@ -159,7 +159,7 @@ impl ICMPError {
         }
     }
 
-    /// Why there is no error about a packet, if that is so.
+    /// The reason not to send an error about a packet, if any.
     fn refuses(&self, packet: &[u8], meta: &Meta) -> Option<DropId> {
         let Ok(summary) = parse_ip(packet).map(|packet| packet.summary) else { return Some(Self::MALFORMED) };
         let is_bad = |address: IpAddr| matches!(address, IpAddr::V4(address) if self.bad.contains(&address));
@@ -176,7 +176,7 @@ impl ICMPError {
         }
     }
 
-    /// Puts an error in the place of a packet. Returns to whom it goes.
+    /// Replaces a packet by an error. Returns the error's destination.
     fn apply<P: PacketBuf>(
         &mut self,
         packet: &mut P,
@@ -193,7 +193,7 @@ impl ICMPError {
         packet.truncate(0);
         packet.append(&error[..len]).map_err(|_| Self::NO_ROOM)?;
         header::note(meta, 0, MIN_HEADER_LEN, len);
-        // It must fit links that hold less than 576 bytes.
+        // Errors need identifications: links with an MTU below 576 bytes fragment them.
         self.id = self.id.wrapping_add(1);
         if let Some(header) = header::fixed_mut(packet.data_mut(), meta) {
             header::set_word(header, 4, |_| self.id);

@@ -17,17 +17,17 @@ use scalebricks_wire::parse_ip;
 use std::net::{IpAddr, Ipv4Addr};
 
 element! {
-    /// Turns ICMP echo requests into replies (RFC 792), whatever the address asked. Other packets go to output 1. A request
-    /// whose ICMP checksum is wrong, and one from or to many hosts, gets no reply; Click replies to both. Options do not come
-    /// back.
+    /// Turns ICMP echo requests to any address into replies (RFC 792). Other packets go to output 1. A request with a
+    /// wrong ICMP checksum, or from or to more than one host, gets no reply; Click replies to both. IP options are not
+    /// returned.
     #[derive(Debug)]
     pub struct ICMPPingResponder as "ICMPPingResponder" { reply: Vec<u8>, dst: Handle<DstIp>, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
-    outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that are no requests; they are dropped otherwise.", }
+    outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that are not requests; dropped if unconnected.", }
     reads { IpHeader, }
     writes { DstIp on "out", }
     drops {
-        OTHER = "no_echo_request": "The packet is no whole echo request.",
+        OTHER = "no_echo_request": "The packet is not a complete echo request.",
         CHECKSUM = "bad_icmp_checksum": "The request's ICMP checksum is wrong.",
         NOT_UNICAST = drops::NOT_UNICAST,
         NO_ROOM = drops::NO_ROOM,
@@ -57,7 +57,7 @@ impl Control for ICMPPingResponder {
 }
 
 impl ICMPPingResponder {
-    /// Puts a reply in the place of a request. Returns to whom it goes.
+    /// Replaces a request by a reply. Returns the reply's destination.
     fn apply<P: PacketBuf>(&mut self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
         let request = parse_ip(header::bytes(packet.data(), meta)).map_err(|_| Self::OTHER)?;
         let IpAddr::V4(asker) = request.summary.src else { return Err(Self::OTHER) };

@@ -9,14 +9,14 @@ use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, 
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sends each IPv4 packet to the output of the first pattern that is true of it. Patterns are Click's, which are those of
-    /// tcpdump(1) but for details: `tcp and dst port www`, `10.0.0.0/8 and not frag`, `-` for all.
+    /// Sends each IPv4 packet to the output of the first pattern that matches. Patterns are Click's, which are mostly
+    /// those of tcpdump(1): `tcp and dst port www`, `10.0.0.0/8 and not frag`, `-` for all.
     #[derive(Debug)]
     pub struct IPClassifier as "IPClassifier" { program: Program, patterns: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of the pattern with this number.", }
     params IPClassifierParams {
-        /// Patterns, as many as there are outputs.
+        /// One pattern per output.
         patterns: Vec<FilterText> = Vec::new(),
     }
     example { "tcp", "-", }
@@ -24,7 +24,7 @@ element! {
     drops { NO_MATCH = drops::NO_MATCH, }
     handlers {
         read PROGRAM = handlers::PROGRAM,
-        read PATTERNS = "patterns": "How many patterns there are.",
+        read PATTERNS = "patterns": "Number of patterns.",
     }
 }
 

@@ -16,12 +16,12 @@ use scalebricks_wire::protocol;
 use std::net::Ipv4Addr;
 
 element! {
-    /// Puts an IPv4 header in front of packets, the same for all but for length and identification. Notes the destination as
-    /// the address that the packet is to go to next.
+    /// Adds an IPv4 header to packets, the same for all except length and identification. Sets the destination
+    /// annotation to its destination.
     #[derive(Debug)]
     pub struct IPEncap as "IPEncap" { fields: Ipv4Header, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "IPv4 packets that carry them.", }
+    outputs { agnostic "out": "The encapsulated packets.", }
     params IPEncapParams {
         /// The protocol: a number or `icmp`, `ipip`, `tcp`, `udp`, `gre`, `esp`, `ah`, `sctp`.
         proto: Protocol,
@@ -33,13 +33,13 @@ element! {
         ttl: u8 = 250,
         /// The differentiated services code point, below 64.
         dscp: Option<u8> = None,
-        /// Whether the congestion bits say that the transport knows them: 1 or `true`, 2 for the other of both values.
+        /// Whether the ECN bits mark the transport as ECN-capable: 1 or `true` for ECT(0), 2 for ECT(1).
         ect: Option<String> = None,
-        /// Whether the congestion bits say that there was congestion.
+        /// Whether the ECN bits mark congestion.
         ce: bool = false,
-        /// Code point and congestion bits as one byte, in place of the three before.
+        /// DSCP and ECN as one byte, instead of the three parameters before.
         tos: Option<u8> = None,
-        /// Whether the packets must not be fragmented.
+        /// Whether to set "don't fragment".
         df: bool = false,
     }
     example { "ipip", "10.0.0.1", "10.0.0.2", }
@@ -78,7 +78,7 @@ impl Param for Protocol {
     }
 }
 
-/// Code point and congestion bits.
+/// DSCP and ECN bits.
 fn dscp_ecn(dscp: Option<u8>, ect: Option<&str>, ce: bool, tos: Option<u8>) -> Result<u8, String> {
     let ecn = match (ce, ect) {
         (true, _) => 3,

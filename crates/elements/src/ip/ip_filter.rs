@@ -9,29 +9,30 @@ use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, 
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Executes the action of the first filter that is true of an IPv4 packet: `allow` sends it to output 0, a number to that output,
-    /// and `deny` or `drop` drops it. A packet of which none is true is dropped. Patterns are those of IPClassifier.
+    /// Executes the action of the first filter that matches an IPv4 packet: `allow` sends it to output 0, a number to
+    /// that output, and `deny` or `drop` drops it. A packet that no filter matches is dropped. Patterns are those of
+    /// IPClassifier.
     #[derive(Debug)]
     pub struct IPFilter as "IPFilter" { program: Program, actions: Vec<Option<u16>>, }
     inputs { push "in": "Packets.", }
-    outputs { push "out" [ZeroOrMore]: "Packets of the filters with this number.", }
+    outputs { push "out" [ZeroOrMore]: "Packets of the filters with this output.", }
     params IPFilterParams {
-        /// Filters: an action and a pattern each.
+        /// Filters, each an action and a pattern.
         filters: Vec<FilterText> = Vec::new(),
     }
     example { "allow tcp", "1 udp", "deny all", }
     reads { IpHeader, }
     drops {
-        DENIED = "denied": "A filter that drops is true of the packet.",
+        DENIED = "denied": "A `deny` or `drop` filter matches the packet.",
         NO_MATCH = drops::NO_MATCH,
     }
     handlers {
         read PROGRAM = handlers::PROGRAM,
-        read FILTERS = "filters": "How many filters there are.",
+        read FILTERS = "filters": "Number of filters.",
     }
 }
 
-/// The output of a filter, `None` if it drops, and its pattern. Without a pattern it is true of all packets.
+/// A filter's output, or `None` if it drops, and its pattern. Without a pattern it matches all packets.
 fn filter(text: &str) -> Result<(Option<u16>, Expression), String> {
     let text = text.trim();
     let (action, pattern) = text.split_once(char::is_whitespace).unwrap_or((text, "-"));
@@ -42,7 +43,7 @@ fn filter(text: &str) -> Result<(Option<u16>, Expression), String> {
             number.parse().map_err(|_| format!("expected `allow`, `deny` or an output, not `{number}`"))?,
         ),
     };
-    // The place in the whole text.
+    // The offset in the whole text.
     let before = text.len() - pattern.len();
     let placed = |error: crate::filter::FilterError| {
         crate::filter::FilterError { at: error.at + before, ..error }.to_string()

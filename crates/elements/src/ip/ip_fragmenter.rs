@@ -13,39 +13,39 @@ use scalebricks_wire::fragment::{FragmentPlan, MIN_MTU, Piece};
 use scalebricks_wire::ipv4::MAX_HEADER_LEN;
 
 element! {
-    /// Cuts IPv4 packets that are too long into fragments (RFC 791 §3.2). A packet that may not be cut goes to output 1. What
-    /// is before the IP header stays before that of each fragment. Fragments leave in order, the first one first; Click sends
-    /// it last. Nothing leaves of a packet unless all its fragments do.
+    /// Cuts IPv4 packets that are too long into fragments (RFC 791 §3.2). Packets that must not be fragmented go to
+    /// output 1. Each fragment keeps the bytes before the IP header. Fragments leave in order; Click sends the first
+    /// one last. Either all fragments of a packet leave, or none.
     #[derive(Debug)]
     pub struct IPFragmenter<P> as "IPFragmenter" {
         mtu: usize, honours_df: bool, side: SideOutput,
-        // Fragments in the making, and those that are sent.
+        // Fragments in preparation, and slots to send.
         later: Vec<(P, Header)>, rest: SlotList,
     }
     inputs { push "in": "IPv4 packets.", }
     outputs {
         push "out": "Packets that are short enough, and fragments.",
-        push "unfragmentable" [Optional]: "Packets that are too long and must not be fragmented; they are dropped otherwise.",
+        push "unfragmentable" [Optional]: "Packets that are too long but must not be fragmented; dropped if unconnected.",
     }
     params IPFragmenterParams {
-        /// Most bytes of a packet from its IP header on, at least 68.
+        /// Most bytes of a packet from its IP header on; at least 68.
         mtu: usize,
-        /// Whether a packet that says so is not fragmented.
+        /// Whether to honour the "don't fragment" bit.
         honor_df: bool = true,
-        /// Has no effect: such packets are counted, and not printed.
+        /// No effect: such packets are counted, not printed.
         verbose: bool = false,
     }
     example { "68", "HONOR_DF false", }
     reads { IpHeader, }
     drops {
-        DONT_FRAGMENT = "dont_fragment": "The packet is too long, and must not be fragmented.",
+        DONT_FRAGMENT = "dont_fragment": "The packet is too long but must not be fragmented.",
         MALFORMED = drops::MALFORMED,
-        NO_BUFFER = "not_fragmented": "There were no slots or no buffers for all fragments, or a fragment does not fit its buffer.",
+        NO_BUFFER = "not_fragmented": "Not enough slots or buffers for all fragments, or a fragment does not fit its buffer.",
     }
     counters {
         FRAGMENTS = "fragments" [Made]: "Fragments made.",
-        FRAGMENTED = "fragmented" [Ended]: "Packets cut into them.",
-        DROPS = "drops": "Packets not passed on by output 0.",
+        FRAGMENTED = "fragmented" [Ended]: "Packets that were fragmented.",
+        DROPS = "drops": "Packets not sent to output 0.",
     }
 }
 
@@ -80,7 +80,7 @@ impl<P: PacketBuf + 'static> Control for IPFragmenter<P> {
 }
 
 impl<P: PacketBuf> IPFragmenter<P> {
-    /// Makes all fragments of a packet but the first, which is what is left of the packet itself.
+    /// Makes all fragments of a packet except the first, which remains in the packet itself.
     fn cut(&mut self, slot: &Slot, frame: &mut Frame<P>) -> Result<(), DropId> {
         let l3 = usize::from(frame.meta(slot).l3);
         if !self.honours_df
@@ -106,8 +106,8 @@ impl<P: PacketBuf> IPFragmenter<P> {
         Ok(())
     }
 
-    /// Writes the later fragments: what is before the IP header, the fragment's header, its part of the payload. Returns the
-    /// header of the first.
+    /// Writes the later fragments: the bytes before the IP header, the fragment's header, and its part of the payload.
+    /// Returns the header of the first.
     fn write(&mut self, whole: &P, l3: usize) -> Option<Header> {
         let (data, tag) = (whole.data(), whole.tag());
         let plan = plan(data, l3, self.mtu)?;
@@ -130,7 +130,7 @@ impl<P: PacketBuf> IPFragmenter<P> {
         out.count(Self::FRAGMENTS, 1 + self.later.len() as u64);
         let l3 = usize::from(frame.meta(&first).l3);
         for (packet, header) in self.later.drain(..) {
-            // There are as many slots: they were counted.
+            // There are enough slots: they were counted.
             let Ok(slot) = frame.put_like(packet, &first) else { continue };
             header::note(frame.meta_mut(&slot), l3, header.len, header.len + header.payload_len);
             self.rest.push(slot);
@@ -166,7 +166,7 @@ impl Header {
     }
 }
 
-/// What is to be done with a packet.
+/// What to do with a packet.
 enum Size {
     Fits,
     Cut,

@@ -13,19 +13,19 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 element! {
-    /// Processes the IPv4 options that every router processes: Record Route and Timestamp (RFC 791 §3.1, RFC 1812 §4.2.2.2).
-    /// It does no source routing. Timestamps count milliseconds from the worker's start and say that they are no universal
-    /// time, as RFC 791 allows. A packet with a malformed option goes to output 1, and which octet is wrong is noted for
-    /// `ICMPError`.
+    /// Processes the IPv4 options that every router must process: Record Route and Timestamp (RFC 791 §3.1, RFC 1812
+    /// §4.2.2.2). It does no source routing. Timestamps count milliseconds from the worker's start and are marked as
+    /// non-standard time, as RFC 791 allows. A packet with a malformed option goes to output 1, and the offset of the
+    /// wrong octet is recorded for `ICMPError`.
     #[derive(Debug)]
     pub struct IPGWOptions as "IPGWOptions" { own: RouterAddresses, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {
-        agnostic "out": "Packets whose options are processed.",
-        push "malformed" [Optional]: "Packets with malformed options; they are dropped otherwise.",
+        agnostic "out": "Packets with their options processed.",
+        push "malformed" [Optional]: "Packets with malformed options; dropped if unconnected.",
     }
     params IPGWOptionsParams {
-        /// The address of the interface by which the packets leave.
+        /// The address of the outgoing interface.
         myaddr: Ip,
         /// The router's other addresses.
         otheraddrs: Option<Ips> = None,
@@ -33,23 +33,23 @@ element! {
     example { "10.0.0.1", }
     reads { IpHeader, }
     drops {
-        MALFORMED = "bad_option": "An option is malformed, or has no room for what is to be recorded.",
+        MALFORMED = "bad_option": "An option is malformed, or has no room for the record.",
         NO_HEADER = drops::NO_HEADER,
     }
     counters {
         DROPS = "drops": "Packets with malformed options.",
-        RECORDED = "recorded": "Packets that something was recorded in.",
+        RECORDED = "recorded": "Packets in which something was recorded.",
     }
 }
 
-/// What a router puts into options.
+/// The addresses that a router writes into options.
 #[derive(Debug)]
 pub(crate) struct RouterAddresses {
     preferred: Ipv4Addr,
     others: Vec<Ipv4Addr>,
 }
 
-/// The octet of an option, or of a header, that is wrong.
+/// The index of the wrong octet of an option or a header.
 type BadOctet = usize;
 
 const RECORD_ROUTE: u8 = 7;
@@ -126,7 +126,7 @@ impl RouterAddresses {
         if pointer < 5 {
             return Err(2);
         }
-        // The high bit: it is no universal time.
+        // The high bit marks non-standard time.
         let time = (now.as_millis() as u32 | 1 << 31).to_be_bytes();
         let own = self.preferred.octets();
         let is_recorded = match overflow_and_flag & 0xf {
@@ -154,8 +154,8 @@ impl RouterAddresses {
     }
 }
 
-/// Writes an entry where the pointer says, and moves the pointer behind it. `Ok(false)` if the option is full; an error if
-/// there is room, but not enough.
+/// Writes an entry at the pointer and advances the pointer. `Ok(false)` if the option is full; an error if there is
+/// some room, but not enough.
 fn record(option: &mut [u8], pointer: usize, entry: &[u8]) -> Result<bool, BadOctet> {
     let at = pointer - 1;
     if at >= option.len() {
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(after(&[7, 7, 5, 1, 2, 3, 4, 0]), Err(22), "room for three octets");
         assert_eq!(after(&[7, 7, 3, 1, 2, 3, 4, 0]), Err(22));
         assert_eq!(after(&[1, 7, 2, 0]), Err(22), "no pointer");
-        // Nothing behind the end of options is looked at, and options of others are not touched.
+        // Nothing after the end of options is read, and other options are not changed.
         assert_eq!(after(&[0, 7, 0, 0]), Ok(vec![0, 7, 0, 0]));
         assert_eq!(after(&[0x83, 3, 4, 1]), Ok(vec![0x83, 3, 4, 1]));
     }

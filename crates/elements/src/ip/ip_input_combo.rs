@@ -15,12 +15,12 @@ use std::net::Ipv4Addr;
 /// Bytes of an Ethernet header.
 const ETHERNET: u16 = 14;
 
-/// Where an IPv4 header has the destination.
+/// Offset of the destination in an IPv4 header.
 const DESTINATION: usize = 16;
 
 element! {
-    /// What an IP router does with each Ethernet frame that comes in, in one element: `Paint`, `Strip(14)`, `CheckIPHeader` and
-    /// `GetIPAddress(16)`.
+    /// What an IP router does with each received Ethernet frame, in one element: `Paint`, `Strip(14)`, `CheckIPHeader`
+    /// and `GetIPAddress(16)`.
     #[derive(Debug)]
     pub struct IPInputCombo as "IPInputCombo" { color: u8, rules: HeaderRules, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Ethernet frames with IPv4 packets.", }
@@ -28,7 +28,7 @@ element! {
     params IPInputComboParams {
         /// The paint.
         color: u8,
-        /// Sources that no valid packet has; 0.0.0.0 and 255.255.255.255 are added.
+        /// Source addresses of which a packet is invalid; 0.0.0.0 and 255.255.255.255 are added.
         badsrc: Option<Ips> = None,
         /// As that of `CheckIPHeader`.
         interfaces: Option<Prefixes> = None,
@@ -45,7 +45,7 @@ element! {
         CHECKSUM = drops::BAD_CHECKSUM,
         SOURCE = drops::BAD_SOURCE,
     }
-    counters { DROPS = "drops": "Frames that are not valid.", }
+    counters { DROPS = "drops": "Invalid frames.", }
 }
 
 impl Class for IPInputCombo {

@@ -12,22 +12,22 @@ use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
-    /// What an IP router does with each packet before it leaves, in one element: `DropBroadcasts`, `PaintTee`, `IPGWOptions`,
-    /// `FixIPSrc`, `DecIPTTL` and `CheckLength`. It does not fragment.
+    /// What an IP router does with each packet before it leaves, in one element: `DropBroadcasts`, `PaintTee`,
+    /// `IPGWOptions`, `FixIPSrc`, `DecIPTTL` and `CheckLength`. It does not fragment.
     #[derive(Debug)]
     pub struct IPOutputCombo as "IPOutputCombo" { color: u8, address: Ipv4Addr, router: RouterAddresses, mtu: usize, }
     inputs { push "in": "IPv4 packets.", }
     outputs {
         push "out": "Packets that can leave.",
-        push "redirect": "Copies of packets of the paint, which leave by the interface that they came by.",
+        push "redirect": "Copies of packets with that paint, which leave by the interface they arrived at.",
         push "malformed": "Packets with malformed options.",
-        push "expired": "Packets whose time to live was over.",
+        push "expired": "Packets whose TTL has expired.",
         push "long": "Packets longer than the MTU.",
     }
     params IPOutputComboParams {
         /// The paint.
         color: u8,
-        /// The address of the interface by which the packets leave.
+        /// The address of the outgoing interface.
         ipaddr: Ip,
         /// Most bytes of a packet.
         mtu: usize,

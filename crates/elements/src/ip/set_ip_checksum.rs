@@ -8,11 +8,11 @@ use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Ve
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Computes the checksum of packets' IPv4 headers anew. Elements that change a header correct its checksum themselves.
+    /// Recomputes the IPv4 header checksum. Elements that change a header update its checksum themselves.
     #[derive(Debug)]
     pub struct SetIPChecksum as "SetIPChecksum" {}
     inputs { agnostic "in": "IPv4 packets.", }
-    outputs { agnostic "out": "The same with the right checksum.", }
+    outputs { agnostic "out": "The same packets with a valid checksum.", }
     reads { IpHeader, }
     drops { NO_HEADER = drops::NO_HEADER, }
 }

@@ -9,11 +9,11 @@ use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacke
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Sets the differentiated services code point of packets (RFC 2474), and corrects their checksums.
+    /// Sets the DSCP of packets (RFC 2474) and updates their checksums.
     #[derive(Debug)]
     pub struct SetIPDSCP as "SetIPDSCP" { dscp: u8, }
     inputs { agnostic "in": "IPv4 packets.", }
-    outputs { agnostic "out": "The same with this code point.", }
+    outputs { agnostic "out": "The same packets with this code point.", }
     params SetIPDSCPParams {
         /// The code point, below 64.
         dscp: u8,

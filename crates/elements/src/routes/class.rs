@@ -1,4 +1,4 @@
-//! The element that looks routes up, and the classes that it has.
+//! The element that looks up routes, and its classes.
 
 use super::table::{RouteError, Routes};
 use crate::columns::DstIp;
@@ -9,7 +9,7 @@ use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::NextHop;
 use std::net::Ipv4Addr;
 
-/// What an element of each of the classes has.
+/// The common state of all classes.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     pub(crate) routes: Routes,
@@ -31,7 +31,7 @@ impl Lookup {
         self.routes.answer(text).ok_or_else(wrong)
     }
 
-    /// Looks the whole batch up.
+    /// Looks up the whole batch.
     pub(crate) fn push<P: PacketBuf>(
         &mut self,
         batch: &mut SlotList,
@@ -62,7 +62,8 @@ pub(crate) fn refused(error: &RouteError) -> HandlerError {
     HandlerError::Value(error.to_string())
 }
 
-/// Declares a class: its documentation, name, parameters' name, and table. With `changes` at the end its routes can be changed.
+/// Declares a class: its documentation, name, parameters' name, and table. With `changes` at the end its routes can be
+/// changed.
 macro_rules! lookup_class {
     ($(#[doc = $doc:literal])+ $name:ident as $class:literal, $params:ident, $table:expr, $($changes:ident)?) => {
         crate::routes::class::lookup_class! { @declare $($changes)?, $(#[doc = $doc])+ $name, $class, $params }
@@ -142,10 +143,10 @@ macro_rules! lookup_class {
     (@declare changes, $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident) => {
         crate::routes::class::lookup_class! {
             @with {
-                write ADD = "add": "Adds a route, `ADDR/MASK [GATEWAY] OUTPUT`; a different one of the same prefix is an error.",
-                write SET = "set": "Adds a route, or puts it in the place of that of the same prefix.",
-                write REMOVE = "remove": "Removes a route, `ADDR/MASK [[GATEWAY] OUTPUT]`; gateway and output must be its own.",
-                write CTRL = "ctrl": "Executes lines of `add`, `set` and `remove` with a route each: all, or none.",
+                write ADD = "add": "Adds a route, `ADDR/MASK [GATEWAY] OUTPUT`; a different route for the same prefix is an error.",
+                write SET = "set": "Adds a route, replacing one of the same prefix.",
+                write REMOVE = "remove": "Removes a route, `ADDR/MASK [[GATEWAY] OUTPUT]`; gateway and output must match, if given.",
+                write CTRL = "ctrl": "Executes lines of `add`, `set` and `remove`, each with a route: all, or none.",
             }
             $(#[doc = $doc])+ $name, $class, $params
         }
@@ -162,9 +163,9 @@ macro_rules! lookup_class {
             #[derive(Debug)]
             pub struct $name as $class { lookup: crate::routes::class::Lookup, }
             inputs { push "in": "Packets.", }
-            outputs { push "out" [OneOrMore]: "Packets of the routes with this output.", }
+            outputs { push "out" [OneOrMore]: "Packets whose route has this output.", }
             params $params {
-                /// Routes: a network, perhaps the gateway that its packets go to next, and the output.
+                /// Routes: network, optional gateway, output.
                 routes: Vec<Route> = Vec::new(),
             }
             example { "0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1", }
@@ -172,9 +173,9 @@ macro_rules! lookup_class {
             writes { DstIp, }
             drops { NO_ROUTE = crate::gateway::DropReason::NoRoute, }
             handlers {
-                read TABLE = "table": "All routes, one a line: network, gateway or `-`, output.",
-                read ROUTES = "routes": "How many routes there are.",
-                read LOOKUP = "lookup": "Asked with an address: the output, and the gateway if the route has one; -1 without a route.",
+                read TABLE = "table": "All routes, one per line: network, gateway or `-`, output.",
+                read ROUTES = "routes": "Number of routes.",
+                read LOOKUP = "lookup": "With an address as parameter: the output, and the gateway if the route has one; -1 without a route.",
                 $($handlers)*
             }
         }

@@ -6,7 +6,7 @@ use scalebricks_graph::{
 };
 use scalebricks_io::PacketBuf;
 
-/// An input: the packet that waits for its turn, and the bytes that may go in this round.
+/// An input: its waiting packet, and the bytes that it may send in this round.
 #[derive(Debug)]
 struct Input<P> {
     head: Option<(P, Meta)>,
@@ -20,16 +20,17 @@ impl<P> Default for Input<P> {
 }
 
 element! {
-    /// Shares what is pulled fairly among the inputs, in bytes: deficit round robin (Shreedhar, Varghese, SIGCOMM'95). In each round
-    /// an input may send so many bytes more; what it does not use counts in the next round while it has packets. It keeps a packet of
-    /// each input at most.
+    /// Shares the pulled bytes fairly among the inputs: deficit round robin (Shreedhar, Varghese, SIGCOMM'95). Each
+    /// round an input may send `QUANTUM` more bytes; unused bytes carry over to the next round while it has packets. It
+    /// holds at most one packet per input.
     #[derive(Debug)]
     pub struct DRRSched<P> as "DRRSched" { inputs: Vec<Input<P>>, next: usize, quantum: usize, one: SlotList, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     outputs { pull "out": "Packets of all inputs.", }
     fresh { "out", }
     params DRRSchedParams {
-        /// Bytes that each input may send more in each round. Cost: a packet may take as many rounds as it has times these bytes.
+        /// Bytes that each input may send per round. Cost: a packet may take as many rounds as its length divided by
+        /// this.
         quantum: usize = 500,
     }
 }
@@ -40,7 +41,7 @@ impl<P: PacketBuf> Class for DRRSched<P> {
 
     fn make(params: DRRSchedParams) -> Result<Self, String> {
         if params.quantum == 0 {
-            return Err("in rounds of no bytes nothing is sent".to_owned());
+            return Err("QUANTUM must be at least 1".to_owned());
         }
         Ok(Self { inputs: Vec::new(), next: 0, quantum: params.quantum, one: SlotList::new() })
     }

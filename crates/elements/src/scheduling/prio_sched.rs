@@ -5,10 +5,10 @@ use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spe
 use scalebricks_io::PacketBuf;
 
 element! {
-    /// Pulls each packet from the first input that has one: an input is asked when all before it have nothing.
+    /// Pulls each packet from the first input that has one.
     #[derive(Debug, Default)]
     pub struct PrioSched as "PrioSched" {}
-    inputs { pull "in" [OneOrMore]: "Packets, the most urgent by input 0.", }
+    inputs { pull "in" [OneOrMore]: "Packets; input 0 has the highest priority.", }
     outputs { pull "out": "Packets of all inputs.", }
 }
 

@@ -12,18 +12,19 @@ use scalebricks_graph::{
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
-/// While queues are empty, the average falls as if a packet came so often.
+/// While queues are empty, the average decays as if a packet arrived at this interval.
 const IDLE_STEP: Duration = Duration::from_millis(1);
 
 element! {
-    /// Drops packets before queues are full: random early detection (Floyd, Jacobson, ToN 1(4), 1993), in its gentle form. It averages the
-    /// packets that the nearest queues keep: those that it pushes to, or those that it pulls from. Below the least threshold it
-    /// drops nothing. From there to the upper one the probability rises to `MAX_P`, and from there to twice the upper one to 1.
-    /// Packets go to output 1 in place of being dropped, if that leads anywhere. Its random numbers are the same in every run.
+    /// Drops packets before queues are full: random early detection (Floyd, Jacobson, ToN 1(4), 1993), in its gentle
+    /// form. It averages the length of the nearest queues: those that it pushes to, or those that it pulls from. Below
+    /// the lower threshold it drops nothing. From there to the upper threshold the probability rises to `MAX_P`, and
+    /// from there to twice the upper threshold to 1. If output 1 is connected, packets go there instead of being
+    /// dropped. Its random numbers are the same in every run.
     #[derive(Debug)]
     pub struct RED as "RED" { early: EarlyDrop, side: SideOutput, drops: u64, }
     inputs { agnostic "in": "Packets.", }
-    outputs { agnostic "out": "Those that go on.", push "dropped" [Optional]: "The others.", }
+    outputs { agnostic "out": "Accepted packets.", push "dropped" [Optional]: "The other packets; dropped if unconnected.", }
     params REDParams {
         /// The average, in packets, up to which nothing is dropped.
         min_thresh: u32,
@@ -31,13 +32,14 @@ element! {
         max_thresh: u32,
         /// The probability at `MAX_THRESH`.
         max_p: Probability,
-        /// How slowly the average follows: a packet's weight in it is 2 to the power of minus this. Click's default. Floyd and Jacobson advise 9.
+        /// How slowly the average follows: the weight of a packet is 2 to the power of minus this. 4 is Click's
+        /// default; Floyd and Jacobson recommend 9.
         stability: u8 = 4,
     }
     example { "5", "50", "0.02", }
-    drops { EARLY = "early_drop": "The queues are long on average.", }
+    drops { EARLY = "early_drop": "The average queue length is too high.", }
     handlers {
-        read AVERAGE = "avg_queue_size": "Packets that the queues keep, on average.",
+        read AVERAGE = "avg_queue_size": "Average queue length in packets.",
         read DROPS = "drops": "Packets dropped, or sent to output 1.",
         read MIN = "min_thresh": "The lower threshold.",
         read MAX = "max_thresh": "The upper threshold.",
@@ -49,7 +51,7 @@ element! {
     hooks { Watches, }
 }
 
-/// When packets are dropped.
+/// The drop probability as a function of the average.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct DropCurve {
     min: u32,
@@ -67,7 +69,7 @@ impl DropCurve {
         }
     }
 
-    /// The share of packets to mark at an average.
+    /// The probability at an average.
     fn probability(self, average: f64) -> f64 {
         let (min, max) = (f64::from(self.min), f64::from(self.max));
         if average <= min {
@@ -84,11 +86,11 @@ impl DropCurve {
 struct EarlyDrop {
     law: DropCurve,
     average: f64,
-    /// When the queues were found empty last, and nothing has come since.
+    /// When the queues were last found empty, if no packet has come since.
     empty_at: Option<Duration>,
     /// Packets since the last drop.
     since: u32,
-    /// What decides how many they will be.
+    /// The random number that determines the next interval.
     chance: f64,
     random: SmallRng,
 }
@@ -110,8 +112,8 @@ impl EarlyDrop {
         self.average *= (1.0 - self.law.weight).powi(steps.max(1));
     }
 
-    /// Whether a packet is dropped that comes to queues of this length. The packets from one drop to the next are as many as any other
-    /// number up to one over the probability is, so that drops neither cluster nor leave a flow alone.
+    /// Whether to drop a packet that arrives at queues of this length. The interval between drops is uniform up to one
+    /// over the probability, so that drops neither cluster nor spare a flow.
     fn drops(&mut self, length: usize, now: Duration) -> bool {
         self.average(length, now);
         let probability = self.law.probability(self.average);
@@ -129,8 +131,8 @@ impl EarlyDrop {
 }
 
 impl RED {
-    /// Sends the packets of `batch` from `start` on their ways. `length` makes of how many were looked at, and how many of them went on,
-    /// the length of the queues as a packet finds them.
+    /// Processes the packets of `batch` from `start` on. `length` computes the queue length that a packet finds from
+    /// how many were seen and how many of them passed.
     fn process(
         &mut self,
         batch: &mut SlotList,
@@ -251,7 +253,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Numbers from 1 to n that are equally likely have a mean of (n + 1) / 2, and n is one over the probability.
+        /// Uniform numbers from 1 to n have a mean of (n + 1) / 2, where n is one over the probability.
         #[test]
         fn the_share_of_drops_at_an_average_is_that_of_the_formula(
             min in 0..50u32, width in 1..50u32, max_p in 0.01..1.0, length in 1..200usize,
@@ -277,7 +279,7 @@ mod tests {
             prop_assert!(error <= 1.0 + 5.0 * expected.sqrt(), "{drops} drops where {expected} are expected");
         }
 
-        /// The twin adds up the weights of all lengths that packets found.
+        /// The reference model sums the weights of all lengths that packets found.
         #[test]
         fn the_average_is_a_sum_of_weighted_lengths(lengths in prop::collection::vec(1..100usize, 1..50), stability in 0..10i32) {
             let weight = 0.5f64.powi(stability);

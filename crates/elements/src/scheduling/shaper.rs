@@ -1,9 +1,9 @@
 //! `Shaper`.
 
 crate::paced::shaper! {
-    /// Lets packets be pulled at a rate at most. After a pause, the packets of 20 ms go at once. Stands between a queue and the
-    /// element that pulls.
-    Shaper as "Shaper", ShaperParams, Packets of u32: "Packets a second.", "1000"
+    /// Limits the rate at which packets are pulled. After a pause, the packets of 20 ms go at once. It stands between a
+    /// queue and the element that pulls.
+    Shaper as "Shaper", ShaperParams, Packets of u32: "Packets per second.", "1000"
 }
 
 #[cfg(test)]
@@ -12,7 +12,7 @@ mod tests {
     use proptest::prelude::*;
     use std::time::Duration;
 
-    /// A queue of packets of these lengths behind an element that limits their rate.
+    /// A queue of packets of these lengths before an element that limits their rate.
     fn rig(limiter: &[&str; 2], lengths: &[usize]) -> Rig {
         let rig = Rig::with_buffers(3_000, 1, |builder| {
             builder.declare("q", "Queue", &["3000"]).declare("s", limiter[0], &limiter[1..]);
@@ -34,8 +34,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// From any moment to any later one no more passes than the rate and one burst, and one packet for bytes; in the end as much as the
-        /// rate allows. Packets keep their order.
+        /// Between any two moments no more passes than the rate, one burst, and for bytes one packet; in the end as
+        /// much as the rate allows. Packets keep their order.
         #[test]
         fn no_more_passes_than_the_rate_says_and_no_less(
             class in 0..4usize,

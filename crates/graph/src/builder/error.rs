@@ -1,15 +1,15 @@
-//! Faults of a configuration.
+//! Errors in a configuration.
 
 use crate::args::ArgError;
 use crate::element::BindError;
 use std::fmt;
 
-/// A port as errors name it: by number, and by name if it has one.
+/// A port in error messages: number, and name if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortName {
     /// The element.
     pub element: String,
-    /// Whether packets leave by it.
+    /// Whether it is an output.
     pub is_output: bool,
     /// Its number.
     pub number: usize,
@@ -25,11 +25,11 @@ impl fmt::Display for PortName {
     }
 }
 
-/// One fault of a configuration.
+/// One error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// There are more elements than a graph may have.
-    #[error("{0} elements, over the limit of {max}", max = super::ELEMENTS)]
+    #[error("{0} elements exceed the limit of {max}", max = super::ELEMENTS)]
     TooMany(usize),
     /// Two elements have one name.
     #[error("two elements are named {element}")]
@@ -71,7 +71,7 @@ pub enum BuildError {
         /// The port.
         port: PortName,
     },
-    /// A port has two connections where it can have one: outputs that push and inputs that pull.
+    /// A push output or pull input has two connections; it can have one.
     #[error("{port} is connected twice")]
     Twice {
         /// The port.
@@ -98,10 +98,10 @@ pub enum BuildError {
     /// A cycle of pulls without a queue.
     #[error("{element} pulls from itself without a queue between")]
     PullLoop {
-        /// One of them.
+        /// An element of the cycle.
         element: String,
     },
-    /// A pull chain is too long: elements between a queue and its scheduler.
+    /// A pull chain is too long.
     #[error("the pull chain to {element} has more than {max} elements", max = super::PULL_DEPTH)]
     PullDepth {
         /// The puller.
@@ -117,7 +117,7 @@ pub enum BuildError {
         /// A predecessor whose packets lack it.
         from: String,
     },
-    /// An element refuses its place.
+    /// The element refuses its place.
     #[error("element {element}: {error}")]
     Bind {
         /// The element.
@@ -128,7 +128,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// The element that the fault is at, if it is at one.
+    /// The element with the error, if it concerns one.
     pub fn element(&self) -> Option<&str> {
         match self {
             Self::TooMany(_) => None,
@@ -149,7 +149,7 @@ impl BuildError {
     }
 }
 
-/// All faults that were found; at least one.
+/// All errors that were found; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildErrors(pub Vec<BuildError>);
 

@@ -1,12 +1,13 @@
-//! Captures from running workers: copies of packets at ports, on edges and where they are dropped, for whoever asks.
+//! Captures from running workers: copies of packets at ports, on edges and where they are dropped.
 //!
-//! A worker never waits for a capture. While none runs, a turn costs one relaxed load, and a list of packets that passes an edge or a port a
-//! look at a flag; while one does, a packet that it selects costs an allocation and a copy. Packets wait in a bounded queue, and what finds it full is
-//! lost and counted. Who reads polls the queue: waking a reader would be a system call in a worker.
+//! A worker never waits for a capture. Without a capture, a turn costs one relaxed load, and each list of packets that
+//! passes an edge or port one flag check. A selected packet costs an allocation and a copy. Packets wait in a bounded
+//! queue; those that find it full are lost and counted. The reader polls the queue, since waking it would be a system
+//! call in a worker.
 //!
 //! ```text
 //! port ─▶ element ─▶ edge ─▶ element ─▶ port
-//!   │         └─ drop ─┐ │               │        Watch: what this worker has to look at
+//!   │         └─ drop ─┐ │               │        Watch: what this worker must observe
 //!   └────────▶ queue ◀─┴─┴───────────────┘
 //!                └─▶ Capture                      by Taps::start
 //! ```
@@ -23,37 +24,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Captures that may run at once.
+/// Most captures at once.
 pub const MAX_CAPTURES: usize = 4;
 
-/// Packets that may wait for a capture's reader.
+/// Most packets that may wait for a capture's reader.
 pub const QUEUE_FRAMES: usize = 8_192;
 
-/// Their bytes, about: workers that add at the same moment may exceed it by a packet each.
+/// Most bytes that may wait, approximately: concurrent workers may exceed it by a packet each.
 pub const QUEUE_BYTES: usize = 32 << 20;
 
 /// Which way a packet passes a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Received, before an element has touched it.
+    /// Received, before an element has processed it.
     Received,
-    /// Sent, as it leaves.
+    /// Sent.
     Sent,
 }
 
-/// Where a packet was seen.
+/// Where a packet was captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CapturePoint {
     /// At a port of the worker, by its number.
     Port(usize, Direction),
-    /// On its way from an element.
+    /// On an edge from an element.
     Edge {
         /// The element's name.
         from: Arc<str>,
-        /// By which output.
+        /// Its output.
         output: usize,
     },
-    /// As it was dropped: the reason's name.
+    /// When it was dropped, with the reason's name.
     Dropped(&'static str),
 }
 
@@ -64,37 +65,37 @@ pub enum DropSelection {
     None,
     /// All.
     All,
-    /// Those for reasons of these names.
+    /// Those with these reasons.
     Of(Vec<&'static str>),
 }
 
-/// A condition on a packet's bytes.
+/// A predicate on a packet's bytes.
 pub trait Filter: fmt::Debug + Send + Sync {
     /// Whether a packet is wanted.
     fn matches(&self, packet: &[u8]) -> bool;
 }
 
-/// What a capture wants.
+/// What a capture selects.
 #[derive(Debug)]
 pub struct Selection {
-    /// At ports of these numbers,
+    /// Ports by number,
     pub ports: Vec<usize>,
-    /// packets received,
+    /// with received packets,
     pub received: bool,
-    /// packets sent,
+    /// with sent packets,
     pub sent: bool,
-    /// on edges that leave these elements by these outputs,
+    /// edges, by element and output,
     pub edges: Vec<(String, usize)>,
-    /// and packets dropped,
+    /// dropped packets,
     pub drops: DropSelection,
-    /// that this filter lets through, if there is one.
+    /// all subject to this filter,
     pub filter: Option<Box<dyn Filter>>,
-    /// Bytes kept of each.
+    /// and the bytes kept of each packet.
     pub snap_bytes: usize,
 }
 
 impl Default for Selection {
-    /// Nothing yet; whole packets.
+    /// Selects nothing; keeps whole packets.
     fn default() -> Self {
         Self {
             ports: Vec::new(),
@@ -129,17 +130,17 @@ impl Selection {
 /// A packet that was captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedPacket {
-    /// As the clock of the [`Taps`] says.
+    /// Time of capture, by the clock of the [`Taps`].
     pub at: Duration,
-    /// Where it was seen.
+    /// Where it was captured.
     pub seen: CapturePoint,
-    /// Bytes it had.
+    /// Original length in bytes.
     pub original_len: usize,
     /// The bytes kept.
     pub data: Box<[u8]>,
 }
 
-/// Tells the time of captured packets.
+/// A clock for time stamps.
 pub type Clock = fn() -> Duration;
 
 /// The time since 1970-01-01 UTC.
@@ -147,17 +148,17 @@ fn system_clock() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// As many captures run already as may.
+/// The maximum number of captures is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MAX_CAPTURES} captures run already")]
+#[error("already running the maximum of {MAX_CAPTURES} captures")]
 pub struct TooManyCaptures;
 
-/// Where captures are started, and where workers are told of them. Clones share everything.
+/// Starts captures and announces them to workers. Clones share their state.
 #[derive(Clone)]
 pub struct Taps(Arc<CaptureBoard>);
 
 struct CaptureBoard {
-    /// Moves whenever a capture starts or ends, under the lock.
+    /// Incremented whenever a capture starts or ends, under the lock.
     version: AtomicU64,
     running: Mutex<Vec<Arc<CaptureSession>>>,
     clock: Clock,
@@ -176,19 +177,19 @@ impl CaptureBoard {
 }
 
 impl Default for Taps {
-    /// Packets are stamped with the time since 1970-01-01 UTC.
+    /// Time stamps since 1970-01-01 UTC.
     fn default() -> Self {
         Self::new(system_clock)
     }
 }
 
 impl Taps {
-    /// Taps whose packets are stamped by this clock.
+    /// Taps with this clock.
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(CaptureBoard { version: AtomicU64::new(0), running: Mutex::default(), clock }))
     }
 
-    /// Starts a capture; workers see it with their next turn. Dropping it ends it.
+    /// Starts a capture; workers see it in their next turn. Dropping it ends it.
     ///
     /// # Errors
     /// [`TooManyCaptures`] if [`MAX_CAPTURES`] run.
@@ -204,7 +205,7 @@ impl Taps {
         if refused { Err(TooManyCaptures) } else { Ok(Capture::new(Arc::clone(&self.0), session)) }
     }
 
-    /// How many captures run.
+    /// Number of running captures.
     pub fn running(&self) -> usize {
         self.0.running().len()
     }

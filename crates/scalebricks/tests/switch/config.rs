@@ -35,7 +35,7 @@ fn each_problem_has_its_line() {
         ("unknown = \"flood\"", "unknown = \"answer\"", "nobody asks whether a name is known"),
         ("file = \"names.csv\"", "", "names come from a file (names.file) or from a log ([control])"),
         ("frames_per_s = 1000", "frames_per_s = 0", "line 14: storm: rate must be 1 to"),
-        ("name = \"rack2\"", "name = \"rack1\"", "line 22: port.name: 'rack1' is there twice"),
+        ("name = \"rack2\"", "name = \"rack1\"", "line 22: port.name: 'rack1' occurs twice"),
         ("name = \"rack2\"", "name = \"rack 2\"", "line 22: port.name: 'rack 2' is not a name"),
         ("net_ring1", "net_ring0", "line 23: port.device: 'net_ring0' is used twice"),
         (
@@ -68,7 +68,7 @@ fn each_bad_line_of_names_has_its_place() {
     let (status, error) = refused(folder, &["check", "--config", "switch.toml"]);
     assert_eq!(status, Some(1));
     assert!(error.contains("names.csv:2:27: no port is named 'rack7'"), "{error}");
-    assert!(error.contains("names.csv:3:1: the name is in line 1 with another action"), "{error}");
+    assert!(error.contains("names.csv:3:1: the name is already in line 1 with another action"), "{error}");
 }
 
 #[test]
