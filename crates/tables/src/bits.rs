@@ -1,6 +1,6 @@
-//! Numbers of any width one after the other, the lowest bit first.
+//! Reads and writes consecutive numbers of any bit width, lowest bit first.
 
-/// Writes bits.
+/// Writes numbers of any bit width.
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
     words: Vec<u64>,
@@ -9,18 +9,18 @@ pub(crate) struct BitWriter {
 }
 
 impl BitWriter {
-    /// Nothing written yet. `scratch` is memory to write in.
+    /// An empty writer that uses the memory of `scratch`.
     pub(crate) fn new(mut scratch: Vec<u64>) -> Self {
         scratch.clear();
         Self { words: scratch, held: 0, held_bits: 0 }
     }
 
-    /// Makes room for about so many more bits.
+    /// Reserves room for about this many more bits.
     pub(crate) fn reserve(&mut self, bits: usize) {
         self.words.reserve(bits / 64);
     }
 
-    /// Adds the low bits of a word, of which the others are 0.
+    /// Appends the low `bits` bits of a word. The other bits of the word must be 0.
     #[inline(always)]
     pub(crate) fn put(&mut self, value: u64, bits: u32) {
         self.held |= value << self.held_bits;
@@ -35,7 +35,7 @@ impl BitWriter {
         }
     }
 
-    /// The bytes, the rest of the last one 0, and the scratch.
+    /// The written bytes, with the unused bits of the last byte 0, and the scratch memory.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<u64>) {
         let rest = self.held_bits.div_ceil(8) as usize;
         let mut bytes = Vec::with_capacity(self.words.len() * 8 + rest);
@@ -48,7 +48,7 @@ impl BitWriter {
     }
 }
 
-/// Reads bits from anywhere.
+/// Reads numbers of any bit width, from any bit on.
 #[derive(Debug, Clone)]
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -60,7 +60,7 @@ impl<'a> BitReader<'a> {
         Self { bytes, at_bit: 0 }
     }
 
-    /// The next so many bits, at most 64, or `None` if there are not so many.
+    /// The next `bits` bits, at most 64, or `None` if fewer are left.
     #[inline]
     pub(crate) fn take(&mut self, bits: u32) -> Option<u64> {
         let end = self.at_bit + bits as usize;
@@ -79,12 +79,12 @@ impl<'a> BitReader<'a> {
         Some((held >> shift & ((1u128 << bits) - 1)) as u64)
     }
 
-    /// Bits not yet read.
+    /// Number of bits not yet read.
     pub(crate) const fn left(&self) -> usize {
         self.bytes.len() * 8 - self.at_bit
     }
 
-    /// Whether nothing is left but the rest of a byte, zero.
+    /// Whether only the padding of the last byte is left, and it is zero.
     #[inline]
     pub(crate) fn is_at_end(&self) -> bool {
         let left = self.left();

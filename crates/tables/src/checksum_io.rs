@@ -1,8 +1,8 @@
-//! Streams of bytes that end with the CRC-32 of all that came before: what snapshots are written to and read from.
+//! Byte streams that end with the CRC-32 of all bytes before it. Snapshots use them.
 
 use std::io::{self, Read, Write};
 
-/// Passes bytes on and sums them up.
+/// Forwards bytes to a writer and computes their checksum.
 pub(crate) struct ChecksumWriter<W> {
     to: W,
     sum: crc32fast::Hasher,
@@ -35,7 +35,7 @@ impl<W: Write> ChecksumWriter<W> {
     }
 }
 
-/// Reads bytes and sums them up.
+/// Reads bytes and computes their checksum.
 pub(crate) struct ChecksumReader<R> {
     from: R,
     sum: crc32fast::Hasher,
@@ -58,14 +58,14 @@ impl<R: Read> ChecksumReader<R> {
         Ok(())
     }
 
-    /// The next `count` words; `count` is at most a few thousand.
+    /// Reads the next `count` words; `count` is at most a few thousand.
     pub(crate) fn words(&mut self, count: usize, buffer: &mut Vec<u8>) -> io::Result<Vec<u64>> {
         buffer.resize(count * 8, 0);
         self.fill(buffer)?;
         Ok(buffer.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
     }
 
-    /// The checksum of what was read, and the one the stream says.
+    /// The checksum of the bytes read, and the checksum stored in the stream.
     pub(crate) fn finish(mut self) -> io::Result<(u32, u32)> {
         let found = self.sum.clone().finalize();
         Ok((found, u32::from_le_bytes(self.take()?)))

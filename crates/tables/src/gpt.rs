@@ -1,13 +1,13 @@
-//! The interfaces the data plane sees: [`Gpt`] answers "which node?" with a hint, [`Fib`] answers "which flow?"
-//! with a fact.
+//! The table interfaces of the data plane: [`Gpt`] answers "which node?" with a hint, [`Fib`] answers "which
+//! flow?" exactly.
 
 use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, KeyHash, NodeHint, PartitionCount, PartitionId, Position, TableKind,
 };
 use std::sync::Arc;
 
-/// A batch of keys, each hashed once at the edge: two slices of one length, so that a kernel reads the hashes as
-/// one dense array and only exact tables touch the keys.
+/// A batch of keys, each hashed once where the packet enters. Keys and hashes are two slices of the same
+/// length, so that a kernel reads the hashes as one dense array and only exact tables read the keys.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyBatch<'a> {
     keys: &'a [FlowKey],
@@ -15,7 +15,7 @@ pub struct KeyBatch<'a> {
 }
 
 impl<'a> KeyBatch<'a> {
-    /// The batch of these keys with their hashes.
+    /// A batch of these keys and their hashes.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -43,25 +43,26 @@ impl<'a> KeyBatch<'a> {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch has no keys.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 }
 
-/// A global partition table: which node handles a flow, for all flows of the cluster, at every node.
+/// A global partition table (GPT). Every node has one; it maps each flow of the cluster to the node that
+/// handles it.
 ///
-/// One writer applies deltas while any number of readers look keys up; per key, a reader sees the value before or
-/// after each delta.
+/// One writer applies deltas while any number of readers look keys up. For each key, a reader sees the value
+/// before or after each delta.
 pub trait Gpt: Send + Sync + std::fmt::Debug {
-    /// The structure behind it, as deltas name it.
+    /// The kind of table, as deltas name it.
     fn kind(&self) -> TableKind;
 
-    /// How the key hash is cut into update streams.
+    /// How many partitions the key hash is divided into. Each partition has its own update stream.
     fn partitions(&self) -> PartitionCount;
 
-    /// A reader of its own for one thread.
+    /// Makes a reader for one thread.
     fn reader(self: Arc<Self>) -> Box<dyn GptReader>;
 
     /// Applies one update.
@@ -70,14 +71,15 @@ pub trait Gpt: Send + Sync + std::fmt::Debug {
     /// [`ApplyError`]; the table is then unchanged.
     fn apply(&self, delta: &Delta) -> Result<Applied, ApplyError>;
 
-    /// Where a partition's stream stands; `None` if there is no such partition.
+    /// The position in a partition's update stream; `None` if there is no such partition.
     fn position(&self, partition: PartitionId) -> Option<Position>;
 
-    /// Bytes of memory the query structure holds.
+    /// Bytes of memory that the query structure uses.
     fn table_bytes(&self) -> usize;
 }
 
-/// One thread's view of a [`Gpt`]. Not shared: `&mut self` is what lets a table know when its readers have moved on.
+/// One thread's view of a [`Gpt`]. It is not shared: `&mut self` tells the table when a reader no longer uses
+/// old data.
 pub trait GptReader: Send {
     /// The hint for each key of the batch. A key that was never inserted gets an arbitrary hint, or
     /// [`NodeHint::NONE`] from tables that can tell.
@@ -87,34 +89,36 @@ pub trait GptReader: Send {
     fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]);
 }
 
-/// What a FIB holds for a flow: 16 opaque bytes, whose meaning is the data plane's.
+/// The value that a FIB stores per flow: 16 opaque bytes. The data plane defines their meaning.
 pub type FibValue = [u64; 2];
 
-/// A refused FIB update. The table is as it was.
+/// Why a FIB update was refused. The table is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FibError {
     /// No free slot was found for the key: grow the table.
     #[error("FIB full at {len} of {slots} slots: grow it")]
     Full {
-        /// Keys held.
+        /// Number of keys stored.
         len: usize,
-        /// Slots there are.
+        /// Number of slots.
         slots: usize,
     },
-    /// The key is there already.
+    /// The key is already in the table.
     #[error("the key is already in the FIB")]
     Exists,
-    /// The key is not there.
+    /// The key is not in the table.
     #[error("the key is not in the FIB")]
     Missing,
-    /// The all-zero key marks empty slots and cannot be stored. No [`FlowKey`] made by its constructors is all zeros.
+    /// The all-zero key marks empty slots and cannot be stored. No [`FlowKey`] made by its constructors is
+    /// all zeros.
     #[error("the all-zero key cannot be stored")]
     ZeroKey,
 }
 
-/// An exact table from flow keys to their state. Readers run without locks beside one writer at a time.
+/// An exact table from flow keys to their state. Readers take no locks and run concurrently with one writer
+/// at a time.
 pub trait Fib: Send + Sync + std::fmt::Debug {
-    /// The value of each key of the batch, or `None` where it is not in the table: an exact answer.
+    /// The value of each key of the batch, or `None` if the key is not in the table. The answer is exact.
     ///
     /// # Panics
     /// If `values` is shorter than the batch.
@@ -138,14 +142,14 @@ pub trait Fib: Send + Sync + std::fmt::Debug {
     /// [`FibError::Missing`].
     fn remove(&self, key: &FlowKey, hash: KeyHash) -> Result<FibValue, FibError>;
 
-    /// Keys held.
+    /// Number of keys stored.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether the table has no keys.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory the table holds.
+    /// Bytes of memory that the table uses.
     fn table_bytes(&self) -> usize;
 }

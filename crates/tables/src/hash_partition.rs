@@ -1,7 +1,7 @@
-//! The GPT that is no table: the node is computed from the hash, so flows cannot be pinned.
+//! A GPT without a table: the node is computed from the hash. Flows therefore cannot be pinned to nodes.
 //!
-//! In the hash partition of the paper's Figure 2 this node holds the flow's entry, and the packet goes on from there to
-//! the node that handles the flow: two hops.
+//! In the hash partition of the paper's Figure 2, the computed node stores the flow's entry and forwards the
+//! packet to the node that handles the flow: two hops.
 
 use crate::{Gpt, GptReader, KeyBatch};
 use scalebricks_types::{
@@ -10,23 +10,23 @@ use scalebricks_types::{
 };
 use std::sync::Arc;
 
-/// Node = ⌊hash · nodes / 2^64⌋: equal ranges of the hash, whatever the number of nodes. No memory is touched but the
-/// hashes.
+/// Node = ⌊hash · nodes / 2^64⌋: equal ranges of the hash, for any number of nodes. A lookup reads no memory
+/// except the hashes.
 #[derive(Debug, Clone, Copy)]
 pub struct HashPartition {
     nodes: ClusterSize,
 }
 
 impl HashPartition {
-    /// The hash space cut evenly among these nodes.
+    /// Divides the hash space evenly among these nodes.
     pub const fn new(nodes: ClusterSize) -> Self {
         Self { nodes }
     }
 
-    /// The node that a hash belongs to.
+    /// The node that owns a hash.
     #[inline]
     pub fn node(&self, hash: KeyHash) -> NodeId {
-        // At most 256 nodes, so the product's top half is one octet.
+        // At most 256 nodes, so the product's top half fits one octet.
         NodeId::new(((u128::from(hash.get()) * self.nodes.get() as u128) >> 64) as u8)
     }
 }
@@ -44,7 +44,7 @@ impl Gpt for HashPartition {
         Box::new(*self)
     }
 
-    /// Always an error: there is nothing to update.
+    /// Always returns an error: there is nothing to update.
     fn apply(&self, delta: &Delta) -> Result<Applied, ApplyError> {
         if delta.kind != TableKind::HashPartition {
             return Err(ApplyError::Kind { want: TableKind::HashPartition, got: delta.kind });
@@ -52,7 +52,7 @@ impl Gpt for HashPartition {
         Err(ApplyError::Malformed("a hash partition is computed, it takes no deltas"))
     }
 
-    /// Of its one partition always the first position: nothing is ever applied.
+    /// Always the first position for its one partition, because nothing is ever applied.
     fn position(&self, partition: PartitionId) -> Option<Position> {
         (partition == PartitionId(0)).then_some(Position(0))
     }

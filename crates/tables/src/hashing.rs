@@ -1,32 +1,33 @@
-//! The hash of many keys at once. SipHash is one long chain of additions and rotations a key; so sixteen keys
-//! are hashed side by side in vector registers.
+//! Hashes many keys at once. SipHash is one long dependency chain of additions and rotations per key, so
+//! sixteen keys are hashed side by side in vector registers.
 
 use crate::isa::Isa;
 use scalebricks_types::{FlowKey, KeyHash, KeyHasher};
 
-/// Hashes batches of keys; what [`KeyHasher`] says of each.
+/// Hashes batches of keys. Each hash equals that of [`KeyHasher`].
 #[derive(Debug, Clone, Copy)]
 pub struct BatchHasher {
     hasher: KeyHasher,
     isa: Isa,
 }
 
-/// Keys in two vectors: `SipHash` is one long chain, so one vector's instructions wait while the other's run.
+/// Keys hashed together, in two vectors. `SipHash` is one long dependency chain, so one vector's instructions
+/// run while the other's wait.
 #[cfg(target_arch = "x86_64")]
 const LANES: usize = 16;
 
 impl BatchHasher {
-    /// With the best instructions there are.
+    /// A hasher that uses the best available instruction set.
     pub fn new(hasher: KeyHasher) -> Self {
         Self { hasher, isa: Isa::best() }
     }
 
-    /// With these instructions, or `None` if this processor lacks them.
+    /// A hasher that uses this instruction set, or `None` if this processor lacks it.
     pub fn with_isa(hasher: KeyHasher, isa: Isa) -> Option<Self> {
         isa.is_available().then_some(Self { hasher, isa })
     }
 
-    /// The hash of each key. Long keys are hashed one by one.
+    /// Writes the hash of each key. Long keys are hashed one by one.
     ///
     /// # Panics
     /// If `hashes` is shorter than `keys`.
@@ -61,7 +62,7 @@ impl BatchHasher {
         }
     }
 
-    /// Sixteen keys, as long as all are short.
+    /// Hashes sixteen keys together if all of them are short.
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
@@ -71,7 +72,7 @@ impl BatchHasher {
             let FlowKey::Short(key) = key else { return self.one_by_one(keys, hashes) };
             *words = key.words();
         }
-        // SAFETY: `isa` is at least AVX-512, and was available when this was made.
+        // SAFETY: `isa` is at least AVX-512, and its availability was checked when this hasher was made.
         let found = unsafe { avx512::siphash13(self.hasher.state(), &words) };
         for (hash, found) in hashes.iter_mut().zip(found) {
             *hash = KeyHash::new(found);
@@ -86,13 +87,14 @@ mod avx512 {
         __m512i, _mm512_add_epi64, _mm512_rol_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_xor_si512,
     };
 
-    /// The four words of state, each of eight keys.
+    /// The four words of state, each for eight keys.
     type State = [__m512i; 4];
 
     /// `SipHash-1-3` of sixteen keys of two words.
     ///
-    /// Nothing here is passed through `array::map` or another function of the standard library: those lack the instructions that are
-    /// enabled here, so a closure cannot be inlined into them, and each word would cost a call.
+    /// This code uses no `array::map` or similar function of the standard library. Those are compiled without
+    /// the instructions enabled here, so a closure cannot be inlined into them, and each word would cost a
+    /// call.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
     pub(super) fn siphash13([a, b, c, d]: [u64; 4], keys: &[&[u64; 2]; LANES]) -> [u64; LANES] {
         const LENGTH: i64 = 16 << 56;
@@ -134,7 +136,8 @@ mod avx512 {
         }
     }
 
-    /// One word of each key, put together in registers: keys were just written word by word, and a wide load of them would wait for that.
+    /// One word of each key, assembled in registers. The keys were just written word by word, and a wide load
+    /// of them would stall on store forwarding.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
     fn load(keys: &[&[u64; 2]; LANES], at: usize) -> [__m512i; 2] {
@@ -149,7 +152,7 @@ mod avx512 {
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
     #[allow(unsafe_code, reason = "registers as their words")]
     fn store(registers: [__m512i; 2]) -> [u64; LANES] {
-        // SAFETY: both are 128 bytes in which every bit pattern is a value.
+        // SAFETY: both are 128 bytes, and every bit pattern is a valid value.
         unsafe { core::mem::transmute(registers) }
     }
 

@@ -1,26 +1,27 @@
-//! Which instructions a kernel may use: found out once at run time, or forced.
+//! The instruction sets that a kernel may use: detected once at run time, or forced.
 //!
-//! Every kernel has a portable form, which is its definition, and faster forms that must equal it bit for bit. A form
-//! that this processor lacks does not exist: [`Isa::available`] does not list it, and no kernel can be made with it.
+//! Every kernel has a portable form, which defines its result, and faster forms that must return the same
+//! bits. A form that this processor does not support is not offered: [`Isa::available`] does not list it, and
+//! no kernel can be made with it.
 
-/// A level of instructions, each containing those before it.
+/// A level of instruction sets. Each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
-    /// Plain Rust: any processor.
+    /// Plain Rust: runs on any processor.
     Portable,
     /// AVX2, BMI1/2 and POPCNT (x86-64-v3).
     Avx2,
     /// AVX-512 F, BW, CD, DQ, VL (x86-64-v4).
     Avx512,
-    /// These with VBMI, VBMI2, VPOPCNTDQ and GFNI (Ice Lake, Zen 4 and later).
+    /// The AVX-512 level with VBMI, VBMI2, VPOPCNTDQ and GFNI (Ice Lake, Zen 4 and later).
     Avx512Gfni,
 }
 
 impl Isa {
-    /// All of them, slowest first.
+    /// All levels, slowest first.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Avx512Gfni];
 
-    /// Its name, as in the command line and in measurements.
+    /// The name that the command line and the measurements use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -30,12 +31,12 @@ impl Isa {
         }
     }
 
-    /// The one of this name.
+    /// The level with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|isa| isa.name() == name)
     }
 
-    /// Whether this processor (and operating system) has it.
+    /// Whether this processor and the operating system support it.
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
@@ -68,12 +69,12 @@ impl Isa {
         }
     }
 
-    /// Those this processor has, slowest first; never empty.
+    /// The levels that this processor supports, slowest first; never empty.
     pub fn available() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// The fastest this processor has.
+    /// The fastest level that this processor supports.
     pub fn best() -> Self {
         Self::available().last().unwrap_or(Self::Portable)
     }
@@ -85,8 +86,8 @@ impl std::fmt::Display for Isa {
     }
 }
 
-/// The levels that a test of kernels compares: all that this processor has. `REQUIRE_AVX512=1` fails a test that would
-/// leave one of the first three out.
+/// The levels that a kernel test compares: all that this processor supports. With `REQUIRE_AVX512=1`, a test
+/// fails if one of the first three is not supported.
 #[cfg(test)]
 pub(crate) fn compared() -> Vec<Isa> {
     let (there, lacks): (Vec<Isa>, Vec<Isa>) = Isa::ALL.into_iter().partition(|isa| isa.is_available());
@@ -100,7 +101,7 @@ pub(crate) fn compared() -> Vec<Isa> {
     there
 }
 
-/// Whether AVX-512 must be there. An interpreter is no processor.
+/// Whether the test requires AVX-512. An interpreter (Miri) never does.
 #[cfg(test)]
 fn is_avx512_required() -> bool {
     !cfg!(miri) && std::env::var_os("REQUIRE_AVX512").is_some_and(|value| value == "1")

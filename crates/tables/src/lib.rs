@@ -1,20 +1,20 @@
 //! Tables that answer "which node?" and "which flow?".
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`compact`] | either of the two tables behind a GPT, as one type |
-//! | [`cuckoo`] | a concurrent exact table of one key and value size |
-//! | [`fib`] | a node's exact table of flows, of two key sizes |
-//! | [`filter`] | Bloom filters: whether a name is known at all, asked before a table that answers any |
-//! | [`full_copy`], [`hash_partition`] | the two simple answers to "which node?": hold every key, or compute it |
-//! | [`gpt`] | the one interface to "which node?", and what of it every table shares |
-//! | [`hashing`] | the hash of many keys at once |
-//! | [`huge`], [`isa`] | memory on huge pages; which instructions kernels use |
+//! | [`compact`] | SetSep or Othello behind one type: the compact table of a GPT |
+//! | [`cuckoo`] | a concurrent exact table with one key size and one value size |
+//! | [`fib`] | a node's exact flow table, for two key sizes |
+//! | [`filter`] | Bloom filters: test whether a name is known, before a lookup in a table that answers for every name |
+//! | [`full_copy`], [`hash_partition`] | two simple answers to "which node?": store every key, or compute the node |
+//! | [`gpt`] | the common interface to "which node?" tables, and the types they share |
+//! | [`hashing`] | hashes many keys at once |
+//! | [`huge`], [`isa`] | memory on huge pages; the instruction sets that kernels use |
 //! | [`lpm`] | longest-prefix match for IPv4 and IPv6: from an address to its next hop |
 //! | [`othello`] | the second compact table: larger than SetSep, and much faster to change |
-//! | [`published`] | what SetSep and Othello share: tables that one writer changes under readers, and their control structures |
-//! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits a key, no keys stored |
-//! | [`weighted`] | what unknown names get, as a weighted choice: a balancer of new flows |
+//! | [`published`] | what SetSep and Othello share: tables with one writer and concurrent readers, and their control structures |
+//! | [`setsep`] | the compact table behind every GPT: 2 to 13 bits per key, no keys stored |
+//! | [`weighted`] | maps unknown names to values by weight: a balancer of new flows |
 
 #![deny(unsafe_code)]
 
@@ -51,7 +51,7 @@ pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};
 pub use weighted::{Spread, WeightError, WeightedActions};
 
-/// The example of the page about the tables, compiled and run.
+/// The example of the page about the tables, which the doc tests compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tables.md")]
 struct Page;

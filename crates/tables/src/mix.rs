@@ -1,4 +1,4 @@
-//! The mixing of words that tables share.
+//! The 64-bit mixing function that tables share.
 
 /// A bijection of 64-bit words in which every output bit depends on every input bit (Stafford's variant 13 of the
 /// 64-bit finaliser).

@@ -1,16 +1,16 @@
-//! The order in which a batch is carried out: place after place, so that each one's memory is fetched once, and fetched
-//! ahead.
+//! The order in which a batch is applied: sorted by block or range, so that the memory of each is fetched
+//! once, and prefetched.
 
-/// An operation, by its place in the store (a block, a range).
+/// An operation, with the block or range of the store that it changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderedOp {
     pub(crate) slot: u32,
-    /// Its place in the batch.
+    /// Its index in the batch.
     pub(crate) op: u32,
     pub(crate) hash: u64,
 }
 
-/// Sorts entries by their block, those of a block in the order in which they came.
+/// Sorts entries by block. Entries of the same block keep their order.
 pub(crate) fn sort(order: &mut Vec<OrderedOp>, spare: &mut Vec<OrderedOp>) {
     const DIGITS: usize = 1 << 8;
     if order.len() < 2 * DIGITS {

@@ -1,10 +1,11 @@
-//! The first pass of a build: every key goes to its *stretch* of the table (sixteen blocks, some dozen ranges), so that
-//! the second pass works on one stretch at a time in the processor's own cache.
+//! The first pass of a build. It sends every key to its *stretch* of the table (sixteen blocks, about a dozen
+//! ranges), so that the second pass works on one stretch at a time within the processor's own cache.
 //!
-//! Keys come in random order and go to hundreds of places. Each thread collects eight records a stretch, one cache
-//! line, before it writes them out past the caches: no line of the output is ever read in to be completed. A record is
-//! one word where it can be: the hash relative to its stretch's first, and the value in the bits so freed. Room is given
-//! for a little more than a stretch's fair share; what does not fit (keys not hashed well, or hostile) goes to a list.
+//! Keys arrive in random order and go to hundreds of stretches. Each thread collects eight records per
+//! stretch, one cache line, and then writes the line with stores that bypass the caches. So no line of the
+//! output is read in to be completed. A record is one word where possible: the hash relative to the first
+//! hash of its stretch, with the value in the bits this frees. Each stretch has room for slightly more than
+//! its fair share. Records that do not fit (keys that are not hashed well, or hostile keys) go to a list.
 
 use crate::huge::HugeSlice;
 use crate::streaming_store::StreamingWriter;
@@ -12,21 +13,21 @@ use crate::threads::{SpawnError, on_threads};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Where stretches lie in the hash range, and how a key becomes a record.
+/// Where stretches lie in the hash range, and how a key is packed into a record.
 #[derive(Debug)]
 pub(crate) struct RecordPacking {
-    /// The lowest hash of each stretch, or zeros if records are wide.
+    /// The lowest hash of each stretch, or zeros if records are two words.
     bases: Vec<u64>,
     value_bits: u32,
     wide: bool,
 }
 
 impl RecordPacking {
-    /// The packing for a table that cuts the hash range in `parts` equal parts; a stretch begins with each of the parts in
-    /// `firsts`, ascending. All of them are held, or not.
+    /// The packing for a table that divides the hash range into `parts` equal parts. Each stretch begins with
+    /// one of the parts in `firsts`, which ascend. `all_held` says whether the table holds all parts.
     pub(crate) fn new(firsts: &[u32], parts: u32, value_bits: u8, all_held: bool) -> Self {
         let base = |first: u32| (u128::from(first) << 64).div_ceil(parts.into());
-        // The widest relative hash, and the bits left above it for the value.
+        // The width of the widest relative hash; the bits above it are left for the value.
         let ends = firsts.iter().skip(1).chain([&parts]);
         let widest = firsts.iter().zip(ends).map(|(&first, &end)| base(end) - base(first)).max().unwrap_or(0);
         let widest = widest.min(u128::from(u64::MAX)) as u64;
@@ -35,7 +36,7 @@ impl RecordPacking {
         Self { bases, value_bits: value_bits.into(), wide }
     }
 
-    /// Words of a record: 1 or 2.
+    /// Words per record: 1 or 2.
     pub(crate) const fn words(&self) -> usize {
         1 + self.wide as usize
     }
@@ -56,27 +57,28 @@ impl RecordPacking {
     }
 }
 
-/// A cache line of records on its way out.
+/// A cache line of records that is being filled.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Pending([u64; 8]);
 
-/// The records of one thread: a region a stretch.
+/// The records of one thread: one region per stretch.
 #[derive(Debug)]
 pub(crate) struct PartitionedRecords<'a> {
     region: &'a mut [u64],
-    /// Writes to the region; dropped early, it makes what it wrote visible.
+    /// Writes to the region. Dropping it early makes the written records visible.
     out: StreamingWriter,
     /// Words of each stretch's region, a multiple of 8.
     room: usize,
     pending: Vec<Pending>,
-    /// For each stretch its lowest hash (as in [`RecordPacking`]) and the words written to it, those of the list not counted.
+    /// Per stretch: its lowest hash (as in [`RecordPacking`]), and the number of words written to it, without
+    /// those in the list.
     bins: Vec<(u64, usize)>,
-    /// What found no room: stretch, hash, value.
+    /// Records that did not fit: stretch, hash, value.
     list: Vec<(u32, u64, u16)>,
 }
 
-/// Words of a region for the fair share of `keys` keys over `stretches`, and six standard deviations more.
+/// Words of a region: the fair share of `keys` keys over `stretches`, plus six standard deviations.
 fn room(keys: usize, stretches: usize, words: usize) -> usize {
     let fair = keys.div_ceil(stretches.max(1));
     ((fair + 6 * fair.isqrt() + 16) * words).next_multiple_of(8)
@@ -112,7 +114,7 @@ impl<'a> PartitionedRecords<'a> {
         }
     }
 
-    /// Writes a full line out, or to the list if the region has no room for it.
+    /// Writes out a full line, or moves it to the list if the region has no room.
     #[inline(always)]
     fn write_out(&mut self, packing: &RecordPacking, stretch: usize, at: usize) {
         if at == self.room {
@@ -135,7 +137,7 @@ impl<'a> PartitionedRecords<'a> {
         });
     }
 
-    /// Writes out what is left.
+    /// Writes out the remaining records.
     fn finish(&mut self, packing: &RecordPacking) {
         for stretch in 0..self.bins.len() {
             let words = self.bins[stretch].1;
@@ -157,12 +159,12 @@ impl<'a> PartitionedRecords<'a> {
         &self.region[stretch * self.room..][..self.bins[stretch].1]
     }
 
-    /// How many keys a stretch has.
+    /// The number of keys of a stretch.
     pub(crate) fn keys(&self, packing: &RecordPacking, stretch: usize) -> usize {
         self.bins[stretch].1 / packing.words() + self.listed(stretch).count()
     }
 
-    /// The keys of a stretch that found no room.
+    /// The keys of a stretch that did not fit its region.
     pub(crate) fn listed(&self, stretch: usize) -> impl Iterator<Item = (u64, u16)> + '_ {
         let first = self.list.partition_point(|entry| (entry.0 as usize) < stretch);
         let run = self.list[first..].iter().take_while(move |entry| entry.0 as usize == stretch);
@@ -170,19 +172,20 @@ impl<'a> PartitionedRecords<'a> {
     }
 }
 
-/// A build in two passes, each by all threads.
+/// A build in two passes, both run by all threads.
 pub(crate) struct TwoPassBuild<'a> {
     pub(crate) packing: &'a RecordPacking,
     pub(crate) regions: &'a Mutex<RecordMemory>,
     pub(crate) threads: usize,
     pub(crate) stretches: usize,
-    /// Keys to build from.
+    /// Number of keys to build from.
     pub(crate) keys: usize,
 }
 
 impl TwoPassBuild<'_> {
-    /// Lets `partition` give each thread's share of the keys to their stretches, then calls `act` for each stretch, with what all
-    /// threads partitioned, one of `outputs`, and what its thread keeps from one stretch to the next.
+    /// `partition` sends each thread's share of the keys to their stretches. Then `act` is called for each
+    /// stretch, with the records of all threads, one of `outputs`, and the state that its thread keeps from
+    /// one stretch to the next.
     pub(crate) fn run<O: Send, W, E: Send + From<SpawnError>>(
         &self,
         outputs: Vec<O>,
@@ -215,12 +218,12 @@ impl TwoPassBuild<'_> {
     }
 }
 
-/// Memory for records, kept from one build to the next.
+/// Memory for records, reused from one build to the next.
 #[derive(Debug, Default)]
 pub(crate) struct RecordMemory(Option<HugeSlice<u64>>);
 
 impl RecordMemory {
-    /// This many words, of any content.
+    /// A slice of `words` words with arbitrary content.
     fn words(&mut self, words: usize) -> &mut [u64] {
         let memory = self.0.take().filter(|memory| memory.len() >= words);
         &mut self.0.insert(memory.unwrap_or_else(|| HugeSlice::zeroed(words)))[..words]

@@ -1,30 +1,30 @@
-//! The one instruction a batched lookup needs that safe Rust has no word for.
+//! Prefetch: the only instruction a batched lookup needs that safe Rust does not offer.
 #![allow(unsafe_code)]
 
-/// Asks for the cache line that holds `target`, to be read soon. A hint: it changes nothing that can be observed.
+/// Prefetches the cache line that holds `target`, for a read soon. A hint: it has no observable effect.
 #[inline(always)]
 pub fn prefetch_read<T>(target: &T) {
     prefetch(target);
 }
 
-/// Asks for the cache line with the byte so many in front of a slice, to be written soon: where a packet
-/// will grow to. A hint for any slice and any distance.
+/// Prefetches the cache line of the byte that lies `distance` bytes before a slice, for a write soon: the
+/// place into which a packet will grow. The hint is valid for any slice and any distance.
 #[inline(always)]
 pub fn prefetch_in_front(bytes: &[u8], distance: usize) {
     prefetch(bytes.as_ptr().wrapping_sub(distance));
 }
 
-/// [`prefetch_read`] of an item of a slice, without a check whether there is such an item.
+/// [`prefetch_read`] of an item of a slice, without a bounds check.
 #[inline(always)]
 pub(crate) fn prefetch_item<T>(items: &[T], index: usize) {
     prefetch(items.as_ptr().wrapping_add(index));
 }
 
-/// Asks for the cache line that holds `target`, to be written soon.
+/// Prefetches the cache line that holds `target`, for a write soon.
 #[inline(always)]
 pub(crate) fn prefetch_write<T>(target: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: as for [`prefetch`]; processors without PREFETCHW take it for a no-op.
+    // SAFETY: as for [`prefetch`]; processors without PREFETCHW treat it as a no-op.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(target).cast::<i8>());
@@ -33,11 +33,11 @@ pub(crate) fn prefetch_write<T>(target: &T) {
     prefetch(target);
 }
 
-/// The hint for any address at all.
+/// The prefetch hint for any address.
 #[inline(always)]
 fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHT0 never faults and never writes, whatever the address.
+    // SAFETY: PREFETCHT0 never faults and never writes, for any address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast::<i8>());

@@ -1,22 +1,25 @@
-//! What becomes of names that nobody knows: a table's arbitrary answers as a weighted choice between actions.
+//! Turns a table's arbitrary answers for unknown names into a weighted choice between actions.
 //!
-//! A compact table gives a name it does not hold *some* value. For a balancer of flows that is a feature (Concise proposes it): a flow that
-//! is known goes where it was pinned, and a new one goes somewhere at once, without a second table. But which values unknown
-//! names get is nothing to rely on: slots that no name uses are 0, as is one slot of every tree of an Othello table, so 0
-//! comes far more often than its share, and the rest follows what happens to be stored.
+//! A compact table returns *some* value for a name it does not hold. For a balancer of flows this is useful
+//! (Concise proposes it): a known flow goes where it was pinned, and a new flow gets a destination at once,
+//! without a second table. But the values of unknown names are not evenly distributed: slots that no name
+//! uses are 0, as is one slot of every tree of an Othello table. So 0 occurs far more often than its share,
+//! and the rest depends on the stored data.
 //!
-//! So values are not actions here but *codes*, and a table stores for a name its code xor a hash of the name ([`Spread`]). Whatever an unknown
-//! name gets from the table, the xor with its own hash makes every code equally likely, independent of all that is stored;
-//! and an action with more weight has more of the codes. Cost: a multiplication a lookup, no memory beside the 2^l codes.
+//! So values are not actions here but *codes*, and a table stores for a name its code xor a hash of the name
+//! ([`Spread`]). For any value that an unknown name gets from the table, the xor with its own hash makes
+//! every code equally likely, independent of the stored data. An action with more weight has more of the
+//! codes. Cost: a multiplication per lookup, and no memory except the 2^l codes.
 //!
-//! A new flow keeps its way when it is installed with the very value that the table answered: nothing of the answer
-//! changes, and so nearly always nothing of the table does, its delta being empty but for a range that takes another seed. Until then
-//! the answer may change with any update of the flow's range, so a flow is installed with its first packet, not later.
+//! A new flow keeps its destination if it is installed with exactly the value that the table returned: the
+//! answer does not change, and so nearly always the table does not change either. Its delta is then empty,
+//! unless a range takes another seed. Until then the answer may change with any update of the flow's range,
+//! so install a flow with its first packet, not later.
 
 use scalebricks_types::KeyHash;
 
-/// Masks for what a table stores, by bits of each name's own hash, so that the answers for names it does not hold are spread
-/// evenly over all values.
+/// Masks what a table stores with bits of each name's own hash, so that the answers for names it does not
+/// hold are spread evenly over all values.
 ///
 /// ```
 /// use scalebricks_tables::Spread;
@@ -33,37 +36,38 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Values as they are.
+    /// Values without masks.
     pub const NONE: Self = Self { mask: 0, seed: 0 };
 
-    /// Values of so many bits, at most 16, masked. All names have to be given new values when the bits become more.
+    /// Masks values of this many bits, at most 16. When the number of bits increases, all names must get new
+    /// values.
     pub const fn over(value_bits: u8, seed: u64) -> Self {
         let bits = if value_bits < 16 { value_bits } else { 16 };
         Self { mask: ((1_u32 << bits) - 1) as u16, seed } // at most 16 bits
     }
 
-    /// What is stored for a value, and the value of what is stored. Cost: a multiplication.
+    /// Converts a value to what is stored, and what is stored to the value. Cost: a multiplication.
     #[inline(always)]
     pub const fn mask(self, name: KeyHash, value: u16) -> u16 {
         value ^ (self.bits(name) & self.mask)
     }
 
-    /// Bits of a name's hash for which no table uses it.
+    /// Bits of a name's hash that no table uses.
     #[inline(always)]
     pub const fn bits(self, name: KeyHash) -> u16 {
         (self.mix(name) >> 40) as u16
     }
 
-    /// Another function of the hash than those that give a name its slots.
+    /// A hash function different from those that give a name its slots.
     const fn mix(self, name: KeyHash) -> u64 {
         (name.get() ^ self.seed).wrapping_mul(0xD6E8_FEB8_6659_FD93)
     }
 }
 
-/// Why weights make no codes.
+/// Why weights cannot be converted to codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WeightError {
-    /// No bits, or more than 16.
+    /// 0 bits, or more than 16.
     #[error("{0} value bits are not 1 to 16")]
     ValueBits(u8),
     /// No weight above 0.
@@ -74,12 +78,12 @@ pub enum WeightError {
     Actions {
         /// Actions with a weight.
         actions: usize,
-        /// Codes there are.
+        /// Number of codes.
         codes: usize,
     },
 }
 
-/// Codes for actions, more of them for an action with more weight.
+/// Assigns codes to actions; an action with more weight has more codes.
 ///
 /// ```
 /// use scalebricks_tables::WeightedActions;
@@ -93,17 +97,18 @@ pub enum WeightError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightedActions {
-    /// The action of each code; those of one action follow each other.
+    /// The action of each code; the codes of one action are consecutive.
     actions: Vec<u16>,
-    /// The first code of each action and how many it has.
+    /// The first code of each action, and its number of codes.
     codes: Vec<(u16, u32)>,
     value_bits: u8,
     spread: Spread,
 }
 
 impl WeightedActions {
-    /// Shares the 2^`value_bits` codes out by weight, to the nearest: an action gets its share rounded down, and what is left goes
-    /// to the largest remainders (of equal ones, to the lower action). An action with a weight has at least one.
+    /// Distributes the 2^`value_bits` codes by weight, to the nearest: an action gets its share rounded down,
+    /// and the remaining codes go to the largest remainders (if equal, to the lower action). An action with a
+    /// weight has at least one code.
     ///
     /// # Errors
     /// [`WeightError`].
@@ -116,7 +121,7 @@ impl WeightedActions {
         if with_weight == 0 {
             return Err(WeightError::None);
         }
-        // Numbers of actions must fit their type, too.
+        // Numbers of actions must also fit their type.
         if with_weight > codes || weights.len() > 1 << 16 {
             return Err(WeightError::Actions { actions: with_weight, codes });
         }
@@ -130,40 +135,43 @@ impl WeightedActions {
         Ok(Self { actions, codes: places, value_bits, spread: Spread::over(value_bits, seed) })
     }
 
-    /// The action that a table's value means for a name, known or not. Values of more bits are cut.
+    /// The action for a name that a table's value stands for, whether or not the name is known. Excess bits
+    /// of the value are ignored.
     #[inline]
     pub fn action(&self, name: KeyHash, value: u16) -> u16 {
         let code = usize::from(self.spread.mask(name, value)) & (self.actions.len() - 1);
         self.actions[code]
     }
 
-    /// A value that means this action for a name, one of its codes by the name's hash; `None` for an action without weight.
+    /// A value that stands for this action for a name: one of the action's codes, selected by the name's
+    /// hash. `None` for an action without weight.
     pub fn value(&self, name: KeyHash, action: u16) -> Option<u16> {
         let &(first, count) = self.codes.get(usize::from(action))?;
-        // Not the bits that mask it.
+        // Uses other bits than the mask does.
         let step = (u64::from(count) * (self.spread.mix(name) & 0xFFFF_FFFF)) >> 32;
         (count > 0).then(|| self.spread.mask(name, (u32::from(first) + step as u32) as u16)) // a code
     }
 
-    /// Codes of an action.
+    /// Number of codes of an action.
     pub fn codes(&self, action: u16) -> u32 {
         self.codes.get(usize::from(action)).map_or(0, |place| place.1)
     }
 
-    /// Bits of a code.
+    /// Bits per code.
     pub const fn value_bits(&self) -> u8 {
         self.value_bits
     }
 }
 
-/// Shares `codes` out by the largest remainders, one at least to each weight above 0. There are no more of these than codes.
+/// Distributes `codes` by the largest remainders, with at least one for each weight above 0. There are at
+/// most as many such weights as codes.
 fn share_out(weights: &[u32], codes: u32) -> Vec<u32> {
     let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
     let exact = |weight: u32| u64::from(weight) * u64::from(codes);
     let least = |weight: u32| ((exact(weight) / total) as u32).max(u32::from(weight > 0)); // at most `codes`
     let mut counts: Vec<u32> = weights.iter().map(|&weight| least(weight)).collect();
     let mut order: Vec<usize> = (0..weights.len()).filter(|&action| weights[action] > 0).collect();
-    // How far from its share an action is, the neediest first.
+    // How far an action is below its share; the order begins with the one furthest below.
     let lack = |counts: &[u32], action: usize| {
         exact(weights[action]).cast_signed() - (u64::from(counts[action]) * total).cast_signed()
     };
@@ -177,7 +185,7 @@ fn share_out(weights: &[u32], codes: u32) -> Vec<u32> {
         if given < codes {
             order.iter().take(missing).for_each(|&action| counts[action] += 1);
         } else {
-            // Small weights were rounded up: those who have most beyond their share give it back.
+            // Small weights were rounded up: the actions furthest above their share give codes back.
             let mut rich = order.iter().rev().filter(|&&action| counts[action] > 1);
             let Some(&action) = rich.next() else { return counts };
             counts[action] -= 1;
@@ -200,7 +208,8 @@ mod tests {
         KeyHash::new(z ^ (z >> 31))
     }
 
-    /// Masks are undone by themselves, stay within their bits, and give a stored 0 every meaning alike: five sigma of a binomial.
+    /// Masking twice restores a value, masks stay within their bits, and a stored 0 stands for every value
+    /// equally often: five sigma of a binomial.
     #[test]
     #[cfg_attr(miri, ignore = "thousands of names, and nothing unsafe")]
     fn masks_spread_what_is_stored_alike() {
@@ -234,7 +243,7 @@ mod tests {
         assert_eq!(share_out(&[1, 1, 1], 8), [3, 3, 2]);
         assert_eq!(share_out(&[5, 0, 3], 16), [10, 0, 6]);
         assert_eq!(share_out(&[1_000_000, 1, 1], 4), [2, 1, 1]);
-        // No share is further off than one code, and all codes are given, whatever the weights.
+        // No share is off by more than one code, and all codes are assigned, for any weights.
         for seed in 0..200_u64 {
             let weights: Vec<u32> = (0..7).map(|at| (name(seed * 7 + at).get() % 50 + 5) as u32).collect();
             let counts = share_out(&weights, 256);
@@ -271,13 +280,13 @@ mod tests {
         }
     }
 
-    /// The oracle is a plain map for flows that are known, and a binomial's five sigma for those that are not.
+    /// The reference is a plain map for known flows, and five sigma of a binomial for unknown ones.
     #[test]
     #[cfg_attr(miri, ignore = "builds a table of thousands of names")]
     fn known_flows_go_where_they_are_pinned_and_new_ones_by_weight_and_stay() {
         let weights = [5, 3, 0, 8];
         let actions = WeightedActions::new(&weights, 8, 11).unwrap();
-        // All known flows on one action, so that a table's own answers are as one-sided as can be.
+        // All known flows have one action, so that the table's own answers are as uneven as possible.
         let pinned: HashMap<KeyHash, u16> = (0..4000).map(|number| (name(number), 3)).collect();
         let stored = pinned.iter().map(|(&flow, &action)| (flow, actions.value(flow, action).unwrap()));
         let params = Params::for_keys(5000, 8, PartitionCount::ONE).unwrap();
@@ -295,7 +304,7 @@ mod tests {
             let sigma = (draws as f64 * share * (1.0 - share)).sqrt();
             assert!((count as f64 - draws as f64 * share).abs() <= 5.0 * sigma, "{action}: {seen:?}");
         }
-        // New flows are installed as they were answered, among other updates.
+        // New flows are installed with the returned answers, among other updates.
         let mut flows = pinned;
         for number in 200_000..201_000 {
             let value = reader.pin().get(name(number));

@@ -1,12 +1,14 @@
-//! Either of the two compact tables behind a GPT, chosen when a cluster is made: [`setsep`] or [`othello`].
+//! Either of the two compact tables behind a GPT, chosen when a cluster is created: [`setsep`] or
+//! [`othello`].
 //!
-//! What the control plane and the data plane need of them is the same: parameters that lie in records, a control structure
-//! that turns operations into deltas, a table that applies them, and readers. Here are both as one type each, values being
-//! the numbers of nodes. Whoever wants more of one of them takes that one.
+//! The control plane and the data plane need the same from both: parameters that are stored in records, a
+//! control structure that turns operations into deltas, a table that applies them, and readers. This module
+//! has one type for each of these. Values are the numbers of nodes. Use [`setsep`] or [`othello`] directly
+//! for their other features.
 //!
 //! | | SetSep | Othello |
 //! |---|---|---|
-//! | bits a key at 2 value bits | 3.2 | 4.9 |
+//! | bits per key at 2 value bits | 3.2 | 4.9 |
 //! | what an update does | solves one group | flips one side of a tree |
 //!
 //! ```
@@ -28,7 +30,7 @@
 //! [`setsep`]: crate::setsep
 //! [`othello`]: crate::othello
 
-/// The same with either table, or what belongs to it.
+/// Runs the same expression for either table, or for a type that belongs to it.
 macro_rules! either {
     ($of:expr, $it:ident => $act:expr) => {
         match $of {

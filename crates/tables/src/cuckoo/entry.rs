@@ -3,7 +3,7 @@
 
 use crate::reclaim::sync::{AtomicU64, Ordering};
 
-/// A key and its value. Of 16 bytes each, they are half a line, and never lie across two.
+/// A key and its value. With 16 bytes each, they take half a cache line and never cross a line boundary.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct Entry<const K: usize, const V: usize> {
@@ -12,7 +12,7 @@ pub(super) struct Entry<const K: usize, const V: usize> {
 }
 
 #[cfg(not(loom))]
-// SAFETY: atomics of zero are valid, and so is the padding.
+// SAFETY: all-zero atomics are valid, and so is zero padding.
 unsafe impl<const K: usize, const V: usize> crate::huge::Zeroable for Entry<K, V> {}
 
 #[cfg(loom)]
@@ -37,7 +37,7 @@ fn store<const N: usize>(words: &[AtomicU64; N], new: &[u64; N]) {
 }
 
 impl<const K: usize, const V: usize> Entry<K, V> {
-    /// Whether this is the key's entry; without branches.
+    /// Whether this is the key's entry. Without branches.
     #[inline(always)]
     pub(super) fn is_of(&self, key: &[u64; K]) -> bool {
         #[cfg(all(test, not(loom)))]
@@ -51,7 +51,7 @@ impl<const K: usize, const V: usize> Entry<K, V> {
         load(&self.value)
     }
 
-    /// Word by word into place: an array that is returned goes over the stack.
+    /// Copies word by word into place: a returned array would be copied over the stack.
     #[inline(always)]
     pub(super) fn copy_value(&self, to: &mut Option<[u64; V]>) {
         for (to, word) in to.get_or_insert([0; V]).iter_mut().zip(&self.value) {

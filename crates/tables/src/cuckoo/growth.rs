@@ -1,31 +1,34 @@
-//! Growth, step by step.
+//! Incremental growth.
 //!
-//! A growing table has two stores: the old one, from which keys go, and a new one, to which they and all new keys go
-//! (three, should the new one turn out too small). A step moves the keys of some buckets. When the old store is empty,
-//! the new one is the table.
+//! A growing table has two stores: the old one, from which keys move, and a new one, to which they and all
+//! new keys go (three, if the new one turns out too small). A step moves the keys of some buckets. When the
+//! old store is empty, the new one is the table.
 //!
 //! # Why no reader misses a key
 //!
-//! - *A reader looks into the stores from old to new, and a key is put into the new one before it is cleared in the
-//!   old one.* A reader that did not see it in the old store, because it saw the clearing, has passed its
-//!   [`end_of_reads`](super::version::Versions::end_of_reads) after that: the writer's `Release` fence inside the
-//!   clearing and this `Acquire` fence synchronise, so the put happens before the reader's look into the new store.
-//!   Keys never go back.
-//! - *Lists of stores are published before keys move by them,* and with each the generation counter advances. A reader
-//!   that used an old list can miss a key only if that has moved on to a store its list does not name. It has then
-//!   seen a clearing that came after the new list, and by the same fences its look at the generation, which it takes
-//!   whenever it has found nothing, finds it advanced: it looks again with the new list.
-//! - *A hit needs none of this*: what a store holds is the value of that moment, for a key is changed where it is, and
-//!   while it is in two stores for a moment the writer does nothing else.
+//! - *A reader reads the stores from old to new, and a key is put into the new store before it is cleared in
+//!   the old one.* A reader that did not see the key in the old store, because it saw the clearing, executes
+//!   its [`end_of_reads`](super::version::Versions::end_of_reads) after that. The writer's `Release` fence
+//!   inside the clearing and this `Acquire` fence synchronise, so the put happens before the reader reads the
+//!   new store. Keys never move back.
+//! - *A list of stores is published before keys move by it,* and each new list advances the generation
+//!   counter. A reader that used an old list can miss a key only if the key has moved to a store that is not
+//!   in its list. The reader has then seen a clearing that came after the new list. By the same fences, its
+//!   check of the generation, which it makes whenever it has found nothing, sees the advanced counter, and it
+//!   looks again with the new list.
+//! - *A hit needs none of this*: what a store holds is the current value, because a key is changed in place,
+//!   and while it is in two stores for a moment the writer does nothing else.
 //!
-//! So nobody waits: the writer not for readers (a list that one still holds is freed later), and readers not for it.
-//! The argument is checked by the loom model `loom_a_key_that_moves_to_a_newer_table_is_never_missed`.
+//! So nobody waits: the writer does not wait for readers (a list that a reader still holds is freed later),
+//! and readers do not wait for the writer. The loom model
+//! `loom_a_key_that_moves_to_a_newer_table_is_never_missed` checks the argument.
 //!
 //! # Cost
 //!
-//! Under one seed the buckets of a larger store are those of the smaller one scaled, and a key keeps its choice of the
-//! two where it can. So the old store's buckets in order fill the new one's nearly in order: moving a key costs its hash
-//! and some stores to lines that are in the cache, a fraction of what a fresh insert costs.
+//! Under one seed, the buckets of a larger store are those of the smaller one scaled, and a key keeps its
+//! choice of the two where possible. So the old store's buckets in order fill the new store's nearly in
+//! order. Moving a key costs its hash and some stores to lines that are in the cache, a fraction of the cost
+//! of a new insert.
 
 use super::store::{KeyBuckets, Slot, Store};
 use super::stores::Stores;
@@ -35,28 +38,29 @@ use crate::FibError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Buckets moved with each insert while the table grows by itself. Growth by half then ends after a sixteenth of the
-/// old slots were filled anew, long before the new store is full.
+/// Buckets moved with each insert while the table grows automatically. Growth by half then ends after a
+/// sixteenth of the old slots were newly filled, long before the new store is full.
 const BUCKETS_AN_INSERT: usize = 4;
 
-/// The load at which a table that has grown by itself grows on. The inserts from here to [`DESIGN_LOAD_PERCENT`] are the
-/// dearest, and nobody has asked this table for just its size.
+/// The load at which a table that has grown automatically grows again. The inserts from here to
+/// [`DESIGN_LOAD_PERCENT`] are the most expensive, and nobody requested exactly this table size.
 const GROWN_LOAD_PERCENT: usize = 90;
 
-/// Sets apart the seeds of stores that follow one that was too small.
+/// Derives a different seed for a store that follows one that was too small.
 const NEXT_SEED: u64 = 0xD1B5_4A32_D192_ED03;
 
 impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
-    /// Begins to move all keys to a table of at least `slots` slots (which may be fewer than there are). From now on
-    /// new keys go there; the others follow by [`Self::grow_step`]. Until they all have, lookups of keys that have
-    /// moved, or are not there, look into both tables, and the memory of both is there.
+    /// Begins to move all keys to a table of at least `slots` slots (which may be fewer than now). From now
+    /// on new keys go there; the others follow by [`Self::grow_step`]. Until all have moved, lookups of keys
+    /// that have moved, or are absent, read both tables, and both use memory.
     ///
-    /// A table that grows already then grows to this size.
+    /// A table that is already growing then grows to this size.
     ///
-    /// Cost: microseconds. The memory of the new table comes as it is first written, huge page by huge page.
+    /// Cost: microseconds. The memory of the new table is allocated as it is first written, huge page by huge
+    /// page.
     ///
     /// # Errors
-    /// [`FibError::Full`] if that is fewer slots than keys; the table is then as it was.
+    /// [`FibError::Full`] if `slots` is less than the number of keys; the table is then unchanged.
     pub fn grow_begin(&mut self, slots: usize) -> Result<(), FibError> {
         let buckets = buckets_for(slots);
         if buckets * super::store::SLOTS < self.len() {
@@ -67,18 +71,18 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         Ok(())
     }
 
-    /// Moves the keys of the next `buckets` buckets of the old table; whether the growth is done, as it is if none was
-    /// begun. Readers of a moved key may look twice; none waits.
+    /// Moves the keys of the next `buckets` buckets of the old table. Returns whether the growth is complete;
+    /// it is if none was begun. A reader of a moved key may look twice; none waits.
     ///
-    /// Should the new table not take all keys (one that was asked to hold them at a load of more than
-    /// [`DESIGN_LOAD_PERCENT`](super::DESIGN_LOAD_PERCENT) may not), the table grows to one of an eighth more slots.
+    /// If the new table does not take all keys (possible if it must hold them at a load of more than
+    /// [`DESIGN_LOAD_PERCENT`](super::DESIGN_LOAD_PERCENT)), the table grows to one of an eighth more slots.
     ///
-    /// Cost: at most `4 * buckets` moves of a key, each a hash and two or three cached lines, mostly. The last step also
-    /// frees the old table, or leaves that to a later change if readers still use it.
+    /// Cost: at most `4 * buckets` moves of a key, each mostly a hash and two or three cached lines. The last
+    /// step also frees the old table, or leaves that to a later change if readers still use it.
     ///
     /// # Errors
-    /// [`FibError::Full`] if the new table does not take all keys and has the most slots there can be. All keys are
-    /// there still; the growth stays unfinished.
+    /// [`FibError::Full`] if the new table does not take all keys and has the maximum number of slots. All
+    /// keys are still in the table; the growth stays incomplete.
     pub fn grow_step(&mut self, buckets: usize) -> Result<bool, FibError> {
         let mut left = buckets;
         while self.is_growing() {
@@ -101,17 +105,17 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         Ok(true)
     }
 
-    /// Whether a growth was begun and is not done.
+    /// Whether a growth has begun and is incomplete.
     pub fn is_growing(&self) -> bool {
         self.state.stores.growing()
     }
 
-    /// Moves all keys to a table of at least `slots` slots (which may be fewer than there are) while readers go on:
-    /// [`Self::grow_begin`] and [`Self::grow_step`] to the end. Then waits for the last batch of a reader on the old
-    /// table and frees that, so the memory is never freed by a reader.
+    /// Moves all keys to a table of at least `slots` slots (which may be fewer than now) while readers
+    /// continue: [`Self::grow_begin`], and [`Self::grow_step`] until complete. Then waits for the last batch
+    /// of a reader on the old table and frees the table, so that a reader never frees the memory.
     ///
     /// # Errors
-    /// [`FibError::Full`] if that is fewer slots than keys; the table is then as it was.
+    /// [`FibError::Full`] if `slots` is less than the number of keys; the table is then unchanged.
     pub fn grow(&mut self, slots: usize) -> Result<(), FibError> {
         self.grow_begin(slots)?;
         self.grow_step(usize::MAX)?;
@@ -121,13 +125,13 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         Ok(())
     }
 
-    /// After a key was added to a table that grows by itself: begins to grow if that brought it beyond
-    /// the load it may have, or goes on growing.
+    /// Called after a key was added to a table that grows automatically. Begins to grow if the table now
+    /// exceeds its load limit, or continues to grow.
     #[inline]
     pub(super) fn grow_along(&mut self) {
         let slots = self.state.stores.newest().slots();
-        // At the greatest size there is, the table goes on until it is full. No error of a step is lost: what it could
-        // not move is where it was.
+        // At the maximum size, the table is used until it is full. An error of a step is harmless: what it
+        // could not move stays where it was.
         if self.is_growing() {
             let _ = self.grow_step(BUCKETS_AN_INSERT);
         } else if self.len() as u128 * 100 > slots as u128 * self.state.load_limit_percent as u128 {
@@ -135,10 +139,11 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         }
     }
 
-    /// Begins to grow from this many slots by half; whether there is more room then.
+    /// Begins to grow from this many slots by half. Returns whether there is more room then.
     #[cold]
     pub(super) fn grow_by_half(&mut self, slots: usize) -> bool {
-        // A table that was asked to shrink may hold more keys, in its old store, than the new one has slots.
+        // A table that was asked to shrink may hold more keys, in its old store, than the new store has
+        // slots.
         let more = slots.max(self.len()) + slots.max(self.len()) / 2;
         let begun = buckets_for(more) * super::store::SLOTS > slots && self.grow_begin(more).is_ok();
         self.state.load_limit_percent = if begun { GROWN_LOAD_PERCENT } else { DESIGN_LOAD_PERCENT };
@@ -150,7 +155,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         self.publish(stores);
     }
 
-    /// Makes this the list of stores. The list before is freed as soon as no reader holds it.
+    /// Publishes this list of stores. The previous list is freed as soon as no reader holds it.
     fn publish(&mut self, stores: Stores<K, V>) {
         let stores = Arc::new(stores);
         self.state.stores = Arc::clone(&stores);
@@ -160,14 +165,14 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         self.free_retired();
     }
 
-    /// Frees the lists that no reader holds any more; whether that was all.
+    /// Frees the lists that no reader holds any more. Returns whether all were freed.
     pub(super) fn free_retired(&mut self) -> bool {
-        // `swap` has turned every reader's hold into a counted one, and no new ones are made.
+        // `swap` has turned every reader's borrow into a counted reference, and no new ones are made.
         self.state.retired.retain(|stores| Arc::strong_count(stores) > 1);
         self.state.retired.is_empty()
     }
 
-    /// Moves the keys of one bucket of the oldest store to the newest, and then clears them here, all at once.
+    /// Moves the keys of one bucket of the oldest store to the newest, then clears the bucket in one step.
     fn move_bucket(&mut self, old: &Store<K, V>, bucket: u32) -> Result<(), FibError> {
         let mut moved = false;
         for (at, key, value) in old.entries_of(bucket) {
@@ -192,7 +197,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         Ok(())
     }
 
-    /// Adds a store of an eighth more slots, for keys that the newest does not take.
+    /// Adds a store of an eighth more slots, for keys that the newest store does not take.
     #[cold]
     fn add_larger(&mut self) -> Result<(), FibError> {
         let newest = self.state.stores.newest();

@@ -1,10 +1,11 @@
-//! Lookups beside the writer, all of it the table's own code, through the interleavings of loom's memory model.
+//! Lookups concurrent with the writer, both with the table's own code, in the interleavings of loom's memory
+//! model.
 
 use super::*;
 use crate::reclaim::loom_shims::check;
 use loom::thread;
 
-/// As good a hash as any.
+/// An arbitrary hash function.
 #[derive(Debug, Clone, Copy)]
 struct ModelHasher;
 
@@ -20,14 +21,15 @@ fn hash(key: u64) -> KeyHash {
     ModelHasher.hash_words(&[key])
 }
 
-/// Runs `write` beside a reader that looks key 7 up once, alone or in a batch; what it finds is one of these.
+/// Runs `write` concurrently with a reader that looks key 7 up once, alone or in a batch. The result must be
+/// one of these.
 fn beside_a_reader(
     in_batch: bool,
     keys: &'static [u64],
     allowed: &'static [Option<u64>],
     write: impl Fn(&Table) + Send + Sync + Copy + 'static,
 ) {
-    // A batch that is disturbed goes on to single lookups: its steps are many.
+    // A disturbed batch continues with single lookups, so it has many steps.
     check(if in_batch { 1 } else { 2 }, move || {
         let table = Arc::new(Table::new(8, 1, ModelHasher));
         for &key in keys {
@@ -51,7 +53,7 @@ fn beside_a_reader(
     });
 }
 
-/// The writer moves the key to its other bucket, and puts another one where it was.
+/// The writer moves the key to its other bucket, and puts another key in its old slot.
 fn displace(table: &Table) {
     let writer = table.write();
     let store = writer.state.stores.newest();

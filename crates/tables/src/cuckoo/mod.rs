@@ -1,37 +1,40 @@
-//! An exact hash table for one writer at a time and any number of readers that take no lock: (2,4)-cuckoo hashing
+//! An exact hash table for one writer at a time and any number of lock-free readers: (2,4)-cuckoo hashing
 //! with optimistic reads.
 //!
-//! A key has two buckets of four slots, and is in one of the eight. An insert that finds all eight taken searches,
-//! breadth first, for a chain of keys that can each step into their other bucket, the last one into an empty slot,
-//! and moves them from the empty slot backwards. So the table fills to over 95 % before it refuses a key.
+//! A key has two buckets of four slots, and is in one of the eight slots. An insert that finds all eight
+//! taken searches, breadth first, for a chain of keys that can each move to their other bucket, the last one
+//! into an empty slot. It moves them starting from the empty slot. So the table fills to over 95 % before it
+//! refuses a key.
 //!
 //! # Memory and cost
 //!
-//! A slot has a *tag*, one byte of the key's hash, zero if the slot is empty. The tags of a bucket are one word, those of
-//! the table an array of their own that stays in the cache. A lookup reads the tags of its two buckets and goes to the
-//! slot whose tag agrees, where key and value lie side by side; one lookup in 35 of a key that is there, and one in 33 of
-//! one that is not, goes to a slot more in vain.
+//! A slot has a *tag*, one byte of the key's hash, zero if the slot is empty. The tags of a bucket are one
+//! word. The tags of the table are a separate array that stays in the cache. A lookup reads the tags of its
+//! two buckets and goes to the slot with the same tag, where key and value lie side by side. One lookup in 35
+//! of a key in the table, and one in 33 of a key that is not, reads one additional slot.
 //!
-//! | key, value | bytes a slot | bytes a key at load 0.95 | lines a hit touches | a miss |
+//! | key, value | bytes per slot | bytes per key at load 0.95 | lines a hit touches | a miss |
 //! |---|---|---|---|---|
 //! | 16 and 16 bytes | 32 + 1 | 34.7 | 1, and 2 of tags | 2 of tags |
 //! | 40 and 16 bytes | 64 + 1 | 68.4 | 1, and 2 of tags | 2 of tags |
 //!
-//! A slot takes its key and value rounded up to 32 bytes. The tags of 8 M keys are 8.4 MB. Beside that a lookup reads
-//! the table's clock once a batch; only beside a writer, two stamps a key of an array of at most 32 KiB.
+//! A slot holds its key and value rounded up to 32 bytes. The tags of 8 M keys are 8.4 MB. In addition a
+//! lookup reads the table's clock once per batch. Only while a writer is active does it also read two stamps
+//! per key, from an array of at most 32 KiB.
 //!
 //! # What a reader may see, and wait for
 //!
-//! Per key, a lookup returns the value at some moment between its call and its return: never a mixture of two
-//! values, never "absent" for a key that is only being moved. It takes no lock. It looks again if the writer changed
-//! one of its two stripes of buckets meanwhile, which takes the writer some ten stores; a writer that the operating
-//! system stops in just that span holds up the readers of these stripes (two of up to 4,096), which give their core
-//! away until it goes on. ADR 3 has the numbers. While the table [grows](Writer::grow_begin), readers go on, and those of
-//! keys that have moved look twice; ADR 7 says why they miss none.
+//! For each key, a lookup returns the value at some moment between its call and its return: never a mixture
+//! of two values, never "absent" for a key that is only being moved. It takes no lock. It looks again if the
+//! writer changed one of its two stripes of buckets meanwhile, which takes the writer about ten stores. If
+//! the operating system stops the writer in exactly that span, the readers of these stripes (two of up to
+//! 4,096) wait, and yield their core until the writer continues. ADR 3 has the numbers. While the table
+//! [grows](Writer::grow_begin), readers continue, and those of keys that have moved look twice; ADR 7
+//! explains why they miss no key.
 //!
-//! Source: Zhou et al., "Scaling Up Clustered Network Appliances with `ScaleBricks`" (SIGCOMM 2015) §5.2; the optimistic
-//! reads are those of `MemC3` (NSDI 2013) and `CuckooSwitch` (`CoNEXT` 2013), with counters by bucket instead of by
-//! key; tags are `MemC3`'s, kept apart from the keys.
+//! Source: Zhou et al., "Scaling Up Clustered Network Appliances with `ScaleBricks`" (SIGCOMM 2015) §5.2. The
+//! optimistic reads are those of `MemC3` (NSDI 2013) and `CuckooSwitch` (`CoNEXT` 2013), with counters per
+//! bucket instead of per key. Tags come from `MemC3`, here stored separately from the keys.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -64,16 +67,17 @@ use store::{SLOTS, Store};
 use stores::Stores;
 use writer::WriterState;
 
-/// Most buckets of a table: 4 Gi slots. Slot numbers and the bucket choice work on 32 bits.
+/// The maximum number of buckets of a table: 4 Gi slots. Slot numbers and the bucket choice have 32 bits.
 pub const MAX_BUCKETS: usize = 1 << 30;
 
-/// The load, in percent of the slots, that tables are made for; a table of a million slots refuses an insert at about 97.
+/// The load, in percent of the slots, that tables are intended for; a table of a million slots refuses an
+/// insert at about 97.
 pub const DESIGN_LOAD_PERCENT: usize = 95;
 
-/// The hash that a table's keys were hashed with at the edge. The writer needs it once more for each key it moves;
-/// storing the hashes would cost 8 bytes a key.
+/// The hash function with which a table's keys were hashed where the packet entered. The writer needs it
+/// again for each key it moves; storing the hashes would cost 8 bytes per key.
 pub trait HashWords<const K: usize>: Send + Sync {
-    /// The hash of the key made of these words; the same value that lookups are given.
+    /// The hash of the key made of these words; the same value that is passed to lookups.
     fn hash_words(&self, key: &[u64; K]) -> KeyHash;
 }
 
@@ -91,25 +95,27 @@ impl HashWords<5> for KeyHasher {
     }
 }
 
-/// A concurrent cuckoo table of keys of `K` and values of `V` 64-bit words. See the [module](self) for its costs.
+/// A concurrent cuckoo table with keys of `K` and values of `V` 64-bit words. See the [module](self) for its
+/// costs.
 ///
-/// Every call that names a key takes its hash as well, which must be the hasher's: of a key stored under another
-/// hash, no lookup is sure to find it (debug builds check).
+/// Every method that takes a key also takes its hash, which must be the hasher's. A lookup may not find a key
+/// that was stored with another hash (debug builds check this).
 pub struct CuckooTable<const K: usize, const V: usize, H = KeyHasher> {
-    /// What readers read.
+    /// The stores that readers read.
     current: ArcSwap<Stores<K, V>>,
-    /// Advanced after each store to `current`: what a reader that has found nothing looks at.
+    /// Advanced after each store to `current`. A reader that has found nothing checks it.
     generation: CachePadded<AtomicU64>,
-    /// The writer's state; holding it is being the writer. Readers never touch it.
+    /// The writer's state. The thread that holds the lock is the writer. Readers never touch it.
     state: Mutex<WriterState<K, V>>,
-    /// Stored by the writer only.
+    /// Stored only by the writer.
     len: CachePadded<AtomicUsize>,
     hasher: H,
 }
 
 impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
-    /// An empty table of at least `slots` slots (rounded up to whole buckets, at least 2, at most [`MAX_BUCKETS`]).
-    /// `seed` spreads the keys of this table independently of other tables; it is no secret.
+    /// An empty table of at least `slots` slots (rounded up to whole buckets, at least 2, at most
+    /// [`MAX_BUCKETS`]). `seed` spreads the keys of this table independently of other tables; it is not a
+    /// secret.
     ///
     /// Cost: zeroes all of [`Self::table_bytes`].
     pub fn new(slots: usize, seed: u64, hasher: H) -> Self {
@@ -123,15 +129,15 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         }
     }
 
-    /// The slots to ask for to hold `keys` keys at [`DESIGN_LOAD_PERCENT`]. Small tables get a few more, for their load varies
-    /// more.
+    /// The number of slots needed to hold `keys` keys at [`DESIGN_LOAD_PERCENT`]. Small tables get a few
+    /// more, because their load varies more.
     pub fn slots_for(keys: usize) -> usize {
         let spare = if keys == 0 { 0 } else { 4 * SLOTS };
         let surplus = keys as u128 * (100 - DESIGN_LOAD_PERCENT) as u128 / DESIGN_LOAD_PERCENT as u128;
         keys.saturating_add(surplus as usize + spare) // the surplus is a nineteenth of `keys`
     }
 
-    /// The most slots a table may have that takes at most `bytes` of memory; 0 if none does.
+    /// The maximum number of slots of a table that uses at most `bytes` of memory; 0 if no table does.
     pub fn slots_within(bytes: usize) -> usize {
         let fits = |buckets: usize| {
             buckets >= 2 && Store::<K, V>::bytes_for(buckets) + version::bytes_for(buckets) <= bytes
@@ -143,7 +149,8 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         buckets * SLOTS
     }
 
-    /// The value of a key, or `None` if it is not in the table (an exact answer). The all-zero key never is.
+    /// The value of a key, or `None` if it is not in the table (an exact answer). The all-zero key is never
+    /// in the table.
     ///
     /// Cost: the [lines](self#memory-and-cost) of one lookup, one after the other; for many keys use
     /// [`Self::get_batch`].
@@ -159,15 +166,15 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         }
     }
 
-    /// Tells the cache lines that a lookup of this key reads, in its order, each once: the tags of its two buckets, and
-    /// entries with its tag up to its own. For benchmarks that replay lookups.
+    /// Calls `tell` for each cache line that a lookup of this key reads, in order, each once: the tags of its
+    /// two buckets, and the entries with its tag up to its own. For benchmarks that replay lookups.
     pub fn touched(&self, key: &[u64; K], hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
         let mut lines = LineRecorder::new(tell);
         let _ = self.current.load().all().any(|store| store.view().touched(key, hash, &mut lines));
     }
 
-    /// The value of each key of a batch of any length, with the memory accesses of many keys under way at once: batches
-    /// of 32 hide most of the wait for memory, those of 64 and more nearly all.
+    /// Looks up each key of a batch of any length, with the memory accesses of many keys in flight at once:
+    /// batches of 32 hide most of the memory latency, those of 64 and more nearly all.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -186,8 +193,8 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         }
     }
 
-    /// Looks for the keys that were not in the oldest store: in the newer ones, and while the list of stores changes, in
-    /// the list of now. Why that misses none is said in [`growth`].
+    /// Looks up the keys that were not in the oldest store: in the newer stores, and while the list of stores
+    /// changes, in the current list. [`growth`] explains why this misses no key.
     #[cold]
     fn get_moved(
         &self,
@@ -204,17 +211,19 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         }
     }
 
-    /// Becomes the writer for as long as the guard lives, waiting for the one before. For several changes in a row.
+    /// Becomes the writer until the guard is dropped; waits for the previous writer. Use it for several
+    /// changes in a row.
     pub fn write(&self) -> Writer<'_, K, V, H> {
-        // No state is left half changed by a panic: only the caller's own closures can panic under this lock.
+        // A panic leaves no state half changed: only the caller's own closures can panic while this lock is
+        // held.
         Writer::new(self, self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a key. Cost: the tags of two buckets, one slot; near full also a search over some buckets more. For a run of
-    /// keys, [`Writer::insert_all`] is several times as fast.
+    /// Adds a key. Cost: the tags of two buckets, and one slot; near full also a search over some more
+    /// buckets. For a run of keys, [`Writer::insert_all`] is several times as fast.
     ///
     /// # Errors
-    /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; the table is then as it was.
+    /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; the table is then unchanged.
     pub fn insert(&self, key: &[u64; K], hash: KeyHash, value: &[u64; V]) -> Result<(), FibError> {
         self.write().insert(key, hash, value)
     }
@@ -235,45 +244,44 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
         self.write().remove(key, hash)
     }
 
-    /// Moves all keys to a table of at least `slots` slots while readers go on: see [`Writer::grow`], and
-    /// [`Writer::grow_begin`] for doing so step by step.
+    /// Moves all keys to a table of at least `slots` slots while readers continue: see [`Writer::grow`], and
+    /// [`Writer::grow_begin`] for incremental growth.
     ///
     /// # Errors
-    /// [`FibError::Full`] if that is fewer slots than keys; the table is then as it was.
+    /// [`FibError::Full`] if `slots` is less than the number of keys; the table is then unchanged.
     pub fn grow(&self, slots: usize) -> Result<(), FibError> {
         self.write().grow(slots)
     }
 
-    /// Calls `visit` with each key and value, in no order that means anything. Holds writers off, so that what it
-    /// visits is the table of one moment; readers go on. `visit` must not write to this table: it would wait for
-    /// itself.
+    /// Calls `visit` with each key and value, in no particular order. Blocks writers, so that it visits the
+    /// table of one moment; readers continue. `visit` must not write to this table: it would deadlock.
     pub fn for_each(&self, visit: impl FnMut([u64; K], [u64; V])) {
         self.write().for_each(visit);
     }
 
-    /// Keys held.
+    /// Number of keys stored.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether there are none.
+    /// Whether the table has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Slots there are; of a table that grows, those it is to have.
+    /// Number of slots; for a growing table, the number that it will have.
     pub fn slots(&self) -> usize {
         self.current.load().newest().slots()
     }
 
-    /// Bytes of memory of keys, values and stamps; while the table grows, of the old and the new one.
+    /// Bytes of memory used by keys, values and stamps; while the table grows, of the old and the new table.
     pub fn table_bytes(&self) -> usize {
         self.current.load().all().map(|store| store.bytes()).sum()
     }
 }
 
 impl<const K: usize, const V: usize, H: HashWords<K>> std::fmt::Debug for CuckooTable<K, V, H> {
-    /// Size and fill, not the keys.
+    /// Prints size and fill, not the keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CuckooTable")
             .field("key_words", &K)
@@ -284,7 +292,7 @@ impl<const K: usize, const V: usize, H: HashWords<K>> std::fmt::Debug for Cuckoo
     }
 }
 
-/// The buckets of a table that was asked for `slots` slots.
+/// The number of buckets for `slots` requested slots.
 fn buckets_for(slots: usize) -> usize {
     slots.div_ceil(SLOTS).clamp(2, MAX_BUCKETS)
 }

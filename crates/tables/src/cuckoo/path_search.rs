@@ -1,17 +1,17 @@
-//! Where a new key goes: a free slot, or one made free by moving other keys.
+//! Finds a slot for a new key: a free slot, or one made free by moving other keys.
 
 use super::HashWords;
 use super::store::{KeyBuckets, SLOTS, Slot, Store};
 use super::tags::Tag;
 
-/// Most buckets an insert looks at before it gives up: enough for a load of 0.97. The interpreter
-/// gets fewer, for its small tables.
+/// The maximum number of buckets that an insert searches before it gives up: enough for a load of 0.97. The
+/// interpreter (Miri) searches fewer, because its tables are small.
 const MAX_SEARCH: usize = if cfg!(miri) { 64 } else { 2048 };
 
 /// "No parent" in the search: the bucket is one of the new key's own.
 const ROOT: u32 = u32::MAX;
 
-/// A bucket reached in the search: by moving the key in `slot` of the parent's bucket to its other bucket.
+/// A bucket reached in the search, by moving the key in `slot` of the parent's bucket to its other bucket.
 #[derive(Debug, Clone, Copy)]
 struct PathStep {
     bucket: u32,
@@ -20,17 +20,17 @@ struct PathStep {
     tag: Tag,
 }
 
-/// The search for room. Kept to not allocate for each insert.
+/// The search for a free slot. It is reused to avoid allocating for each insert.
 #[derive(Debug, Default)]
 pub(super) struct PathSearch {
     steps: Vec<PathStep>,
-    /// Keys moved so far.
+    /// Number of keys moved so far.
     pub(super) moves: u64,
 }
 
 impl PathSearch {
-    /// A free slot in one of these buckets, after moving other keys if need be; `None`, with nothing moved, if the
-    /// search ends without.
+    /// Returns a free slot in one of these buckets, after moving other keys if necessary. Returns `None`,
+    /// with nothing moved, if the search finds none.
     #[inline]
     pub(super) fn make<const K: usize, const V: usize>(
         &mut self,
@@ -52,8 +52,8 @@ impl PathSearch {
         for bucket in [places.first, places.second] {
             self.steps.push(PathStep { bucket, parent: ROOT, slot: 0, tag: Tag::EMPTY });
         }
-        // Buckets are looked at in the order in which they were found, some steps after their tags were asked for, and
-        // their keys, which are asked for then, are hashed some steps later again.
+        // Buckets are searched in the order in which they were found, some steps after their tags were
+        // prefetched. Their keys are prefetched at that point, and hashed some steps later.
         let mut looked_at = 2; // the roots are known to be full
         for at in 0.. {
             let found = self.steps.len();
@@ -80,11 +80,12 @@ impl PathSearch {
         None
     }
 
-    /// Moves the keys on the way to step `at` one step each, the last one first, so that every key is in the table
-    /// all the time; gives the slot that this frees in one of the roots.
+    /// Moves the keys on the path to step `at` one step each, the last one first, so that every key is in the
+    /// table at every moment. Returns the slot that this frees in one of the roots.
     ///
-    /// No bucket comes twice on the way: buckets are found and looked at breadth first, so the way through its first
-    /// visit is shorter and would have been taken before. So each key is still where the search saw it.
+    /// No bucket occurs twice on the path: buckets are found and searched breadth first, so the path through
+    /// its first visit is shorter and would have been taken before. So each key is still where the search saw
+    /// it.
     fn shift_chain<const K: usize, const V: usize>(
         &mut self,
         store: &Store<K, V>,

@@ -1,5 +1,5 @@
-//! The memory of a table: tags by bucket, keys with their values by slot, and how both are read and changed under the
-//! clock.
+//! The memory of a table: tags by bucket, keys with their values by slot, and how both are read and changed
+//! under the version clock.
 
 use super::entry::Entry;
 use super::tags::{self, SlotMask, Tag, TagPair};
@@ -9,13 +9,13 @@ use crate::reclaim::sync::{AtomicU32, Memory, Ordering};
 use crate::touched_lines::LineRecorder;
 use scalebricks_types::KeyHash;
 
-/// Slots in a bucket.
+/// Slots per bucket.
 pub(super) const SLOTS: usize = 4;
 
-/// An odd number without pattern (2^64 over the golden ratio).
+/// An odd number without a pattern (2^64 divided by the golden ratio).
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Where a key may be: two buckets, and the tag it has there.
+/// Where a key may be: its two buckets, and its tag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyBuckets {
     pub(super) first: u32,
@@ -24,20 +24,20 @@ pub(super) struct KeyBuckets {
 }
 
 impl KeyBuckets {
-    /// The two buckets in one word.
+    /// The two buckets packed in one word.
     #[inline(always)]
     pub(super) const fn packed(self) -> u64 {
         self.first as u64 | (self.second as u64) << 32
     }
 
-    /// The places of these [`Self::packed`] buckets and this tag.
+    /// The inverse of [`Self::packed`], with this tag.
     #[inline(always)]
     pub(super) const fn unpacked(packed: u64, tag: Tag) -> Self {
         Self { first: packed as u32, second: (packed >> 32) as u32, tag }
     }
 
-    /// The slot that is the `lane`-th of the two buckets. Which bucket it is in is a coin toss that a branch would lose
-    /// every other time: compute it.
+    /// The `lane`-th slot of the two buckets. The bucket is computed without a branch, which would be
+    /// mispredicted every other time.
     #[inline(always)]
     pub(super) const fn slot(self, lane: u32) -> Slot {
         let in_second = (lane / SLOTS as u32).wrapping_neg();
@@ -61,10 +61,11 @@ impl Slot {
     }
 }
 
-/// Tags, keys, values, clock and stamps. Never moves and never changes its size; a grown table is another store.
+/// Tags, keys, values, clock and stamps. A store never moves and never changes its size; a grown table is
+/// another store.
 #[derive(Debug)]
 pub(super) struct Store<const K: usize, const V: usize> {
-    /// The tags of each bucket, the first slot's in the lowest byte.
+    /// The tags of each bucket, with the first slot's tag in the lowest byte.
     tags: Memory<AtomicU32>,
     entries: Memory<Entry<K, V>>,
     pub(super) versions: Versions,
@@ -78,7 +79,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
         Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
     }
 
-    /// [`Self::new`] whose memory comes as it is first touched, so that making it takes no time.
+    /// As [`Self::new`], but memory is allocated as it is first touched, so the call itself is fast.
     pub(super) fn untouched(buckets: usize, seed: u64) -> Self {
         let (tags, entries) = (Memory::untouched(buckets), Memory::untouched(buckets * SLOTS));
         Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
@@ -104,7 +105,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
         self.seed
     }
 
-    /// What lookups use, to keep in registers.
+    /// The part of the store that lookups use, small enough for registers.
     #[inline(always)]
     pub(super) fn view(&self) -> StoreView<'_, K, V> {
         StoreView { tags: &self.tags, entries: &self.entries, seed: self.seed }
@@ -131,8 +132,9 @@ impl<const K: usize, const V: usize> Store<K, V> {
         self.entry(at).value()
     }
 
-    /// An empty slot in the emptier one of a key's two buckets. For the writer. Reads tags only. Evenly filled, buckets
-    /// are full later: up to load 0.75 next to no insert has to search for room.
+    /// An empty slot in the emptier of a key's two buckets. For the writer. It reads only tags. With evenly
+    /// filled buckets, buckets become full later: up to load 0.75, hardly any insert has to search for a free
+    /// slot.
     #[inline]
     pub(super) fn free_slot(&self, places: KeyBuckets) -> Option<Slot> {
         let free = self.view().tags(places).with(Tag::EMPTY);
@@ -160,7 +162,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
         }
     }
 
-    /// Whether neither of the two buckets has changed since.
+    /// Whether neither of the two buckets has changed since `seen`.
     #[inline]
     pub(super) fn unchanged(&self, places: KeyBuckets, seen: ClockReading) -> bool {
         self.versions.unchanged(places.first, seen) & self.versions.unchanged(places.second, seen)
@@ -196,7 +198,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
         self.versions.change(bucket, bucket, || tags.store(0, Ordering::Relaxed));
     }
 
-    /// Moves a key of this tag and its value to an empty slot. For the writer.
+    /// Moves a key with this tag and its value to an empty slot. For the writer.
     #[inline]
     pub(super) fn shift(&self, from: Slot, to: Slot, tag: Tag) {
         let (key, value) = (self.key(from), self.value(from));
@@ -232,7 +234,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
     }
 }
 
-/// The parts of a [`Store`] that lookups use. A copy of its own stays in registers.
+/// The parts of a [`Store`] that lookups use. A local copy stays in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoreView<'a, const K: usize, const V: usize> {
     tags: &'a [AtomicU32],
@@ -241,10 +243,11 @@ pub(super) struct StoreView<'a, const K: usize, const V: usize> {
 }
 
 impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
-    /// The two buckets of a key with this hash, never the same one, and its tag. The whole hash is mixed anew under the
-    /// table's seed, because the tables of one node see hashes that share their top bits; each half of the folded
-    /// product then picks a bucket, and bits that are in the fold only together with others are the tag. Under one
-    /// seed, the buckets of a larger table are those of a smaller one scaled: growth counts on it.
+    /// The two buckets of a key with this hash, which always differ, and its tag. The whole hash is mixed
+    /// again with the table's seed, because the tables of one node see hashes with equal top bits. Each half
+    /// of the folded product then selects a bucket, and the tag consists of bits that affect the fold only
+    /// together with others. With the same seed, the buckets of a larger table are those of a smaller one
+    /// scaled, which growth relies on.
     #[inline(always)]
     pub(super) fn places(self, hash: KeyHash) -> KeyBuckets {
         let product = u128::from(hash.get() ^ self.seed) * u128::from(MULTIPLIER);
@@ -256,32 +259,32 @@ impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
         KeyBuckets { first: first as u32, second: second as u32, tag: self.tag(hash) }
     }
 
-    /// The tag alone.
+    /// Only the tag.
     #[inline(always)]
     pub(super) const fn tag(self, hash: KeyHash) -> Tag {
         Tag::of(((hash.get() ^ self.seed).wrapping_mul(MULTIPLIER) >> 56) as u8)
     }
 
-    /// Asks for the tags of both buckets.
+    /// Prefetches the tags of both buckets.
     #[inline(always)]
     pub(super) fn prefetch_tags(self, places: KeyBuckets) {
         self.prefetch_tags_of(places.first);
         self.prefetch_tags_of(places.second);
     }
 
-    /// Asks for the tags of a bucket.
+    /// Prefetches the tags of a bucket.
     #[inline(always)]
     pub(super) fn prefetch_tags_of(self, bucket: u32) {
         prefetch_item(self.tags, bucket as usize);
     }
 
-    /// Asks for the entry of a slot.
+    /// Prefetches the entry of a slot.
     #[inline(always)]
     pub(super) fn prefetch_entry(self, number: usize) {
         prefetch_item(self.entries, number);
     }
 
-    /// Asks for all entries of a bucket.
+    /// Prefetches all entries of a bucket.
     #[inline(always)]
     pub(super) fn prefetch_entries_of(self, bucket: u32) {
         for slot in (0..SLOTS).step_by(if size_of::<Entry<K, V>>() == 32 { 2 } else { 1 }) {
@@ -311,8 +314,8 @@ impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
         self.entries.get(number)
     }
 
-    /// Tells the lines that a lookup reads: those of the tags of both buckets, and of the entries up to the key's.
-    /// Whether it was there.
+    /// Records the cache lines that a lookup reads: those of the tags of both buckets, and of the entries up
+    /// to the key's. Returns whether the key was found.
     pub(super) fn touched(self, key: &[u64; K], hash: KeyHash, lines: &mut LineRecorder<'_>) -> bool {
         let places = self.places(hash);
         lines.read(&self.tags[places.first as usize]);
@@ -324,7 +327,7 @@ impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
         })
     }
 
-    /// Where `key` is. For readers a guess, until the versions are found unchanged.
+    /// The slot of `key`. For readers this is only a guess until the versions are found unchanged.
     #[inline(always)]
     pub(super) fn find(self, key: &[u64; K], places: KeyBuckets) -> Option<Slot> {
         let mut slots = self.candidates(places).each().map(|lane| places.slot(lane));

@@ -1,13 +1,13 @@
-//! The stores of a table: one, or while it grows the old ones and the new.
+//! The stores of a table: one, or, while it grows, the old ones and the new one.
 
 use super::store::Store;
 use std::sync::Arc;
 
-/// What readers go through, oldest first. Keys move to the newest only.
+/// The stores that readers read, oldest first. Keys move only to the newest.
 #[derive(Debug)]
 pub(super) struct Stores<const K: usize, const V: usize> {
     pub(super) oldest: Arc<Store<K, V>>,
-    /// Empty unless the table grows. A second one is there only if the first turned out too small.
+    /// Empty unless the table grows. There is a second store only if the first turned out too small.
     pub(super) newer: Vec<Arc<Store<K, V>>>,
 }
 
@@ -16,7 +16,7 @@ impl<const K: usize, const V: usize> Stores<K, V> {
         Self { oldest: store, newer: Vec::new() }
     }
 
-    /// The one that new keys go to.
+    /// The store that new keys go to.
     #[inline]
     pub(super) fn newest(&self) -> &Arc<Store<K, V>> {
         self.newer.last().unwrap_or(&self.oldest)
@@ -26,19 +26,19 @@ impl<const K: usize, const V: usize> Stores<K, V> {
         !self.newer.is_empty()
     }
 
-    /// All of them, oldest first.
+    /// All stores, oldest first.
     #[inline]
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Store<K, V>>> {
         std::iter::once(&self.oldest).chain(&self.newer)
     }
 
-    /// These and a new one.
+    /// These stores and a new one.
     pub(super) fn with(&self, store: Arc<Store<K, V>>) -> Self {
         let newer = self.newer.iter().cloned().chain([store]).collect();
         Self { oldest: Arc::clone(&self.oldest), newer }
     }
 
-    /// These without the oldest; `None` if there is no other.
+    /// These stores without the oldest; `None` if it is the only one.
     pub(super) fn without_oldest(&self) -> Option<Self> {
         let (oldest, newer) = self.newer.split_first()?;
         Some(Self { oldest: Arc::clone(oldest), newer: newer.to_vec() })

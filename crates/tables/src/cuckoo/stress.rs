@@ -1,4 +1,4 @@
-//! Readers beside a writer: what they see must belong together, and nothing may be missed.
+//! Readers concurrent with a writer: what they see must be consistent, and they must not miss any key.
 
 #![cfg(not(loom))]
 
@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 const SLOTS: usize = if cfg!(miri) { 24 } else { 4096 };
-/// Keys that stay: 70 % of the slots. The rest, to 95 % and above, comes and goes and displaces them.
+/// Number of keys that stay: 70 % of the slots. The other keys, up to a load of 95 % and more, are inserted
+/// and removed and displace them.
 const STAY: u64 = SLOTS as u64 * 7 / 10;
 const CHURN: u64 = match (cfg!(miri), cfg!(tsan)) {
     (true, _) => 30,
@@ -18,7 +19,7 @@ const CHURN: u64 = match (cfg!(miri), cfg!(tsan)) {
 /// The interpreter's threads share its time.
 const READERS: usize = if cfg!(miri) { 1 } else { 2 };
 
-/// The value of a key in its n-th generation: every word follows from the first two facts.
+/// The value of a key in its n-th generation: every word follows from key and generation.
 fn value<const K: usize, const V: usize>(key: &[u64; K], generation: u64) -> [u64; V] {
     std::array::from_fn(|word| (generation << 20 | key[K - 1]).rotate_left(word as u32 * 16))
 }
@@ -29,7 +30,7 @@ fn assert_whole<const K: usize, const V: usize>(key: &[u64; K], found: Option<[u
     assert_eq!(found, value(key, found[0] >> 20), "a torn value");
 }
 
-/// Reads all keys that stay, singly and in batches, until told to stop; the number of rounds.
+/// Reads all keys that stay, one by one and in batches, until stopped. Returns the number of rounds.
 fn read<const K: usize, const V: usize>(table: &CuckooTable<K, V, TestHasher>, stop: &AtomicBool) -> u64 {
     let keys: Vec<[u64; K]> = (0..STAY).map(key).collect();
     let hashes: Vec<KeyHash> = keys.iter().map(hash).collect();
@@ -50,7 +51,7 @@ fn read<const K: usize, const V: usize>(table: &CuckooTable<K, V, TestHasher>, s
     rounds
 }
 
-/// Tells readers to stop, also when what they read beside has failed.
+/// Stops the readers, also when the code they run with has failed.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -59,7 +60,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs `change` round by round beside readers.
+/// Runs `change` round by round, concurrent with readers.
 fn beside_readers<const K: usize, const V: usize>(
     table: &CuckooTable<K, V, TestHasher>,
     change: impl FnOnce(),
@@ -79,7 +80,8 @@ fn beside_readers<const K: usize, const V: usize>(
     });
 }
 
-/// Fills the table to the brim with passing keys, takes the oldest away, and so on, updating keys that stay between.
+/// Fills the table completely with temporary keys, removes the oldest, and repeats; meanwhile updates the
+/// keys that stay.
 fn churn<const K: usize, const V: usize>() {
     println!("beside readers: cuckoo {K} and {V} words");
     let table = CuckooTable::<K, V, _>::new(SLOTS, 1, TestHasher);
@@ -136,7 +138,7 @@ fn nothing_is_lost_while_the_table_grows() {
     });
 }
 
-/// Growth and shrinking in single steps, with keys that come, change and go between the steps.
+/// Growth and shrinking in single steps, with keys that are inserted, changed and removed between the steps.
 #[test]
 fn nothing_is_missed_while_the_table_grows_in_steps() {
     let table = CuckooTable::<2, 2, _>::new(SLOTS, 1, TestHasher);

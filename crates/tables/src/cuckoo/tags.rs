@@ -1,6 +1,7 @@
-//! Tags: a byte a slot, from the key's hash; zero where the slot is empty. The tags of a bucket are one word, and those
-//! of a table are a thirty-third of it: they stay in the cache where keys and values do not. So a lookup goes to the
-//! memory of one slot, not of eight, and a lookup of a key that is not there to none, mostly.
+//! Tags: one byte per slot, from the key's hash; zero if the slot is empty. The tags of a bucket are one
+//! word, and those of a table are a thirty-third of its memory: they stay in the cache where keys and values
+//! do not. So a lookup reads the memory of one slot, not of eight, and a lookup of an absent key mostly reads
+//! none.
 
 use super::store::SLOTS;
 
@@ -14,7 +15,7 @@ pub(super) struct Tag(u8);
 impl Tag {
     pub(super) const EMPTY: Self = Self(0);
 
-    /// One of 255, from a byte without pattern.
+    /// One of 255 tags, from a byte without a pattern.
     #[inline(always)]
     pub(super) const fn of(byte: u8) -> Self {
         Self(byte + (byte == 0) as u8)
@@ -35,7 +36,7 @@ impl TagPair {
     #[inline(always)]
     pub(super) const fn with(self, tag: Tag) -> SlotMask {
         let differ = self.0 ^ (tag.0 as u64 * ONES);
-        // The high bit of each byte, where all eight are zero; exact, as no carry leaves a byte.
+        // The high bit of each byte that is zero. This is exact, because no carry leaves a byte.
         SlotMask(!(((differ & LOW_BITS) + LOW_BITS) | differ | LOW_BITS))
     }
 
@@ -46,7 +47,7 @@ impl TagPair {
     }
 }
 
-/// Some of the eight slots of two buckets, counted through both.
+/// Some of the eight slots of two buckets, numbered across both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SlotMask(u64);
 
@@ -56,13 +57,13 @@ impl SlotMask {
         self.0 == 0
     }
 
-    /// The lowest, if there is one.
+    /// The lowest slot, if there is one.
     #[inline(always)]
     pub(super) const fn lowest(self) -> u32 {
         self.0.trailing_zeros() / 8
     }
 
-    /// Those in the bucket that has more of them; of both, in the first.
+    /// The slots in the bucket that has more of them; if both have the same number, those in the first.
     #[inline(always)]
     pub(super) const fn of_fuller_half(self) -> Self {
         // Bit 7 of each byte: the sum of four bits is the top byte of a product.
@@ -77,7 +78,7 @@ impl SlotMask {
         Self(self.0 & self.0.wrapping_sub(1))
     }
 
-    /// All of them, the lowest first.
+    /// All slots, lowest first.
     #[inline(always)]
     pub(super) fn each(self) -> impl Iterator<Item = u32> {
         let mut left = self;
@@ -89,7 +90,7 @@ impl SlotMask {
     }
 }
 
-/// The tags of a bucket with that of one slot replaced.
+/// The tags of a bucket, with the tag of one slot replaced.
 #[inline(always)]
 pub(super) const fn replaced(tags: u32, slot: u32, tag: Tag) -> u32 {
     let shift = slot % SLOTS as u32 * 8;
@@ -101,7 +102,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Few values, so that tags agree often; with those that a carry or a borrow between bytes would confuse.
+    /// Few different values, so that tags are often equal, including values for which a carry or a borrow
+    /// between bytes would give wrong results.
     fn byte() -> impl Strategy<Value = u8> {
         prop::sample::select(vec![0, 1, 2, 0x7F, 0x80, 0x81, 0xFE, 0xFF])
     }

@@ -26,7 +26,7 @@ pub(super) fn hash<const K: usize>(key: &[u64; K]) -> KeyHash {
     TestHasher.hash_words(key)
 }
 
-/// Keys that share their first words, as flows of one server do, and differ in the last one only.
+/// Keys that share their first words, as flows of one server do, and differ only in the last word.
 pub(super) fn key<const K: usize>(n: u64) -> [u64; K] {
     let mut key = [1; K];
     key[K - 1] = n + 1;
@@ -44,7 +44,7 @@ enum Op {
     Grow(usize),
     GrowBegin(usize),
     GrowStep(usize),
-    /// Inserted by a writer that grows by itself, as a run.
+    /// Inserted as a run, by a writer that grows the table automatically.
     Run(Vec<u64>, u64),
 }
 
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// Fills a table until it refuses a key, then looks at every key; the percentage of slots filled.
+/// Fills a table until it refuses a key, then looks up every key. Returns the percentage of slots filled.
 fn fill<const K: usize>(slots: usize, seed: u64) -> usize {
     let table = CuckooTable::<K, 2, _>::new(slots, seed, TestHasher);
     let value = |n: u64| [n, !n];
@@ -248,7 +248,7 @@ fn a_table_of_two_buckets_fills_to_the_last_slot() {
 #[test]
 #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe beyond the model tests")]
 fn keys_of_one_hash_range_fill_a_table_as_well() {
-    // A node of a partitioned cluster sees only hashes with its top bits.
+    // A node of a partitioned cluster sees only hashes with its own top bits.
     let slots = 100_000;
     let table = CuckooTable::<2, 2, _>::new(slots, 1, TestHasher);
     let in_range = (0..).map(key::<2>).filter(|k| hash(k).get() >> 58 == 17);
@@ -297,7 +297,8 @@ fn every_key_is_found_after_every_step_of_growth() {
     let hashes: Vec<_> = keys.iter().map(hash).collect();
     let values: Vec<_> = (0..n).map(|n| [n, n]).collect();
     table.write().insert_all(&keys, &hashes, &values).unwrap();
-    // By half, to just enough, and to less than the keys need at first: that takes a third store.
+    // Grows by half, then shrinks to just enough slots, then to fewer than the keys need at first, which
+    // takes a third store.
     for slots in [300, 200, 184] {
         let bytes = table.table_bytes();
         table.write().grow_begin(slots).unwrap();
@@ -326,7 +327,7 @@ fn a_table_that_was_shrunk_too_far_grows_again() {
     for k in (0..8).map(key::<2>) {
         table.insert(&k, hash(&k), &[1]).unwrap();
     }
-    // Room for 8 keys, and 8 in the old store: new ones fill it before any has moved.
+    // Room for 8 keys, and 8 in the old store: new keys fill it before any key has moved.
     table.write().grow_begin(8).unwrap();
     for k in (8..40).map(key::<2>) {
         table.write().insert_growing(&k, hash(&k), &[1]).unwrap();
@@ -361,7 +362,7 @@ fn memory_is_what_was_asked_for() {
     assert_eq!(Table::new(4000, 0, TestHasher).table_bytes(), 1000 * (4 * 32 + 4) + 1024 * 8);
 }
 
-/// Of keys that are there and that are not, while the table is one and while it grows.
+/// For keys in the table and absent keys, while the table has one store and while it grows.
 #[test]
 fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
     fn assert_told<const K: usize>(table: &CuckooTable<K, 1, TestHasher>, n: u64) {
@@ -393,7 +394,8 @@ fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
     }
 }
 
-/// Batches of every length around the stages of a lookup, of a full table, with tags, entries and questions at walls.
+/// Batches of every length around the stages of a lookup, on a full table, with tags, entries and keys next
+/// to guard pages.
 #[test]
 #[cfg_attr(miri, ignore = "there are no walls under the interpreter, which needs none")]
 fn no_lookup_leaves_its_memory() {

@@ -1,49 +1,54 @@
-//! The clock and the stamps that let readers run beside a writer without locks.
+//! The clock and the stamps that let readers run concurrently with a writer without locks.
 //!
-//! The table has one *clock*, which the writer makes odd while it changes keys or values and even again after; and a
-//! *stamp* for each stripe of buckets (all whose number is equal modulo the number of stripes): the clock after the
-//! stripe's last change. A reader looks at the clock, reads any number of keys, and looks again. If the clock was even
-//! and stands, nothing at all has changed, and no key costs anything; that is the usual case. Otherwise it looks at the
-//! stamps of each key's two buckets: where both are not above what the clock was at first, what it read of that key
-//! was all there at one moment.
+//! The table has one *clock*. The writer makes it odd while it changes keys or values, and even again
+//! afterwards. Each stripe of buckets (all whose number is equal modulo the number of stripes) has a *stamp*:
+//! the clock after the stripe's last change. A reader reads the clock, reads any number of keys, and reads
+//! the clock again. If the clock was even and is unchanged, nothing at all has changed, and there is no cost
+//! per key; that is the usual case. Otherwise the reader reads the stamps of each key's two buckets. If
+//! neither is above the first reading of the clock, all that it read of that key was present at one moment.
 //!
 //! # Why this is sound
 //!
-//! All guarded words are atomics, so nothing here is a data race; the question is only which values may meet. Let `t`
-//! be what [`Versions::begin`] gave: the clock, rounded down to even.
+//! All guarded words are atomics, so there is no data race; the question is only which values may be
+//! combined. Let `t` be the result of [`Versions::begin`]: the clock, rounded down to even.
 //!
-//! - *No word is older than `t`.* All stores to the clock are `Release` and the first look is `Acquire`, so a reader
-//!   that sees the clock at `t` or `t + 1` sees every store of the changes up to `t`, their stamps too.
-//! - *A reader that read a word of a later change notices.* The writer makes the clock odd and stores the stamps, then
-//!   a `Release` fence, then the words. The reader loads the words, then an `Acquire` fence
-//!   ([`Versions::end_of_reads`]), then clock and stamps. If a load returned a word stored after the writer's fence,
-//!   the two fences synchronise: the reader's second look finds the clock above `t`, and the stamp of the word's
-//!   stripe at `t + 2` or more. So what passes either test holds no word newer than `t`.
-//! - *Both buckets at once.* All that a key's answer is made of was read while the table's guarded words of these two
-//!   stripes were those of time `t`: a key that moves from one bucket to the other is seen in exactly one of them.
-//! - The clock has 64 bits and only grows: it never comes back to a value.
+//! - *No word is older than `t`.* All stores to the clock are `Release` and the first read is `Acquire`, so a
+//!   reader that sees the clock at `t` or `t + 1` sees every store of the changes up to `t`, including their
+//!   stamps.
+//! - *A reader that read a word of a later change notices.* The writer makes the clock odd and stores the
+//!   stamps, then executes a `Release` fence, then stores the words. The reader loads the words, then
+//!   executes an `Acquire` fence ([`Versions::end_of_reads`]), then loads clock and stamps. If a load
+//!   returned a word stored after the writer's fence, the two fences synchronise: the reader's second read
+//!   finds the clock above `t`, and the stamp of the word's stripe at `t + 2` or more. So data that passes
+//!   either test contains no word newer than `t`.
+//! - *Both buckets at once.* All parts of a key's answer were read while the table's guarded words of these
+//!   two stripes were those of time `t`: a key that moves from one bucket to the other is seen in exactly one
+//!   of them.
+//! - The clock has 64 bits and only grows: no value occurs twice.
 //!
-//! A stamp is stored once for a change, ahead of it and with the value the clock will have after, so a reader that
-//! comes while the change goes on (and rounds the clock down to before it) finds the stamp too new, and waits.
+//! A stamp is stored once per change, before it, with the value that the clock will have afterwards. So a
+//! reader that arrives during the change (and rounds the clock down to before it) finds the stamp too new,
+//! and waits.
 //!
-//! The models in the tests run under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib loom_`.
+//! The models in the tests run under loom: `RUSTFLAGS="--cfg loom" cargo test -p scalebricks-tables --lib
+//! loom_`.
 
 use crate::reclaim::sync::{AtomicU64, Ordering, fence};
 use crossbeam_utils::CachePadded;
 
-/// Most stamps a table has: 32 KiB, so that they stay in a core's own cache (ADR 3).
+/// The maximum number of stamps of a table: 32 KiB, so that they stay in a core's own cache (ADR 3).
 const MAX_STRIPES: usize = 4096;
 
-/// Looks at a busy stripe before a reader gives its core away: the writer may need that very core.
+/// How often a reader checks a busy stripe before it yields its core: the writer may need that core.
 const SPINS_BEFORE_YIELD: u32 = 64;
 
-/// How many stamps a table of this many buckets has: a power of two.
+/// The number of stamps for a table of this many buckets: a power of two.
 const fn stripes_for(buckets: usize) -> usize {
     let stripes = buckets.next_power_of_two();
     if stripes < MAX_STRIPES { stripes } else { MAX_STRIPES }
 }
 
-/// Bytes of the stamps of a table of this many buckets.
+/// Bytes of the stamps for a table of this many buckets.
 pub(super) const fn bytes_for(buckets: usize) -> usize {
     stripes_for(buckets) * size_of::<u64>()
 }
@@ -55,7 +60,7 @@ pub(super) struct Versions {
     stamps: Box<[AtomicU64]>,
 }
 
-/// What a reader's first look at the clock gave, rounded down to even.
+/// A reader's first reading of the clock, rounded down to even.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClockReading(u64);
 
@@ -71,32 +76,32 @@ impl Versions {
         &self.stamps[bucket as usize & (self.stamps.len() - 1)]
     }
 
-    /// The first look, before the first guarded load.
+    /// The first reading, before the first guarded load.
     #[inline]
     pub(super) fn begin(&self) -> ClockReading {
         ClockReading(self.clock.load(Ordering::Acquire) & !1)
     }
 
-    /// Between the last guarded load and the second look.
+    /// Call this between the last guarded load and the second reading of the clock.
     #[inline]
     pub(super) fn end_of_reads() {
         fence(Ordering::Acquire);
     }
 
-    /// Whether nothing at all has changed since: then every load since [`Self::begin`] belongs together.
+    /// Whether nothing at all has changed since `seen`: then all loads since [`Self::begin`] are consistent.
     #[inline]
     pub(super) fn quiet(&self, seen: ClockReading) -> bool {
         self.clock.load(Ordering::Relaxed) == seen.0
     }
 
-    /// Whether this bucket's stripe has not changed since.
+    /// Whether this bucket's stripe has not changed since `seen`.
     #[inline]
     pub(super) fn unchanged(&self, bucket: u32, seen: ClockReading) -> bool {
         self.stamp(bucket).load(Ordering::Relaxed) <= seen.0
     }
 
-    /// Runs `stores`, which change guarded words of these two buckets (possibly the same one). For one writer at a
-    /// time; `stores` must not panic, or readers of the stripes wait for ever.
+    /// Runs `stores`, which change guarded words of these two buckets (possibly the same one). For one writer
+    /// at a time. `stores` must not panic, or readers of the stripes wait forever.
     #[inline]
     pub(super) fn change(&self, a: u32, b: u32, stores: impl FnOnce()) {
         // Only the writer stores to the clock, so this load returns its own last value.
@@ -110,7 +115,7 @@ impl Versions {
     }
 }
 
-/// What a reader does before its next try: spin, and after [`SPINS_BEFORE_YIELD`] tries let others run.
+/// Called by a reader before it tries again: spins, and after [`SPINS_BEFORE_YIELD`] tries yields the core.
 #[cold]
 pub(super) fn wait(tries: &mut u32) {
     *tries += 1;

@@ -1,4 +1,4 @@
-//! The writer's side: inserts, updates, removals. Growth is in [`super::growth`].
+//! The writer: inserts, updates, removals. Growth is in [`super::growth`].
 
 use super::path_search::PathSearch;
 use super::store::{Slot, Store};
@@ -9,23 +9,23 @@ use scalebricks_types::KeyHash;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-/// Keys whose tags are asked for ahead of the one being written, in a run of inserts.
+/// In a run of inserts, how many keys ahead of the current one the tags are prefetched.
 const AHEAD: usize = 16;
 
-/// Keys whose entries are asked for ahead.
+/// How many keys ahead the entries are prefetched.
 const ENTRIES_AHEAD: usize = 8;
 
-/// What belongs to the writer alone.
+/// State that belongs to the writer alone.
 #[derive(Debug)]
 pub(super) struct WriterState<const K: usize, const V: usize> {
     /// The list that readers see.
     pub(super) stores: Arc<Stores<K, V>>,
-    /// Buckets of the oldest store that were moved to the newest.
+    /// Number of buckets of the oldest store that were moved to the newest.
     pub(super) moved_buckets: usize,
     /// Lists that readers may still hold.
     pub(super) retired: Vec<Arc<Stores<K, V>>>,
     pub(super) room: PathSearch,
-    /// Beyond this load the table grows, if it grows by itself.
+    /// If the table grows automatically, it grows above this load.
     pub(super) load_limit_percent: usize,
 }
 
@@ -41,18 +41,18 @@ impl<const K: usize, const V: usize> WriterState<K, V> {
     }
 }
 
-/// A key of a run that was not added, and why. Those before it were.
+/// A key of a run that was not added, and why. The keys before it were added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("key {at} of the run: {error}")]
 pub struct RunError {
-    /// Its place in the run.
+    /// Its index in the run.
     pub at: usize,
-    /// Why.
+    /// Why it was not added.
     #[source]
     pub error: FibError,
 }
 
-/// The writer of a [`CuckooTable`]: there is one at a time. Readers see each change as it is made.
+/// The writer of a [`CuckooTable`]. There is one at a time. Readers see each change as it is made.
 pub struct Writer<'a, const K: usize, const V: usize, H> {
     pub(super) table: &'a CuckooTable<K, V, H>,
     pub(super) state: MutexGuard<'a, WriterState<K, V>>,
@@ -67,8 +67,8 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         writer
     }
 
-    /// Asks for the tags of a key that is written soon. A run of changes that asks sixteen or so keys ahead does
-    /// not wait for memory.
+    /// Prefetches the tags of a key that will be written soon. A run of changes that prefetches about sixteen
+    /// keys ahead does not wait for memory.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
         for store in self.state.stores.all() {
@@ -76,8 +76,8 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         }
     }
 
-    /// Asks for the memory that a change of this key will read and write: to be called when what [`Self::prefetch`] asked
-    /// for has come, eight or so keys ahead.
+    /// Prefetches the memory that a change of this key will read and write. Call it when the tags that
+    /// [`Self::prefetch`] fetched have arrived, about eight keys ahead.
     #[inline]
     pub fn prefetch_entry(&self, hash: KeyHash) {
         for store in self.state.stores.all() {
@@ -91,7 +91,7 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         let (view, places) = (store.view(), store.places(hash));
         match store.free_slot(places) {
             Some(slot) => view.prefetch_entry(slot.number()),
-            // The search for room will hash these keys.
+            // The search for a free slot will hash these keys.
             None => [places.first, places.second].into_iter().for_each(|b| view.prefetch_entries_of(b)),
         }
     }
@@ -101,7 +101,7 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         self.find(key, hash).map(|(store, at)| store.value(at))
     }
 
-    /// The store that holds a key, and where.
+    /// The store and slot that hold a key.
     #[inline]
     fn find(&self, key: &[u64; K], hash: KeyHash) -> Option<(&Store<K, V>, Slot)> {
         self.state
@@ -113,7 +113,7 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; nothing has moved then.
+    /// [`FibError::Exists`], [`FibError::Full`], [`FibError::ZeroKey`]; then nothing was moved.
     #[inline]
     pub fn insert(&mut self, key: &[u64; K], hash: KeyHash, value: &[u64; V]) -> Result<(), FibError> {
         if *key == [0; K] {
@@ -130,19 +130,20 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
             return Err(self.full());
         };
         store.put(slot, places.tag, key, value);
-        // Only the writer changes it: no locked addition.
+        // Only the writer changes it, so no atomic read-modify-write is needed.
         self.table.len.store(self.table.len.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Adds a key to a table that grows by itself: by half, a few buckets with each key added, whenever it is filled
-    /// beyond [`DESIGN_LOAD_PERCENT`], or beyond load 0.9 where its size is that of the last such growth.
+    /// Adds a key to a table that grows automatically: by half, a few buckets with each added key, whenever
+    /// its load exceeds [`DESIGN_LOAD_PERCENT`], or exceeds 0.9 if its size is the result of such growth.
     ///
-    /// Cost: beside that of the insert, while the table grows, the moves of up to 16 keys, one of some thousand of which
+    /// Cost: in addition to the insert, while the table grows, up to 16 key moves. One of some thousand moves
     /// touches a fresh huge page (0.1 to 0.2 ms).
     ///
     /// # Errors
-    /// [`FibError::Exists`], [`FibError::ZeroKey`]; [`FibError::Full`] at [`MAX_BUCKETS`](super::MAX_BUCKETS).
+    /// [`FibError::Exists`], [`FibError::ZeroKey`]; [`FibError::Full`] at
+    /// [`MAX_BUCKETS`](super::MAX_BUCKETS).
     pub fn insert_growing(
         &mut self,
         key: &[u64; K],
@@ -165,11 +166,12 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         }
     }
 
-    /// Adds a run of keys, in order, with the memory of those to come asked for ahead: several times as fast as one
-    /// call each on a table larger than the cache.
+    /// Adds a run of keys, in order, and prefetches for the keys to come: several times as fast as single
+    /// calls on a table larger than the cache.
     ///
     /// # Errors
-    /// [`RunError`] for the first key that [`Self::insert`] refuses; those before it were added, those after were not.
+    /// [`RunError`] for the first key that [`Self::insert`] refuses; keys before it were added, keys after it
+    /// were not.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -182,7 +184,7 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         self.run(keys, hashes, values, Self::insert)
     }
 
-    /// [`Self::insert_all`] for a table that grows by itself, as [`Self::insert_growing`] does.
+    /// [`Self::insert_all`] for a table that grows automatically, as in [`Self::insert_growing`].
     ///
     /// # Errors
     /// [`RunError`] for the first key that [`Self::insert_growing`] refuses.
@@ -244,24 +246,24 @@ impl<'a, const K: usize, const V: usize, H: HashWords<K>> Writer<'a, K, V, H> {
         Ok(old)
     }
 
-    /// Calls `visit` with each key and value, in no order that means anything.
+    /// Calls `visit` with each key and value, in no particular order.
     pub fn for_each(&self, mut visit: impl FnMut([u64; K], [u64; V])) {
         for store in self.state.stores.all() {
             store.entries().for_each(|(key, value)| visit(key, value));
         }
     }
 
-    /// Keys held.
+    /// Number of keys stored.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Keys moved to make room, since the table was made (not counting growth).
+    /// Number of keys moved to make room since the table was made (not counting growth).
     pub fn moves(&self) -> u64 {
         self.state.room.moves
     }

@@ -1,4 +1,4 @@
-//! Deltas applied to a FIB: whole or not at all.
+//! Applies deltas to a FIB, each completely or not at all.
 
 use super::ops::{KeyOps, Ops, decode_ops};
 use super::{PartialFib, Table};
@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError};
 
 const NO_ROOM: ApplyError = ApplyError::Full("the exact table cannot hold the delta's keys: grow it");
 
-/// Keys whose tags are asked for ahead of the one being written.
+/// How many keys ahead of the current one the tags are prefetched.
 const AHEAD: usize = 16;
 
-/// Keys whose entries are asked for ahead.
+/// How many keys ahead the entries are prefetched.
 const ENTRIES_AHEAD: usize = 8;
 
-/// Where each partition's stream stands, and the lock under which deltas are applied one after the other.
+/// The position of each partition's stream, and the lock under which deltas are applied one after the other.
 #[derive(Debug)]
 pub(super) struct Positions {
     partitions: PartitionCount,
@@ -33,38 +33,38 @@ impl Positions {
     }
 }
 
-/// What one key was before the delta, for taking it back.
+/// The state of one key before the delta, for undoing it.
 enum PriorState<const K: usize> {
     Absent([u64; K], KeyHash),
     Present([u64; K], KeyHash, FibValue),
 }
 
 impl PartialFib {
-    /// How the key hash is cut into update streams.
+    /// How many partitions the key hash is divided into. Each partition has its own update stream.
     pub const fn partitions(&self) -> PartitionCount {
         self.positions.partitions
     }
 
-    /// Where a partition's stream stands; `None` if there is no such partition.
+    /// The position of a partition's stream; `None` if there is no such partition.
     pub fn position(&self, partition: PartitionId) -> Option<Position> {
         let at = self.positions.at.get(usize::from(partition.0))?;
         Some(Position(at.load(Ordering::Acquire)))
     }
 
-    /// Applies one update of this node's FIB stream; the payload is that of [`encode_ops`](super::encode_ops).
-    /// Direct inserts and removals do not move the positions.
+    /// Applies one update of this node's FIB stream; the payload is that of
+    /// [`encode_ops`](super::encode_ops). Direct inserts and removals do not change the positions.
     ///
-    /// Per key, readers see the value before or after the delta. Of one that turns out not to fit they may see keys
-    /// after, and then before again.
+    /// For each key, readers see the value before or after the delta. If a delta turns out not to fit, they
+    /// may see the value after it, and then the value before it again.
     ///
     /// # Errors
-    /// [`ApplyError`]; keys, values and positions are then as they were. `Full` comes only where the FIB was not made
-    /// to grow.
+    /// [`ApplyError`]; keys, values and positions are then unchanged. `Full` occurs only if the FIB was not
+    /// configured to grow.
     pub fn apply(&self, delta: &Delta) -> Result<Applied, ApplyError> {
         self.apply_as(TableKind::Fib, delta)
     }
 
-    /// [`Self::apply`] for a delta of this kind: the full copy of all flows has a kind of its own.
+    /// [`Self::apply`] for a delta of this kind: the full copy of all flows has its own kind.
     pub(crate) fn apply_as(&self, want: TableKind, delta: &Delta) -> Result<Applied, ApplyError> {
         if delta.kind != want {
             return Err(ApplyError::Kind { want, got: delta.kind });
@@ -103,8 +103,8 @@ impl PartialFib {
         self.long_for_insert().ok()
     }
 
-    /// Deletes, then sets, so that a nearly full table can exchange keys. Gives what undoes it; if a key does not fit,
-    /// undoes it at once.
+    /// Deletes, then sets, so that a nearly full table can exchange keys. Returns the undo log; if a key does
+    /// not fit, undoes everything at once.
     fn apply_to<const K: usize>(
         &self,
         writer: &mut Writer<'_, K, 2, KeyHasher>,
@@ -141,8 +141,8 @@ impl PartialFib {
     }
 }
 
-/// Makes every key what it was, the last change first. A deleted key that finds its place taken by keys that have moved
-/// meanwhile makes the table grow, even one that was not made to: a refused delta must not lose a key.
+/// Restores every key, the last change first. If keys have moved meanwhile into the slot of a deleted key,
+/// the table grows, even one that was not configured to: a refused delta must not lose a key.
 fn take_back<const K: usize>(writer: &mut Writer<'_, K, 2, KeyHasher>, undo: Vec<PriorState<K>>)
 where
     KeyHasher: HashWords<K>,

@@ -1,9 +1,10 @@
 //! The FIB of one node: the flows pinned there and their state, in exact tables, one for each key size.
 //!
-//! Short keys (16 bytes) and long keys (40 bytes) live in two [`CuckooTable`]s, so that IPv4 flows do not pay for the
-//! size of IPv6 ones: 34.7 bytes a short flow at load 0.95 with its 16 bytes of state, 68.4 a long one. A lookup touches
-//! one line of flows, and two of tags, which stay in the cache; one of a flow that is not there mostly tags only. Without
-//! long keys there is no table of them. Source: `ScaleBricks` (SIGCOMM 2015) §5.2.
+//! Short keys (16 bytes) and long keys (40 bytes) are stored in two [`CuckooTable`]s, so that IPv4 flows do
+//! not pay for the size of IPv6 flows: 34.7 bytes per short flow at load 0.95 including its 16 bytes of
+//! state, 68.4 per long flow. A lookup touches one line of flows, and two of tags, which stay in the cache. A
+//! lookup of an absent flow mostly touches only tags. Without long keys there is no table for them. Source:
+//! `ScaleBricks` (SIGCOMM 2015) §5.2.
 
 mod apply;
 mod digest;
@@ -20,16 +21,16 @@ use std::sync::OnceLock;
 
 type Table<const K: usize> = CuckooTable<K, 2>;
 
-/// Keys gathered by size and looked up together.
+/// Number of keys that are grouped by size and looked up together.
 const LANES: usize = 64;
 
-/// Seeds of the two tables: no secrets, the key hash is keyed.
+/// Seeds of the two tables. They are not secret, because the key hash is keyed.
 const SEEDS: [u64; 2] = [0x5C41_EB21_C450_0001, 0x5C41_EB21_C450_0002];
 
-/// Slots of a table of long keys that was not asked for but is needed.
+/// Slots of a table of long keys that was not configured but is needed.
 const LONG_SLOTS: usize = 64;
 
-/// What a [`PartialFib`] is made for. Begin with [`FibConfig::new`].
+/// The configuration of a [`PartialFib`]. Begin with [`FibConfig::new`].
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct FibConfig {
@@ -41,7 +42,7 @@ pub struct FibConfig {
 }
 
 impl FibConfig {
-    /// A FIB of no room, for keys hashed by `hasher`, fed by one update stream.
+    /// A FIB without room, for keys hashed by `hasher`, updated by one stream.
     pub const fn new(hasher: KeyHasher) -> Self {
         let partitions = PartitionCount::ONE;
         Self { hasher, partitions, short_slots: 0, long_slots: 0, grow_when_full: false }
@@ -57,28 +58,28 @@ impl FibConfig {
         Self { long_slots: Table::<5>::slots_for(keys), ..self }
     }
 
-    /// As much room for short keys as this memory gives, and none for long ones.
+    /// As much room for short keys as fits this memory, and none for long keys.
     pub fn short_keys_within(self, bytes: usize) -> Self {
         Self { short_slots: Table::<2>::slots_within(bytes), long_slots: 0, ..self }
     }
 
-    /// Makes a table that is filled beyond load 0.95 grow by half, some buckets with each key added, instead of refusing
-    /// keys; while it does, its memory is there 2.5 times.
+    /// Makes a table with a load above 0.95 grow by half, some buckets with each added key, instead of
+    /// refusing keys. While it grows, it uses 2.5 times its memory.
     pub const fn grow_when_full(self) -> Self {
         Self { grow_when_full: true, ..self }
     }
 
-    /// Fed by this many update streams, each of one range of the key hash.
+    /// Updated by this many streams, each for one range of the key hash.
     pub const fn partitions(self, partitions: PartitionCount) -> Self {
         Self { partitions, ..self }
     }
 }
 
-/// A node's exact table of flows, of both key sizes. See the [module](self).
+/// A node's exact flow table, for both key sizes. See the [module](self).
 #[derive(Debug)]
 pub struct PartialFib {
     short: Table<2>,
-    /// Made at once if long keys were configured, else with the first one, if the FIB may grow.
+    /// Made immediately if long keys were configured, else with the first long key, if the FIB may grow.
     long: OnceLock<Table<5>>,
     hasher: KeyHasher,
     grow_when_full: bool,
@@ -102,17 +103,17 @@ impl PartialFib {
         fib
     }
 
-    /// The hasher whose hashes this FIB's lookups are given.
+    /// The hasher that computes the hashes passed to this FIB's lookups.
     pub const fn hasher(&self) -> KeyHasher {
         self.hasher
     }
 
-    /// Slots for short keys.
+    /// Number of slots for short keys.
     pub fn short_slots(&self) -> usize {
         self.short.slots()
     }
 
-    /// Slots for long keys; 0 as long as there is no table of them.
+    /// Number of slots for long keys; 0 while there is no table for them.
     pub fn long_slots(&self) -> usize {
         self.long.get().map_or(0, CuckooTable::slots)
     }
@@ -126,7 +127,7 @@ impl PartialFib {
         }
     }
 
-    /// Tells the cache lines that a lookup of this key reads: see [`CuckooTable::touched`].
+    /// Calls `tell` for each cache line that a lookup of this key reads: see [`CuckooTable::touched`].
     pub fn touched(&self, key: &FlowKey, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
         match (key, self.long.get()) {
             (FlowKey::Short(key), _) => self.short.touched(key.words(), hash, tell),
@@ -135,9 +136,10 @@ impl PartialFib {
         }
     }
 
-    /// Makes room for this many keys of each size in all, at load 0.95, while readers go on. Room that is there stays.
+    /// Makes room for this total number of keys of each size, at load 0.95, while readers continue. It never
+    /// shrinks a table.
     ///
-    /// Cost: one insert a key; at the peak the old and the new tables are both there.
+    /// Cost: one insert per key; at the peak the old and the new tables both use memory.
     ///
     /// # Errors
     /// [`FibError::Full`] beyond 4 Gi slots.
@@ -156,8 +158,8 @@ impl PartialFib {
         Ok(())
     }
 
-    /// Calls `visit` with each key and value, short keys first. Holds off writers of the keys of that size meanwhile;
-    /// `visit` must not write to this FIB.
+    /// Calls `visit` with each key and value, short keys first. Blocks writers of the keys of that size
+    /// meanwhile; `visit` must not write to this FIB.
     pub fn for_each(&self, mut visit: impl FnMut(FlowKey, FibValue)) {
         use scalebricks_types::{Key16, Key40};
         self.short.for_each(|key, value| visit(FlowKey::Short(Key16::from_words(key)), value));
@@ -166,7 +168,7 @@ impl PartialFib {
         }
     }
 
-    /// The table of long keys to insert into.
+    /// The table of long keys, for an insert.
     fn long_for_insert(&self) -> Result<&Table<5>, FibError> {
         if let Some(table) = self.long.get() {
             return Ok(table);
@@ -194,7 +196,8 @@ impl PartialFib {
         }
     }
 
-    /// Up to [`LANES`] keys of both sizes: each size gathered, looked up, and its answers spread again.
+    /// Looks up at most [`LANES`] keys of both sizes: gathers each size, looks it up, and scatters the
+    /// answers.
     #[cold]
     fn lookup_mixed(&self, keys: &[FlowKey], hashes: &[KeyHash], values: &mut [Option<FibValue>]) {
         let (mut short, mut short_at, mut shorts) = ([[0; 2]; LANES], [0; LANES], 0);
@@ -219,7 +222,7 @@ impl PartialFib {
     }
 }
 
-/// Looks up `keys`, whose hashes and answers are at the places `at`.
+/// Looks up `keys`, whose hashes and answers are at the indices `at`.
 fn scatter<const K: usize>(
     table: &Table<K>,
     keys: &[[u64; K]],
@@ -240,7 +243,7 @@ fn scatter<const K: usize>(
 }
 
 impl Fib for PartialFib {
-    /// A batch without long keys, the common one, takes no branch on a key's size.
+    /// A batch without long keys, the common case, takes no branch on a key's size.
     fn lookup_batch(&self, keys: KeyBatch<'_>, values: &mut [Option<FibValue>]) {
         let values = &mut values[..keys.len()];
         let lanes = keys.keys().chunks(LANES).zip(keys.hashes().chunks(LANES)).zip(values.chunks_mut(LANES));

@@ -1,19 +1,20 @@
-//! What a delta says to an exact table: set these keys, delete those.
+//! The operations that a delta carries for an exact table: set these keys, delete those.
 //!
 //! # Encoding
 //!
-//! All integers little-endian. A header of 20 bytes: version `u16`, reserved `u16` (0), then four counts `u32`: short
-//! keys set, long keys set, short keys deleted, long keys deleted. Then the records in that order, each a key (16 or
-//! 40 bytes) and for keys that are set the value (16 bytes). Within each of the four runs keys ascend strictly, and no
-//! key is both set and deleted, so one set of changes has one encoding. 32 bytes a short key set, 16 a short key
-//! deleted, 56 and 40 for long ones.
+//! All integers are little-endian. A header of 20 bytes: version `u16`, reserved `u16` (0), then four counts
+//! `u32`: short keys set, long keys set, short keys deleted, long keys deleted. Then follow the records in
+//! that order, each a key (16 or 40 bytes) and, for keys that are set, the value (16 bytes). Within each of
+//! the four runs, keys are in strictly ascending order, and no key is both set and deleted. So one set of
+//! changes has exactly one encoding. It takes 32 bytes per short key set, 16 per short key deleted, 56 and 40
+//! for long keys.
 
 use super::FibValue;
 use scalebricks_types::{ApplyError, FlowKey, Key16, Key40, MAX_PAYLOAD_BYTES};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Version of the encoding.
+/// The version of the encoding.
 pub const OPS_VERSION: u16 = 1;
 
 const HEADER_BYTES: usize = 20;
@@ -21,19 +22,19 @@ const HEADER_BYTES: usize = 20;
 /// One change: the state of a key at the delta's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FibOp {
-    /// The key has this value, whether it was there before or not.
+    /// The key has this value, whether or not it was in the table before.
     Set(FlowKey, FibValue),
-    /// The key is not there, whether it was before or not.
+    /// The key is not in the table, whether or not it was before.
     Delete(FlowKey),
 }
 
-/// The changes take more than a delta may carry: split them.
+/// The changes exceed the maximum size of a delta: split them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the changes take {0} bytes, a delta carries {MAX_PAYLOAD_BYTES}: split them")]
 pub struct OpsTooLarge(pub usize);
 
 impl FibOp {
-    /// The key it is about.
+    /// The key that the change is about.
     pub const fn key(&self) -> &FlowKey {
         match self {
             Self::Set(key, _) | Self::Delete(key) => key,
@@ -43,7 +44,7 @@ impl FibOp {
 
 type Changes<const K: usize> = BTreeMap<[u64; K], Option<FibValue>>;
 
-/// The payload of a delta with these changes. Of several changes to one key the last counts.
+/// The payload of a delta with these changes. Of several changes to one key, the last one counts.
 ///
 /// # Errors
 /// [`OpsTooLarge`] over [`MAX_PAYLOAD_BYTES`] (2 M short keys set).
@@ -107,7 +108,7 @@ pub(super) struct KeyOps<const K: usize> {
     pub(super) deleted: Vec<[u64; K]>,
 }
 
-/// A decoded payload: well-formed, no zero keys, one change a key.
+/// A decoded payload: well-formed, no zero keys, one change per key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ops {
     pub(super) short: KeyOps<2>,
@@ -124,7 +125,7 @@ impl Ops {
     }
 }
 
-/// The changes in exactly these bytes. Allocates no more than a small multiple of what they hold.
+/// Decodes exactly these bytes. Allocates at most a small multiple of their size.
 pub(super) fn decode_ops(payload: &[u8]) -> Result<Ops, ApplyError> {
     let truncated = ApplyError::Malformed("shorter than its header");
     let (header, records) = payload.split_first_chunk::<HEADER_BYTES>().ok_or(truncated)?;
@@ -143,7 +144,7 @@ pub(super) fn decode_ops(payload: &[u8]) -> Result<Ops, ApplyError> {
     Ok(Ops { short: checked(set_short, deleted_short)?, long: checked(set_long, deleted_long)? })
 }
 
-/// The next words; the caller has counted them.
+/// The next words; the caller has checked that there are enough.
 fn take<const N: usize>(words: &mut impl Iterator<Item = u64>) -> [u64; N] {
     std::array::from_fn(|_| words.next().unwrap_or_default())
 }
@@ -167,7 +168,7 @@ fn checked<const K: usize>(
     if !ascending {
         return Err(ApplyError::Malformed("keys do not ascend"));
     }
-    // Zero would be the first key of its run.
+    // A zero key would be the first key of its run.
     if set.first().is_some_and(|(key, _)| *key == [0; K]) || deleted.first().is_some_and(|key| *key == [0; K])
     {
         return Err(ApplyError::Malformed("the all-zero key"));

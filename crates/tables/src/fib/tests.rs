@@ -23,7 +23,7 @@ fn long(n: u32) -> FlowKey {
     FlowKey::five_tuple_v6(1.into(), u128::from(n).into(), 6, 443, 5000)
 }
 
-/// Of both sizes, in turn.
+/// Keys of both sizes, alternately.
 fn key(n: u32) -> FlowKey {
     if n.is_multiple_of(3) { long(n) } else { short(n) }
 }
@@ -164,7 +164,7 @@ fn deltas_follow_one_another_in_each_partition() {
     );
     assert_eq!(fib.position(PartitionId(2)), None);
 
-    // An overlapping delta: what is deleted already and set already is no matter.
+    // An overlapping delta: it may delete keys that are already deleted and set keys that are already set.
     let ops = [FibOp::Delete(zero[0]), FibOp::Delete(zero[1]), FibOp::Set(zero[2], [9, 9])];
     assert_eq!(fib.apply(&delta(0, 5, 6, ops)), Ok(Applied::Advanced));
     assert_eq!(fib.apply(&delta(0, 3, 8, ops)), Ok(Applied::Advanced));
@@ -186,7 +186,8 @@ fn a_delta_that_does_not_fit_changes_nothing() {
     }
     insert(&fib, long(0), [5, 5]).unwrap();
     let before = contents(&fib);
-    // Deletes, changes and adds; what is added is more than all slots, first of short keys, then of long ones.
+    // Deletes, changes and adds keys. The added keys exceed all slots, first for short keys, then for long
+    // keys.
     let changed = |n: u32| match n % 3 {
         0 => FibOp::Delete(short(n)),
         _ => FibOp::Set(short(n), [0, 0]),
@@ -218,7 +219,8 @@ proptest! {
     #[test]
     fn any_payload_is_applied_whole_or_refused_whole(mut payload: Vec<u8>, counts: [u8; 4], shaped: bool) {
         if shaped {
-            // A header that fits a body of random bytes, so that the checks behind the length are reached.
+            // A header that fits a body of random bytes, so that the checks after the length check are
+            // reached.
             let counts = counts.map(|count| usize::from(count % 3));
             let body = counts[0] * 32 + counts[1] * 56 + counts[2] * 16 + counts[3] * 40;
             let mut header = vec![1, 0, 0, 0];
@@ -262,7 +264,7 @@ proptest! {
                         }
                     }
                 }
-                // The stream's position is moved by deltas only.
+                // Only deltas change the stream's position.
                 prop_assert_eq!(fib.apply(&delta(0, round, round + 1, [])), Ok(Applied::Advanced));
             }
             prop_assert_eq!(&contents(&fib), &plain);

@@ -1,4 +1,4 @@
-//! The filter that is asked.
+//! The filter that the data plane queries.
 
 use super::LINE_BITS;
 use super::delta::{FilterDelta, FilterDeltaError};
@@ -10,23 +10,23 @@ use crate::touched_lines::LineRecorder;
 use scalebricks_types::KeyHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names of a batch whose lines are asked for before the first is read.
+/// Number of names of a batch whose lines are prefetched before the first is read.
 const UNIT: usize = 32;
 
 /// A cache line of bits.
 pub(super) type Line = [AtomicU64; 8];
 
-/// A Bloom filter. Never refuses a name that is in it; see the [module](super) for the rest.
+/// A Bloom filter. It never refuses a name that is in it; see the [module](super) for details.
 ///
-/// May be asked by many threads while one or several change it. A change reaches other threads as their processor sees
-/// stores; whoever must know that it has arrived has to be told some other way.
+/// Many threads may query it while one or several change it. A change reaches other threads as their
+/// processor sees stores. A thread that must know that a change has arrived needs other synchronisation.
 pub struct BloomFilter {
     params: FilterParams,
     lines: HugeSlice<Line>,
 }
 
 impl BloomFilter {
-    /// An empty one. Cost: zeroes all of [`Self::table_bytes`].
+    /// An empty filter. Cost: zeroes all of [`Self::table_bytes`].
     pub fn new(params: FilterParams) -> Self {
         Self { params, lines: HugeSlice::zeroed(params.lines() as usize) }
     }
@@ -41,14 +41,16 @@ impl BloomFilter {
         self.lines.len() * size_of::<Line>()
     }
 
-    /// Adds a name. It stays for good; where names leave, the filter follows a [`CountingFilter`](super::CountingFilter).
+    /// Adds a name permanently. If names must be removed, let the filter follow a
+    /// [`CountingFilter`](super::CountingFilter).
     pub fn insert(&self, hash: KeyHash) {
         for &bit in self.params.places(hash).bits() {
             self.set(bit, true);
         }
     }
 
-    /// Whether a name may be in it. Cost: one line if blocked; else `k` for a name that is, two for most that are not.
+    /// Whether a name may be in the filter. Cost: one line if blocked; else `k` lines for a name in the
+    /// filter, two for most others.
     #[inline]
     pub fn contains(&self, hash: KeyHash) -> bool {
         match self.params.layout() {
@@ -63,8 +65,8 @@ impl BloomFilter {
         }
     }
 
-    /// [`Self::contains`] by words that were made before, for names that are asked of many filters. `read` is told the number of
-    /// each line that is read, in turn.
+    /// [`Self::contains`] with precomputed words, for names that are checked against many filters. `read` is
+    /// called with the number of each line that is read, in order.
     #[inline]
     pub fn contains_words(&self, words: &ProbeWords, mut read: impl FnMut(usize)) -> bool {
         let params = &self.params;
@@ -82,14 +84,16 @@ impl BloomFilter {
         }
     }
 
-    /// Tells the cache lines that [`Self::contains`] reads for a name, in its order: for benchmarks, which replay them.
+    /// Calls `tell` for each cache line that [`Self::contains`] reads for a name, in order: for benchmarks
+    /// that replay them.
     pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
         let words = ProbeWords::of(hash, self.params.seed(), self.params.hashes());
         let mut lines = LineRecorder::new(tell);
         let _ = self.contains_words(&words, |at| lines.read(&self.lines[at]));
     }
 
-    /// [`Self::contains`] of each name of a batch of any length, with the lines of 32 names under way at once.
+    /// [`Self::contains`] for each name of a batch of any length, with the lines of 32 names in flight at
+    /// once.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -129,7 +133,8 @@ impl BloomFilter {
         }
     }
 
-    /// Whether a line has all bits of a name. Without branches: its bits are all there once the line is.
+    /// Whether a line has all bits of a name. Without branches: once the line has arrived, all its bits are
+    /// available.
     #[inline(always)]
     fn line_has(&self, at: usize, hash: KeyHash) -> bool {
         let line = &self.lines[at];
@@ -142,21 +147,22 @@ impl BloomFilter {
         all & 1 == 1
     }
 
-    /// Makes the bits what a delta says. Deltas of one [`CountingFilter`](super::CountingFilter) come in its order; the same
-    /// one again changes nothing.
+    /// Sets the bits as a delta says. Deltas of one [`CountingFilter`](super::CountingFilter) must be applied
+    /// in its order; applying the same delta again changes nothing.
     ///
     /// # Errors
-    /// [`FilterDeltaError::Range`] if it is of a larger filter; nothing is changed then.
+    /// [`FilterDeltaError::Range`] if it is for a larger filter; nothing is changed then.
     pub fn apply(&self, delta: &FilterDelta) -> Result<(), FilterDeltaError> {
         delta.check(&self.params)?;
-        // First what is added: a name that comes as another leaves is there no later than that one is gone.
+        // Sets bits before it clears any: when one name replaces another, the new name is present before the
+        // old one is gone.
         for value in [true, false] {
             delta.bits().filter(|&(_, to)| to == value).for_each(|(bit, to)| self.set(bit, to));
         }
         Ok(())
     }
 
-    /// Bits that are set.
+    /// Number of bits that are set.
     pub fn ones(&self) -> u64 {
         self.words().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -166,7 +172,7 @@ impl BloomFilter {
         self.lines.iter().flatten().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Puts all bits in place.
+    /// Writes all bits.
     pub(super) fn fill(&mut self, words: impl IntoIterator<Item = u64>) {
         for (word, value) in self.lines.iter_mut().flatten().zip(words) {
             *word.get_mut() = value;
@@ -197,7 +203,7 @@ impl BloomFilter {
 }
 
 impl std::fmt::Debug for BloomFilter {
-    /// Its size, not its bits.
+    /// Prints its size, not its bits.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BloomFilter").field("params", &self.params).finish_non_exhaustive()
     }

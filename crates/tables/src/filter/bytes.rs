@@ -1,42 +1,43 @@
-//! A filter as bytes: `SBBF`, a version, the [parameters](FilterParams), the bits, and a CRC-32 of all before it. Little-endian.
+//! The encoding of a filter: `SBBF`, a version, the [parameters](FilterParams), the bits, and a CRC-32 of all
+//! bytes before it. Little-endian.
 
 use super::bloom::BloomFilter;
 use super::params::{FilterParams, FilterParamsError, PARAMS_BYTES};
 use crc32fast::hash as crc32;
 
-/// What a filter begins with, and the version of what follows.
+/// The magic number with which a filter begins, and the version of the format.
 const MAGIC: [u8; 8] = *b"SBBF\x01\0\0\0";
 
-/// Bytes before the bits.
+/// Number of bytes before the bits.
 const HEAD: usize = MAGIC.len() + PARAMS_BYTES;
 
-/// Bytes after them.
+/// Number of bytes after the bits.
 const TAIL: usize = 4;
 
-/// Why bytes are no filter.
+/// Why bytes cannot be decoded as a filter.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum FilterBytesError {
-    /// They do not begin as a filter of this version.
+    /// They do not begin with the magic number of this version.
     #[error("not a filter, or one of another version")]
     Magic,
-    /// Parameters of no filter.
+    /// The parameters are invalid.
     #[error(transparent)]
     Params(#[from] FilterParamsError),
-    /// More or fewer bytes than the parameters say.
+    /// The number of bytes differs from what the parameters require.
     #[error("a filter of {got} bytes that should have {want}")]
     Length {
-        /// By the parameters.
+        /// Number of bytes that the parameters require.
         want: u64,
-        /// There are.
+        /// Number of bytes given.
         got: usize,
     },
-    /// Bytes that were changed.
+    /// The checksum is wrong: the bytes were changed.
     #[error("the checksum is wrong")]
     Checksum,
 }
 
 impl BloomFilter {
-    /// As bytes.
+    /// Encodes the filter.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD + self.table_bytes() + TAIL);
         bytes.extend_from_slice(&MAGIC);
@@ -46,7 +47,8 @@ impl BloomFilter {
         bytes
     }
 
-    /// From bytes of anyone. Takes no more memory than they do, as their number is compared before.
+    /// Decodes a filter from untrusted bytes. Uses no more memory than the input, because the length is
+    /// checked first.
     ///
     /// # Errors
     /// [`FilterBytesError`].

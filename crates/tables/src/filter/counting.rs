@@ -1,4 +1,4 @@
-//! The filter at the control side, from which names can be taken out again.
+//! The filter of the control plane, from which names can be removed.
 
 use super::bloom::BloomFilter;
 use super::delta::FilterDelta;
@@ -6,8 +6,9 @@ use super::params::FilterParams;
 use crate::huge::HugeSlice;
 use scalebricks_types::KeyHash;
 
-/// The highest count. A counter that reaches it stays there, and its bit set: a few false positives more, never a name lost.
-/// With the best number of bits a name, a counter does so with probability 1.4e-15 (Fan et al., SIGCOMM 1998).
+/// The highest count. A counter that reaches it keeps this value, and its bit stays set: this adds a few
+/// false positives, but never loses a name. With the best number of bits per name, a counter does so with
+/// probability 1.4e-15 (Fan et al., SIGCOMM 1998).
 const MOST: u8 = 15;
 
 /// A name is not in the filter.
@@ -15,18 +16,19 @@ const MOST: u8 = 15;
 #[error("name {0:?} is not in the filter")]
 pub struct UnknownName(pub KeyHash);
 
-/// A filter that counts the names of each bit, in four bits of memory. Tells by [`FilterDelta`]s what became of the bits.
+/// A filter that counts the names of each bit, in four bits of memory. It produces [`FilterDelta`]s of the
+/// changed bits.
 pub struct CountingFilter {
     params: FilterParams,
-    /// Two counters a byte.
+    /// Two counters per byte.
     counts: HugeSlice<u8>,
     names: u64,
-    /// Bits that were set or cleared since the last delta, as often as they were.
+    /// Bits that were set or cleared since the last delta, once for each time.
     flipped: Vec<u64>,
 }
 
 impl CountingFilter {
-    /// An empty one.
+    /// An empty filter.
     pub fn new(params: FilterParams) -> Self {
         let counts = HugeSlice::zeroed(params.bits() as usize / 2);
         Self { params, counts, names: 0, flipped: Vec::new() }
@@ -37,17 +39,17 @@ impl CountingFilter {
         &self.params
     }
 
-    /// Names in it, each as often as it was inserted.
+    /// Number of names in it, each counted as often as it was inserted.
     pub const fn names(&self) -> u64 {
         self.names
     }
 
-    /// Bytes of counters: four times those of the bits.
+    /// Bytes of counters: four times the bytes of the bits.
     pub fn control_bytes(&self) -> usize {
         self.counts.len()
     }
 
-    /// Adds a name; one that is added twice has to be taken out twice. Cost: `k` counters.
+    /// Adds a name. A name that is added twice must be removed twice. Cost: `k` counters.
     pub fn insert(&mut self, hash: KeyHash) {
         self.names += 1;
         for &bit in self.params.places(hash).bits() {
@@ -59,11 +61,12 @@ impl CountingFilter {
         }
     }
 
-    /// Takes a name out.
+    /// Removes a name.
     ///
     /// # Errors
-    /// [`UnknownName`] if it surely is not there. One that never was and is let through all the same cannot be told from one that is:
-    /// taking it out would clear bits of other names, so callers go by their own list of names.
+    /// [`UnknownName`] if it is certainly not in the filter. A false positive cannot be distinguished from a
+    /// name in the filter, and removing it would clear bits of other names. So callers must keep their own
+    /// list of names.
     pub fn remove(&mut self, hash: KeyHash) -> Result<(), UnknownName> {
         let places = self.params.places(hash);
         if places.bits().iter().any(|&bit| self.count(bit) == 0) {
@@ -83,12 +86,12 @@ impl CountingFilter {
         Ok(())
     }
 
-    /// Whether a name may be in it.
+    /// Whether a name may be in the filter.
     pub fn contains(&self, hash: KeyHash) -> bool {
         self.params.places(hash).bits().iter().all(|&bit| self.count(bit) > 0)
     }
 
-    /// What became of the bits since the last delta: of those that have changed, what they are now.
+    /// The bits that changed since the last delta, with their current values.
     pub fn take_delta(&mut self) -> FilterDelta {
         self.flipped.sort_unstable();
         let runs = self.flipped.chunk_by(|a, b| a == b);
@@ -98,8 +101,8 @@ impl CountingFilter {
         FilterDelta::new(bits)
     }
 
-    /// The bits as they are now. The next delta is still told since the last one; applied to these bits, it changes nothing that
-    /// is not so already.
+    /// The current bits. The next delta still begins at the previous one; applied to these bits, it changes
+    /// nothing that is not already so.
     pub fn export(&self) -> BloomFilter {
         let mut filter = BloomFilter::new(self.params);
         // 32 bytes of counters are 64 bits.
@@ -126,7 +129,7 @@ impl CountingFilter {
 }
 
 impl std::fmt::Debug for CountingFilter {
-    /// Size and fill, not the counters.
+    /// Prints size and fill, not the counters.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CountingFilter")
             .field("params", &self.params)

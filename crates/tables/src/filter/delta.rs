@@ -1,15 +1,16 @@
-//! What became of a filter's bits, for those who follow it.
+//! The changed bits of a filter, for the filters that follow it.
 //!
-//! A name that comes or goes flips at most `k` bits, of a filter that is half full some k/2. Their places, ascending, are written as the
-//! differences between them: seven bits a byte, the lowest first, the top bit set on all but the last (LEB128). What is written is
-//! twice the difference, plus the bit's new value. A single change of a filter of 2 MB is some 20 bytes.
+//! Adding or removing a name flips at most `k` bits, and about k/2 in a filter that is half full. Their
+//! positions, ascending, are encoded as differences in LEB128: seven bits per byte, lowest first, with the
+//! top bit set on all bytes except the last. The encoded number is twice the difference, plus the bit's new
+//! value. A single change of a filter of 2 MB takes about 20 bytes.
 
 use super::params::FilterParams;
 
-/// Bits, and what they are now.
+/// Positions of bits, with their current values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FilterDelta {
-    /// Ascending, each place once.
+    /// In ascending order, each position once.
     bits: Vec<(u64, bool)>,
 }
 
@@ -19,15 +20,15 @@ pub enum FilterDeltaError {
     /// It ends within a number.
     #[error("the delta ends within a number")]
     Truncated,
-    /// A number that is written longer than it need be, or is too large.
+    /// A number whose encoding is longer than necessary, or that is too large.
     #[error("the delta has a malformed number at byte {0}")]
     Malformed(usize),
     /// A bit that the filter does not have.
     #[error("the delta names bit {bit} of a filter of {bits}")]
     Range {
-        /// The bit.
+        /// The position of the bit.
         bit: u64,
-        /// Bits there are.
+        /// Number of bits of the filter.
         bits: u64,
     },
 }
@@ -38,7 +39,7 @@ impl FilterDelta {
         Self { bits }
     }
 
-    /// How many bits it changes.
+    /// Number of bits that it changes.
     pub const fn len(&self) -> usize {
         self.bits.len()
     }
@@ -48,19 +49,20 @@ impl FilterDelta {
         self.bits.is_empty()
     }
 
-    /// What it sets, and what it clears: for who follows several filters between which a name moves, and sets before he clears.
+    /// Splits it into the bits that it sets and the bits that it clears. Use it when a name moves between
+    /// several filters, to set bits before clearing any.
     #[must_use]
     pub fn split(self) -> [Self; 2] {
         let (set, cleared) = self.bits.into_iter().partition(|&(_, value)| value);
         [Self { bits: set }, Self { bits: cleared }]
     }
 
-    /// Each bit, and what it is now.
+    /// Each bit, with its current value.
     pub(super) fn bits(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         self.bits.iter().copied()
     }
 
-    /// Whether a filter has all these bits.
+    /// Checks that a filter has all these bits.
     pub(super) fn check(&self, params: &FilterParams) -> Result<(), FilterDeltaError> {
         match self.bits.last() {
             Some(&(bit, _)) if bit >= params.bits() => {
@@ -70,7 +72,7 @@ impl FilterDelta {
         }
     }
 
-    /// As bytes.
+    /// Encodes the delta.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bits.len() * 3);
         let mut next = 0;
@@ -86,10 +88,10 @@ impl FilterDelta {
         bytes
     }
 
-    /// From bytes of anyone: takes no more memory than sixteen times theirs.
+    /// Decodes untrusted bytes. Uses at most sixteen times the memory of the input.
     ///
     /// # Errors
-    /// [`FilterDeltaError`], with the place.
+    /// [`FilterDeltaError`], with the position.
     pub fn decode(bytes: &[u8], params: &FilterParams) -> Result<Self, FilterDeltaError> {
         let mut bits = Vec::new();
         let (mut at, mut next) = (0, 0);

@@ -1,33 +1,39 @@
-//! Bloom filters over name hashes: "is this one of ours?", asked before a table that answers whatever it is asked.
+//! Bloom filters over name hashes: they answer "is this name known?" before a lookup in a table that answers
+//! for every name.
 //!
 //! # How it works
-//! A filter is an array of `m` bits. A name sets `k` of them, which follow from its hash; a name that was never put in is
-//! found absent unless others happen to have set all of its bits. So a known name is never refused, and an *alien* one is let
-//! through at a rate that bits buy: 4.8 bits a name for every factor of ten, as long as `k` is the best for them.
+//! A filter is an array of `m` bits. A name sets `k` of them, which follow from its hash. A name that was
+//! never added is reported absent unless other names happen to have set all of its bits. So a known name is
+//! never refused. An *alien* name passes at a rate that depends on the number of bits: 4.8 bits per name
+//! reduce it by a factor of ten, if `k` is the optimum.
 //!
-//! Othello and SetSep give an alien name an arbitrary value. The Concise paper offers a filter in front of the table as one
-//! of the remedies; checksums in the slots ([`othello::Params::with_check_bits`](crate::othello::Params::with_check_bits))
-//! are another, and they cost no line of their own. A filter is the better choice where many queries are of aliens (they end
-//! here), where it stands at the ingress alone, or where the table has no room for checksums, as SetSep.
+//! Othello and SetSep return an arbitrary value for an alien name. The Concise paper offers a filter in front
+//! of the table as one of the remedies. Checksums in the slots
+//! ([`othello::Params::with_check_bits`](crate::othello::Params::with_check_bits)) are another, and they need
+//! no additional cache line. A filter is the better choice if many queries are for aliens (they end here), if
+//! it is needed only at the ingress, or if the table has no room for checksums, as SetSep.
 //!
 //! # Layouts
-//! | [`Layout`] | lines a known name touches | an alien one | bits a name at 1 %, 0.1 %, 0.01 % |
+//! | [`Layout`] | lines a known name touches | an alien one | bits per name at 1 %, 0.1 %, 0.01 % |
 //! |---|---|---|---|
 //! | [`Classic`](Layout::Classic) | `k` | 2 on average | 9.6, 14.4, 19.2 |
 //! | [`Blocked`](Layout::Blocked) | 1 | 1 | 9.9, 15.5, 21.9 |
 //!
-//! In the blocked form the hash first chooses a line of 512 bits, and all bits of the name are there. Some lines get more names
-//! than others, and those let more aliens through: that is what the additional bits pay for.
+//! In the blocked layout the hash first selects a line of 512 bits, and all bits of the name are in that
+//! line. Some lines get more names than others, and those pass more aliens: the additional bits compensate
+//! for that.
 //!
 //! # Changes
-//! A bit that several names have set cannot be cleared for one of them. [`CountingFilter`], at the control side, counts the names
-//! of each bit in four bits of its own; names come and go there, and what became of the bits is a [`FilterDelta`] for every
-//! [`BloomFilter`] that follows. Its bits are atomic words: any number of threads ask while a delta is applied. Names that are
-//! held before and after it are let through at every moment, as no delta clears a bit of theirs.
+//! A bit that several names have set cannot be cleared for one of them. [`CountingFilter`], in the control
+//! plane, counts the names of each bit in four bits of its own. Names are added and removed there, and the
+//! changed bits are sent as a [`FilterDelta`] to every [`BloomFilter`] that follows. Its bits are atomic
+//! words: any number of threads may query while a delta is applied. Names that are present before and after
+//! the delta pass at every moment, because no delta clears one of their bits.
 //!
-//! Sources: Bloom, "Space/time trade-offs in hash coding with allowable errors" (CACM 1970); Fan et al., "Summary cache"
-//! (SIGCOMM 1998) for the formulas and counters; Putze, Sanders and Singler, "Cache-, hash- and space-efficient Bloom filters"
-//! (WEA 2007) for blocks; Yu et al., "A concise forwarding information base" (ICNP 2016) for its place beside Othello.
+//! Sources: Bloom, "Space/time trade-offs in hash coding with allowable errors" (CACM 1970); Fan et al.,
+//! "Summary cache" (SIGCOMM 1998) for the formulas and counters; Putze, Sanders and Singler, "Cache-, hash-
+//! and space-efficient Bloom filters" (WEA 2007) for blocks; Yu et al., "A concise forwarding information
+//! base" (ICNP 2016) for the combination with Othello.
 //!
 //! ```
 //! use scalebricks_tables::filter::{CountingFilter, FilterParams, Layout};
@@ -63,5 +69,5 @@ pub use delta::{FilterDelta, FilterDeltaError};
 pub use params::{FilterParams, FilterParamsError, Layout, MAX_LINES};
 pub use probe::{MAX_HASHES, ProbeWords};
 
-/// Bits of a cache line.
+/// Bits per cache line.
 pub const LINE_BITS: u64 = 512;

@@ -1,24 +1,24 @@
-//! The size of a filter, and the seed of its places.
+//! The size of a filter, and the seed of its bit positions.
 
 use super::probe::MAX_HASHES;
 use super::{LINE_BITS, theory};
 
-/// Most lines of a filter: 64 GiB of them.
+/// The maximum number of lines of a filter: 64 GiB.
 pub const MAX_LINES: u64 = 1 << 30;
 
-/// Bytes of parameters, encoded.
+/// Size of encoded parameters in bytes.
 pub(super) const PARAMS_BYTES: usize = 16;
 
-/// Where the bits of a name are.
+/// Where the bits of a name may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// Anywhere: fewest bits.
+    /// Anywhere: needs the fewest bits.
     Classic,
     /// In one cache line.
     Blocked,
 }
 
-/// What a filter and whoever follows it must agree on.
+/// The parameters on which a filter and the filters that follow it must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FilterParams {
     layout: Layout,
@@ -27,28 +27,29 @@ pub struct FilterParams {
     seed: u64,
 }
 
-/// Why there is no such filter.
+/// Why parameters are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum FilterParamsError {
-    /// A rate that no filter is made for.
+    /// A false positive rate outside the supported range.
     #[error("a rate of false positives of {0} is not between 1e-9 and 0.5")]
     Rate(f64),
-    /// Too few or too many bits a name.
+    /// Too few or too many bits per name.
     #[error("{0} bits a name are not between 1 and {MAX_HASHES}")]
     Hashes(u8),
-    /// Too few or too many bits in all.
+    /// Too few or too many bits in total.
     #[error("{0} lines are not between 1 and {MAX_LINES}")]
     Lines(u64),
-    /// Bytes that are to be 0.
+    /// Reserved bytes that are not 0.
     #[error("bytes that are to be 0 are not")]
     Reserved,
-    /// A layout of a later version.
+    /// An unknown layout, perhaps of a later version.
     #[error("layout {0} is not known")]
     Layout(u8),
 }
 
 impl FilterParams {
-    /// The smallest filter that lets through aliens at this rate once it holds `names` names, by [`theory`], in whole lines.
+    /// The smallest filter, in whole lines, that passes aliens at this rate when it holds `names` names,
+    /// according to [`theory`].
     ///
     /// # Errors
     /// [`FilterParamsError`] for rates below 1e-9 or above 0.5, and for more than [`MAX_LINES`].
@@ -62,7 +63,7 @@ impl FilterParams {
             Layout::Classic => {
                 let bits_per_name = theory::classic_bits_per_name(rate);
                 let hashes = theory::best_hashes(bits_per_name, MAX_HASHES as u8);
-                // As that is a whole number, the bits are a little more than with the best of all.
+                // `hashes` is a whole number, so slightly more bits are needed than with the exact optimum.
                 (names * bits_for(rate, hashes) / LINE_BITS as f64, hashes)
             }
             Layout::Blocked => {
@@ -73,7 +74,7 @@ impl FilterParams {
         Self::of_lines(lines.ceil() as u64, hashes, layout) // saturates, and is refused then
     }
 
-    /// A filter of so many lines, with so many bits a name.
+    /// A filter of this many lines, with this many bits per name.
     ///
     /// # Errors
     /// [`FilterParamsError`] for numbers beyond the limits.
@@ -87,39 +88,39 @@ impl FilterParams {
         Ok(Self { layout, lines, hashes, seed: 0 })
     }
 
-    /// The same with places that follow from this seed too. No secret: hashes are keyed.
+    /// The same parameters with another seed of the positions. It is not a secret: hashes are keyed.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Where the bits of a name are.
+    /// Where the bits of a name may be.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Cache lines of bits.
+    /// Number of cache lines of bits.
     pub const fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Bits in all.
+    /// Total number of bits.
     pub const fn bits(&self) -> u64 {
         self.lines * LINE_BITS
     }
 
-    /// Bits a name.
+    /// Bits per name.
     pub const fn hashes(&self) -> u8 {
         self.hashes
     }
 
-    /// The seed.
+    /// The seed of the bit positions.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The rate at which aliens are let through by a filter that holds so many names, by [`theory`].
+    /// The rate at which a filter with this many names passes aliens, according to [`theory`].
     pub fn false_positive_rate(&self, names: u64) -> f64 {
         match (names, self.layout) {
             (0, _) => 0.0,
@@ -130,7 +131,7 @@ impl FilterParams {
         }
     }
 
-    /// As bytes: layout, bits a name, two zeros, lines, seed; little-endian.
+    /// The encoded parameters: layout, bits per name, two zero bytes, lines, seed; little-endian.
     pub(super) fn encode(&self) -> [u8; PARAMS_BYTES] {
         let mut bytes = [0; PARAMS_BYTES];
         bytes[0] = match self.layout {
@@ -143,7 +144,7 @@ impl FilterParams {
         bytes
     }
 
-    /// The opposite.
+    /// Decodes parameters.
     pub(super) const fn decode(bytes: &[u8; PARAMS_BYTES]) -> Result<Self, FilterParamsError> {
         let [layout, hashes, 0, 0, l0, l1, l2, l3, seed @ ..] = *bytes else {
             return Err(FilterParamsError::Reserved);
@@ -161,7 +162,7 @@ impl FilterParams {
     }
 }
 
-/// Bits a name of a classic filter with this rate and just so many bits set a name.
+/// Bits per name of a classic filter with this rate and exactly this many bits set per name.
 fn bits_for(rate: f64, hashes: u8) -> f64 {
     let hashes = f64::from(hashes);
     -hashes / (-rate.powf(1.0 / hashes)).ln_1p()

@@ -1,38 +1,39 @@
-//! Where the bits of a name are.
+//! Computes the bit positions of a name.
 
 use super::params::{FilterParams, Layout};
 use crate::mix::mix64;
 use scalebricks_types::KeyHash;
 
-/// Most bits a name sets.
+/// The maximum number of bits that a name sets.
 pub const MAX_HASHES: usize = 32;
 
-/// Bits of a place within a line.
+/// Width of a position within a line.
 const FIELD_BITS: u32 = super::LINE_BITS.ilog2();
 
-/// Places within a line that one word gives.
+/// Number of positions within a line that one word provides.
 const FIELDS: usize = (u64::BITS / FIELD_BITS) as usize;
 
-/// The step of the sequence whose members, mixed, are a name's words (the golden ratio, as in `SplitMix64`).
+/// The step of the sequence whose mixed members are a name's words (the golden ratio, as in `SplitMix64`).
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What follows from a name's hash before a filter's size is known: filters of one seed share it, so that a name asked of
-/// many of them is mixed once.
+/// What can be computed from a name's hash before a filter's size is known. Filters with the same seed share
+/// it, so that a name that is checked against many of them is mixed once.
 ///
-/// A word for each bit, and not multiples of two words (Kirsch and Mitzenmacher, "Less hashing, same performance", 2006): with
-/// those, a name is confused with any other whose two words agree, which small filters made for few false positives show.
+/// It has a separate word for each bit instead of multiples of two words (Kirsch and Mitzenmacher, "Less
+/// hashing, same performance", 2006). With those, a name is confused with any other whose two words agree,
+/// which is noticeable in small filters with a low false positive rate.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeWords {
     hash: KeyHash,
     seed: u64,
-    /// How many were made.
+    /// Number of words computed.
     made: u8,
     mixed: [u64; MAX_HASHES],
 }
 
 impl ProbeWords {
-    /// The words of a name for filters of this seed that set at most so many bits a name. Others may be asked by them too, and mix
-    /// for themselves.
+    /// The words of a name for filters with this seed that set at most this many bits per name. They also
+    /// work for other filters, which then mix the name themselves.
     #[inline]
     pub fn of(hash: KeyHash, seed: u64, hashes: u8) -> Self {
         let mut mixed = [0; MAX_HASHES];
@@ -48,7 +49,7 @@ impl ProbeWords {
         self.hash
     }
 
-    /// The word of this number under a seed.
+    /// The word with this number for a seed.
     #[inline(always)]
     pub(super) const fn get(&self, seed: u64, number: u8) -> u64 {
         if number < self.made && seed == self.seed {
@@ -65,19 +66,19 @@ pub(super) const fn word(hash: KeyHash, seed: u64, number: u64) -> u64 {
     mix64((hash.get() ^ seed).wrapping_add(STEP.wrapping_mul(number + 1)))
 }
 
-/// A word cut down to a number below `size`, evenly.
+/// Scales a word evenly to a number below `size`.
 #[inline(always)]
 pub(super) const fn below(word: u64, size: u64) -> u64 {
     ((word as u128 * size as u128) >> 64) as u64 // less than `size`
 }
 
-/// A name's line in the blocked layout, and then the places in it that follow from one word after another.
+/// A name's line in the blocked layout. The positions within the line follow from one word after another.
 #[inline(always)]
 pub(super) const fn line(hash: KeyHash, seed: u64, lines: u64) -> u64 {
     below(word(hash, seed, 0), lines)
 }
 
-/// Calls `each` with the places within its line of a name's bits in the blocked layout.
+/// Calls `each` with the positions, within its line, of a name's bits in the blocked layout.
 #[inline(always)]
 pub(super) fn for_each_field(hash: KeyHash, seed: u64, hashes: u8, mut each: impl FnMut(usize)) {
     let mut left = usize::from(hashes);
@@ -94,7 +95,8 @@ pub(super) fn for_each_field(hash: KeyHash, seed: u64, hashes: u8, mut each: imp
 }
 
 impl FilterParams {
-    /// The bits of a name, ascending, each once: the definition that lookups must agree with. Two of the `k` may fall together.
+    /// The bits of a name, ascending, each once: the definition that lookups must agree with. Two of the `k`
+    /// bits may coincide.
     pub(super) fn places(&self, hash: KeyHash) -> BitPositions {
         let mut places = BitPositions { bits: [0; MAX_HASHES], len: 0 };
         match self.layout() {
@@ -140,7 +142,7 @@ impl BitPositions {
         self.len = kept;
     }
 
-    /// The bits.
+    /// The positions of the bits.
     pub(super) fn bits(&self) -> &[u64] {
         &self.bits[..self.len]
     }

@@ -5,7 +5,7 @@ use scalebricks_types::KeyHash;
 use std::collections::{BTreeSet, HashMap};
 use std::hint::black_box;
 
-/// Hashes without pattern.
+/// Hashes without a pattern.
 fn name(number: u64) -> KeyHash {
     KeyHash::new(crate::mix::mix64(number.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ 0x1234_5678))
 }
@@ -43,7 +43,7 @@ fn aliens_are_let_through_as_theory_says() {
                 (0..names).for_each(|number| filter.insert(name(number)));
                 let through = (names..names + aliens).filter(|&number| filter.contains(name(number))).count();
                 let expected = theory * aliens as f64;
-                // Six standard deviations, and 2 % for what the formulas leave out.
+                // Six standard deviations, and 2 % for what the formulas neglect.
                 let slack = 6.0 * expected.sqrt() + 0.02 * expected;
                 let off = (through as f64 - expected).abs();
                 assert!(off <= slack, "{layout:?} {wanted}: {through} for {expected}");
@@ -74,7 +74,8 @@ fn bits_a_name_are_the_documented_ones() {
     }
 }
 
-/// The formula against the table of m/n and k that Cao published beside "Summary cache" ("Bloom filters: the math").
+/// Compares the formula with the table of m/n and k that Cao published beside "Summary cache" ("Bloom
+/// filters: the math").
 #[test]
 #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
 fn theory_agrees_with_published_tables() {
@@ -161,8 +162,8 @@ fn layouts() -> impl Strategy<Value = Layout> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Random inserts and removals against a map: no name that is in it is ever refused, and whoever follows by deltas, sent as bytes,
-    /// has the same bits.
+    /// Random inserts and removals, compared with a map: no name in the map is ever refused, and a filter
+    /// that follows by encoded deltas has the same bits.
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn no_name_is_ever_missed(
@@ -198,7 +199,7 @@ proptest! {
         }
     }
 
-    /// Every way to ask says what the definition of the places says.
+    /// All query methods agree with the definition of the bit positions.
     #[test]
     fn all_ways_to_ask_agree(layout in layouts(), lines in 1u64..200, hashes in 1u8..=32, seed: u64, names in 0u64..100, asked in 0u64..150) {
         let (names, asked) = if cfg!(miri) { (names % 8, asked % 20) } else { (names, asked) };
@@ -223,7 +224,7 @@ proptest! {
         prop_assert!(answers.iter().take(names as usize).all(|&answer| answer));
     }
 
-    /// Bytes of anyone are refused or mean what they say.
+    /// Untrusted bytes are refused or decoded correctly.
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn hostile_bytes_do_no_harm(lines in 1u64..4, mut bytes in prop::collection::vec(any::<u8>(), 0..200), flips in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..3), cut: prop::sample::Index) {

@@ -1,14 +1,15 @@
-//! What a filter's size buys, by the textbook's formulas.
+//! The false positive rate of a filter of a given size, by the textbook formulas.
 //!
-//! With `n` names, `m` bits and `k` bits a name, a bit is still 0 with probability (1 − 1/m)^(kn) ≈ e^(−kn/m), and an alien name is
-//! let through with
+//! With `n` names, `m` bits and `k` bits per name, a bit is still 0 with probability (1 − 1/m)^(kn) ≈
+//! e^(−kn/m). An alien name passes with probability
 //!
 //! ```text
 //! f = (1 − e^(−kn/m))^k,   least for k = (m/n)·ln 2, where half of the bits are set and f = 2^(−k) = 0.6185^(m/n)
 //! ```
 //!
-//! so that a rate `p` takes m = −n·ln p / (ln 2)² bits (Fan et al., SIGCOMM 1998). A line of a blocked filter is such a filter with
-//! m = 512, and a number of names that is Poisson distributed around λ = 512·n/m (Putze et al., WEA 2007):
+//! so that a rate `p` takes m = −n·ln p / (ln 2)² bits (Fan et al., SIGCOMM 1998). A line of a blocked filter
+//! is such a filter with m = 512, and a number of names that is Poisson distributed around λ = 512·n/m (Putze
+//! et al., WEA 2007):
 //!
 //! ```text
 //! f = Σ_i e^(−λ)·λ^i/i! · (1 − (1 − 1/512)^(ki))^k
@@ -17,7 +18,7 @@
 use super::probe::MAX_HASHES;
 use std::f64::consts::LN_2;
 
-/// The rate of false positives of a classic filter with `bits_per_name` bits a name, `hashes` of them set.
+/// The false positive rate of a classic filter with `bits_per_name` bits per name, `hashes` of them set.
 pub fn classic_rate(bits_per_name: f64, hashes: f64) -> f64 {
     if bits_per_name <= 0.0 {
         return 1.0;
@@ -25,12 +26,13 @@ pub fn classic_rate(bits_per_name: f64, hashes: f64) -> f64 {
     (-(-hashes / bits_per_name).exp_m1()).powf(hashes)
 }
 
-/// Bits a name of a classic filter with the best number of bits set and this rate.
+/// Bits per name of a classic filter with the optimal number of bits set and this rate.
 pub fn classic_bits_per_name(rate: f64) -> f64 {
     -rate.ln() / (LN_2 * LN_2)
 }
 
-/// Bits a name of a classic filter that sets at most so many a name. The rate falls with the bits, so they are found by bisection.
+/// Bits per name of a classic filter that sets at most this many bits per name. The rate decreases with the
+/// bits, so they are found by bisection.
 pub fn classic_bits_per_name_at_most(rate: f64, most_hashes: u8) -> f64 {
     let best = classic_bits_per_name(rate);
     if best * LN_2 <= f64::from(most_hashes) {
@@ -41,7 +43,7 @@ pub fn classic_bits_per_name_at_most(rate: f64, most_hashes: u8) -> f64 {
     -most / (-rate.powf(1.0 / most)).ln_1p()
 }
 
-/// The best number of bits to set a name, at least one and at most `most`.
+/// The optimal number of bits to set per name, at least one and at most `most`.
 #[expect(clippy::cast_sign_loss, reason = "at least 1")]
 pub fn best_hashes(bits_per_name: f64, most: u8) -> u8 {
     let best = bits_per_name * LN_2;
@@ -49,12 +51,12 @@ pub fn best_hashes(bits_per_name: f64, most: u8) -> u8 {
     rounded as u8 // from 1 to 255
 }
 
-/// The rate of false positives of a blocked filter with so many names a line on average.
+/// The false positive rate of a blocked filter with this many names per line on average.
 #[expect(clippy::cast_sign_loss, reason = "a sum of loads")]
 pub fn blocked_rate(names_per_line: f64, hashes: u8) -> f64 {
     let hashes = f64::from(hashes);
     let clear = (1.0 - 1.0 / super::LINE_BITS as f64).powf(hashes);
-    // Far enough that what is left weighs less than 10^-15.
+    // Large enough that the remaining terms weigh less than 10^-15.
     let last = (names_per_line + 12.0 * names_per_line.sqrt() + 40.0) as u32;
     let (mut weight_ln, mut rate) = (-names_per_line, 0.0);
     let ln = names_per_line.ln();
@@ -65,7 +67,8 @@ pub fn blocked_rate(names_per_line: f64, hashes: u8) -> f64 {
     rate
 }
 
-/// The most names a line for which a blocked filter has this rate, and the bits to set a name. Cost: some milliseconds.
+/// The maximum number of names per line for which a blocked filter has this rate, and the number of bits to
+/// set per name. Cost: some milliseconds.
 pub fn blocked_load(rate: f64) -> (f64, u8) {
     let mut best = (0.0, 1);
     for hashes in 1..=MAX_HASHES as u8 {

@@ -1,38 +1,39 @@
-//! Addresses as bits, and prefixes of them.
+//! Addresses as bits, and their prefixes.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 mod sealed {
-    /// The bits of an address as one number, so that the order of numbers is that of addresses.
+    /// The bits of an address as one number. Numbers have the same order as addresses.
     pub trait AddressBits: Copy + Ord + std::fmt::Debug + Send + Sync + 'static {
-        /// How many there are.
+        /// Number of bits.
         const LEN: u8;
 
-        /// All but the first `length` cleared.
+        /// The address with all bits after the first `length` cleared.
         fn network(self, length: u8) -> Self;
 
-        /// All but the first `length` set.
+        /// The address with all bits after the first `length` set.
         fn last(self, length: u8) -> Self;
 
         /// The first `bits` as a number; from 1 to 24.
         fn root(self, bits: u8) -> usize;
 
-        /// The eight bits from bit `base` on, with zeros behind the last; `base` is below [`LEN`](Self::LEN).
+        /// The eight bits from bit `base` on, padded with zeros after the last bit; `base` is below
+        /// [`LEN`](Self::LEN).
         fn byte(self, base: u8) -> usize;
 
-        /// The address whose eight bits from `base` on are another number, and all behind them 0. `None` if that number has
-        /// bits behind the last.
+        /// Replaces the eight bits from `base` on, and clears all bits after them. `None` if the number has
+        /// bits after the last bit of the address.
         fn with_byte(self, base: u8, byte: usize) -> Option<Self>;
 
-        /// How many bits two addresses share before they first differ.
+        /// How many leading bits two addresses share.
         fn common(self, other: Self) -> u8;
 
-        /// The address before, of one that is not the first.
+        /// The previous address. This must not be the first address.
         fn before(self) -> Self;
 
-        /// The address after, unless this is the last.
+        /// The next address, unless this is the last.
         fn after(self) -> Option<Self>;
     }
 
@@ -89,17 +90,17 @@ pub(super) use sealed::AddressBits;
 
 /// An address of one of the two families.
 pub trait Address: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Send + Sync + 'static {
-    /// Its bits as a number.
+    /// The type of its bits as a number.
     #[doc(hidden)]
     type Bits: AddressBits;
 
-    /// How many bits it has.
+    /// Number of bits.
     const BITS: u8;
 
-    /// Its bits as a number, the first the highest.
+    /// Its bits as a number; the first bit is the highest.
     fn bits(self) -> Self::Bits;
 
-    /// The address of these bits.
+    /// The address with these bits.
     fn of_bits(bits: Self::Bits) -> Self;
 
     /// The first `bits` as a number; from 1 to 24.
@@ -109,7 +110,8 @@ pub trait Address: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Send + Syn
         self.bits().root(bits)
     }
 
-    /// The eight bits from bit `base` on, with zeros behind the last; `base` is below [`BITS`](Self::BITS).
+    /// The eight bits from bit `base` on, padded with zeros after the last bit; `base` is below
+    /// [`BITS`](Self::BITS).
     #[doc(hidden)]
     #[inline(always)]
     fn byte(self, base: u8) -> usize {
@@ -144,7 +146,7 @@ impl Address for Ipv6Addr {
         Self::from_bits(bits)
     }
 
-    // A word of the octets in place of 128 bits that are turned and shifted.
+    // Reads one word of the octets instead of byte-swapping and shifting 128 bits.
     #[inline(always)]
     fn root(self, bits: u8) -> usize {
         let [a, b, c, d, ..] = self.octets();
@@ -160,7 +162,7 @@ impl Address for Ipv6Addr {
     }
 }
 
-/// Why something is no prefix.
+/// Why a prefix is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     /// It is longer than an address.
@@ -168,10 +170,10 @@ pub enum PrefixError {
     Length {
         /// Its length.
         length: u8,
-        /// Bits of an address.
+        /// Number of bits of an address.
         most: u8,
     },
-    /// Bits behind the prefix are set.
+    /// Bits after the prefix are set.
     #[error("{address}/{length} has bits behind the prefix")]
     HostBits {
         /// The address.
@@ -184,7 +186,7 @@ pub enum PrefixError {
     Text(String),
 }
 
-/// The first bits of addresses: a network. Ordered by address, and shorter ones first.
+/// A network: the first bits of addresses. Ordered by address, then shorter prefixes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix<A> {
     address: A,
@@ -205,7 +207,7 @@ impl<A: Address> Prefix<A> {
         }
     }
 
-    /// The prefix of this length that an address is in.
+    /// The prefix of this length that contains an address.
     ///
     /// # Errors
     /// [`PrefixError::Length`].
@@ -221,7 +223,7 @@ impl<A: Address> Prefix<A> {
         self.address
     }
 
-    /// Its bits.
+    /// Its length in bits.
     pub const fn length(self) -> u8 {
         self.length
     }
@@ -231,7 +233,7 @@ impl<A: Address> Prefix<A> {
         address.bits().network(self.length) == self.address.bits()
     }
 
-    /// The key under which it is kept.
+    /// The key under which it is stored.
     pub(super) fn key(self) -> (A::Bits, u8) {
         (self.address.bits(), self.length)
     }
@@ -250,7 +252,7 @@ impl<A: fmt::Display> fmt::Display for Prefix<A> {
 impl<A: Address> FromStr for Prefix<A> {
     type Err = PrefixError;
 
-    /// `192.0.2.0/24`, `2001:db8::/32`.
+    /// Parses a prefix such as `192.0.2.0/24` or `2001:db8::/32`.
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let wrong = || PrefixError::Text(text.to_owned());
         let (address, length) = text.split_once('/').ok_or_else(wrong)?;

@@ -1,9 +1,9 @@
-//! The memory that readers see, and how the writer changes it under them.
+//! The memory that readers see, and how the writer changes it while they read.
 //!
-//! The *root* has an entry for each value of the first bits of an address. An entry that is a block leads to the line where the
-//! block begins. What a reader reaches changes in two ways only. An entry is replaced by one store: a next hop by another, or
-//! whatever is there by a block that is complete. And a block that no entry leads to any more is kept as it is until
-//! [`crate::reclaim::epoch`] says that no reader can still be in it.
+//! The *root* has an entry for each value of the first bits of an address. A block entry leads to the line
+//! where the block begins. What a reader reaches changes in only two ways. An entry is replaced by one store:
+//! a next hop by another, or any entry by a complete block. And a block that no entry leads to any more stays
+//! unchanged until [`crate::reclaim::epoch`] says that no reader can still be in it.
 //!
 //! So a reader that loaded an entry finds the answer of the moment at which it loaded it, or a later one.
 
@@ -16,13 +16,14 @@ use crate::reclaim::retired::Retired;
 use crate::reclaim::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
 use std::ops::Range;
 
-/// Lines behind all others, room for the largest block, through which blocks become smaller when nothing is free.
+/// Lines after all others, with room for the largest block. Blocks are made smaller through them when nothing
+/// is free.
 const RESERVE: usize = SIZES[SIZES.len() - 1];
 
-/// Retired blocks that may wait before the writer looks whether readers are gone.
+/// Number of retired blocks that may wait before the writer checks whether readers are gone.
 const FEW: usize = if cfg!(any(loom, miri)) { 1 } else { 64 };
 
-/// What readers see.
+/// The part that readers see.
 #[derive(Debug)]
 pub(super) struct Arena {
     root: Memory<AtomicU32>,
@@ -38,7 +39,7 @@ pub(super) enum EntryPlace {
     Block(usize),
 }
 
-/// What only the writer knows of the lines.
+/// The state of the lines that only the writer knows.
 #[derive(Debug)]
 pub(super) struct FreeLines {
     /// Free blocks of each size, by their first lines.
@@ -48,7 +49,7 @@ pub(super) struct FreeLines {
     /// Blocks by first line and size.
     retired: Retired<(u32, u8)>,
     waiting: usize,
-    /// The tag under which the reserve was retired last.
+    /// The tag under which the reserve was last retired.
     pub(super) reserve: Option<u64>,
 }
 
@@ -58,19 +59,20 @@ impl FreeLines {
         Self { free, fresh: 0, retired: Retired::new(), waiting: 0, reserve: None }
     }
 
-    /// Lines ever used.
+    /// Number of lines ever used.
     pub(super) const fn lines(&self) -> usize {
         self.fresh as usize
     }
 
-    /// Lines in use, retired blocks among them.
+    /// Number of lines in use, including retired blocks.
     pub(super) fn used(&self) -> usize {
         let free: usize = self.free.iter().zip(SIZES).map(|(blocks, lines)| blocks.len() * lines).sum();
         self.lines() - free
     }
 }
 
-/// A range of addresses over the values of some bits: those values that are in it whole, and the two at its ends that are not.
+/// A range of addresses, divided by the values of some bits: the values that lie completely in it, and the
+/// two at its ends that do not.
 struct SplitRange<B> {
     first: Option<(usize, B, B)>,
     whole: Range<usize>,
@@ -94,7 +96,7 @@ impl<B: AddressBits> SplitRange<B> {
 }
 
 impl Arena {
-    /// A root of so many bits without routes, and room for so many lines of blocks, fewer than 2^31.
+    /// A root of `root_bits` bits without routes, and room for `lines` lines of blocks, fewer than 2^31.
     pub(super) fn new(root_bits: u8, lines: usize) -> Self {
         Self {
             root: Memory::untouched(1 << root_bits),
@@ -104,7 +106,7 @@ impl Arena {
         }
     }
 
-    /// For lookups: the root and all lines.
+    /// The root and all lines, for lookups.
     #[inline(always)]
     pub(super) fn parts(&self) -> (&[AtomicU32], &[Line]) {
         (&self.root, &self.lines)
@@ -116,7 +118,7 @@ impl Arena {
         Entry(self.root[at].load(Ordering::Acquire))
     }
 
-    /// Where the entry of a value is in the block that begins at a line.
+    /// The place of a value's entry in the block that begins at a line.
     pub(super) fn place(&self, line: usize, value: usize) -> EntryPlace {
         EntryPlace::Block(block::place_from(line, block::place(&self.lines[line], value)))
     }
@@ -129,7 +131,7 @@ impl Arena {
         }
     }
 
-    /// Replaces an entry: readers see it from now on, and all that was written before.
+    /// Replaces an entry. Readers see it from now on, with everything that was written before it.
     pub(super) fn store(&self, place: EntryPlace, entry: Entry) {
         match place {
             EntryPlace::Root(at) => self.root[at].store(entry.0, Ordering::Release),
@@ -137,13 +139,14 @@ impl Arena {
         }
     }
 
-    /// The block that begins at a line, to be changed.
+    /// A copy of the block that begins at a line, to be changed.
     pub(super) fn image(&self, line: usize) -> BlockBuilder {
         BlockBuilder::read(&self.lines, line)
     }
 
-    /// Gives all addresses from `from` to `to` this next hop. They must be what a prefix covers and longer ones leave: every
-    /// block on the way to their ends is there, and runs start and end with them.
+    /// Sets the next hop of all addresses from `from` to `to`. They must be addresses that a prefix covers
+    /// and longer prefixes do not: every block on the path to their ends exists, and runs start and end with
+    /// them.
     pub(super) fn fill<B: AddressBits>(&self, from: B, to: B, hop: Entry) {
         let bits = self.root_bits;
         let cut = SplitRange::new(from, to, (from.root(bits), to.root(bits)), bits);
@@ -170,9 +173,9 @@ impl Arena {
         }
     }
 
-    /// Writes a block to lines that no reader can reach; its entry, or `None` if there is no room.
+    /// Writes a block to lines that no reader can reach. Returns its entry, or `None` if there is no room.
     ///
-    /// Waits for readers if all there is waits for them.
+    /// Waits for readers if all free lines wait for them.
     pub(super) fn write(&self, spares: &mut FreeLines, image: &BlockBuilder) -> Option<Entry> {
         let line = self.allocate(spares, block::size_for(image.runs()))?;
         image.write(&self.lines[line as usize..]);
@@ -201,7 +204,7 @@ impl Arena {
         }
     }
 
-    /// Cuts a free block that is larger than wanted.
+    /// Takes a free block that is larger than needed, and frees the rest of it.
     fn cut_larger(spares: &mut FreeLines, size: usize) -> Option<u32> {
         let (larger, line) =
             (size + 1..SIZES.len()).find_map(|larger| Some((larger, spares.free[larger].pop()?)))?;
@@ -209,12 +212,12 @@ impl Arena {
         Some(line)
     }
 
-    /// Makes what is behind a block that was larger free blocks.
+    /// Turns the unused end of a larger block into free blocks.
     fn cut(spares: &mut FreeLines, line: u32, size: usize, was: usize) {
         Self::free(spares, line + SIZES[size] as u32..line + SIZES[was] as u32);
     }
 
-    /// Makes lines free blocks, as large as they can be.
+    /// Turns lines into free blocks, as large as possible.
     fn free(spares: &mut FreeLines, lines: Range<u32>) {
         let mut next = lines.start;
         while next < lines.end {
@@ -225,9 +228,9 @@ impl Arena {
         }
     }
 
-    /// Joins free blocks that lie side by side, of which none was large enough, and takes one of them.
+    /// Joins adjacent free blocks, none of which was large enough, and takes one of the results.
     ///
-    /// Cost: sorts all free blocks. A table comes to this when it has hardly any lines left.
+    /// Cost: sorts all free blocks. A table needs this only when it has hardly any lines left.
     #[cold]
     fn gather(spares: &mut FreeLines, size: usize) -> Option<u32> {
         let sizes = spares.free.iter_mut().zip(SIZES);
@@ -241,8 +244,8 @@ impl Arena {
         spares.free[size].pop().or_else(|| Self::cut_larger(spares, size))
     }
 
-    /// Replaces a block by one that needs no more room. It cannot fail: if nothing is free, readers see the new block in the
-    /// reserve until none is in the old one, and then in its place.
+    /// Replaces a block by one that needs no more room. It cannot fail: if nothing is free, readers see the
+    /// new block in the reserve until none is in the old block, and then in the old block's place.
     pub(super) fn shrink(&self, spares: &mut FreeLines, place: EntryPlace, old: Entry, image: &BlockBuilder) {
         if let Some(new) = self.write(spares, image) {
             self.store(place, new);
@@ -262,14 +265,15 @@ impl Arena {
         Self::cut(spares, line as u32, size, was);
     }
 
-    /// Waits until nobody reads what was retired under a tag.
+    /// Waits until no reader reads what was retired under a tag.
     fn wait(&self, tag: u64) {
         while tag >= self.epochs.safe_below() {
             yield_now();
         }
     }
 
-    /// Keeps a block until no reader can see it any more. Called after the last entry that led to it was replaced.
+    /// Keeps a block until no reader can see it any more. Call it after the last entry that led to it was
+    /// replaced.
     pub(super) fn retire(&self, spares: &mut FreeLines, entry: Entry) {
         let line = entry.line();
         let size = block::size_of(&self.lines[line]) as u8; // one of six
@@ -277,13 +281,13 @@ impl Arena {
         spares.waiting += 1;
     }
 
-    /// Gives back a block that was written and never published.
+    /// Frees a block that was written but never published.
     pub(super) fn forget(&self, spares: &mut FreeLines, entry: Entry) {
         let line = entry.line();
         spares.free[block::size_of(&self.lines[line])].push(line as u32);
     }
 
-    /// Moves blocks that no reader can see any more to the free ones; whether there were any.
+    /// Moves blocks that no reader can see any more to the free blocks. Returns whether there were any.
     pub(super) fn reclaim(&self, spares: &mut FreeLines) -> bool {
         let FreeLines { free, retired, waiting, .. } = spares;
         retired.reclaim(&self.epochs, |(line, size)| {
@@ -297,7 +301,7 @@ impl Arena {
         self.root.len() * size_of::<AtomicU32>()
     }
 
-    /// All blocks that the root leads to, each with its image: for tests.
+    /// All blocks that the root leads to, each with its contents: for tests.
     #[cfg(all(test, not(loom)))]
     pub(super) fn blocks(&self) -> Vec<(EntryPlace, BlockBuilder)> {
         let roots = (0..self.root.len()).map(EntryPlace::Root);

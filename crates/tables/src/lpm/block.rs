@@ -1,55 +1,56 @@
-//! Blocks: what the table says of the 256 values that eight bits of an address have.
+//! Blocks: the entries for the 256 values of eight bits of an address.
 //!
-//! A block holds *runs*: neighbouring values with one entry. A run starts wherever a prefix of the block's lengths starts,
-//! or after one ends, and on both sides of a value that has a block of its own. So where runs start is a function of the
-//! prefixes alone, and a changed next hop never changes it.
+//! A block holds *runs*: adjacent values with the same entry. A run starts where a prefix of the block's
+//! lengths starts, after such a prefix ends, and on both sides of a value that has its own block. So the
+//! starts of runs are a function of the prefixes alone, and changing a next hop never changes them.
 //!
-//! A block is 1, 2, 3, 5, 9 or 17 cache lines: four words with a bit for each value that starts a run; a word with the number
-//! of runs before each of these words, a byte each, and in its highest byte the block's size; then the entries, two a word.
-//! The first line has room for six runs: enough for most blocks of IPv6, so that a lookup touches one line a block.
+//! A block is 1, 2, 3, 5, 9 or 17 cache lines. It has four words with a bit for each value that starts a run;
+//! a word with the number of runs before each of these words, one byte each, and the block's size in its
+//! highest byte; then the entries, two per word. The first line has room for six runs: enough for most blocks
+//! of IPv6, so that a lookup touches one line per block.
 
 use super::entry::Entry;
 use crate::reclaim::cache_line::Line;
 use crate::reclaim::sync::Ordering;
 
-/// Values of eight bits.
+/// Number of values of eight bits.
 pub(super) const VALUES: usize = 256;
 
-/// Sizes of blocks in lines.
+/// The sizes of blocks in lines.
 pub(super) const SIZES: [usize; 6] = [1, 2, 3, 5, 9, 17];
 
-/// Entries of a line.
+/// Entries per line.
 const PER_LINE: usize = 16;
-/// The word with the numbers of runs.
+/// The index of the word with the numbers of runs.
 const SUMS: usize = 4;
-/// Where entries begin, in entries.
+/// The index of the first entry, in units of entries.
 const FIRST: usize = 2 * (SUMS + 1);
 
-/// The size of a block of so many runs: an index into [`SIZES`].
+/// The size of a block with this many runs, as an index into [`SIZES`].
 pub(super) fn size_for(runs: usize) -> usize {
     SIZES.iter().position(|lines| lines * PER_LINE - FIRST >= runs).unwrap_or(SIZES.len() - 1)
 }
 
-/// Where the entry of a value is, in entries from the start of the block that begins with this line.
+/// The index of a value's entry, in units of entries from the start of the block that begins with this line.
 ///
-/// Cost: one line, which holds the entry itself as well if the block has up to six runs.
+/// Cost: one line, which also contains the entry if the block has at most six runs.
 #[inline(always)]
 pub(super) fn place(head: &Line, value: usize) -> usize {
     let word = value / 64 % SUMS;
     let starts = head.0[word].load(Ordering::Relaxed) & (u64::MAX >> (63 - value % 64));
     let before = head.0[SUMS].load(Ordering::Relaxed) >> (8 * word) & 0xFF;
-    // The first value starts a run, so there is at least one up to here.
+    // The first value starts a run, so at least one run starts up to here.
     FIRST + before as usize + starts.count_ones() as usize - 1
 }
 
-/// The entry at a place, counted in entries from the start of all lines.
+/// The entry at a place, in units of entries from the start of all lines.
 #[inline(always)]
 pub(super) fn load(lines: &[Line], place: usize) -> Entry {
     let word = lines[place / PER_LINE].0[place / 2 % 8].load(Ordering::Acquire);
     Entry((word >> (32 * (place % 2))) as u32)
 }
 
-/// The line of a place.
+/// The line that contains a place.
 #[inline(always)]
 pub(super) const fn line_of(place: usize) -> usize {
     place / PER_LINE
@@ -69,12 +70,12 @@ pub(super) fn store(lines: &[Line], place: usize, entry: Entry) {
     cell.store(others | u64::from(entry.0) << shift, Ordering::Release);
 }
 
-/// The size of the block that begins with this line: an index into [`SIZES`]. For the writer.
+/// The size of the block that begins with this line, as an index into [`SIZES`]. For the writer.
 pub(super) fn size_of(head: &Line) -> usize {
     (head.0[SUMS].load(Ordering::Relaxed) >> 56) as usize % SIZES.len()
 }
 
-/// A block while the writer makes it.
+/// A block that the writer is building.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BlockBuilder {
     starts: [u64; 4],
@@ -82,12 +83,12 @@ pub(super) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// The block of one run.
+    /// A block with a single run.
     pub(super) fn one_run(entry: Entry) -> Self {
         Self { starts: [1, 0, 0, 0], entries: vec![entry] }
     }
 
-    /// The block that begins at a line.
+    /// Reads the block that begins at a line.
     pub(super) fn read(lines: &[Line], line: usize) -> Self {
         let head = &lines[line];
         let starts = std::array::from_fn(|word| head.0[word].load(Ordering::Relaxed));
@@ -96,7 +97,7 @@ impl BlockBuilder {
         Self { starts, entries }
     }
 
-    /// Writes it to lines that no reader can reach.
+    /// Writes the block to lines that no reader can reach.
     pub(super) fn write(&self, lines: &[Line]) {
         let mut sums = (size_for(self.runs()) as u64) << 56;
         let mut before = 0;
@@ -114,17 +115,17 @@ impl BlockBuilder {
         }
     }
 
-    /// How many runs it has.
+    /// Number of runs.
     pub(super) fn runs(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether a run starts at a value. Before the first and behind the last there is always an end.
+    /// Whether a run starts at a value. A run boundary is always before the first value and after the last.
     pub(super) fn is_start(&self, value: usize) -> bool {
         value >= VALUES || self.starts[value / 64] >> (value % 64) & 1 == 1
     }
 
-    /// The run that a value is in.
+    /// The index of the run that contains a value.
     fn run(&self, value: usize) -> usize {
         let whole: u32 = self.starts[..value / 64].iter().map(|word| word.count_ones()).sum();
         let part = self.starts[value / 64] & (u64::MAX >> (63 - value % 64));
@@ -136,13 +137,14 @@ impl BlockBuilder {
         self.entries[self.run(value)]
     }
 
-    /// Replaces the entry of the run that a value is in.
+    /// Replaces the entry of the run that contains a value.
     pub(super) fn set(&mut self, value: usize, entry: Entry) {
         let run = self.run(value);
         self.entries[run] = entry;
     }
 
-    /// Starts a run at a value, with the entry that it has; whether there was none.
+    /// Starts a run at a value, with the entry that the value has. Returns whether no run started there
+    /// before.
     pub(super) fn split(&mut self, value: usize) -> bool {
         if self.is_start(value) {
             return false;
@@ -153,7 +155,7 @@ impl BlockBuilder {
         true
     }
 
-    /// Ends the run that starts at a value, not the first: its values join the run before.
+    /// Joins the run that starts at a value, which is not the first, to the previous run.
     pub(super) fn join(&mut self, value: usize) {
         let run = self.run(value);
         debug_assert_eq!(self.entries[run - 1], self.entries[run], "joined runs have one entry");

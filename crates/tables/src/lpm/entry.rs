@@ -1,9 +1,9 @@
-//! What stands for some addresses: the next hop, or where to look further.
+//! The entry for some addresses: their next hop, or the block to read next.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The number of a next hop: an index into whatever the caller keeps about next hops.
+/// The number of a next hop: an index into the caller's table of next hops.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct NextHop(NonZeroU32);
@@ -12,7 +12,7 @@ impl NextHop {
     /// The largest index.
     pub const MAX: u32 = (1 << 31) - 2;
 
-    /// The next hop of an index, up to [`MAX`](Self::MAX).
+    /// The next hop with an index, up to [`MAX`](Self::MAX).
     pub const fn new(index: u32) -> Option<Self> {
         if index > Self::MAX {
             return None;
@@ -51,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// The block that begins at a line, of fewer than 2^31.
+    /// The entry of the block that begins at a line; the line is below 2^31.
     #[inline(always)]
     pub(super) const fn of_block(line: u32) -> Self {
         Self(line | BLOCK)
@@ -74,7 +74,7 @@ impl Entry {
         (self.0 & !BLOCK) as usize
     }
 
-    /// The next hop, if this is no block; of a block, something.
+    /// The next hop, if this is not a block; for a block, an arbitrary value.
     #[inline(always)]
     pub(super) const fn hop(self) -> Option<NextHop> {
         match NonZeroU32::new(self.0) {

@@ -1,8 +1,8 @@
 //! Lookups of many addresses at once.
 //!
-//! Addresses go through the table level by level, 64 at a time: the entries of the root first, then the first line of each
-//! block that they lead to, then the entries there. What a step reads was asked for a step before. Most addresses of IPv4 need the
-//! root only; the list of the others is written without a branch.
+//! Addresses pass through the table level by level, 64 at a time: first the entries of the root, then the
+//! first line of each block that they lead to, then the entries there. Each step prefetches what the next
+//! step reads. Most addresses of IPv4 need only the root; the list of the others is written without a branch.
 
 #![allow(unsafe_code)]
 
@@ -14,16 +14,16 @@ use crate::isa::Isa;
 use crate::prefetch::prefetch_item;
 use crate::reclaim::sync::Ordering;
 
-/// Addresses taken through a step together.
+/// Number of addresses that pass through a step together.
 const PART: usize = 64;
 
-/// Roots of so many bits are in the cache anyway.
+/// Roots with at most this many bits are in the cache anyway.
 const CACHED_BITS: u8 = 16;
 
-/// A lookup, for as many next hops as addresses, by a pinned reader.
+/// A lookup by a pinned reader; the numbers of addresses and next hops must be equal.
 pub(super) type Lookup<A> = unsafe fn(&Arena, &[A], &mut [Option<NextHop>]);
 
-/// The lookup by these instructions, which this processor must have.
+/// The lookup with this instruction set, which this processor must support.
 pub(super) fn lookup<A: Address>(isa: Isa) -> Lookup<A> {
     match isa {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -32,7 +32,7 @@ pub(super) fn lookup<A: Address>(isa: Isa) -> Lookup<A> {
     }
 }
 
-/// With one instruction to count bits, and shifts that leave flags alone.
+/// Compiled with an instruction that counts bits, and shifts that do not change flags.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn v3<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
@@ -46,7 +46,7 @@ fn all<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>])
     }
 }
 
-/// Up to [`PART`] addresses.
+/// Looks up at most [`PART`] addresses.
 #[inline(always)]
 fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
     let (root, lines) = arena.parts();
@@ -56,7 +56,7 @@ fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]
             prefetch_item(root, address.root(base));
         }
     }
-    // What was found of each address so far: its next hop, or the word of the block that is next.
+    // The result for each address so far: its next hop, or the word of the next block.
     let (mut answers, mut deep, mut left) = ([None; PART], [0_u8; PART], 0);
     for (lane, address) in addresses.iter().enumerate() {
         let entry = Entry(root[address.root(base)].load(Ordering::Acquire));
@@ -90,7 +90,7 @@ fn part<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]
     hops.copy_from_slice(&answers[..hops.len()]);
 }
 
-/// One address, by a pinned reader.
+/// Looks up one address, for a pinned reader.
 #[inline]
 pub(super) fn one<A: Address>(arena: &Arena, address: A) -> Option<NextHop> {
     let (_, lines) = arena.parts();

@@ -1,12 +1,13 @@
-//! A reader beside the writer, all of it the table's own code, through the interleavings of loom's memory model.
+//! A reader concurrent with the writer, both with the table's own code, in the interleavings of loom's memory
+//! model.
 
 use super::*;
 use crate::reclaim::loom_shims::check;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// The address under a prefix in the root gets a route of its own in a new block, the block is copied for another one, and both
-/// go again: the reader finds each answer that there was, in order, and no other.
+/// An address under a prefix in the root gets its own route in a new block, the block is copied for another
+/// route, and both routes are removed. The reader finds each answer that was valid, in order, and no other.
 #[test]
 fn loom_a_reader_sees_one_side_of_each_change() {
     let prefix = |text: &str| text.parse::<Prefix<Ipv4Addr>>().unwrap();
@@ -21,7 +22,7 @@ fn loom_a_reader_sees_one_side_of_each_change() {
                 for _ in 0..2 {
                     let mut hops = [None; 1];
                     reader.lookup_batch(&[Ipv4Addr::new(64, 0, 0, 1)], &mut hops);
-                    // The default route, the route's first hop, its second, the default route again.
+                    // The default route, the route's first hop, its second hop, the default route again.
                     let step = match hops[0].map(NextHop::index) {
                         Some(0) if last == 0 => 0,
                         Some(0) => 3,

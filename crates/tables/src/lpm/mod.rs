@@ -1,27 +1,31 @@
-//! Longest-prefix match: from an address to the next hop of the longest prefix that covers it. IPv4 and IPv6, one structure.
+//! Longest-prefix match: from an address to the next hop of the longest prefix that covers it. IPv4 and IPv6
+//! use the same structure.
 //!
 //! # How it works
-//! The first bits of an address, 24 or 16, index the *root*, an array with an entry of four bytes for each of their values. An
-//! entry is a next hop, or it leads to a *block* for the next eight bits, and so on. A block is no array of 256 entries: it has one
-//! for each run of neighbouring values that have the same one, and a bitmap that tells where runs start. Most blocks of a
-//! table of IPv6 fit a cache line. Shorter prefixes are pushed down: the last entry on the way is the answer.
+//! The first bits of an address, 24 or 16, index the *root*, an array with a four-byte entry for each of
+//! their values. An entry is a next hop, or leads to a *block* for the next eight bits, and so on. A block is
+//! not an array of 256 entries. It has one entry for each run of adjacent values with the same entry, and a
+//! bitmap of the values where runs start. Most blocks of an IPv6 table fit a cache line. Shorter prefixes are
+//! pushed down: the last entry on the path is the answer.
 //!
-//! With a root of 24 bits a lookup of IPv4 is one load, unless there are prefixes longer than 24 bits in that /24; the address of a
-//! /48 of IPv6 needs the root and three blocks. Batches go level by level, 64 addresses at a time, so that their cache misses overlap.
+//! With a root of 24 bits, an IPv4 lookup is one load, unless that /24 contains prefixes longer than 24 bits.
+//! An address in an IPv6 /48 needs the root and three blocks. Batches are processed level by level, 64
+//! addresses at a time, so that their cache misses overlap.
 //!
-//! Runs start and end with prefixes and never depend on next hops, so a changed next hop is a store for each run, and only a
-//! prefix that comes or goes copies blocks: one a level at most. Equal sets of prefixes give equal blocks, whatever came before.
-//! The choice and its rivals: `docs/adr/0038-longest-prefix-match.md`.
+//! Runs start and end with prefixes and do not depend on next hops. So changing a next hop costs one store
+//! per run, and only adding or removing a prefix copies blocks: at most one per level. Equal sets of prefixes
+//! give equal blocks, for any history. `docs/adr/0038-longest-prefix-match.md` compares the alternatives.
 //!
-//! # Changes beside readers
-//! One writer at a time; readers take no lock and never wait. A new block is written where nobody looks, and published by one
-//! store; the old one is used again when no reader can be in it (module `publish`). Each address changes from one answer to the
-//! next by one store; a prefix that covers many entries changes them one after the other, so two addresses may see different
-//! sides of a change.
+//! # Updates with concurrent readers
+//! There is one writer at a time. Readers take no lock and never wait. A new block is written where no reader
+//! looks, and published by one store. The old block is reused when no reader can be in it (module `publish`).
+//! Each address changes from one answer to the next by one store. A prefix that covers many entries changes
+//! them one after the other, so two addresses may see different sides of a change.
 //!
-//! # Bounds
-//! A table has room for so many bytes of blocks ([`Params::new`]) and refuses a prefix that does not fit ([`LpmError::Full`]). It is
-//! then as before. Each prefix longer than the root's bits takes at most one block a level: 14 for a /128 of IPv6 behind a root of 16 bits.
+//! # Limits
+//! A table has room for a fixed number of bytes of blocks ([`Params::new`]) and refuses a prefix that does
+//! not fit ([`LpmError::Full`]). It is then unchanged. Each prefix longer than the root's bits takes at most
+//! one block per level: 14 for an IPv6 /128 behind a root of 16 bits.
 //!
 //! ```
 //! use scalebricks_tables::lpm::{Lpm, LpmReader, NextHop, Params};

@@ -1,4 +1,4 @@
-//! Readers: one a thread.
+//! Readers: one per thread.
 
 use super::address::Address;
 use super::entry::NextHop;
@@ -8,13 +8,13 @@ use crate::isa::Isa;
 use crate::reclaim::epoch::Reader;
 use std::sync::Arc;
 
-/// Addresses looked up under one pin: what a writer may have to wait for, a few microseconds.
+/// Number of addresses looked up under one pin. A writer may have to wait for one pin, a few microseconds.
 const PIN_ADDRESSES: usize = 1024;
 
 /// One thread's reader of an [`Lpm`].
 ///
-/// Each address gets its next hop before or after any change that runs beside it, never a third; two addresses of one batch may
-/// see different changes. Readers never wait.
+/// Each address gets its next hop before or after any concurrent change, never another; two addresses of one
+/// batch may see different changes. Readers never wait.
 #[derive(Debug)]
 pub struct LpmReader<A: Address> {
     table: Arc<Lpm<A>>,
@@ -22,7 +22,7 @@ pub struct LpmReader<A: Address> {
     lookup: Lookup<A>,
 }
 
-/// Ends reading also when a lookup panics.
+/// Ends reading when dropped, also when a lookup panics.
 struct Pin<'a>(&'a Reader);
 
 impl Drop for Pin<'_> {
@@ -33,12 +33,13 @@ impl Drop for Pin<'_> {
 }
 
 impl<A: Address> LpmReader<A> {
-    /// A reader for one thread, by the fastest instructions that this processor has.
+    /// A reader for one thread, with the fastest instruction set that this processor supports.
     pub fn new(table: Arc<Lpm<A>>) -> Self {
         Self::of(table, Isa::best())
     }
 
-    /// A reader by these instructions, or `None` if this processor lacks them. Levels above AVX2 are as AVX2.
+    /// A reader with this instruction set, or `None` if this processor lacks it. Levels above AVX2 are the
+    /// same as AVX2.
     pub fn with_isa(table: Arc<Lpm<A>>, isa: Isa) -> Option<Self> {
         isa.is_available().then(|| Self::of(table, isa))
     }
@@ -70,8 +71,8 @@ impl<A: Address> LpmReader<A> {
         kernels::one(&self.table.arena, address)
     }
 
-    /// The next hop of each address. Cost: a fence for each 1,024 addresses; the lines of each address, those of 64 addresses at a
-    /// time asked for together.
+    /// The next hop of each address. Cost: a fence for each 1,024 addresses, and the lines of each address,
+    /// prefetched for 64 addresses at a time.
     ///
     /// # Panics
     /// If there are fewer next hops than addresses.
@@ -80,7 +81,7 @@ impl<A: Address> LpmReader<A> {
         let hops = &mut hops[..addresses.len()];
         for (addresses, hops) in addresses.chunks(PIN_ADDRESSES).zip(hops.chunks_mut(PIN_ADDRESSES)) {
             let _pin = self.pin();
-            // SAFETY: the processor has the instructions: `with_isa` and `Isa::best` looked.
+            // SAFETY: the processor has the instructions: `with_isa` and `Isa::best` checked.
             unsafe { (self.lookup)(&self.table.arena, addresses, hops) };
         }
     }

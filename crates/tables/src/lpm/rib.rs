@@ -1,4 +1,4 @@
-//! All prefixes with their next hops: what the writer knows beside what readers see.
+//! All prefixes with their next hops: the data that only the writer uses.
 
 use super::address::AddressBits;
 use super::entry::NextHop;
@@ -8,7 +8,7 @@ use std::ops::Bound::{Excluded, Included};
 /// Address and length of a prefix.
 pub(super) type Key<B> = (B, u8);
 
-/// Prefixes by address, shorter ones first: what is inside a prefix follows it.
+/// Prefixes by address, shorter ones first: the prefixes inside a prefix follow it.
 #[derive(Debug)]
 pub(super) struct Rib<B>(BTreeMap<Key<B>, NextHop>);
 
@@ -39,8 +39,8 @@ impl<B: AddressBits> Rib<B> {
 
     /// The longest prefix of an address that is shorter than `length`.
     ///
-    /// Cost: a search for each prefix that only seems to be it: the one before the address in order either is it, or tells
-    /// how many bits it can have at most.
+    /// Cost: one search per candidate that is not a prefix of the address. The previous entry in address
+    /// order either is the longest prefix, or gives an upper limit for its length.
     pub(super) fn longest(&self, address: B, length: u8) -> Option<(Key<B>, NextHop)> {
         let mut bound = (address.network(length.min(B::LEN)), length);
         let mut found = self.0.range(..bound).next_back();
@@ -55,9 +55,10 @@ impl<B: AddressBits> Rib<B> {
         }
     }
 
-    /// Calls `gap` with the first and the last address of each stretch of a prefix that no longer prefix covers, ascending.
+    /// Calls `gap` with the first and the last address of each part of a prefix that no longer prefix covers,
+    /// ascending.
     ///
-    /// Cost: a search for each of the longest stretches that are covered.
+    /// Cost: one search for each of the longest covered parts.
     pub(super) fn gaps(&self, key: Key<B>, mut gap: impl FnMut(B, B)) {
         let last = key.0.last(key.1);
         let (mut from, mut next) = (key.0, Excluded(key));
@@ -73,8 +74,8 @@ impl<B: AddressBits> Rib<B> {
         gap(from, last);
     }
 
-    /// Whether a prefix longer than `base` bits, by eight at most, starts at a value of the eight bits from `base` on, or
-    /// ends before it. `address` is any that shares the bits before.
+    /// Whether a prefix longer than `base` bits, by at most eight, starts at a value of the eight bits from
+    /// `base` on, or ends before it. `address` is any address with the same bits before `base`.
     ///
     /// Cost: at most 16 searches.
     pub(super) fn meets(&self, address: B, base: u8, value: usize) -> bool {

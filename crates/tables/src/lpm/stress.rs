@@ -1,4 +1,5 @@
-//! Readers beside a writer: every answer is the address's next hop before or after the change under way.
+//! Readers concurrent with a writer: every answer is the address's next hop before or after the change in
+//! progress.
 
 use super::*;
 use crate::isa::Isa;
@@ -11,7 +12,7 @@ fn hop(index: u32) -> NextHop {
     NextHop::new(index).unwrap()
 }
 
-/// Addresses as the harness keeps them.
+/// Addresses in the form that the test harness stores.
 fn hash_of(address: Ipv4Addr) -> KeyHash {
     KeyHash::new(u64::from(u32::from(address)) << 32)
 }
@@ -28,8 +29,9 @@ fn reader_of(lpm: &Arc<Lpm<Ipv4Addr>>, isa: Isa) -> impl FnMut(&[KeyHash], &mut 
     }
 }
 
-/// Addresses under one prefix of 8 bits; those with odd numbers have a route of their own that comes, changes and goes. Beside
-/// them other routes come and go, which copies, adds and removes the blocks on the way.
+/// Addresses under one /8 prefix. Those with odd numbers have their own route, which is added, changed and
+/// removed. Other routes beside them are added and removed, which copies, adds and removes the blocks on the
+/// path.
 fn churn(isa: Isa, what: &str, addresses: u32, rounds: u32) {
     let room = if cfg!(miri) { 64 * 24 } else { 1 << 16 };
     let lpm = Arc::new(Lpm::<Ipv4Addr>::new(Params::new(8, room).unwrap()));
@@ -54,7 +56,7 @@ fn churn(isa: Isa, what: &str, addresses: u32, rounds: u32) {
                         lpm.insert(own, hop(new.into())).unwrap();
                     }
                 });
-                // Nothing that is watched has the last bit set.
+                // No watched address has the last bit set.
                 let beside = Ipv4Addr::from(u32::from(watched_at(round * 7 % addresses)) | 1);
                 let beside = Prefix::of(beside, 32).unwrap();
                 if lpm.remove(beside).is_none() {
@@ -73,7 +75,7 @@ fn readers_see_before_or_after_and_others_unchanged() {
     }
 }
 
-/// A few addresses and changes, each to memory used before: for the interpreter.
+/// A few addresses and changes, each to memory used before: for the interpreter (Miri).
 #[test]
 fn a_reader_beside_a_writer() {
     for isa in Isa::available().take(2) {
@@ -81,8 +83,8 @@ fn a_reader_beside_a_writer() {
     }
 }
 
-/// Other routes take all room, and then routes are removed from a block that others keep: it becomes smaller by way of the
-/// reserve, and the routes that stay answer at every moment.
+/// Other routes take all room. Then routes are removed from a block that still has others: the block becomes
+/// smaller by way of the reserve, and the remaining routes answer at every moment.
 fn crowd(isa: Isa, what: &str, rounds: u32) {
     let lpm = Arc::new(Lpm::<Ipv4Addr>::new(Params::new(8, 64 * 12).unwrap()));
     let host = |last: u32| Prefix::of(Ipv4Addr::from(0x0A00_0000 | last), 32).unwrap();
@@ -102,7 +104,7 @@ fn crowd(isa: Isa, what: &str, rounds: u32) {
                 for other in others {
                     lpm.insert(other, hop(9)).unwrap();
                 }
-                // One line each, until there is none.
+                // One line each, until there is none left.
                 let full = (20..).map(|first| Prefix::of(Ipv4Addr::new(first, 0, 0, 0), 16).unwrap());
                 let full: Vec<_> = full.take_while(|&prefix| lpm.insert(prefix, hop(8)).is_ok()).collect();
                 for prefix in others.into_iter().chain(full) {

@@ -7,33 +7,33 @@ use super::writer::{OutOfBlocks, Writer};
 use crate::reclaim::cache_line::Line;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a table is laid out. Begin with [`Params::new`], [`Params::FAST`] or [`Params::SMALL`].
+/// The layout of a table. Begin with [`Params::new`], [`Params::FAST`] or [`Params::SMALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
     root_bits: u8,
     block_lines: u32,
 }
 
-/// Why there are no such [`Params`].
+/// Why [`Params`] are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
     /// The root's bits are out of range.
     #[error("a root of {0} bits: from 1 to 24 can be had")]
     RootBits(u8),
-    /// More bytes than entries can number.
+    /// More bytes than entries can address.
     #[error("{0} bytes for blocks: 2^37 less 2 KiB are too many")]
     BlockBytes(usize),
 }
 
 impl Params {
-    /// A root of 24 bits, 64 MiB, and up to 64 MiB of blocks: most addresses of IPv4 need one line.
+    /// A root of 24 bits, 64 MiB, and up to 64 MiB of blocks: most IPv4 addresses need one line.
     pub const FAST: Self = Self { root_bits: 24, block_lines: 1 << 20 };
 
     /// A root of 16 bits, 256 KiB, and up to 64 MiB of blocks: a small table stays in the cache.
     pub const SMALL: Self = Self { root_bits: 16, block_lines: 1 << 20 };
 
-    /// A root of 2 to the power of `root_bits` entries of four bytes, and up to so many bytes of blocks. Their memory comes as
-    /// it is needed.
+    /// A root of 2 to the power of `root_bits` four-byte entries, and up to `block_bytes` bytes of blocks.
+    /// Memory for blocks is allocated as needed.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -52,21 +52,21 @@ impl Params {
         self.root_bits
     }
 
-    /// Most bytes of blocks.
+    /// The maximum number of bytes of blocks.
     pub const fn block_bytes(self) -> usize {
         self.block_lines as usize * size_of::<Line>()
     }
 }
 
-/// Why a table refused a change; it is as before then.
+/// Why a table refused a change. The table is then unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LpmError {
     /// There is no room for another block.
     #[error("no room for a block among {routes} routes: {block_bytes} bytes are all in use")]
     Full {
-        /// Prefixes held.
+        /// Number of prefixes stored.
         routes: usize,
-        /// Bytes that blocks may take.
+        /// The maximum number of bytes of blocks.
         block_bytes: usize,
     },
 }
@@ -74,13 +74,13 @@ pub enum LpmError {
 /// Sizes of an [`Lpm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// Prefixes held.
+    /// Number of prefixes stored.
     pub routes: usize,
     /// Bytes of the root.
     pub root_bytes: usize,
     /// Bytes of blocks that lookups read, or that wait for readers.
     pub block_bytes: usize,
-    /// Bytes that blocks have ever taken: what of their room is memory.
+    /// Bytes that blocks have ever used: the part of their room that is allocated.
     pub touched_bytes: usize,
 }
 
@@ -93,7 +93,7 @@ pub struct Lpm<A: Address> {
 }
 
 impl<A: Address> Lpm<A> {
-    /// A table without routes. Cost: none; memory comes as it is touched.
+    /// A table without routes. Cost: none; memory is allocated when it is first touched.
     pub fn new(params: Params) -> Self {
         let arena = Arena::new(params.root_bits, params.block_lines as usize);
         Self { arena, params, writer: Mutex::new(Writer::new()) }
@@ -103,16 +103,16 @@ impl<A: Address> Lpm<A> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it is laid out.
+    /// The layout of the table.
     pub const fn params(&self) -> Params {
         self.params
     }
 
-    /// Adds a prefix, or gives it another next hop; the one before.
+    /// Adds a prefix, or changes its next hop. Returns the previous next hop.
     ///
-    /// Cost: a search; the blocks of the prefix are copied, at most one a level; and a store for each entry of the prefix that no
-    /// longer one covers, at most 65,536 in a root of 24 bits for a prefix of 8. Waits for readers only if all free blocks wait
-    /// for them.
+    /// Cost: a search; a copy of at most one block per level; and a store for each entry of the prefix that
+    /// no longer prefix covers, at most 65,536 for a /8 in a root of 24 bits. Waits for readers only if all
+    /// free blocks wait for them.
     ///
     /// # Errors
     /// [`LpmError::Full`].
@@ -124,37 +124,39 @@ impl<A: Address> Lpm<A> {
         })
     }
 
-    /// Removes a prefix; its next hop, if it was there. Its addresses get the next hop of the longest prefix that is left.
+    /// Removes a prefix. Returns its next hop, if it was in the table. Its addresses get the next hop of the
+    /// longest remaining prefix.
     ///
-    /// Cost: as [`insert`](Self::insert), and about twenty searches. It always finds room; in a table without any it waits for
-    /// the readers of a block.
+    /// Cost: as [`insert`](Self::insert), and about twenty searches. It always finds room; in a full table it
+    /// waits for the readers of a block.
     pub fn remove(&self, prefix: Prefix<A>) -> Option<NextHop> {
         self.writer().remove(&self.arena, prefix.key())
     }
 
-    /// The next hop of a prefix itself.
+    /// The next hop stored for exactly this prefix.
     pub fn get(&self, prefix: Prefix<A>) -> Option<NextHop> {
         self.writer().rib.get(prefix.key())
     }
 
-    /// The longest prefix that covers an address, and its next hop. For control: it takes the writer's lock.
+    /// The longest prefix that covers an address, and its next hop. For the control plane: it takes the
+    /// writer's lock.
     pub fn longest(&self, address: A) -> Option<(Prefix<A>, NextHop)> {
         let (key, hop) = self.writer().rib.longest(address.bits(), A::BITS + 1)?;
         Some((Prefix::of_key(key), hop))
     }
 
-    /// Calls `visit` with each prefix and its next hop, by address, shorter ones first. Holds off writers meanwhile; `visit`
-    /// must not change this table.
+    /// Calls `visit` with each prefix and its next hop, by address, shorter ones first. Blocks writers
+    /// meanwhile; `visit` must not change this table.
     pub fn for_each(&self, mut visit: impl FnMut(Prefix<A>, NextHop)) {
         self.writer().rib.iter().for_each(|(key, hop)| visit(Prefix::of_key(key), hop));
     }
 
-    /// Prefixes held.
+    /// Number of prefixes stored.
     pub fn len(&self) -> usize {
         self.writer().rib.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no prefixes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -170,7 +172,7 @@ impl<A: Address> Lpm<A> {
         }
     }
 
-    /// Bytes of memory that lookups may touch: the root, and all blocks that ever were.
+    /// Bytes of memory that lookups may touch: the root, and all blocks that ever existed.
     pub fn table_bytes(&self) -> usize {
         let stats = self.stats();
         stats.root_bytes + stats.touched_bytes

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The slow, obvious form: all prefixes in a list.
+/// The slow, simple reference model: all prefixes in a list.
 struct Reference<A>(Vec<(Prefix<A>, NextHop)>);
 
 impl<A: Address> Reference<A> {
@@ -43,7 +43,7 @@ fn table<A: Address>(root_bits: u8, bytes: usize) -> Arc<Lpm<A>> {
     Arc::new(Lpm::new(Params::new(root_bits, bytes).unwrap()))
 }
 
-/// All answers of all forms are those of the twin.
+/// All forms return the same answers as the reference model.
 fn check<A: Address>(lpm: &Arc<Lpm<A>>, twin: &Reference<A>, addresses: &[A]) -> Result<(), TestCaseError> {
     let expected: Vec<_> = addresses.iter().map(|&address| twin.longest(address)).collect();
     for isa in Isa::available() {
@@ -61,7 +61,7 @@ fn check<A: Address>(lpm: &Arc<Lpm<A>>, twin: &Reference<A>, addresses: &[A]) ->
     Ok(())
 }
 
-/// The blocks, with where each hangs but not where each lies.
+/// The blocks, with the entries that lead to them but without their lines.
 fn shape<A: Address>(lpm: &Lpm<A>) -> Vec<(Option<usize>, usize)> {
     let of = |(place, image): (EntryPlace, BlockBuilder)| match place {
         EntryPlace::Root(at) => (Some(at), image.runs()),
@@ -72,7 +72,7 @@ fn shape<A: Address>(lpm: &Lpm<A>) -> Vec<(Option<usize>, usize)> {
     shape
 }
 
-/// Bytes that make prefixes touch, nest and share blocks.
+/// Bytes for which prefixes touch, nest and share blocks.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![4 => prop::sample::select(vec![0, 1, 2, 127, 128, 129, 254, 255]), 1 => any::<u8>()]
 }
@@ -80,7 +80,7 @@ fn byte() -> impl Strategy<Value = u8> {
 #[derive(Debug, Clone)]
 enum Step<A> {
     Insert(A, u8, u32),
-    /// One of those that are there, if any.
+    /// Removes an existing prefix, if any.
     Remove(prop::sample::Index),
     Replace(prop::sample::Index, u32),
     Lookup(Vec<A>),
@@ -119,7 +119,7 @@ fn run<A: Address>(root_bits: u8, steps: Vec<Step<A>>) -> Result<(), TestCaseErr
             Step::Remove(_) | Step::Replace(..) => {}
         }
     }
-    // The ends of all prefixes, and what is beside them.
+    // The ends of all prefixes, and the addresses next to them.
     let ends = twin.0.iter().flat_map(|(prefix, _)| {
         use super::address::AddressBits;
         let (first, last) = (prefix.address().bits(), prefix.address().bits().last(prefix.length()));

@@ -1,4 +1,5 @@
-//! The table beside a trie of another crate, with as many prefixes as the twin is too slow for.
+//! Compares the table with a trie of another crate, for more prefixes than the slow reference model can
+//! handle.
 
 use super::*;
 use prefix_trie::PrefixMap;
@@ -15,7 +16,8 @@ fn random(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// Prefixes of lengths up to `longest` are added, replaced and removed, one in three of the last; both answer alike.
+/// Adds, replaces and removes prefixes of lengths up to `longest`; one operation in three is a removal. Both
+/// must answer alike.
 fn compare<A: Address, K: prefix_trie::Prefix>(
     root_bits: u8,
     longest: u8,
@@ -57,7 +59,7 @@ fn thousands_of_prefixes_answer_as_a_trie_of_another_crate() {
             |n| Ipv4Addr::from_bits(n as u32 & 0x1FFF_FFFF),
             |a, length| (a.to_bits(), length),
         );
-        // Few values of each byte, so that prefixes nest.
+        // Few values per byte, so that prefixes nest.
         let nested =
             |n: u64| Ipv6Addr::from_bits(u128::from(n & 0x0103_0303_0303_0303) << 64 | u128::from(n) << 32);
         compare(root_bits, 100, nested, |a, length| (a.to_bits(), length));

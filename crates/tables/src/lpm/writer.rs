@@ -1,9 +1,10 @@
-//! How prefixes come and go.
+//! Adds and removes prefixes.
 //!
-//! A prefix is added in two steps. The first makes its block, and the blocks that lead there, with a run that starts and one that
-//! ends with the prefix, and changes no answer: new blocks are written where no reader looks, and published by one store. It is the
-//! only step that can fail, and nothing is changed then. The second replaces the entries of all addresses that no longer prefix
-//! covers. A prefix is removed in the opposite order.
+//! A prefix is added in two steps. The first makes its block, and the blocks that lead to it, with a run that
+//! starts and one that ends with the prefix. It changes no answer: new blocks are written where no reader
+//! looks, and published by one store. It is the only step that can fail, and nothing is changed then. The
+//! second step replaces the entries of all addresses that no longer prefix covers. A prefix is removed in the
+//! opposite order.
 
 use super::address::AddressBits;
 use super::arena::{Arena, EntryPlace, FreeLines};
@@ -15,14 +16,14 @@ use super::rib::{Key, Rib};
 #[derive(Debug)]
 pub(super) struct OutOfBlocks;
 
-/// What only the writer has.
+/// The state that only the writer has.
 #[derive(Debug)]
 pub(super) struct Writer<B> {
     pub(super) rib: Rib<B>,
     pub(super) spares: FreeLines,
 }
 
-/// The values of eight bits that a prefix ends in: those from the first on, and the one behind the last.
+/// The values of the eight bits in which a prefix ends: the first value, and the one after the last.
 fn values<B: AddressBits>((address, length): Key<B>, base: u8) -> (usize, usize) {
     let first = address.byte(base);
     (first, first + (1 << (base + 8 - length)))
@@ -33,7 +34,7 @@ impl<B: AddressBits> Writer<B> {
         Self { rib: Rib::new(), spares: FreeLines::new() }
     }
 
-    /// Adds a prefix or replaces its next hop; the one before.
+    /// Adds a prefix or replaces its next hop. Returns the previous next hop.
     pub(super) fn insert(
         &mut self,
         arena: &Arena,
@@ -52,7 +53,7 @@ impl<B: AddressBits> Writer<B> {
         Ok(before)
     }
 
-    /// Removes a prefix; its next hop, if it was there.
+    /// Removes a prefix. Returns its next hop, if it was in the table.
     pub(super) fn remove(&mut self, arena: &Arena, key: Key<B>) -> Option<NextHop> {
         let before = self.rib.remove(key)?;
         let hop = self.rib.longest(key.0, key.1).map(|(_, hop)| hop);
@@ -69,13 +70,13 @@ impl<B: AddressBits> Writer<B> {
         self.rib.gaps(key, |from, to| arena.fill(from, to, Entry::of_hop(hop)));
     }
 
-    /// Makes a run of the values of a prefix longer than the root's bits.
+    /// Makes a run of the values of a prefix that is longer than the root's bits.
     fn make_runs(&mut self, arena: &Arena, key: Key<B>) -> Result<(), OutOfBlocks> {
         let (address, length) = key;
         let mut base = arena.root_bits;
         let mut place = EntryPlace::Root(address.root(base));
         let mut entry = arena.load(place);
-        // Down to the last block that is there.
+        // Walk down to the last existing block.
         while entry.is_block() && length > base + 8 {
             let next = arena.place(entry.line(), address.byte(base));
             if !arena.load(next).is_block() {
@@ -90,7 +91,7 @@ impl<B: AddressBits> Writer<B> {
             let (first, end) = values(key, base);
             image.split(first) | image.split(end)
         } else {
-            // Values that get blocks of their own have runs of their own.
+            // Values that get their own blocks have their own runs.
             image.split(first);
             image.split(first + 1);
             let below = self.chain(arena, key, base + 8, image.entry(first))?;
@@ -111,7 +112,7 @@ impl<B: AddressBits> Writer<B> {
         Ok(())
     }
 
-    /// New blocks from `base` on down to that of a prefix, for addresses of which one next hop was known.
+    /// New blocks from `base` on down to that of a prefix, for addresses that had one next hop.
     fn chain(&mut self, arena: &Arena, key: Key<B>, base: u8, hop: Entry) -> Result<Entry, OutOfBlocks> {
         let mut image = BlockBuilder::one_run(hop);
         if key.1 <= base + 8 {
@@ -132,7 +133,7 @@ impl<B: AddressBits> Writer<B> {
         written.ok_or(OutOfBlocks)
     }
 
-    /// Gives back the new blocks behind one that could not be written.
+    /// Frees the new blocks after one that could not be written.
     fn forget_chain(&mut self, arena: &Arena, key: Key<B>, mut base: u8, image: &BlockBuilder) {
         if key.1 <= base + 8 {
             return;
@@ -149,7 +150,7 @@ impl<B: AddressBits> Writer<B> {
         }
     }
 
-    /// Joins the runs that only a prefix, which is removed, held apart, and takes away blocks of one run.
+    /// Joins the runs that only a removed prefix separated, and removes blocks with a single run.
     fn drop_runs(&mut self, arena: &Arena, key: Key<B>) {
         let (address, length) = key;
         let mut base = arena.root_bits;
@@ -192,7 +193,7 @@ impl<B: AddressBits> Writer<B> {
                 arena.store(place, image.entry(0));
                 break;
             }
-            // A block of one run: the entry that leads to it takes its place.
+            // A block with a single run: its entry replaces the entry that leads to it.
             replaced = Some(image.entry(0));
             base -= 8;
             first = address.byte(base);
@@ -203,7 +204,7 @@ impl<B: AddressBits> Writer<B> {
         }
     }
 
-    /// Whether a run starts at a value that nothing holds apart from the one before.
+    /// Whether a run starts at a value without a prefix that separates it from the previous value.
     fn is_idle(&self, image: &BlockBuilder, address: B, base: u8, value: usize) -> bool {
         (1..super::block::VALUES).contains(&value)
             && image.is_start(value)

@@ -1,9 +1,10 @@
-//! Batches of operations: all or none. One operation alone is done without all this, in `single`.
+//! Batches of operations: a batch is applied completely or not at all. `single` handles one operation alone
+//! without this machinery.
 //!
-//! 1. The operations are put in the order of their ranges (and within a range in their own), so that a range's memory is
-//!    fetched once, and fetched ahead.
-//! 2. They are carried out range by range, leaving a way back, and notes of the slots they changed.
-//! 3. If all could be done, the notes become deltas; else all is undone.
+//! 1. The operations are sorted by range (and keep their order within a range), so that a range's memory is
+//!    fetched once, and prefetched.
+//! 2. They are applied range by range, with an undo log and a list of the slots they changed.
+//! 3. If all succeed, the list becomes deltas. Otherwise all is undone.
 
 use super::graph::{GraphError, GraphScratch, SlotLink};
 use super::payload::PayloadWriter;
@@ -15,10 +16,10 @@ use crate::prefetch::prefetch_read;
 use scalebricks_types::{PartitionCount, PartitionId};
 use std::ops::Range;
 
-/// How far ahead of the operation at work memory is asked for, step by step.
+/// How many operations ahead of the current one memory is prefetched, for each prefetch stage.
 const AHEAD: [usize; 2] = [40, 24];
 
-/// A step back.
+/// One step of the undo log.
 #[derive(Debug, Clone, Copy)]
 enum Undo {
     Take(u64),
@@ -33,13 +34,13 @@ struct Touched {
     partition: PartitionId,
     range: u32,
     undo: Range<u32>,
-    /// The slots that changed, among those of all.
+    /// The changed slots of this range, as a range of indices into the list of all changed slots.
     slots: Range<u32>,
-    /// Whether it has another seed, and so other bits everywhere.
+    /// Whether the range has a new seed, and therefore new bits everywhere.
     reseeded: bool,
 }
 
-/// A batch at work. Kept to not allocate for each.
+/// A batch in progress. It is reused to avoid allocating for each batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     order: Vec<OrderedOp>,
@@ -48,12 +49,12 @@ pub(super) struct Batch {
     undo: Vec<Undo>,
     slots: Vec<u32>,
     pub(super) work: GraphScratch,
-    /// Ranges that were given another seed.
+    /// Number of ranges that got a new seed.
     pub(super) reseeded: u64,
 }
 
 impl Batch {
-    /// Forgets the last batch.
+    /// Clears the previous batch.
     pub(super) fn clear(&mut self) {
         self.order.clear();
         self.touched.clear();
@@ -62,17 +63,18 @@ impl Batch {
         self.reseeded = 0;
     }
 
-    /// Adds an operation, by its range among all.
+    /// Adds an operation, with the number of its range among all ranges.
     pub(super) fn add(&mut self, range: u32, op: usize, hash: u64) {
         self.order.push(OrderedOp { slot: range, op: op as u32, hash }); // a batch fits memory
     }
 
-    /// The partitions touched, ascending.
+    /// The touched partitions, ascending.
     pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
         self.touched.chunk_by(|one, next| one.partition == next.partition).map(|run| run[0].partition)
     }
 
-    /// Carries out the operations. The first error by place in the batch, if any is before `limit`.
+    /// Applies the operations. Returns the first error by position in the batch, if there is one before
+    /// `limit`.
     pub(super) fn perform(
         &mut self,
         parts: &mut [Option<Store>],
@@ -88,7 +90,7 @@ impl Batch {
             let partition = partitions.of(scalebricks_types::KeyHash::new(entry.hash));
             parts[usize::from(partition.0)].as_ref()
         });
-        // Where many share a range, the first fetches what the others need.
+        // If many operations share a range, the first one fetches what the others need.
         let are_many = of_first.is_some_and(|store| order.len() > store.layout().params.ranges() as usize);
         for ahead in 1..=AHEAD[0] {
             prefetch_ahead(parts, partitions, are_many, &order, ops, at, |distance| {
@@ -130,7 +132,7 @@ impl Batch {
         limit.1
     }
 
-    /// Carries out the operations on one range that are before `limit`. The first error and its place.
+    /// Applies the operations on one range that are before `limit`. Returns the first error and its position.
     #[inline]
     fn run<L: SlotLink + Zeroable>(
         &mut self,
@@ -172,7 +174,7 @@ impl Batch {
         failed
     }
 
-    /// Makes the ranges what they were.
+    /// Restores the ranges to their state before the batch.
     pub(super) fn undo(&mut self, parts: &mut [Option<Store>]) {
         for touched in self.touched.drain(..).rev() {
             let Some(store) = &mut parts[usize::from(touched.partition.0)] else { continue };
@@ -194,7 +196,7 @@ impl Batch {
         }
     }
 
-    /// The payload of what changed in a partition; does the same to the owner's table, if it is there.
+    /// The payload of the changes to a partition. Also applies them to the owner's table, if there is one.
     pub(super) fn commit(
         &self,
         store: &Store,
@@ -226,7 +228,7 @@ impl Batch {
     }
 }
 
-/// Asks for the memory of operations ahead of the one in this place.
+/// Prefetches the memory of operations ahead of the one at this position.
 #[inline]
 fn prefetch_ahead(
     parts: &[Option<Store>],
@@ -257,7 +259,7 @@ fn prefetch_ahead(
     }
 }
 
-/// What a range refused, as the batch says it.
+/// Converts the error of a range to that of the batch.
 pub(super) fn named(
     refused: GraphError,
     store: &Store,

@@ -1,4 +1,5 @@
-//! Fresh builds from many names at once, in two passes: [`crate::partition_pass`], and range by range in the cache.
+//! Builds tables from many names at once, in two passes: [`crate::partition_pass`], then range by range in
+//! the cache.
 
 use super::colour::Colouring;
 use super::control::{OthelloControl, RangeKeys};
@@ -14,13 +15,13 @@ use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Names of a stretch, about: their records and graphs stay in a private cache.
+/// Approximate number of names per stretch: their records and graphs stay in a private cache.
 const STRETCH_NAMES: u64 = 1 << 14;
 
-/// Builds an [`OthelloControl`], or an [`Othello`] alone, from names: each range under the lowest seed that suits it, and so
-/// the same bits whatever the order of names and the number of threads.
+/// Builds an [`OthelloControl`], or only an [`Othello`], from names. Each range uses the lowest seed that
+/// gives a graph without cycles. So the bits do not depend on the order of names or the number of threads.
 ///
-/// Memory for the names on their way (9 bytes a name) is kept from one build to the next of the same builder.
+/// Memory for names in transit (9 bytes per name) is reused by later builds of the same builder.
 #[derive(Debug, Clone)]
 pub struct OthelloBuilder {
     params: Params,
@@ -30,7 +31,8 @@ pub struct OthelloBuilder {
     regions: Arc<Mutex<RecordMemory>>,
 }
 
-/// How the ranges of a table are cut in stretches: so many a partition, of 2^`shift` ranges each.
+/// How the ranges of a table are divided into stretches: a number of stretches per partition, of 2^`shift`
+/// ranges each.
 #[derive(Debug, Clone, Copy)]
 struct Stretches {
     params: Params,
@@ -52,12 +54,12 @@ impl Stretches {
         usize::from(partition.0) * self.each + (range >> self.shift) as usize
     }
 
-    /// How many there are.
+    /// Number of stretches.
     const fn len(&self) -> usize {
         self.each * self.params.partitions().get() as usize
     }
 
-    /// The first range of each among those of the table.
+    /// For each stretch, the number in the table of its first range.
     fn firsts(&self) -> Vec<u32> {
         let ranges = self.params.ranges_per_partition();
         let partitions = 0..self.params.partitions().get();
@@ -66,7 +68,7 @@ impl Stretches {
             .collect()
     }
 
-    /// A stretch's ranges in its partition.
+    /// The ranges of a stretch, numbered within its partition.
     fn ranges(&self, stretch: usize) -> Range<u32> {
         let first = (stretch % self.each) << self.shift;
         let end = (first + (1 << self.shift)).min(self.params.ranges_per_partition() as usize);
@@ -81,13 +83,13 @@ impl OthelloBuilder {
         Self { params, threads: 1, held, may_grow: false, regions: Arc::default() }
     }
 
-    /// Uses this many threads; 0 means one for each core.
+    /// Uses this many threads; 0 means one per core.
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: threads_or_all(threads), ..self }
     }
 
-    /// Takes an eighth more ranges, and again, where the names do not fit those of the parameters. How many it took is in
-    /// the parameters of what was built.
+    /// If the names do not fit the parameters' ranges, builds with an eighth more ranges, repeatedly. The
+    /// parameters of the result contain the final number.
     pub fn may_grow(self) -> Self {
         Self { may_grow: true, ..self }
     }
@@ -99,7 +101,8 @@ impl OthelloBuilder {
 
     /// Builds from names and values. Every partition held is then at position 1.
     ///
-    /// Cost: two passes over the names and two attempts a range, in parallel; the memory of the control structure.
+    /// Cost: two passes over the names and two attempts per range, in parallel; the memory of the control
+    /// structure.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -128,8 +131,8 @@ impl OthelloBuilder {
         })
     }
 
-    /// Builds the query structure alone, for names whose control structure is elsewhere, or nowhere. Partitions held are
-    /// at position 1.
+    /// Builds only the query structure, for names whose control structure is elsewhere or does not exist.
+    /// Partitions held are at position 1.
     ///
     /// Cost: as [`build`](Self::build), without the memory of the control structure.
     ///
@@ -172,7 +175,7 @@ impl OthelloBuilder {
         })
     }
 
-    /// Runs a build, again with more ranges if it may.
+    /// Runs a build, and repeats it with more ranges if that is allowed.
     fn growing<T>(&self, build: impl Fn(&Params) -> Result<T, BuildError>) -> Result<T, BuildError> {
         let mut params = self.params;
         loop {
@@ -186,7 +189,7 @@ impl OthelloBuilder {
         }
     }
 
-    /// Deals the names, then calls `act` for each stretch with one of `outputs`.
+    /// Partitions the names, then calls `act` for each stretch with one of `outputs`.
     fn run<O: Send>(
         &self,
         stretches: &Stretches,
@@ -242,11 +245,11 @@ impl OthelloBuilder {
     }
 }
 
-/// What a thread keeps from one stretch to the next.
+/// What a thread reuses from one stretch to the next.
 #[derive(Debug, Default)]
 struct BuildScratch {
     colouring: Colouring,
-    /// The ranges of a stretch, where no control structure has them.
+    /// The ranges of a stretch, if no control structure stores them.
     store: Option<Store>,
 }
 
@@ -256,7 +259,7 @@ struct Job<'a> {
     stretches: &'a Stretches,
     stretch: usize,
     packing: &'a RecordPacking,
-    /// What each thread dealt in the first pass.
+    /// The records that each thread wrote in the first pass.
     records: &'a [PartitionedRecords<'a>],
 }
 
@@ -265,7 +268,7 @@ impl Job<'_> {
         self.fill_with(span, &mut work.colouring)
     }
 
-    /// Puts the names of the stretch into its ranges, and makes these.
+    /// Puts the names of the stretch into its ranges, and computes the graphs and bits of the ranges.
     fn fill_with(self, span: &mut StoreSlice<'_>, colouring: &mut Colouring) -> Result<(), BuildError> {
         let params = &self.stretches.params;
         let ranges = self.stretches.ranges(self.stretch);
@@ -285,7 +288,7 @@ impl Job<'_> {
         refused?;
         for range in 0..ranges.end - ranges.start {
             if let Err(full) = span.settle(first, range, colouring) {
-                // No seed suits a name that is there twice.
+                // A name that occurs twice closes a cycle under every seed.
                 let twice = colouring.twice().map(KeyHash::new);
                 return Err(twice.map_or_else(|| full.into(), BuildError::Duplicate));
             }

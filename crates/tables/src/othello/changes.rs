@@ -1,4 +1,4 @@
-//! Reading what an Othello delta carries, from anywhere: all of it is checked before anything is changed.
+//! Parses an Othello delta from an untrusted source. Everything is checked before anything is changed.
 
 use super::layout::Layout;
 use super::payload::{range_width, slot_width};
@@ -6,16 +6,17 @@ use crate::bits::BitReader;
 use crate::published::payload::{malformed, take};
 use scalebricks_types::ApplyError;
 
-/// Everything that changes in a partition. A few times the size of what was read, and kept to be used again.
+/// All changes to a partition. Its size is a few times that of the input; it is kept for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     ranges: Vec<RangeAt>,
     slots: Vec<(u32, u32)>,
-    /// Of ranges that change whole: as many words each as it takes.
+    /// The words of ranges that change completely: as many words per range as it needs.
     words: Vec<u64>,
 }
 
-/// A range, its new seed if all of it changes, and where its parts end; they begin where those of the last one end.
+/// A range, its new seed if all of it changes, and where its parts end. Each part begins where that of the
+/// previous range ends.
 #[derive(Debug, Default, Clone, Copy)]
 struct RangeAt {
     range: u32,
@@ -24,29 +25,29 @@ struct RangeAt {
     words: usize,
 }
 
-/// What changes in one range.
+/// The changes to one range.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RangeChange<'a> {
     /// Its number in the partition.
     pub(super) range: u32,
     /// Its seed and words, if all of it changes.
     pub(super) whole: Option<(u8, &'a [u64])>,
-    /// Slots and what is in them, ascending.
+    /// Slot numbers with their contents, ascending.
     pub(super) slots: &'a [(u32, u32)],
 }
 
 impl Changes {
-    /// Ranges that change.
+    /// Number of changed ranges.
     pub(super) const fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The number of the range in this place.
+    /// The number of the range at this index.
     pub(super) fn number(&self, at: usize) -> Option<u32> {
         Some(self.ranges.get(at)?.range)
     }
 
-    /// What changes in the range in this place.
+    /// The changes to the range at this index.
     pub(super) fn get(&self, at: usize) -> RangeChange<'_> {
         let from = at.checked_sub(1).map_or_else(RangeAt::default, |before| self.ranges[before]);
         let to = self.ranges[at];
@@ -68,13 +69,14 @@ impl Changes {
     }
 }
 
-/// Reads a section from anywhere.
+/// Parses a section from an untrusted source.
 struct Section<'b, 'a> {
     layout: &'b Layout,
     bits: &'b mut BitReader<'a>,
 }
 
-/// The section of a payload, ranges of this shape, into `changes`: all ranges of a partition if it is whole.
+/// Parses the section of a payload, with ranges of this shape, into `changes`: all ranges of a partition if
+/// it is whole.
 pub(super) fn section(
     bits: &mut BitReader<'_>,
     is_whole: bool,

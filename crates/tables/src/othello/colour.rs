@@ -1,17 +1,17 @@
-//! A whole range at once: its graph and the contents of all its slots, under one seed.
+//! Computes a whole range at once: its graph and the contents of all its slots, for one seed.
 
 use super::graph::{GraphMut, SlotLink, TreeLinks};
 
-/// The names to make a range of, and memory to do so, kept from one to the next.
+/// The names of the range to compute, and working memory that is reused from one range to the next.
 #[derive(Debug, Default)]
 pub(super) struct Colouring {
     names: Vec<(u64, u16)>,
     edges: Vec<Edge>,
-    /// The last name at each slot, plus one; 0 where there is none.
+    /// The last name at each slot, plus one; 0 if there is none.
     last: Vec<u32>,
-    /// What is in each slot; [`UNSEEN`] where no name led yet.
+    /// The contents of each slot; [`UNSEEN`] for slots not yet reached.
     contents: Vec<u32>,
-    /// Slots whose other names are yet to be followed, and the name each was reached by.
+    /// Slots whose other names are still to be followed, with the name by which each was reached.
     open: Vec<(u32, u32)>,
 }
 
@@ -19,33 +19,33 @@ pub(super) struct Colouring {
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     pair: [u32; 2],
-    /// The name before at each of them, plus one.
+    /// The previous name at each of the two slots, plus one.
     before: [u32; 2],
-    /// What they differ in.
+    /// The XOR of the two slots' contents.
     difference: u32,
 }
 
-/// No contents: they have at most 24 bits.
+/// Marks a slot without contents: contents have at most 24 bits.
 const UNSEEN: u32 = u32::MAX;
 
 impl Colouring {
-    /// Takes the names of a range in.
+    /// Takes the names of a range.
     pub(super) fn take(&mut self, names: impl Iterator<Item = (u64, u16)>) {
         self.names.clear();
         self.names.extend(names);
     }
 
-    /// Adds one.
+    /// Adds one name.
     pub(super) fn push(&mut self, hash: u64, value: u16) {
         self.names.push((hash, value));
     }
 
-    /// Takes out the last.
+    /// Removes the last name.
     pub(super) fn pop(&mut self) {
         self.names.pop();
     }
 
-    /// A hash that is there twice.
+    /// A hash that occurs twice.
     pub(super) fn twice(&mut self) -> Option<u64> {
         self.names.sort_unstable();
         self.names.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
@@ -53,11 +53,11 @@ impl Colouring {
 }
 
 impl<L: SlotLink> GraphMut<'_, L> {
-    /// Makes graph and bits of the names in `work`, under this seed; whether they have no cycle. If they have one, graph and
-    /// bits are of no use.
+    /// Computes graph and bits of the names in `work` for this seed. Returns whether the graph has no cycle.
+    /// If it has one, graph and bits are unusable.
     ///
-    /// Trees are followed from the lowest slot of each, which is 0, and a slot reached twice closes a cycle. Every tree of
-    /// more than one slot has its lowest in the first array.
+    /// Trees are followed from their lowest slot, whose content is 0. A slot that is reached twice closes a
+    /// cycle. Every tree of more than one slot has its lowest slot in the first array.
     pub(super) fn colour(&mut self, seed: u8, work: &mut Colouring) -> bool {
         let Colouring { names, edges, last, contents, open } = work;
         let (layout, places) = (self.layout, &self.layout.places);

@@ -1,4 +1,5 @@
-//! The control structure: the names of the partitions a node is responsible for, and how updates become deltas.
+//! The control structure: the names of the partitions that a node is responsible for, and how updates become
+//! deltas.
 
 use super::batch::Batch;
 use super::params::Params;
@@ -12,35 +13,35 @@ use crate::published::{Control, ControlStructure, bits_per_key};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 
-/// Sizes of a table as its control structure knows them.
+/// Sizes of a table, as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stats {
-    /// Names held.
+    /// Number of names stored.
     pub keys: u64,
-    /// Names in the fullest range.
+    /// Number of names in the fullest range.
     pub max_range_names: usize,
-    /// Names the fullest range can still take, [`Params::capacity`] less those it has: the time to
-    /// [`reshape`](OthelloControl::reshape) is while there are some.
+    /// Number of names that the fullest range can still take: [`Params::capacity`] minus those it has. Call
+    /// [`reshape`](OthelloControl::reshape) before it is 0.
     pub room: usize,
-    /// How often a cycle forced another seed on a range, since this structure was made or read.
+    /// How often a cycle forced a new seed for a range, since this structure was made or read.
     pub reseeded: u64,
     /// Bytes of the query structure's ranges and directory, without spare slots.
     pub table_bytes: usize,
-    /// `table_bytes` in bits, for each name held.
+    /// `table_bytes` in bits, per name stored.
     pub bits_per_key: f64,
 }
 
 /// The control structure of an Othello table.
 pub type OthelloControl = Control<OthelloStructure>;
 
-/// The names of some partitions, in ranges.
+/// The names of some partitions, stored in ranges.
 #[derive(Debug)]
 pub(crate) struct RangeKeys {
     pub(super) params: Params,
-    /// The shape it is on its way to, if it is; each partition knows which it is in.
+    /// The shape that the table is being reshaped to, if any. Each partition stores which shape it is in.
     pub(super) next: Option<Params>,
     pub(super) parts: Vec<Option<Store>>,
-    /// For each partition the number of its first range among all those held.
+    /// For each partition, the number of its first range among all held ranges.
     pub(super) firsts: Vec<u32>,
     pub(super) reseeded: u64,
     pub(super) batch: Batch,
@@ -143,7 +144,7 @@ impl RangeKeys {
         self.parts.iter().map(is_done).collect()
     }
 
-    /// Numbers the ranges of all partitions anew.
+    /// Renumbers the ranges of all partitions.
     pub(super) fn number(&mut self) {
         let mut first = 0;
         let ranges = self.parts.iter().map(|part| part.as_ref().map_or(0, |store| store.heads().len()));
@@ -161,13 +162,13 @@ impl OthelloControl {
         self.keys.parts.get(usize::from(partition.0))?.as_ref()
     }
 
-    /// The value of a name: exact. `None` if it is not held here.
+    /// The exact value of a name. `None` if the name is not stored here.
     pub fn get(&self, hash: KeyHash) -> Option<u16> {
         let store = self.part(self.keys.params.partitions().of(hash))?;
         store.get(store.layout().params.locate(hash).1, hash.get())
     }
 
-    /// All names held, ascending, with their values. Cost: sorts range by range.
+    /// All stored names with their values, in ascending order. Cost: sorts range by range.
     pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u16)> + '_ {
         let ranges = |store| (0..Store::heads(store).len() as u32).map(move |range| (store, range)); // at most 2^24
         self.keys.parts.iter().flatten().flat_map(ranges).flat_map(|(store, range)| {
@@ -177,17 +178,17 @@ impl OthelloControl {
         })
     }
 
-    /// How often a cycle forced another seed on a range, as in [`Stats`], without a pass over the ranges.
+    /// How often a cycle forced a new seed for a range, as in [`Stats`], but without a pass over the ranges.
     pub const fn reseeded(&self) -> u64 {
         self.keys.reseeded
     }
 
-    /// Bytes of memory held for names, graphs and bits.
+    /// Bytes of memory used for names, graphs and bits.
     pub fn control_bytes(&self) -> usize {
         self.keys.parts.iter().flatten().map(Store::bytes).sum()
     }
 
-    /// Sizes and counters. Cost: a pass over the ranges' counts.
+    /// Sizes and counters. Cost: one pass over the counts of the ranges.
     pub fn stats(&self) -> Stats {
         let fullest = |store: &Store| {
             let names = store.heads().iter().map(|head| head.names as usize).max().unwrap_or(0);
@@ -206,7 +207,7 @@ impl OthelloControl {
     }
 }
 
-/// The payload of all of a partition: its graph's seeds, and these bits.
+/// The payload of a whole partition: the seeds of its graph, and these bits.
 pub(super) fn whole(store: &Store, words: &[u64], scratch: Vec<u64>) -> PayloadWriter {
     let mut writer = PayloadWriter::of_partition(store.layout(), scratch);
     for (words, head) in words.chunks(store.layout().words).zip(store.heads()) {

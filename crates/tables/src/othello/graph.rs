@@ -1,14 +1,15 @@
-//! The graph of a range: slots are its nodes, and each name is an edge between its two.
+//! The graph of a range: slots are its nodes, and each name is an edge between its two slots.
 //!
-//! The graph has no cycle, so the slots of every tree can be given contents such that both ends of each name differ in
-//! what they must: given one slot, all others of its tree follow. Which contents that slot has is free; here the
-//! lowest slot of a tree is 0, so that the bits of a range are a function of its names and its seed, whatever the
-//! history.
+//! The graph has no cycle. So the slots of every tree can be given contents such that the two ends of each
+//! name have the required XOR: the content of one slot of a tree determines all others. The content of that
+//! slot is free. Here the lowest slot of a tree is 0, so the bits of a range are a function of its names and
+//! its seed, for any history.
 //!
-//! That slot is the root of its tree. Every other slot hangs from the slot above it by one name, and that name is kept
-//! with it: a name is found at one of its own two slots, without a search, and its value is what they differ in. A change
-//! follows the few slots below a name and not the whole tree, which has seven around a slot on average when a table is
-//! full; and whether two slots are of one tree is known by walking up from both.
+//! The lowest slot is the root of its tree. Every other slot is attached to its parent slot by one name,
+//! which is stored with the slot. So a name is found at one of its own two slots, without a search, and its
+//! value is the XOR of the two. A change follows only the few slots below a name and not the whole tree,
+//! which has seven slots on average around a given slot when a table is full. Two slots are in the same tree
+//! if walking up from both leads to the same root.
 //!
 //! ```text
 //! first array    0 ── 3          slot 0 is the root
@@ -24,19 +25,19 @@ use crate::huge::Zeroable;
 
 /// The number of a slot in its array plus one, or 0 for none.
 pub(super) trait SlotLink: Copy + Default + std::fmt::Debug {
-    /// Slots that an array may have.
+    /// The maximum number of slots in an array.
     const SLOTS: u32;
 
     /// The link to a slot.
     fn to(slot: u32) -> Self;
 
-    /// The slot it leads to.
+    /// The slot that the link leads to.
     fn slot(self) -> Option<u32>;
 
-    /// A byte kept in its place.
+    /// Stores a byte in place of a link.
     fn holding(byte: u8) -> Self;
 
-    /// That byte.
+    /// The byte stored in place of a link.
     fn held(self) -> u8;
 }
 
@@ -70,17 +71,17 @@ macro_rules! link {
 
 link!(u8, u32);
 
-/// Where a slot hangs.
+/// The tree links of a slot.
 ///
-/// While the names of a range are collected, before it is made of them, the ties of the first so many places hold their
-/// values instead.
+/// While the names of a range are collected, before its graph is made, the links of the first slots store the
+/// names' values instead.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TreeLinks<L> {
-    /// The slot it hangs from, in the other array. None for a root.
+    /// The parent slot, in the other array. None for a root.
     above: L,
-    /// The first slot that hangs from it, in the other array.
+    /// The first child slot, in the other array.
     below: L,
-    /// The next slot that hangs from the same, in its own array.
+    /// The next slot with the same parent, in the slot's own array.
     beside: L,
 }
 
@@ -89,59 +90,59 @@ pub(super) struct TreeLinks<L> {
 unsafe impl<L: Zeroable> Zeroable for TreeLinks<L> {}
 
 impl<L: SlotLink> TreeLinks<L> {
-    /// A value that waits for its place.
+    /// Stores the value of a collected name.
     pub(super) fn holding(value: u16) -> Self {
         let [low, high] = value.to_le_bytes();
         Self { above: L::holding(low), below: L::holding(high), beside: L::default() }
     }
 
-    /// That value.
+    /// The stored value of a collected name.
     pub(super) fn held(self) -> u16 {
         u16::from_le_bytes([self.above.held(), self.below.held()])
     }
 
-    /// Whether the slot hangs from another, by a name.
+    /// Whether the slot has a parent.
     pub(super) fn hangs(self) -> bool {
         self.above.slot().is_some()
     }
 }
 
-/// Why an operation on a range cannot be done.
+/// Why an operation on a range is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GraphError {
     Exists,
     Missing,
-    /// All the names it may have.
+    /// The range has its maximum number of names.
     Names,
-    /// No seed suits.
+    /// Every seed gives a graph with a cycle.
     Seeds,
 }
 
-/// Slots on their way, kept to not allocate for each operation; and the slots that changed.
+/// Working lists of slots, reused to avoid allocating for each operation, and the list of changed slots.
 #[derive(Debug, Default)]
 pub(super) struct GraphScratch {
     /// The slots of a tree, or of a part of one.
     side: Vec<u32>,
-    /// The slots from one to its root, and the names between them.
+    /// The slots on the path from a slot to its root, and the names between them.
     path: Vec<(u32, u64)>,
     pub(super) colouring: super::colour::Colouring,
-    /// Slots whose contents changed, since it was last cleared.
+    /// Slots whose contents changed since the list was last cleared.
     pub(super) changed: Vec<u32>,
 }
 
-/// A range at work.
+/// A mutable view of a range.
 #[derive(Debug)]
 pub(super) struct GraphMut<'a, L> {
     pub(super) layout: &'a Layout,
     pub(super) head: &'a mut RangeHeader,
-    /// Of each slot.
+    /// The tree links of each slot.
     pub(super) ties: &'a mut [TreeLinks<L>],
-    /// Of each slot, the name it hangs by.
+    /// For each slot, the name between it and its parent.
     pub(super) hashes: &'a mut [u64],
     pub(super) words: &'a mut [u64],
 }
 
-/// A range to be looked at.
+/// A read-only view of a range.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphRef<'a, L> {
     pub(super) layout: &'a Layout,
@@ -152,7 +153,7 @@ pub(super) struct GraphRef<'a, L> {
 }
 
 impl<L: SlotLink> GraphRef<'_, L> {
-    /// The end of a name that hangs from its other, which is there if the name is.
+    /// The end of a name whose parent is the other end. It exists if the name is in the range.
     #[inline]
     pub(super) fn find(&self, hash: u64, [a, b]: [u32; 2]) -> Option<usize> {
         let second = self.layout.places.slots[0];
@@ -165,7 +166,7 @@ impl<L: SlotLink> GraphRef<'_, L> {
         is(a, b - second).then_some(0)
     }
 
-    /// What two slots differ in, without the checksum.
+    /// The XOR of two slots, without the checksum.
     #[inline]
     fn value(&self, [a, b]: [u32; 2]) -> u16 {
         let difference = self.layout.get(self.words, a) ^ self.layout.get(self.words, b);
@@ -184,13 +185,13 @@ impl<L: SlotLink> GraphRef<'_, L> {
         if array == 0 { 0 } else { self.layout.places.slots[0] }
     }
 
-    /// The slot that one hangs from. `None` for a root.
+    /// The parent of a slot. `None` for a root.
     #[inline(always)]
     pub(super) fn above(&self, slot: u32) -> Option<u32> {
         Some(self.ties[slot as usize].above.slot()? + self.start(1 - self.array(slot)))
     }
 
-    /// Collects a slot and all that hang from it, through others, too; the lowest of them.
+    /// Collects a slot and all its descendants. Returns the lowest of them.
     #[inline]
     pub(super) fn reach(&self, from: u32, side: &mut Vec<u32>) -> u32 {
         side.clear();
@@ -220,13 +221,13 @@ impl<L: SlotLink> GraphRef<'_, L> {
         slot
     }
 
-    /// The value of a name, if it is there.
+    /// The value of a name, if it is in the range.
     pub(super) fn get(&self, hash: u64) -> Option<u16> {
         let slots = self.layout.places.pair(hash, self.seed);
         self.find(hash, slots).map(|_| self.value(slots))
     }
 
-    /// The names with their values, in no order.
+    /// The names with their values, in no particular order.
     pub(super) fn names(self) -> impl Iterator<Item = (u64, u16)> + Clone {
         let held = self.ties.iter().zip(self.hashes).filter(|(tie, _)| tie.hangs());
         held.map(move |(_, &hash)| (hash, self.value(self.layout.places.pair(hash, self.seed))))
@@ -245,7 +246,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         self.layout.places.pair(hash, self.head.seed)
     }
 
-    /// The end of a name that hangs from its other, and its slots.
+    /// The end of a name whose parent is the other end, and the name's slots.
     #[inline]
     fn find(&self, hash: u64) -> Option<(usize, [u32; 2])> {
         let slots = self.slots_of(hash);
@@ -258,7 +259,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         L::to(slot - self.view().start(self.view().array(slot)))
     }
 
-    /// Hangs a root from a slot, by a name.
+    /// Attaches a root to a parent slot, by a name.
     #[inline]
     pub(super) fn hang(&mut self, slot: u32, from: u32, hash: u64) {
         let (above, below) = (self.link(from), self.link(slot));
@@ -268,7 +269,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         self.hashes[slot as usize] = hash;
     }
 
-    /// Takes a slot from the one it hangs from; a root stays one.
+    /// Detaches a slot from its parent. A root stays a root.
     fn cut(&mut self, slot: u32) {
         let Some(above) = self.view().above(slot) else { return };
         let TreeLinks { beside, .. } = self.ties[slot as usize];
@@ -284,7 +285,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         (tie.above, tie.beside) = (L::default(), L::default());
     }
 
-    /// Makes a slot the root of its tree: all from there to the root turn round.
+    /// Makes a slot the root of its tree, by reversing the path from it to the old root.
     fn make_root(&mut self, slot: u32, path: &mut Vec<(u32, u64)>) {
         path.clear();
         let mut next = Some(slot);
@@ -299,7 +300,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         }
     }
 
-    /// Flips bits of all slots of a side.
+    /// Flips the bits `difference` in all slots of `side`.
     #[inline]
     fn flip(&mut self, side: &[u32], difference: u32, changed: &mut Vec<u32>) {
         if difference != 0 {
@@ -310,7 +311,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         }
     }
 
-    /// Changes a name's value; the old one. Flips what is below it.
+    /// Changes a name's value and returns the old one. Flips the slots below the name.
     #[inline]
     pub(super) fn set(&mut self, hash: u64, value: u16, work: &mut GraphScratch) -> Result<u16, GraphError> {
         let (below, slots) = self.find(hash).ok_or(GraphError::Missing)?;
@@ -322,8 +323,9 @@ impl<L: SlotLink> GraphMut<'_, L> {
         Ok(old)
     }
 
-    /// Adds a name, and joins two trees: the one whose lowest slot is not the lower has to fit. Returns the old seed if
-    /// a cycle forced another on the range: the next, cyclically, that suits all its names.
+    /// Adds a name, which joins two trees: the tree whose lowest slot is the higher one is adapted. If a
+    /// cycle forced a new seed for the range (the next one, cyclically, that works for all its names),
+    /// returns the old seed.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -355,7 +357,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         Ok(None)
     }
 
-    /// Adds a name that would close a cycle, under the next seed that suits; the old seed.
+    /// Adds a name that would close a cycle, under the next seed that works. Returns the old seed.
     #[cold]
     fn reseed(&mut self, hash: u64, value: u16, work: &mut GraphScratch) -> Result<u8, GraphError> {
         let old = self.head.seed;
@@ -372,13 +374,14 @@ impl<L: SlotLink> GraphMut<'_, L> {
         Err(GraphError::Seeds)
     }
 
-    /// Gives the range another seed; whether its names have no cycle under it.
+    /// Gives the range another seed. Returns whether its names have no cycle under it.
     pub(super) fn recolour(&mut self, seed: u8, colouring: &mut super::colour::Colouring) -> bool {
         colouring.take(self.view().names());
         self.colour(seed, colouring)
     }
 
-    /// Takes a name out, and a tree apart: the part without its lowest slot becomes a tree of its own. Its value.
+    /// Removes a name, which splits a tree: the part without the lowest slot becomes a separate tree. Returns
+    /// the name's value.
     #[inline]
     pub(super) fn take(&mut self, hash: u64, work: &mut GraphScratch) -> Result<u16, GraphError> {
         let (below, slots) = self.find(hash).ok_or(GraphError::Missing)?;
@@ -392,7 +395,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         Ok(value)
     }
 
-    /// Puts a name behind the others, for [`settle`](Self::settle) to find it there.
+    /// Appends a name after the others; [`settle`](Self::settle) will find it there.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, value: u16) -> Result<(), GraphError> {
         let at = self.head.names as usize;
@@ -404,7 +407,7 @@ impl<L: SlotLink> GraphMut<'_, L> {
         Ok(())
     }
 
-    /// Makes graph and bits of the names that were added, under the lowest seed that suits.
+    /// Computes the graph and bits of the added names, with the lowest seed that works.
     pub(super) fn settle(&mut self, colouring: &mut super::colour::Colouring) -> Result<(), GraphError> {
         let added = self.hashes.iter().zip(&*self.ties).take(self.head.names as usize);
         colouring.take(added.map(|(&hash, tie)| (hash, tie.held())));

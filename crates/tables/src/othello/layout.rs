@@ -1,20 +1,20 @@
-//! The bits of a range: its slots one after the other, those of the first array first, without gaps.
+//! The bits of a range: its slots one after the other without gaps, those of the first array first.
 
 use super::params::Params;
 use super::placement::Placement;
 use crate::published::TableParams;
 
-/// How a range lies in memory.
+/// The memory layout of a range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(super) params: Params,
     pub(super) places: Placement,
     pub(super) fingerprint: u32,
-    /// Bits of a slot.
+    /// Bits per slot.
     pub(super) width: u32,
-    /// 64-bit words of a range: whole cache lines.
+    /// 64-bit words per range: whole cache lines.
     pub(super) words: usize,
-    /// Names a range may have.
+    /// The maximum number of names in a range.
     pub(super) capacity: usize,
 }
 
@@ -30,12 +30,12 @@ impl Layout {
         }
     }
 
-    /// Words of a range that hold slots.
+    /// Number of words of a range that hold slots.
     pub(super) const fn used_words(&self) -> usize {
         self.params.range_bits().div_ceil(64) as usize
     }
 
-    /// A slot of these words.
+    /// The content of a slot in these words.
     #[inline(always)]
     pub(super) fn get(&self, words: &[u64], slot: u32) -> u32 {
         let bit = slot as usize * self.width as usize;
@@ -56,13 +56,13 @@ impl Layout {
         }
     }
 
-    /// The bits of a slot.
+    /// A mask for the bits of a slot.
     #[inline(always)]
     pub(super) const fn mask(&self) -> u64 {
         (1 << self.width) - 1
     }
 
-    /// Whether the bits behind the last slot are zero, as all store them.
+    /// Whether the bits after the last slot are zero, as they must be.
     pub(super) fn is_clean(&self, words: &[u64]) -> bool {
         let (used, rest) = (self.used_words(), self.params.range_bits() % 64);
         let tail = if rest == 0 { 0 } else { words[used - 1] >> rest };

@@ -1,43 +1,49 @@
-//! Othello: a table from names to small values that stores no names, and is quick to change (Concise, ICNP'16).
+//! Othello: a table from names to small values that stores no names and is quick to change (Concise,
+//! ICNP'16).
 //!
 //! # How it works
-//! Two arrays of slots, A and B. Two hash functions give every name a slot in each, and its value is what the two slots
-//! differ in: `A[h_a(name)] xor B[h_b(name)]`. To find contents that are right for all names, draw the slots as the nodes
-//! of a graph and each name as an edge between its two. If the graph has no cycle, any slot of a tree may have any
-//! contents: walk the tree from there, and each further slot follows from the one before. With 2.33 slots a name, half of
-//! all pairs of functions give such a graph, so a few attempts find one: values of `l` bits cost 2.33·l bits a name.
+//! There are two arrays of slots, A and B. Two hash functions map every name to a slot in each array. The
+//! value of a name is the XOR of its two slots: `A[h_a(name)] xor B[h_b(name)]`. To find contents that are
+//! correct for all names, regard the slots as the nodes of a graph and each name as an edge between its two
+//! slots. If the graph has no cycle, any slot of a tree may have any contents: a walk of the tree from there
+//! determines each further slot from the one before. With 2.33 slots per name, half of all pairs of functions
+//! give such a graph, so a few attempts find one. Values of `l` bits cost 2.33·l bits per name.
 //!
-//! Trees are small, a few slots, and that makes changes quick. To alter a value, flip the bits of one side of its edge; to
-//! add a name, draw an edge and make one of the two trees fit the other; to delete one, drop the edge. Only an edge
-//! between two slots of one tree closes a cycle, and then other functions have to be found.
+//! Trees are small, a few slots, so changes are quick. To change a value, flip the bits on one side of its
+//! edge. To add a name, add an edge and adapt one of the two trees to the other. To delete a name, remove its
+//! edge. Only an edge between two slots of the same tree closes a cycle; then other functions must be found.
 //!
 //! # Ranges
-//! Concise has one graph for all names, and says nothing of readers that look on while a tree is flipped slot by slot. Here
-//! names are cut by their hash into *ranges* of 510 slots and some 218 names, each with a graph and a seed of its own. A
-//! change copies one range, 128 bytes at two value bits, and publishes it by one store; a cycle costs 218 names instead of
-//! all; and a lookup finds both slots in lines side by side (`docs/adr/0021-othello-ranges.md`). Tables of one range, sized
-//! as the paper's, can be had for comparison: [`Sizing`].
+//! Concise has one graph for all names, and does not say what readers see while a tree is flipped slot by
+//! slot. Here names are divided by their hash into *ranges* of 510 slots and about 218 names, each with its
+//! own graph and seed. A change copies one range, 128 bytes at two value bits, and publishes it by one store.
+//! A cycle costs 218 names instead of all names. A lookup finds both slots in adjacent cache lines
+//! (`docs/adr/0021-othello-ranges.md`). Tables of one range, sized as the paper's, are available for
+//! comparison: [`Sizing`].
 //!
-//! The lowest slot of every tree is 0, so bits are a function of names and seeds; a seed changes only when an insertion
-//! closes a cycle, to the next that suits. Equal histories therefore give equal bits, however they were batched.
+//! The lowest slot of every tree is 0, so bits are a function of names and seeds. A seed changes only when an
+//! insertion closes a cycle, to the next seed that works. Equal histories therefore give equal bits, however
+//! they were batched.
 //!
-//! # What it does not promise
-//! A name that was never inserted gets an arbitrary value. That is why the answer of a [`Gpt`](crate::Gpt) is a hint.
-//! Tables with checksums of `r` bits beside the values ([`Params::with_check_bits`]) tell all such names but one in 2^r,
-//! for 2.33·r bits a name.
+//! # Limits
+//! A name that was never inserted gets an arbitrary value. That is why the answer of a [`Gpt`](crate::Gpt) is
+//! a hint. Tables with checksums of `r` bits beside the values ([`Params::with_check_bits`]) detect all such
+//! names except one in 2^r, for 2.33·r bits per name.
 //!
-//! A range takes so many names and no more ([`Params::capacity`]): an insertion may be refused as [`Full`], though names
-//! hashed evenly never crowd so. [`Stats::room`] says how near that is, and [`OthelloControl::reshape`] makes room.
+//! A range holds a limited number of names ([`Params::capacity`]): an insertion may be refused as [`Full`],
+//! but names with evenly distributed hashes never fill a range so far. [`Stats::room`] says how near that is,
+//! and [`OthelloControl::reshape`] makes room.
 //!
 //! # Parts
-//! * [`Othello`], the query structure: what every node holds. Any number of [`OthelloReader`]s beside one writer that
-//!   applies deltas.
-//! * [`OthelloControl`], the control structure: the names (as hashes) of some partitions with their values, and their
-//!   graphs. Turns operations into deltas. Any number of query structures follow one.
-//! * [`SharedControl`]: one graph for several switches, each with actions of its own for the same names, and with query
-//!   structures and deltas of its own.
-//! * [`OthelloBuilder`]: either of them from many names at once.
-//! * [`Params`]: what all must agree on.
+//! * [`Othello`], the query structure that every node holds. Any number of [`OthelloReader`]s run
+//!   concurrently with one writer that applies deltas.
+//! * [`OthelloControl`], the control structure: the names (as hashes) of some partitions with their values,
+//!   and their graphs. It turns operations into deltas. Any number of query structures follow one control
+//!   structure.
+//! * [`SharedControl`]: one graph for several switches. Each switch has its own actions for the same names,
+//!   and its own query structures and deltas.
+//! * [`OthelloBuilder`]: makes any of them from many names at once.
+//! * [`Params`]: the parameters on which all must agree.
 //!
 //! ```
 //! use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params};

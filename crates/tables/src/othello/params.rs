@@ -1,48 +1,48 @@
-//! What a control structure and its query structures must agree on.
+//! The parameters on which a control structure and its query structures must agree.
 
 use scalebricks_types::{KeyHash, MAX_PAYLOAD_BYTES, PartitionCount, PartitionId};
 
-/// Bytes of encoded parameters.
+/// Size of encoded parameters in bytes.
 pub const PARAMS_BYTES: usize = 32;
 
-/// Most ranges of a table: their slots, and the spare ones, are numbered in 24 bits.
+/// The maximum number of ranges of a table: their slots, including spare ones, are numbered in 24 bits.
 pub const MAX_RANGES: u32 = (1 << 24) - (1 << 18);
 
-/// Most slots in one of the two arrays of a range.
+/// The maximum number of slots in one of the two arrays of a range.
 const MAX_SLOTS: u32 = 1 << 30;
 
-/// Most bits of a slot: one begins in any bit of a byte and is read by one load of 32 bits.
+/// The maximum number of bits per slot: a slot may begin at any bit of a byte and is read by one 32-bit load.
 const MAX_WIDTH: u8 = 24;
 
-/// Most bits of a value.
+/// The maximum number of bits per value.
 const MAX_VALUE_BITS: u8 = 16;
 
-/// How large a table is made for so many names.
+/// How large a table is for a number of names.
 ///
-/// | sizing | ranges | slots a name | as |
+/// | sizing | ranges | slots per name | as |
 /// |---|---|---|---|
 /// | `sharded` | of 255 + 255 slots | 2.33 | measured best, `docs/adr/0021-othello-ranges.md` |
-/// | `tight` | one a partition | 2.33 | the paper's average |
-/// | `option-1` | one a partition | 2.67 to 5.33 | the paper's option 1, proven O(1) |
-/// | `option-2` | one a partition | 2.33 to 4.67 | the paper's option 2 |
+/// | `tight` | one per partition | 2.33 | the paper's average |
+/// | `option-1` | one per partition | 2.67 to 5.33 | the paper's option 1, proven O(1) |
+/// | `option-2` | one per partition | 2.33 to 4.67 | the paper's option 2 |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Sizing {
-    /// Many small ranges, each copied and published whole.
+    /// Many small ranges, each copied and published as a whole.
     #[default]
     Sharded,
-    /// One range a partition, 1.167 slots a name in each array.
+    /// One range per partition, with 1.167 slots per name in each array.
     Tight,
-    /// One range a partition: both arrays the least power of two that is at least 1.33 n.
+    /// One range per partition: the size of both arrays is the least power of two that is at least 1.33 n.
     Option1,
-    /// As option 1, but the second array the least power of two that is at least n.
+    /// As option 1, but the size of the second array is the least power of two that is at least n.
     Option2,
 }
 
 impl Sizing {
-    /// All of them.
+    /// All sizings.
     pub const ALL: [Self; 4] = [Self::Sharded, Self::Tight, Self::Option1, Self::Option2];
 
-    /// Its name, as in the command line and in measurements.
+    /// The name that the command line and the measurements use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sharded => "sharded",
@@ -52,7 +52,7 @@ impl Sizing {
         }
     }
 
-    /// The one of this name.
+    /// The sizing with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|sizing| sizing.name() == name)
     }
@@ -64,16 +64,17 @@ impl std::fmt::Display for Sizing {
     }
 }
 
-/// Slots in each array of a range of the default sizing: as many as a byte can tell, and none.
+/// Slots in each array of a range of the default sizing: as many as a byte can number, with one value left
+/// for "none".
 const SHARD_SLOTS: u32 = 255;
 
-/// Names for which a range of so many slots is made: 2.33 slots a name, at which half of all seeds give a graph
-/// without cycles.
+/// Number of names for which a range of this many slots is intended: 2.33 slots per name, at which half of
+/// all seeds give a graph without cycles.
 const fn names_for(slots: u64) -> u64 {
     slots * 3 / 7
 }
 
-/// Parameters of a table: how many ranges, how many slots in each, how many bits in a slot.
+/// The parameters of a table: number of ranges, number of slots in each, and bits per slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Params {
     partitions: PartitionCount,
@@ -84,18 +85,18 @@ pub struct Params {
     seed: u64,
 }
 
-/// Why parameters make no table.
+/// Why parameters are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// Values of no bits, or of more than 16.
+    /// Values of 0 bits, or of more than 16.
     #[error("{0} value bits are not 1 to 16")]
     ValueBits(u8),
     /// Slots too wide to be read by one load.
     #[error("{value_bits} value bits and {check_bits} check bits are more than 24")]
     Width {
-        /// Bits of a value.
+        /// Bits per value.
         value_bits: u8,
-        /// Bits of a checksum.
+        /// Bits per checksum.
         check_bits: u8,
     },
     /// No ranges, or more than [`MAX_RANGES`].
@@ -104,16 +105,16 @@ pub enum ParamsError {
     /// An array without slots, or with more than 2^30.
     #[error("{0} slots are not 1 to 2^30")]
     Slots(u64),
-    /// A partition that does not fit one delta.
+    /// A partition does not fit one delta.
     #[error("a partition of {bytes} bytes is over the limit of {MAX_PAYLOAD_BYTES}: take more partitions")]
     PartitionTooLarge {
-        /// Bytes of a partition.
+        /// Size of a partition in bytes.
         bytes: u64,
     },
 }
 
 impl Params {
-    /// Parameters of so many ranges in each partition, with `slots` slots in the two arrays of each.
+    /// Parameters with this many ranges in each partition, and `slots` slots in the two arrays of each range.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -126,7 +127,7 @@ impl Params {
         Self { partitions, ranges, slots, value_bits, check_bits: 0, seed: 0 }.check()
     }
 
-    /// Parameters of the default sizing for so many names.
+    /// Parameters of the default sizing for this many names.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -134,7 +135,7 @@ impl Params {
         Self::sharded(keys, value_bits, partitions, [SHARD_SLOTS; 2])
     }
 
-    /// Parameters for so many names in ranges of these slots.
+    /// Parameters for this many names in ranges of these numbers of slots.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -150,7 +151,7 @@ impl Params {
         Self::new(partitions, ranges, slots, value_bits)
     }
 
-    /// Parameters for so many names, sized like this.
+    /// Parameters for this many names with this sizing.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -160,7 +161,7 @@ impl Params {
         value_bits: u8,
         partitions: PartitionCount,
     ) -> Result<Self, ParamsError> {
-        // A partition's share, which varies like any other share of hashed names.
+        // A partition's share of the names, which varies like any other share of hashed names.
         let share = keys.div_ceil(partitions.get().into());
         let share = if partitions.get() == 1 { share } else { share + 5 * share.isqrt() };
         let one = |slots: [u64; 2]| {
@@ -201,8 +202,8 @@ impl Params {
         Ok(self)
     }
 
-    /// The same with checksums of so many bits beside each value: of 2^`check_bits` names that are not in the table, all
-    /// but one are told from those that are.
+    /// The same parameters with checksums of this many bits beside each value. Of 2^`check_bits` names that
+    /// are not in the table, all except one are detected.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -210,7 +211,7 @@ impl Params {
         Self { check_bits, ..self }.check()
     }
 
-    /// The same with values of so many bits.
+    /// The same parameters with values of this many bits.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -218,7 +219,7 @@ impl Params {
         Self { value_bits, ..self }.check()
     }
 
-    /// The same with so many ranges in each partition.
+    /// The same parameters with this many ranges in each partition.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -226,12 +227,12 @@ impl Params {
         Self { ranges, ..self }.check()
     }
 
-    /// The same with another seed of the positions.
+    /// The same parameters with another seed of the positions.
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Update streams the key space is cut into.
+    /// Number of partitions of the key space, each with its own update stream.
     pub const fn partitions(&self) -> PartitionCount {
         self.partitions
     }
@@ -241,63 +242,64 @@ impl Params {
         self.ranges
     }
 
-    /// Ranges in all.
+    /// Total number of ranges.
     pub const fn ranges(&self) -> u32 {
         self.ranges * self.partitions.get()
     }
 
-    /// Slots in the two arrays of a range.
+    /// Number of slots in the two arrays of a range.
     pub const fn slots(&self) -> [u32; 2] {
         self.slots
     }
 
-    /// Bits of a value.
+    /// Bits per value.
     pub const fn value_bits(&self) -> u8 {
         self.value_bits
     }
 
-    /// Bits of a checksum; 0 for a table that gives every name some value.
+    /// Bits per checksum; 0 for a table that returns some value for every name.
     pub const fn check_bits(&self) -> u8 {
         self.check_bits
     }
 
-    /// Bits of a slot: value and checksum.
+    /// Bits per slot: value and checksum.
     pub const fn width(&self) -> u32 {
         self.value_bits as u32 + self.check_bits as u32
     }
 
-    /// Seed of the positions, besides those of the ranges.
+    /// The seed of the positions, in addition to the seeds of the ranges.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Slots of a range in both arrays.
+    /// Number of slots of a range in both arrays.
     pub(super) const fn slots_per_range(&self) -> u32 {
         self.slots[0] + self.slots[1]
     }
 
-    /// Bits of a range.
+    /// Bits per range.
     pub(super) const fn range_bits(&self) -> u64 {
         self.slots_per_range() as u64 * self.width() as u64
     }
 
-    /// Names a range is made for.
+    /// Number of names that a range is intended for.
     pub const fn names_per_range(&self) -> u64 {
         let names = names_for(self.slots_per_range() as u64);
         if names == 0 { 1 } else { names }
     }
 
-    /// Most names a range takes. With m the geometric mean of its arrays, a random graph of more than m edges has a
-    /// cycle for certain if m is large, and only nearly for certain while the excess is in the order of m^(2/3): so many
-    /// more are allowed, of which 256 seeds still place all. What is placed is decided by the seeds, not by this.
+    /// The maximum number of names in a range. With m the geometric mean of the sizes of its arrays, a random
+    /// graph of more than m edges has a cycle with certainty if m is large, and only with near certainty
+    /// while the excess is in the order of m^(2/3). So that many more are allowed, and 256 seeds still place
+    /// all of them. Whether names can be placed depends on the seeds, not on this limit.
     pub fn capacity(&self) -> usize {
         let m = (u64::from(self.slots[0]) * u64::from(self.slots[1])).isqrt();
         let root = cube_root(m);
         (m + root * root * 7 / 5) as usize
     }
 
-    /// The partition of a hash, and the number of its range there. Ranges are ranges of the hash, and a partition is a whole
-    /// number of them: this is `Placement::range`, cut in two.
+    /// The partition of a hash, and the number of its range there. Ranges are ranges of the hash, and a
+    /// partition is a whole number of them: this is `Placement::range`, split in two.
     #[inline(always)]
     pub(super) fn locate(&self, hash: KeyHash) -> (PartitionId, u32) {
         let bits = self.partitions.get().trailing_zeros();
@@ -310,8 +312,8 @@ impl Params {
         (value as u32) >> self.value_bits == 0
     }
 
-    /// The parameters as bytes: value bits u8, check bits u8, zero u16, partitions u32, ranges u32, slots 2 x u32, seed
-    /// u64, zero u32; little-endian.
+    /// The encoded parameters: value bits u8, check bits u8, zero u16, partitions u32, ranges u32, slots 2 x
+    /// u32, seed u64, zero u32; little-endian.
     pub fn encode(&self) -> [u8; PARAMS_BYTES] {
         let mut out = [0; PARAMS_BYTES];
         (out[0], out[1]) = (self.value_bits, self.check_bits);
@@ -323,7 +325,8 @@ impl Params {
         out
     }
 
-    /// The parameters in these bytes, or `None` where reserved bytes are not zero or the partitions no power of two.
+    /// Decodes parameters. Returns `None` if reserved bytes are not zero or the number of partitions is not a
+    /// power of two.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -339,19 +342,19 @@ impl Params {
         Some(Self { partitions, ranges, slots, value_bits, check_bits, seed }.check())
     }
 
-    /// A number that differs for different parameters, carried by every delta payload.
+    /// A number that differs for different parameters. Every delta payload carries it.
     pub fn fingerprint(&self) -> u32 {
         crc32fast::hash(&self.encode())
     }
 }
 
-/// The number of a hash's range, of so many.
+/// The number of a hash's range, out of `ranges`.
 #[inline(always)]
 pub(super) const fn range_of(hash: u64, ranges: u32) -> u32 {
     ((hash as u128 * ranges as u128) >> 64) as u32 // below `ranges`
 }
 
-/// The largest number whose cube is not above.
+/// The largest number whose cube is at most `of`.
 fn cube_root(of: u64) -> u64 {
     let fits = |root: &u64| root.checked_pow(3).is_some_and(|cube| cube <= of);
     (0..21).rev().fold(0, |root, bit| Some(root | 1 << bit).filter(fits).unwrap_or(root))

@@ -1,4 +1,5 @@
-//! What an Othello delta carries after [what every payload begins with](crate::published::payload), bit-packed:
+//! The contents of an Othello delta after the [common header of payloads](crate::published::payload),
+//! bit-packed:
 //!
 //! | field | bits |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | *else:* number of changed slots | ⌈log2(slots + 1)⌉ |
 //! | for each: number, content | ⌈log2(slots + 1)⌉ + w |
 //!
-//! The shape is the one that the partition is in afterwards. Slots have w bits, those of the second array are numbered on
-//! from the first. Ranges and slots ascend strictly. The rest of the last byte is 0. A changed value costs, in the default
-//! sizing, some 75 bits and 12 for each slot of the tree on one side of its name: about four of them.
+//! The shape is the one that the partition has after the delta. Slots have w bits; the numbers of the second
+//! array continue those of the first. Ranges and slots are in strictly ascending order. The rest of the last
+//! byte is 0. In the default sizing a changed value costs about 75 bits, plus 12 for each slot of the tree on
+//! one side of its name: about four slots.
 
 use super::layout::Layout;
 use super::params::Params;
@@ -19,12 +21,12 @@ use super::structure::{OthelloStructure, Reshaping};
 use crate::bits::BitWriter;
 use crate::published::payload::put_header;
 
-/// Bits of a range's number in its partition, and of a number of ranges.
+/// Width in bits of a range's number in its partition, and of a number of ranges.
 pub(super) const fn range_width(params: &Params) -> u32 {
     u32::BITS - params.ranges_per_partition().leading_zeros()
 }
 
-/// Bits of a slot's number, and of a number of slots.
+/// Width in bits of a slot's number, and of a number of slots.
 pub(super) const fn slot_width(params: &Params) -> u32 {
     u32::BITS - params.slots_per_range().leading_zeros()
 }
@@ -37,7 +39,7 @@ pub(super) struct PayloadWriter {
 }
 
 impl PayloadWriter {
-    /// The payload of a partition all of whose ranges will follow. `scratch` is memory to write in.
+    /// A writer for the payload of a whole partition, whose ranges will follow. `scratch` is memory to reuse.
     pub(super) fn of_partition(layout: &Layout, scratch: Vec<u64>) -> Self {
         let mut bits = BitWriter::new(scratch);
         let each = layout.params.range_bits() as usize + 8;
@@ -47,7 +49,7 @@ impl PayloadWriter {
         Self { layout: *layout, bits }
     }
 
-    /// The payload of so many changed ranges, which will follow in ascending order.
+    /// A writer for the payload of this many changed ranges, which will follow in ascending order.
     #[inline]
     pub(super) fn of_changes(layout: &Layout, ranges: u32, scratch: Vec<u64>) -> Self {
         let mut bits = BitWriter::new(scratch);
@@ -56,7 +58,7 @@ impl PayloadWriter {
         Self { layout: *layout, bits }
     }
 
-    /// Adds slots of a range, ascending, as they are in these words.
+    /// Adds slots of a range, in ascending order, with their contents in these words.
     pub(super) fn slots(&mut self, range: u32, slots: &[u32], words: &[u64]) {
         let (layout, width) = (self.layout, slot_width(&self.layout.params));
         self.bits.put(u64::from(range), range_width(&layout.params) + 1);
@@ -67,7 +69,7 @@ impl PayloadWriter {
         }
     }
 
-    /// Adds a range whole.
+    /// Adds a whole range.
     pub(super) fn range(&mut self, range: u32, seed: u8, words: &[u64]) {
         let width = range_width(&self.layout.params);
         self.bits.put(u64::from(range) | 1 << width, width + 1);
@@ -84,7 +86,7 @@ impl PayloadWriter {
         }
     }
 
-    /// The payload, and the scratch.
+    /// The payload, and the scratch memory.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<u64>) {
         self.bits.finish()
     }

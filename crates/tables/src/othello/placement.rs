@@ -1,8 +1,8 @@
-//! Where a name's two slots are.
+//! Computes where a name's two slots are.
 //!
-//! Positions come from all 64 bits of the hash, mixed with the seed of the name's range. The seed goes into the factor of
-//! the first product, not into the hash: two names that collide under one seed are then apart under others, whatever
-//! bits they share.
+//! Positions are computed from all 64 bits of the hash, mixed with the seed of the name's range. The seed
+//! changes the factor of the first product, not the hash: two names that collide under one seed do not
+//! collide under others, whatever bits they share.
 
 use super::params::{Params, range_of};
 use crate::mix::mix64;
@@ -10,17 +10,18 @@ use scalebricks_types::KeyHash;
 
 /// The factor of the first product under seed 0.
 pub(super) const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-/// What each seed adds to the factor: even, so that it stays odd; of 32 bits, which every vector unit can multiply.
+/// What each seed adds to the factor. It is even, so that the factor stays odd, and has 32 bits, which every
+/// vector unit can multiply.
 pub(super) const STEP: u64 = 0xB529_7A4E;
 /// The factor of the second product.
 pub(super) const FINAL: u64 = 0xD6E8_FEB8_6659_FD93;
 /// The factor of checksums.
 pub(super) const CHECK: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
-/// How positions are computed in a table of some parameters.
+/// How positions are computed in a table with certain parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// Combined with every hash first.
+    /// Combined with every hash before anything else.
     pub(super) key: u64,
     pub(super) ranges: u32,
     pub(super) slots: [u32; 2],
@@ -45,8 +46,8 @@ impl Placement {
         range_of(hash, self.ranges)
     }
 
-    /// The slots of a name under a seed: one of the first array and one of the second, which is numbered on from the
-    /// first.
+    /// The slots of a name under a seed: one of the first array and one of the second. Numbers of the second
+    /// array continue those of the first.
     #[inline(always)]
     pub(super) const fn pair(&self, hash: u64, seed: u8) -> [u32; 2] {
         let x = (hash ^ self.key).wrapping_mul(FACTOR.wrapping_add(seed as u64 * STEP));
@@ -56,7 +57,7 @@ impl Placement {
         [a as u32, self.slots[0] + b as u32] // each below its array's length
     }
 
-    /// What the two slots of a name with this value differ in: the value, and its checksum above.
+    /// The XOR of the two slots of a name with this value: the value, with its checksum above.
     #[inline(always)]
     pub(super) const fn difference(&self, hash: u64, value: u16) -> u32 {
         value as u32 | self.checksum(hash) << self.value_bits
@@ -71,7 +72,8 @@ impl Placement {
         ((hash ^ self.key).wrapping_mul(CHECK) >> (64 - self.check_bits)) as u32 // at most 23 bits
     }
 
-    /// The value in the difference of a name's slots, or `None` if the name is not in the table and its checksum tells.
+    /// The value in the XOR of a name's slots. `None` if the checksum shows that the name is not in the
+    /// table.
     #[inline(always)]
     pub(super) fn value(&self, hash: KeyHash, difference: u32) -> Option<u16> {
         let is_right = difference >> self.value_bits == self.checksum(hash.get());

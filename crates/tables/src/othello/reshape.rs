@@ -1,11 +1,12 @@
-//! Changing a table's shape while it is used: more ranges or fewer, other slots, value bits, check bits or seed.
+//! Changes a table's shape while it is in use: more or fewer ranges, other slots, value bits, check bits or
+//! seed.
 //!
-//! A partition is converted at once: its names are dealt to the ranges of the new shape, each of which takes the lowest
-//! seed that suits it, and the delta that says so carries all their bits. Until it is converted, and for the others, a
-//! partition is changed and answers in the old shape; a replica does likewise
-//! ([`generation`](crate::published::generation)). When all partitions are through, the old shape is dropped.
+//! A partition is converted in one step. Its names are moved to the ranges of the new shape, each of which
+//! takes the lowest seed that works, and one delta carries all their bits. Before that, a partition is
+//! updated and read in the old shape; a replica does the same ([`generation`](crate::published::generation)).
+//! When all partitions are converted, the old shape is dropped.
 //!
-//! What a step does is a function of the names and the parameters: owners that reshape the same history by the same
+//! A step is a function of the names and the parameters: owners that reshape the same history in the same
 //! steps send the same bits.
 
 use super::control::{OthelloControl, whole};
@@ -16,7 +17,7 @@ use super::structure::{ReshapeError, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 
 impl OthelloControl {
-    /// Begins to give the table another shape, if its names fit.
+    /// Begins to reshape the table, if its names fit.
     pub(super) fn begin(&mut self, to: Params) -> Result<(), ReshapeError> {
         for store in self.keys.parts.iter().flatten() {
             fits(store, &to)?;
@@ -28,23 +29,24 @@ impl OthelloControl {
         Ok(())
     }
 
-    /// Converts a partition: the delta that says so, which carries it whole. `None` if it is in the new shape already, or
-    /// there is none.
+    /// Converts a partition. Returns the delta that carries the whole partition, or `None` if the partition
+    /// is already in the new shape or there is no new shape.
     ///
-    /// Cost: makes all its ranges, as a build does.
+    /// Cost: computes all its ranges, as a build does.
     ///
     /// # Errors
-    /// [`UpdateError::NotHeld`], and [`UpdateError::Full`] or [`UpdateError::Value`] if what came since the reshaping began
-    /// does not fit the new shape; nothing is then changed.
+    /// [`UpdateError::NotHeld`], and [`UpdateError::Full`] or [`UpdateError::Value`] if what was added since
+    /// the reshaping began does not fit the new shape; nothing is then changed.
     pub fn reshape_step(&mut self, partition: PartitionId) -> Result<Option<Delta>, UpdateError> {
         self.convert(partition, None)
     }
 
-    /// As [`reshape_step`](Self::reshape_step), by a delta that leads to this position: that of a log.
+    /// As [`reshape_step`](Self::reshape_step), with a delta that leads to this position, which a log
+    /// assigned.
     ///
     /// # Errors
-    /// As [`reshape_step`](Self::reshape_step); [`UpdateError::Position`] if the partition is at the position already, or
-    /// beyond.
+    /// As [`reshape_step`](Self::reshape_step); [`UpdateError::Position`] if the partition is already at the
+    /// position, or beyond it.
     pub fn reshape_step_to(
         &mut self,
         position: Position,
@@ -81,7 +83,7 @@ impl OthelloControl {
         Ok(Some(delta))
     }
 
-    /// Ends the reshaping if every partition held is in the new shape.
+    /// Ends the reshaping if every held partition is in the new shape.
     fn finish_if_through(&mut self) {
         if let Some(to) = self.keys.next
             && self.keys.parts.iter().flatten().all(|store| store.layout().params == to)
@@ -91,10 +93,10 @@ impl OthelloControl {
         }
     }
 
-    /// Keeps the table in shape for the names it holds: begins to give it half as many ranges again when they are fuller
-    /// than they are made for, or the fullest has hardly any room; and while it is being reshaped, for whatever reason,
-    /// converts a partition. To be called now and then: a delta if there was anything to do. For control structures that
-    /// hold all partitions.
+    /// Adapts the table's shape to the number of names it holds. It begins to add half as many ranges again
+    /// when the ranges are fuller than intended, or the fullest has hardly any room; while the table is being
+    /// reshaped, for any reason, it converts a partition. Call it from time to time: it returns a delta if
+    /// there was anything to do. It is for control structures that hold all partitions.
     ///
     /// # Errors
     /// As [`reshape_step`](Self::reshape_step).
@@ -117,7 +119,7 @@ impl OthelloControl {
     }
 }
 
-/// Whether a partition's names fit ranges of this shape, as far as their number and the bits of their values go.
+/// Whether a partition's names fit ranges of this shape, judged by their number and the bits of their values.
 fn fits(store: &Store, to: &Params) -> Result<(), UpdateError> {
     let mut counts = vec![0; to.ranges_per_partition() as usize];
     for (hash, value) in (0..store.heads().len() as u32).flat_map(|range| store.names(range)) {

@@ -1,9 +1,10 @@
-//! One control structure for several switches: the same names everywhere, and at each switch actions of its own.
+//! One control structure for several switches: the same names everywhere, with separate actions at each
+//! switch.
 //!
-//! Concise: the graph is a function of the names, and what a switch does with a name is only in its bits. So whoever
-//! controls a network keeps names and graph once, and for each switch no more than the bits that the switch has itself.
-//! A name is found, joined or cut once for all; then the few slots on one side of it are flipped for each switch. An
-//! action that changes at one switch is nobody else's business.
+//! As in Concise, the graph is a function of the names, and a switch's actions for the names are only in its
+//! bits. So the controller of a network stores names and graph once, and for each switch only the bits that
+//! the switch itself has. A name is found, added or removed once for all switches; then the few slots on one
+//! side of it are flipped for each switch. An action that changes at one switch does not affect the others.
 //!
 //! ```
 //! use scalebricks_tables::othello::{OthelloBuilder, Params, SharedControl};
@@ -34,7 +35,7 @@ use super::switch_bits::{SwitchBits, SwitchRange};
 use crate::published::control::{state, step};
 use scalebricks_types::{Delta, KeyHash, PartitionId};
 
-/// Why something was not done; nothing is changed then.
+/// Why an operation failed; nothing is changed then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SharedError {
     /// No switch has this number.
@@ -42,46 +43,46 @@ pub enum SharedError {
     NoSwitch {
         /// The number.
         switch: usize,
-        /// How many there are.
+        /// Number of switches.
         switches: usize,
     },
-    /// Not one action for each switch.
+    /// The number of actions differs from the number of switches.
     #[error("{got} actions for {switches} switches")]
     Actions {
-        /// How many actions came.
+        /// Number of actions given.
         got: usize,
-        /// How many switches there are.
+        /// Number of switches.
         switches: usize,
     },
-    /// The control structure is on its way from one shape to another: finish that first.
+    /// The control structure is being reshaped: finish that first.
     #[error("the control structure is being reshaped")]
     Reshaping,
-    /// As a control structure of one switch refuses it.
+    /// The error of a control structure with one switch.
     #[error(transparent)]
     Update(#[from] UpdateError),
 }
 
-/// The control structure of several switches that have the same names: names and graph once, some 26 bytes a name, and
-/// for each switch its bits, as many as its query structure has (2.33 slots a name).
+/// The control structure of several switches that have the same names. It stores names and graph once, about
+/// 26 bytes per name, and for each switch its bits, as many as its query structure has (2.33 slots per name).
 ///
-/// Switches are numbered from 0. Each has a stream of deltas of its own for every partition. Its bits and its deltas
-/// are those of an [`OthelloControl`] of its own with the same history of names, bit for bit; the cost of names that
-/// come and go is that of one graph, and a few flipped slots for each switch.
+/// Switches are numbered from 0. Each has its own stream of deltas for every partition. Its bits and its
+/// deltas equal, bit for bit, those of a separate [`OthelloControl`] with the same history of names. Adding
+/// and removing names costs the work on one graph, and a few flipped slots for each switch.
 ///
-/// It has the shape that it was built with: where it says [`Full`](super::Full), build anew with more ranges, and begin
-/// the switches' tables anew ([`Othello::restart`]).
+/// It keeps the shape that it was built with. When it returns [`Full`](super::Full), build a new one with
+/// more ranges, and restart the switches' tables ([`Othello::restart`]).
 #[derive(Debug)]
 pub struct SharedControl {
     /// The graph, and the bits of switch 0.
     control: OthelloControl,
-    /// The bits of the others.
+    /// The bits of the other switches.
     planes: Vec<SwitchBits>,
     changed: Vec<u32>,
     side: Vec<u32>,
 }
 
 impl SharedControl {
-    /// The switch of this control structure becomes switch 0.
+    /// Makes the switch of this control structure switch 0.
     ///
     /// # Errors
     /// [`SharedError::Reshaping`] while the control structure is in two shapes.
@@ -92,10 +93,10 @@ impl SharedControl {
         Ok(Self { control, planes: Vec::new(), changed: Vec::new(), side: Vec::new() })
     }
 
-    /// Adds a switch that does this with each name; its number. Its partitions are at position 1, as those of a table that
-    /// was built.
+    /// Adds a switch with these actions for the names, and returns its number. Its partitions are at position
+    /// 1, as those of a table that was built.
     ///
-    /// Cost: one pass over the graph, which is not made again: a slot written for each name.
+    /// Cost: one pass over the existing graph, which writes a slot for each name.
     ///
     /// # Errors
     /// [`UpdateError::Value`] if an action does not fit the value bits.
@@ -123,8 +124,9 @@ impl SharedControl {
         Ok(self.planes.len())
     }
 
-    /// Adds a name, with an action for each switch in their order. A delta for each switch, in the same order. Cost: as
-    /// [`OthelloControl::insert`], and the slots of one tree for each further switch.
+    /// Adds a name, with an action for each switch in the order of the switches. Returns a delta for each
+    /// switch, in the same order. Cost: as [`OthelloControl::insert`], and the slots of one tree for each
+    /// further switch.
     ///
     /// # Errors
     /// [`SharedError`]; nothing is then changed anywhere.
@@ -146,8 +148,8 @@ impl SharedControl {
         }))
     }
 
-    /// Takes a name out. A delta for each switch, in their order. Cost: as [`OthelloControl::remove`], and the slots of
-    /// one tree for each further switch.
+    /// Removes a name. Returns a delta for each switch, in the order of the switches. Cost: as
+    /// [`OthelloControl::remove`], and the slots of one tree for each further switch.
     ///
     /// # Errors
     /// [`SharedError`]; nothing is then changed anywhere.
@@ -157,7 +159,7 @@ impl SharedControl {
         Ok(self.followed(delta, at, false, |_, follower| follower.part(name.get())))
     }
 
-    /// Changes what one switch does with a name. Cost: what hangs below the name in its tree is followed.
+    /// Changes the action of one switch for a name. Cost: follows the slots below the name in its tree.
     ///
     /// # Errors
     /// [`SharedError`]; nothing is then changed.
@@ -166,8 +168,9 @@ impl SharedControl {
         deltas.into_iter().next().ok_or(SharedError::NoSwitch { switch, switches: self.switches() })
     }
 
-    /// Changes what one switch does with many names, one after the other: all, or none. One delta for each partition
-    /// touched, ascending. What a link that fails, or a link weight, changes at a switch.
+    /// Changes the actions of one switch for many names, one after the other: all of them, or none. Returns
+    /// one delta for each touched partition, ascending. This is the update that a switch needs when a link
+    /// fails or a link weight changes.
     ///
     /// # Errors
     /// [`SharedError`]; nothing is then changed.
@@ -212,7 +215,7 @@ impl SharedControl {
         Ok(deltas)
     }
 
-    /// Where the names of these changes are, each with its place among them; or what is wrong with the first that is.
+    /// The partition and range of each changed name, with its index in `changes`; or the first error.
     fn order(&self, changes: &[(KeyHash, u16)]) -> Result<Vec<(PartitionId, u32, usize)>, UpdateError> {
         let params = self.control.params();
         let place = |(op, &(name, value)): (usize, &(KeyHash, u16))| {
@@ -227,7 +230,7 @@ impl SharedControl {
         changes.iter().enumerate().map(place).collect()
     }
 
-    /// Lets the other switches follow what the graph and switch 0 did in a range: all deltas.
+    /// Applies to the other switches what the graph and switch 0 did in a range. Returns all deltas.
     fn followed(
         &mut self,
         first: Delta,
@@ -259,7 +262,7 @@ impl SharedControl {
         deltas
     }
 
-    /// What a switch does with a name: exact. `None` if the name is not held here.
+    /// The exact action of a switch for a name. `None` if the name is not stored here.
     ///
     /// # Errors
     /// [`SharedError::NoSwitch`].
@@ -272,7 +275,7 @@ impl SharedControl {
         Ok(held.map(|_| self.planes[plane].get(store, (partition, range), name.get())))
     }
 
-    /// A query structure of a switch, which follows its deltas.
+    /// A query structure for a switch, which can apply the switch's deltas.
     ///
     /// # Errors
     /// [`SharedError::NoSwitch`].
@@ -315,17 +318,17 @@ impl SharedControl {
         Ok(())
     }
 
-    /// How many switches there are.
+    /// Number of switches.
     pub const fn switches(&self) -> usize {
         self.planes.len() + 1
     }
 
-    /// What the graph was made with.
+    /// The parameters of the graph.
     pub fn params(&self) -> &Params {
         self.control.params()
     }
 
-    /// All names held, ascending. Cost: sorts range by range.
+    /// All stored names, ascending. Cost: sorts range by range.
     pub fn names(&self) -> impl Iterator<Item = KeyHash> + '_ {
         self.control.iter().map(|(name, _)| name)
     }
@@ -335,7 +338,7 @@ impl SharedControl {
         self.control.stats()
     }
 
-    /// Bytes of memory held for names, graph, and the bits of all switches.
+    /// Bytes of memory used for names, graph, and the bits of all switches.
     pub fn control_bytes(&self) -> usize {
         self.control.control_bytes() + self.planes.iter().map(SwitchBits::bytes).sum::<usize>()
     }

@@ -1,4 +1,5 @@
-//! One operation: what a batch of one comes to, without a way back, as a range that refuses an operation is as it was.
+//! A single operation: equivalent to a batch of one, but without an undo log, because a range that refuses an
+//! operation is unchanged.
 
 use super::batch::named;
 use super::control::OthelloControl;
@@ -8,8 +9,8 @@ use super::structure::{Op, Othello, UpdateError};
 use scalebricks_types::{Delta, KeyHash, Position};
 
 impl OthelloControl {
-    /// Adds a name. Cost: the trees of its two slots are followed, a few slots each on average; the whole range is made
-    /// anew if they are one.
+    /// Adds a name. Cost: follows the trees of its two slots, a few slots each on average; computes the whole
+    /// range again if the two slots are in one tree.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -17,7 +18,7 @@ impl OthelloControl {
         self.single(Op::Insert(hash, value), None, None)
     }
 
-    /// Changes a name's value. Cost: what hangs below it in its tree is followed.
+    /// Changes a name's value. Cost: follows the slots below it in its tree.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -25,7 +26,7 @@ impl OthelloControl {
         self.single(Op::Update(hash, value), None, None)
     }
 
-    /// Takes a name out. Cost: what hangs below it in its tree is followed.
+    /// Removes a name. Cost: follows the slots below it in its tree.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -33,7 +34,8 @@ impl OthelloControl {
         self.single(Op::Remove(hash), None, None)
     }
 
-    /// One operation, and at once on the query structure beside it: [`batch_with`](Self::batch_with) of one.
+    /// Applies one operation, and at the same time applies it to the given query structure:
+    /// [`batch_with`](Self::batch_with) of one operation.
     ///
     /// # Errors
     /// As [`batch_with`](Self::batch_with).
@@ -41,8 +43,8 @@ impl OthelloControl {
         self.single(op, Some(table), None)
     }
 
-    /// Carries out one operation, on a query structure beside this one, too, if there is one. The delta leads to the next
-    /// position, or to the one that somebody else counted.
+    /// Applies one operation, also to the given query structure if there is one. The delta leads to the next
+    /// position, or to the given position, which another component assigned.
     pub(super) fn single(
         &mut self,
         op: Op,

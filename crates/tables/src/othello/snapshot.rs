@@ -1,6 +1,7 @@
-//! Snapshots of control structures: after [what every snapshot begins with](crate::published::snapshot), for each partition
-//! whether it is held (a byte), and if so of every range its seed, its names (32 bits of count; hash and value each,
-//! ascending), and its words, which follow from these and are there to be compared.
+//! Snapshots of control structures. After the [common header of snapshots](crate::published::snapshot)
+//! follows, for each partition, whether it is held (one byte). For a held partition follow, for every range,
+//! its seed, its names (32-bit count; hash and value each, ascending), and its words. The words follow from
+//! seed and names, and serve as a check.
 
 use super::colour::Colouring;
 use super::control::RangeKeys;
@@ -35,7 +36,7 @@ pub(super) fn put<W: Write>(parts: &[Option<Store>], sink: &mut ChecksumWriter<W
     Ok(())
 }
 
-/// Every name is checked to be in order and in its range, and every range's graph to have no cycle.
+/// Checks that every name is in order and in its range, and that every range's graph has no cycle.
 pub(super) fn take<R: Read>(
     header: &SnapshotHeader<OthelloStructure>,
     source: &mut ChecksumReader<R>,
@@ -53,7 +54,8 @@ pub(super) fn take<R: Read>(
             let [seed] = source.take()?;
             let names = take_names(source, params, (partition, range))?;
             let words = take_words(source, &Layout::of(params), &mut buffer)?;
-            // Made when the first range has come: a header alone must not cost what it promises.
+            // Allocated when the first range was read: a header alone must not cost the memory that it
+            // declares.
             let store: &mut Store = store.get_or_insert_with(|| Store::new(params));
             if !store.restore(range, seed, &names, &mut colouring) {
                 return corrupt("names whose graph has a cycle");

@@ -1,4 +1,4 @@
-//! Where a control structure keeps the ranges of a partition: names, graph and bits of each, side by side.
+//! The ranges of a partition in a control structure: names, graph and bits of each range, side by side.
 
 use super::colour::Colouring;
 use super::graph::{GraphError, GraphMut, GraphRef, SlotLink, TreeLinks};
@@ -12,28 +12,29 @@ use scalebricks_types::KeyHash;
 /// The ranges of one partition.
 #[derive(Debug)]
 pub(super) enum Store {
-    /// Ranges of few enough slots that a byte says which: 11 bytes a slot, with the name that it hangs by.
+    /// Ranges with few enough slots for one-byte slot numbers: 11 bytes per slot, including the name to its
+    /// parent.
     Small(Ranges<u8>),
-    /// Larger ones: 20 bytes a slot.
+    /// Larger ranges: 20 bytes per slot.
     Large(Ranges<u32>),
 }
 
-/// What is asked for ahead of an operation.
+/// What is prefetched ahead of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PrefetchStage {
-    /// What says where the name's slots are.
+    /// The header, which determines where the name's slots are.
     RangeHeader,
-    /// The names at its slots, where all slots were asked for.
+    /// The names at its slots, if all slots were already prefetched.
     Names,
     /// The slots, and the names at them.
     Slots,
-    /// As well all other slots of a small range: what a tree leads to is not known before it is there, and waiting for one
-    /// line after the other takes longer than fetching them all; unless so many other operations wait as well that what
-    /// counts is lines.
+    /// As `Slots`, and all other slots of a small range. Which slots a tree leads to is unknown before it is
+    /// loaded, and waiting for one line after the other takes longer than fetching them all. With very many
+    /// other operations waiting, the number of lines matters more.
     AllSlots,
 }
 
-/// Runs something with the ranges, whatever their links.
+/// Runs an expression on the ranges, for either link type.
 macro_rules! with {
     ($store:expr, $ranges:ident => $act:expr) => {
         with!($store, $ranges => $act, $crate::othello::store::Store)
@@ -48,7 +49,7 @@ macro_rules! with {
 }
 pub(super) use with;
 
-/// Ranges with links of one kind.
+/// Ranges with links of one type.
 #[derive(Debug)]
 pub(super) struct Ranges<L> {
     pub(super) layout: Layout,
@@ -58,7 +59,7 @@ pub(super) struct Ranges<L> {
     of: Vec<RangeHeader>,
 }
 
-/// What is said of a range besides.
+/// The other data of a range.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RangeHeader {
     pub(super) names: u32,
@@ -71,7 +72,7 @@ impl Store {
         Self::of_ranges(params, params.ranges_per_partition() as usize)
     }
 
-    /// So many empty ranges.
+    /// This many empty ranges.
     pub(super) fn of_ranges(params: &Params, ranges: usize) -> Self {
         if params.slots().iter().all(|&slots| slots <= <u8 as SlotLink>::SLOTS) {
             Self::Small(Ranges::new(params, ranges))
@@ -84,12 +85,12 @@ impl Store {
         with!(self, ranges => &ranges.layout)
     }
 
-    /// The seed of a range, and how many names it has.
+    /// The seed of a range, and its number of names.
     pub(super) fn head(&self, range: u32) -> RangeHeader {
         with!(self, ranges => ranges.of[range as usize])
     }
 
-    /// The same of all.
+    /// The headers of all ranges.
     pub(super) fn heads(&self) -> &[RangeHeader] {
         with!(self, ranges => &ranges.of)
     }
@@ -99,12 +100,12 @@ impl Store {
         with!(self, ranges => ranges.words(range))
     }
 
-    /// The bits of all ranges, one after the other.
+    /// The bits of all ranges, consecutively.
     pub(super) fn all_words(&self) -> &[u64] {
         with!(self, ranges => &ranges.words)
     }
 
-    /// The names of a range with their values, in no order.
+    /// The names of a range with their values, in no particular order.
     pub(super) fn names(&self, range: u32) -> impl Iterator<Item = (u64, u16)> + Clone + '_ {
         let (small, large) = match self {
             Self::Small(ranges) => (Some(ranges.view(range).names()), None),
@@ -113,25 +114,26 @@ impl Store {
         small.into_iter().flatten().chain(large.into_iter().flatten())
     }
 
-    /// The value of a name, if it is there.
+    /// The value of a name, if it is in the range.
     pub(super) fn get(&self, range: u32, hash: u64) -> Option<u16> {
         with!(self, ranges => ranges.view(range).get(hash))
     }
 
-    /// Asks for what leads to a name, and then to its neighbours: to be called step by step, further ahead first.
+    /// Prefetches the path to a name, and then its neighbours. Call it for one stage after another, with
+    /// earlier stages further ahead.
     #[inline]
     pub(super) fn prefetch(&self, range: u32, hash: u64, step: PrefetchStage) {
         with!(self, ranges => ranges.prefetch(range, hash, step));
     }
 
-    /// Puts a name into its range, for [`settle`](Self::settle) to find it there.
+    /// Adds a name to its range; [`settle`](Self::settle) will find it there.
     pub(super) fn add(&mut self, first: u32, hash: KeyHash, value: u16) -> Result<(), Full> {
         let local = self.layout().params.locate(hash).1;
         self.span().add(first, local, hash.get(), value)
     }
 
-    /// Makes graphs and bits of the names that were added, range by range under the lowest seed that suits. `first` is the
-    /// number of the first range in the table.
+    /// Computes graphs and bits of the added names, range by range with the lowest seed that works. `first`
+    /// is the number of the first range in the table.
     pub(super) fn settle(&mut self, first: u32, colouring: &mut Colouring) -> Result<(), Full> {
         let (ranges, mut span) = (self.heads().len() as u32, self.span());
         (0..ranges).try_for_each(|range| span.settle(first, range, colouring))
@@ -144,7 +146,7 @@ impl Store {
         }
     }
 
-    /// Makes an empty range one of these names under this seed; whether their graph has no cycle.
+    /// Fills an empty range with these names under this seed. Returns whether their graph has no cycle.
     pub(super) fn restore(
         &mut self,
         range: u32,
@@ -157,7 +159,7 @@ impl Store {
             && with!(self, ranges => ranges.graph(range).colour(seed, colouring))
     }
 
-    /// The ranges, so many at a time.
+    /// Splits the ranges into slices of `ranges` ranges.
     pub(super) fn spans(&mut self, ranges: usize) -> Vec<StoreSlice<'_>> {
         match self {
             Self::Small(all) => all.part().cut(ranges).map(StoreSlice::Small).collect(),
@@ -165,17 +167,17 @@ impl Store {
         }
     }
 
-    /// Forgets the names, of ranges that are to be filled and made again.
+    /// Removes the names of ranges that will be filled again.
     pub(super) fn forget(&mut self) {
         with!(self, ranges => ranges.of.fill(RangeHeader::default()));
     }
 
-    /// Why a range takes no more names.
+    /// The error of a range that cannot take more names.
     pub(super) fn full(&self, refused: GraphError, first: u32, range: u32) -> Full {
         full(refused, first + range, self.head(range), self.layout().capacity)
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory used.
     pub(super) fn bytes(&self) -> usize {
         with!(self, ranges => ranges.bytes())
     }
@@ -193,7 +195,7 @@ impl<L: SlotLink + Zeroable> Ranges<L> {
         }
     }
 
-    /// All of them, to be changed.
+    /// A mutable view of all ranges.
     #[inline(always)]
     fn part(&mut self) -> RangeSlice<'_, L> {
         RangeSlice {
@@ -205,13 +207,13 @@ impl<L: SlotLink + Zeroable> Ranges<L> {
         }
     }
 
-    /// A range to be changed.
+    /// A mutable view of a range.
     #[inline(always)]
     pub(super) fn graph(&mut self, range: u32) -> GraphMut<'_, L> {
         self.part().into_graph(range)
     }
 
-    /// A range to be looked at.
+    /// A read-only view of a range.
     pub(super) fn view(&self, range: u32) -> GraphRef<'_, L> {
         let (at, slots) = (range as usize, self.layout.params.slots_per_range() as usize);
         GraphRef {
@@ -261,14 +263,14 @@ impl<L: SlotLink + Zeroable> Ranges<L> {
     }
 }
 
-/// Some ranges of a partition, to be changed.
+/// A mutable slice of the ranges of a partition.
 #[derive(Debug)]
 pub(super) enum StoreSlice<'a> {
     Small(RangeSlice<'a, u8>),
     Large(RangeSlice<'a, u32>),
 }
 
-/// Ranges that follow each other, with links of one kind.
+/// Consecutive ranges with links of one type.
 #[derive(Debug)]
 pub(super) struct RangeSlice<'a, L> {
     layout: &'a Layout,
@@ -298,7 +300,7 @@ impl<'a, L: SlotLink> RangeSlice<'a, L> {
         RangeSlice { layout, ties, hashes, words, of }.into_graph(range)
     }
 
-    /// So many ranges at a time.
+    /// Splits it into slices of `ranges` ranges.
     fn cut(self, ranges: usize) -> impl Iterator<Item = Self> {
         let RangeSlice { layout, ties, hashes, words, of } = self;
         let slots = layout.params.slots_per_range() as usize;
@@ -315,15 +317,15 @@ impl<'a, L: SlotLink> RangeSlice<'a, L> {
 }
 
 impl StoreSlice<'_> {
-    /// Puts a name into a range, for [`settle`](Self::settle) to find it there. `first` is the number in the table of the
-    /// first of these ranges.
+    /// Adds a name to a range; [`settle`](Self::settle) will find it there. `first` is the number in the
+    /// table of the first of these ranges.
     #[inline(always)]
     pub(super) fn add(&mut self, first: u32, range: u32, hash: u64, value: u16) -> Result<(), Full> {
         let added = with!(self, part => part.graph(range).add(hash, value), StoreSlice);
         added.map_err(|refused| self.full(refused, first, range))
     }
 
-    /// Makes graph and bits of a range of the names that were added, under the lowest seed that suits.
+    /// Computes graph and bits of a range from the added names, with the lowest seed that works.
     #[inline]
     pub(super) fn settle(&mut self, first: u32, range: u32, colouring: &mut Colouring) -> Result<(), Full> {
         let settled = with!(self, part => part.graph(range).settle(colouring), StoreSlice);
@@ -337,7 +339,7 @@ impl StoreSlice<'_> {
     }
 }
 
-/// Why a range takes no more names.
+/// The error of a range that cannot take more names.
 fn full(refused: GraphError, range: u32, head: RangeHeader, limit: usize) -> Full {
     let names = head.names as usize;
     match refused {

@@ -1,4 +1,4 @@
-//! Ranges as the units of a published table: how deltas change them, and how they lie in snapshots.
+//! Ranges as the units of a published table: how deltas change them, and how snapshots encode them.
 
 use super::changes::{Changes, section};
 use super::kernels::{Lookup, one};
@@ -19,24 +19,25 @@ use std::io::{self, Read};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OthelloStructure {}
 
-/// The query structure of an Othello table: two arrays of slots for each range, 2.33 slots a name, and no names.
+/// The query structure of an Othello table: two arrays of slots for each range, 2.33 slots per name, and no
+/// names.
 ///
-/// It answers for every name that its control structure holds, and gives an arbitrary value for any other; with
-/// checksums it tells nearly all of those.
+/// It returns the value of every name that its control structure holds, and an arbitrary value for any other
+/// name. With checksums it detects nearly all other names.
 pub type Othello = published::Table<OthelloStructure>;
 /// One thread's reader of an [`Othello`].
 pub type OthelloReader = published::Reader<OthelloStructure>;
-/// An [`OthelloReader`] at work.
+/// A pinned [`OthelloReader`].
 pub type OthelloPin<'a> = published::Pin<'a, OthelloStructure>;
-/// Why a stream is no snapshot.
+/// Why a snapshot cannot be read.
 pub type SnapshotError = published::SnapshotError<ParamsError>;
-/// One change to the set of names. In Concise's words: add, alter and delete.
+/// One change to the set of names. Concise calls them add, alter and delete.
 pub type Op = published::Op<u16>;
-/// A refused batch. The control structure is as it was.
+/// Why a batch was refused. The control structure is unchanged.
 pub type UpdateError = published::UpdateError<u16, Full>;
-/// Why nothing was built.
+/// Why a build failed.
 pub type BuildError = published::BuildError<u16, Full>;
-/// Why a table cannot be given another shape.
+/// Why a table cannot be reshaped.
 pub type ReshapeError = published::ReshapeError<u16, Full>;
 
 pub(super) type Generation = published::Generation<OthelloStructure>;
@@ -45,26 +46,26 @@ pub(super) type Pinned<'a> = published::Pinned<'a, OthelloStructure>;
 pub(super) type LocalTable<'a> = published::LocalTable<'a, OthelloStructure>;
 pub(super) type Reshaping = published::Reshaping<Params>;
 
-/// Bits of a slot's number in an index word; the range's seed is above.
+/// Bits of a slot's number in an index word; the range's seed is above them.
 pub(super) const SLOT_BITS: u32 = 24;
 
-/// Ranges asked for ahead of the one to be replaced.
+/// How many ranges ahead of the one to be replaced are prefetched.
 const RANGES_AHEAD: usize = 4;
 
-/// Words read at a time.
+/// Number of words read at a time.
 const WORDS_AT_ONCE: usize = 4096;
 
 /// Sizes of an [`Othello`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableStats {
-    /// Bytes of memory held, index and spare slots included.
+    /// Bytes of memory used, including index and spare slots.
     pub table_bytes: usize,
-    /// Bytes of them in the ranges, each rounded up to whole cache lines.
+    /// The bytes of the ranges alone, each rounded up to whole cache lines.
     pub range_bytes: usize,
 }
 
 impl TableStats {
-    /// Bits of memory for each of `keys` names.
+    /// Bits of memory per name, for `keys` names.
     pub fn bits_per_key(&self, keys: u64) -> f64 {
         bits_per_key(self.table_bytes, keys)
     }
@@ -124,7 +125,7 @@ impl Units for OthelloStructure {
         Layout::of(params)
     }
 
-    /// All names are dealt anew: any ranges will do.
+    /// All names are redistributed, so any ranges are possible.
     fn check_units(_: &Params, _: &Params) -> Result<(), ReshapeError> {
         Ok(())
     }
@@ -156,7 +157,7 @@ impl Units for OthelloStructure {
         section(bits, has_params, layout, changes)
     }
 
-    /// A section that could be read fits every table of its shape.
+    /// A section that could be parsed fits every table of its shape.
     fn check(_: &Generation, _: &mut GenerationWriter, _: PartitionId) -> Result<(), ApplyError> {
         Ok(())
     }
@@ -184,7 +185,7 @@ impl Units for OthelloStructure {
         }
     }
 
-    /// The seed, and the words.
+    /// Writes the seed, and the words.
     fn put_unit(words: &[u64], seed: &u8, out: &mut Vec<u8>) {
         out.push(*seed);
         for word in words {
@@ -208,7 +209,7 @@ impl Units for OthelloStructure {
     }
 }
 
-/// The words of a range.
+/// Reads the words of a range.
 pub(super) fn take_words<R: Read>(
     source: &mut ChecksumReader<R>,
     layout: &Layout,
@@ -237,7 +238,7 @@ impl LocalTable<'_> {
         self.is_at(partition, at) && generation.is_some_and(|generation| generation.params == *shape)
     }
 
-    /// Publishes a range of a partition as its control structure has it.
+    /// Publishes a range of a partition as its control structure holds it.
     pub(super) fn publish(&mut self, partition: PartitionId, range: u32, words: &[u64], seed: u8) {
         let is_new = self.generations.done(partition) > 0;
         let (generation, writer) = self.generation(is_new);
@@ -257,10 +258,10 @@ impl Othello {
 }
 
 impl OthelloReader {
-    /// The value of each name of the table; `None` for all but one in 2^r of other names in a table with checksums of r
-    /// bits, which are all told in a table without.
+    /// The value of each name in the table. In a table with checksums of r bits, other names return `None`,
+    /// except one in 2^r; in a table without checksums, none of them do.
     ///
-    /// Cost: as of [`lookup_batch`](Self::lookup_batch), and a multiplication more.
+    /// Cost: as [`lookup_batch`](Self::lookup_batch), plus a multiplication.
     ///
     /// # Panics
     /// If `found` is shorter than `hashes`.
@@ -271,7 +272,7 @@ impl OthelloReader {
         }
     }
 
-    /// Tells the value of each of at most [`FEW_KEYS`] names.
+    /// Passes the value of each of at most [`FEW_KEYS`] names to `tell`.
     #[inline]
     pub(super) fn checked(&mut self, hashes: &[KeyHash], mut tell: impl FnMut(usize, Option<u16>)) {
         self.pinned(|pin, one| {
@@ -289,7 +290,7 @@ impl OthelloReader {
 }
 
 impl OthelloPin<'_> {
-    /// The value of one name, or `None` if it is not in the table and its checksum tells.
+    /// The value of one name. `None` if the checksum shows that the name is not in the table.
     #[inline]
     pub fn check(&self, hash: KeyHash) -> Option<u16> {
         let pinned = self.of(hash);

@@ -1,11 +1,11 @@
-//! Updates of a control structure: a batch goes to the ranges of its names, and comes out as deltas.
+//! Updates of a control structure: a batch is applied to the ranges of its names, and results in deltas.
 
 use super::control::OthelloControl;
 use super::structure::{LocalTable, Op, Othello, UpdateError};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 impl OthelloControl {
-    /// Applies a batch on the ranges of its names.
+    /// Applies a batch to the ranges of its names.
     pub(super) fn change(
         &mut self,
         table: Option<&Othello>,
@@ -31,7 +31,7 @@ impl OthelloControl {
         Ok(touched.into_iter().map(|partition| self.delta(partition, local.as_mut(), counted)).collect())
     }
 
-    /// An error if a table is not where this structure is.
+    /// An error if the local table's position differs from that of this structure.
     fn out_of_step(&self, local: Option<&LocalTable<'_>>) -> Option<UpdateError> {
         let local = local?;
         let is_at = |&partition: &PartitionId| {
@@ -42,8 +42,8 @@ impl OthelloControl {
         found.map(|partition| UpdateError::OutOfStep { partition })
     }
 
-    /// Gives every operation to the range of its name, up to the first that cannot be done anywhere. Returns how many
-    /// names they add (modulo 2^64).
+    /// Assigns every operation to the range of its name, up to the first operation that is not possible.
+    /// Returns how many names they add (modulo 2^64).
     fn distribute(&mut self, ops: &[Op]) -> (u64, Option<(usize, UpdateError)>) {
         self.keys.batch.clear();
         let partitions = self.params().partitions();
@@ -66,7 +66,7 @@ impl OthelloControl {
         (added, None)
     }
 
-    /// What the batch did to a partition, as a delta, and to the owner's table.
+    /// Converts the batch's changes to a partition into a delta, and applies them to the owner's table.
     fn delta(
         &mut self,
         partition: PartitionId,

@@ -1,13 +1,14 @@
-//! Where readers find units, and how a unit is replaced under them.
+//! Where readers find units, and how a unit is replaced while they read.
 //!
-//! Units lie in fixed slots of whole cache lines. One *index word* of 32 bits a unit names its slot. What else changes
-//! together with a unit is in the bits above, or in memory that belongs to the slot. What an index word leads to is never
-//! written while it can be reached: the writer fills a free slot, then stores the word (release). A reader loads it
-//! (acquire) and sees the whole new unit, or the whole old one. Old slots wait in a queue until
-//! [`crate::reclaim::epoch`] says that no reader can still be in them.
+//! Units lie in fixed slots of whole cache lines. One *index word* of 32 bits per unit holds the number of
+//! its slot. Other data that changes together with a unit is in the bits above it, or in memory that belongs
+//! to the slot. Data that an index word leads to is never written while readers can reach it: the writer
+//! fills a free slot, then stores the word (release). A reader loads it (acquire) and sees the whole new
+//! unit, or the whole old one. Old slots wait in a queue until [`crate::reclaim::epoch`] says that no reader
+//! can still be in them.
 //!
-//! So what a pinned reader reaches through an index word it loaded is, until it unpins, memory that no one writes:
-//! all writes to it happen before the store that the load saw, or after the unpinning. Kernels rely on that.
+//! So the data that a pinned reader reaches through a loaded index word is not written until it unpins: all
+//! writes to it happen before the store that the load saw, or after the unpinning. Kernels rely on that.
 
 use crate::prefetch::{prefetch_read, prefetch_write};
 use crate::reclaim::cache_line::{Line, spare_slots};
@@ -15,27 +16,28 @@ use crate::reclaim::epoch::Epochs;
 use crate::reclaim::retired::Retired;
 use crate::reclaim::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
 
-/// Bytes of spare slots that are worth having beside one.
+/// Spare slots may use this many bytes, even in a table of which 1/128 is less.
 const SPARE_BYTES: usize = 1 << 20;
 
-/// What readers see.
+/// The part that readers see.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    /// The slots: no load leaves one.
+    /// The slots: no load crosses the end of one.
     lines: Memory<Line>,
     index: Memory<AtomicU32>,
     slot_lines: usize,
     pub(crate) epochs: Arc<Epochs>,
 }
 
-/// What only the writer knows: which slots are free, and which will be.
+/// The state that only the writer knows: which slots are free, and which will be.
 #[derive(Debug)]
 pub(crate) struct FreeSlots {
     slots: Vec<u32>,
     retired: Retired<u32>,
 }
 
-/// Free slots beside so many units of so many lines: as of any table, unless units are so large that one is enough.
+/// Number of spare slots for this many units of this many lines: as for any table, unless units are so large
+/// that one is enough.
 fn spare_units(units: usize, slot_lines: usize) -> usize {
     let bytes = slot_lines * size_of::<Line>();
     let large = SPARE_BYTES.max(units.saturating_mul(bytes) / 128);
@@ -43,12 +45,13 @@ fn spare_units(units: usize, slot_lines: usize) -> usize {
 }
 
 impl Arena {
-    /// Zeroed lines for this many units of `slot_lines` each, which the caller may fill, and behind them the spare slots.
+    /// Zeroed lines for this many units of `slot_lines` each, which the caller may fill, followed by the
+    /// spare slots.
     pub(crate) fn memory(units: usize, slot_lines: usize) -> Memory<Line> {
         Memory::zeroed((units + spare_units(units, slot_lines)) * slot_lines)
     }
 
-    /// The arena of so many units in a [`memory`](Self::memory), and the writer's view of it.
+    /// The arena of this many units in a [`memory`](Self::memory), and the writer's state for it.
     pub(crate) fn new(
         lines: Memory<Line>,
         units: usize,
@@ -64,7 +67,8 @@ impl Arena {
         (Self { lines, index, slot_lines, epochs }, FreeSlots { slots: free, retired: Retired::new() })
     }
 
-    /// The index word of a unit. While the caller is pinned (or holds the writer's lock), what it leads to stays.
+    /// The index word of a unit. While the caller is pinned (or holds the writer's lock), the slot that it
+    /// leads to does not change.
     #[inline(always)]
     pub(crate) fn word(&self, unit: u32) -> u32 {
         self.index[unit as usize].load(Ordering::Acquire)
@@ -77,24 +81,24 @@ impl Arena {
         &self.lines[start..start + self.slot_lines]
     }
 
-    /// Index words, lines of all slots, and lines of each: for kernels.
+    /// Index words, the lines of all slots, and the number of lines per slot: for kernels.
     #[inline(always)]
     pub(crate) fn parts(&self) -> (&[AtomicU32], &[Line], usize) {
         (&self.index, &self.lines, self.slot_lines)
     }
 
-    /// Slots, free ones among them.
+    /// Number of slots, including free ones.
     pub(crate) fn slots(&self) -> usize {
         self.lines.len() / self.slot_lines
     }
 
-    /// Asks for the first lines of a slot, to be copied soon.
+    /// Prefetches the first lines of a slot, to be copied soon.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32, lines: usize) {
         self.lines(slot).iter().take(lines).for_each(prefetch_read);
     }
 
-    /// Asks for the first lines that the next unit to be published will be written to.
+    /// Prefetches the first lines to which the next published unit will be written.
     #[inline]
     pub(crate) fn prefetch_spare(&self, spares: &FreeSlots, lines: usize) {
         if let Some(&slot) = spares.slots.last() {
@@ -116,7 +120,7 @@ impl Arena {
         self.index[unit as usize].store(word, Ordering::Relaxed);
     }
 
-    /// Writes words to a free slot, whose number it gives. Waits for readers only when no slot is free.
+    /// Writes words to a free slot and returns its number. Waits for readers only when no slot is free.
     #[inline]
     pub(crate) fn fill(&self, spares: &mut FreeSlots, words: &[u64]) -> u32 {
         let slot = self.free_slot(spares);
@@ -126,8 +130,8 @@ impl Arena {
         slot
     }
 
-    /// Leads readers of a unit from an old slot to where this index word says; the tag under which the old slot was
-    /// retired.
+    /// Leads readers of a unit from an old slot to the one in this index word. Returns the tag under which
+    /// the old slot was retired.
     #[inline]
     pub(crate) fn lead(&self, spares: &mut FreeSlots, unit: u32, word: u32, old: u32) -> u64 {
         self.index[unit as usize].store(word, Ordering::Release);
@@ -149,7 +153,7 @@ impl Arena {
         }
     }
 
-    /// Bytes held: slots, spare ones among them, and index.
+    /// Bytes of memory used: slots, including spare ones, and index.
     pub(crate) fn bytes(&self) -> usize {
         self.lines.len() * size_of::<Line>() + self.index.len() * size_of::<AtomicU32>() + size_of::<Self>()
     }
@@ -160,8 +164,8 @@ impl Arena {
 mod tests {
     use super::*;
 
-    /// One unit, two publications, more than there are spare slots: a reader sees both ends of a unit and the bits in its
-    /// index word agree, however the threads interleave.
+    /// One unit and two publications, more than there are spare slots. In every interleaving of the threads,
+    /// a reader sees both ends of a unit agree with each other and with the bits in its index word.
     #[test]
     fn loom_a_reader_sees_one_version_of_a_unit() {
         const SLOT_BITS: u32 = 24;

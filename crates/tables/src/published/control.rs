@@ -1,4 +1,5 @@
-//! Control structures: the keys of the partitions a node is responsible for, and how updates become deltas.
+//! Control structures: the keys of the partitions that a node is responsible for, and how updates become
+//! deltas.
 
 use super::local_table::LocalTable;
 use super::ops::{Op, ReshapeError, UpdateError};
@@ -13,39 +14,40 @@ use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
 
-/// The control structure of a table: keys (as hashes) with their values, and the bits they lead to. About 14 bytes a key of
-/// SetSep in the default format, about 26 of Othello in the default sizing, at their design loads.
+/// The control structure of a table: keys (as hashes) with their values, and the bits computed from them. It
+/// uses about 14 bytes per key for SetSep in the default format, and about 26 for Othello in the default
+/// sizing, at their design loads.
 ///
-/// Bits are a function of the parameters, the keys, and what was chosen for them: the groups of SetSep's buckets, the seeds
-/// of Othello's ranges. Choices follow from the history, message by message: of SetSep from the counts of keys in each
-/// bucket; of Othello from insertions that would close a cycle, and only then. So equal histories give equal bits, however
-/// they were batched.
+/// Bits are a function of the parameters, the keys, and the choices made for them: the groups of SetSep's
+/// buckets, the seeds of Othello's ranges. Choices follow from the history, message by message: for SetSep
+/// from the counts of keys in each bucket; for Othello only from insertions that would close a cycle. So
+/// equal histories give equal bits, however they were batched.
 #[derive(Debug)]
 pub struct Control<S: ControlStructure> {
     pub(crate) keys: S::Keys,
-    /// Keys held.
+    /// Number of keys stored.
     pub(crate) count: u64,
     pub(crate) positions: Vec<Position>,
-    /// Memory to write payloads in.
+    /// Working memory for payloads.
     pub(crate) scratch: Vec<u64>,
 }
 
-/// How a structure keeps keys.
+/// How a structure stores keys.
 pub(crate) trait ControlStructure: Units {
     /// The keys of some partitions, in one shape or two.
     type Keys: Debug;
 
-    /// No keys of these partitions.
+    /// An empty set of keys for these partitions.
     fn empty(params: Self::Params, held: &[bool]) -> Self::Keys;
 
-    /// What the table was made with; while it is being reshaped, the old shape.
+    /// The parameters of the table; while it is being reshaped, the old shape.
     fn params(keys: &Self::Keys) -> &Self::Params;
 
     /// Whether a partition is held.
     fn holds(keys: &Self::Keys, partition: PartitionId) -> bool;
 
-    /// Applies a batch: all, or none. On the table beside it, too, if there is one. Positions advance by one, or to the one
-    /// that somebody else counted.
+    /// Applies a batch completely or not at all, also to the given table if there is one. Positions advance
+    /// by one, or to the given position, which another component assigned.
     fn change(
         control: &mut Control<Self>,
         table: Option<&Table<Self>>,
@@ -53,24 +55,24 @@ pub(crate) trait ControlStructure: Units {
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateErrorOf<Self>>;
 
-    /// The shape it is on its way to, if it is being reshaped.
+    /// The shape that the table is being reshaped to, if any.
     fn reshaping(keys: &Self::Keys) -> Option<&Self::Params>;
 
-    /// Begins to change the shape of a table that is in one.
+    /// Begins to reshape a table that is in one shape.
     fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
 
-    /// Converts a partition: the delta that carries it. `None` if nothing is left to do there. If it fails, nothing is
-    /// changed.
+    /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
+    /// it fails, nothing is changed.
     fn convert(
         control: &mut Control<Self>,
         partition: PartitionId,
         counted: Option<Position>,
     ) -> Result<Option<Delta>, UpdateErrorOf<Self>>;
 
-    /// For each partition, how many units of the old shape are in the new.
+    /// For each partition, how many units of the old shape are in the new shape.
     fn done(keys: &Self::Keys) -> Vec<u32>;
 
-    /// Words of a unit of a partition that is held, and what belongs to it.
+    /// The words of a unit of a held partition, and its additional data.
     fn unit(
         keys: &Self::Keys,
         partition: PartitionId,
@@ -78,26 +80,26 @@ pub(crate) trait ControlStructure: Units {
         unit: u32,
     ) -> Option<(&[u64], Self::Extra)>;
 
-    /// How many keys there are.
+    /// Number of keys.
     fn count(keys: &Self::Keys) -> u64;
 
-    /// Writes what a snapshot has behind its header.
+    /// Writes the part of a snapshot after its header.
     fn put_keys<W: Write>(
         keys: &Self::Keys,
         header: &SnapshotHeader<Self>,
         sink: &mut ChecksumWriter<W>,
     ) -> io::Result<()>;
 
-    /// Reads what a snapshot has behind its header, which may come from anywhere.
+    /// Reads the part of a snapshot after its header, from an untrusted source.
     fn take_keys<R: Read>(
         header: &SnapshotHeader<Self>,
         source: &mut ChecksumReader<R>,
     ) -> Result<Self::Keys, SnapshotErrorOf<Self>>;
 
-    /// Gives up a reshaping in which nothing is converted yet.
+    /// Cancels a reshaping in which nothing is converted yet.
     fn abandon(keys: &mut Self::Keys);
 
-    /// The payload that holds all of a partition, which is held.
+    /// The payload that contains all of a held partition.
     fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
 }
 
@@ -117,13 +119,13 @@ impl<S: ControlStructure> Control<S> {
         Self::of(S::empty(params, &held), vec![Position(0); held.len()])
     }
 
-    /// A control structure of keys put in place elsewhere.
+    /// A control structure from keys that were stored elsewhere.
     pub(crate) fn of(keys: S::Keys, positions: Vec<Position>) -> Self {
         let count = S::count(&keys);
         Self { keys, count, positions, scratch: Vec::new() }
     }
 
-    /// What the table was made with; while it is being reshaped, the old shape.
+    /// The parameters of the table; while it is being reshaped, the old shape.
     pub fn params(&self) -> &S::Params {
         S::params(&self.keys)
     }
@@ -133,41 +135,43 @@ impl<S: ControlStructure> Control<S> {
         S::holds(&self.keys, partition)
     }
 
-    /// Where a partition's stream stands, if it is held here.
+    /// The position of a partition's stream, if it is held here.
     pub fn position(&self, partition: PartitionId) -> Option<Position> {
         self.holds(partition).then(|| self.positions[usize::from(partition.0)])
     }
 
-    /// Keys held.
+    /// Number of keys stored.
     pub const fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether none are held.
+    /// Whether no keys are stored.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Applies a batch, with the outcome of its operations one after another: all, or none. Returns one delta for
-    /// each partition touched, ascending; each of them advances by one position. The limit on SetSep's fallback lines
-    /// is that of the state after the batch; all other checks are made operation by operation.
+    /// Applies a batch, with the result of its operations one after another: completely or not at all.
+    /// Returns one delta for each touched partition, ascending; each of them advances by one position. The
+    /// limit on SetSep's fallback lines applies to the state after the batch; all other checks are made
+    /// operation by operation.
     ///
-    /// Cost: each group of SetSep that the batch touches is solved once, and large batches (a few operations a block) cost
-    /// least. Of Othello, what hangs below each name in its tree is followed.
+    /// Cost: for SetSep, each group that the batch touches is solved once, and large batches (a few
+    /// operations per block) cost least per operation. For Othello, the slots below each name in its tree are
+    /// followed.
     ///
     /// # Errors
-    /// [`UpdateError`] of the first operation that cannot be done; nothing is then changed.
+    /// [`UpdateError`] of the first operation that is not possible; nothing is then changed.
     pub fn batch(&mut self, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
         S::change(self, None, ops, None)
     }
 
-    /// As [`batch`](Self::batch), and at once on the query structure beside it, which must be at the same positions in
-    /// the same shape: what the owner of a partition does to its own copy. Blocks or ranges are copied to it, not decoded
-    /// from the deltas; those are for the other nodes.
+    /// As [`batch`](Self::batch), and at the same time applied to the given query structure, which must be at
+    /// the same positions in the same shape. The owner of a partition uses it for its own copy. Blocks or
+    /// ranges are copied to it, not decoded from the deltas, which are for the other nodes.
     ///
     /// # Errors
-    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in another shape:
-    /// nothing is then changed, and the table needs the deltas it missed.
+    /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in
+    /// another shape: nothing is then changed, and the table needs the deltas it missed.
     pub fn batch_with(
         &mut self,
         table: &Table<S>,
@@ -176,11 +180,12 @@ impl<S: ControlStructure> Control<S> {
         S::change(self, Some(table), ops, None)
     }
 
-    /// As [`batch`](Self::batch) for operations on one partition, whose delta leads to this position: that of a log,
-    /// which counts entries that change nothing here, too.
+    /// As [`batch`](Self::batch) for operations on one partition, whose delta leads to this position. A log
+    /// assigns it, and also counts entries that change nothing here.
     ///
     /// # Errors
-    /// As [`batch`](Self::batch); [`UpdateError::Position`] if the partition is at the position already, or beyond.
+    /// As [`batch`](Self::batch); [`UpdateError::Position`] if the partition is already at the position, or
+    /// beyond it.
     pub fn batch_to(
         &mut self,
         position: Position,
@@ -189,9 +194,10 @@ impl<S: ControlStructure> Control<S> {
         self.batch_at(position, ops, false)
     }
 
-    /// One of several batches that lead to the same position: as [`batch_to`](Self::batch_to), but the partition may be at
-    /// the position already. Each batch is all or none by itself. Replicas cannot follow batches of one position, so there is
-    /// no delta: after the last batch, [`export_partition`](Self::export_partition) has the state.
+    /// One of several batches that lead to the same position: as [`batch_to`](Self::batch_to), but the
+    /// partition may already be at the position. Each batch is applied completely or not at all. Replicas
+    /// cannot follow several batches of one position, so there is no delta: after the last batch,
+    /// [`export_partition`](Self::export_partition) has the state.
     ///
     /// # Errors
     /// As [`batch_to`](Self::batch_to); [`UpdateError::Position`] if the partition is beyond the position.
@@ -218,8 +224,8 @@ impl<S: ControlStructure> Control<S> {
         Ok(S::change(self, None, ops, Some(position))?.pop())
     }
 
-    /// The next delta of a partition's stream; it leads to the next position, or to the one that somebody else counted. The
-    /// owner's table goes along.
+    /// The next delta of a partition's stream. It leads to the next position, or to the given position, which
+    /// another component assigned. The owner's table advances too.
     pub(crate) fn advance(
         &mut self,
         partition: PartitionId,
@@ -235,12 +241,13 @@ impl<S: ControlStructure> Control<S> {
         delta
     }
 
-    /// Begins to give the table another shape: of SetSep a multiple of the blocks, other value bits, another seed or format;
-    /// of Othello other ranges, slots, bits, or another seed. Nothing changes yet: the work is done step by step. While it
-    /// lasts, values must fit both shapes.
+    /// Begins to reshape the table: for SetSep a multiple of the blocks, other value bits, another seed or
+    /// format; for Othello other ranges, slots, bits, or another seed. Nothing changes yet: the work is done
+    /// step by step. Until it is complete, values must fit both shapes.
     ///
-    /// Cost: of Othello a pass over the names, to see that they fit. What cannot be seen before, that no seed suits a range,
-    /// refuses the step that meets it; it is unlikely in the extreme in ranges of the loads they are made for.
+    /// Cost: for Othello, a pass over the names to check that they fit. One failure cannot be detected in
+    /// advance: that no seed works for a range. The step that encounters it is refused; this is extremely
+    /// unlikely at the loads that ranges are intended for.
     ///
     /// # Errors
     /// [`ReshapeError`]; nothing is then changed.
@@ -252,16 +259,16 @@ impl<S: ControlStructure> Control<S> {
         S::begin(self, to)
     }
 
-    /// The shape the table is on its way to, if it is being reshaped.
+    /// The shape that the table is being reshaped to, if any.
     pub fn reshaping(&self) -> Option<&S::Params> {
         S::reshaping(&self.keys)
     }
 
-    /// Gives a partition another shape at once, by a delta that leads to this position: that of a log, whose entry asks for
-    /// it. For control structures that hold no other partition; what it does to others is that of
-    /// [`reshape`](Self::reshape).
+    /// Reshapes a partition at once, with a delta that leads to this position: that of the log entry that
+    /// requests it. For control structures that hold no other partition; it affects others as
+    /// [`reshape`](Self::reshape) does.
     ///
-    /// Cost: every key of the partition placed anew, every group or range solved.
+    /// Cost: places every key of the partition again, and solves every group or range.
     ///
     /// # Errors
     /// [`ReshapeError`]; nothing is then changed.
@@ -295,8 +302,8 @@ impl<S: ControlStructure> Control<S> {
         state::<S>(partition, self.position(partition)?, || S::payload(self, partition))
     }
 
-    /// A query structure of what is held here; partitions held elsewhere are empty in it, at position 0. As many as are
-    /// wanted can be made of one control structure, and follow it by its deltas.
+    /// A query structure with the data held here; partitions held elsewhere are empty in it, at position 0.
+    /// Any number of query structures can be made from one control structure, and follow it by its deltas.
     pub fn export(&self) -> Table<S> {
         if self.reshaping().is_none() {
             return self
@@ -313,7 +320,7 @@ impl<S: ControlStructure> Control<S> {
         table
     }
 
-    /// The query structure of these units, of a table in one shape.
+    /// The query structure of these units, for a table in one shape.
     pub(crate) fn export_of<'a>(
         &'a self,
         unit: impl Fn(PartitionId, u32) -> Option<(&'a [u64], S::Extra)>,
@@ -344,8 +351,8 @@ impl<S: ControlStructure> Control<S> {
         (0..self.positions.len()).map(|partition| PartitionId(partition as u16)) // at most 2^16
     }
 
-    /// The digest of a partition's bits, equal to that of every [`Table`] that is where this is. `None` if the partition is
-    /// not held here, or is in two shapes. Cost: reads its bits.
+    /// The digest of a partition's bits, equal to that of every [`Table`] at the same position. `None` if the
+    /// partition is not held here, or is in two shapes. Cost: reads its bits.
     pub fn digest(&self, partition: PartitionId) -> Option<u32> {
         let done = S::done(&self.keys).get(usize::from(partition.0)).copied().unwrap_or(0);
         let (params, is_new) = match self.reshaping() {
@@ -361,7 +368,7 @@ impl<S: ControlStructure> Control<S> {
         Some(digest.finish())
     }
 
-    /// Writes keys, values and bits to a stream, one block or range at a time: give it a buffered one.
+    /// Writes keys, values and bits to a stream, one block or range at a time: use a buffered stream.
     ///
     /// # Errors
     /// Those of the stream.
@@ -373,12 +380,13 @@ impl<S: ControlStructure> Control<S> {
         sink.finish()
     }
 
-    /// The control structure in a stream, which is read up to its checksum and no further. Every key is checked to be in
-    /// order and in its place, and every bit to follow from the keys.
+    /// Reads a control structure from a stream, up to its checksum and no further. It checks that every key
+    /// is in order and in its place, and that every bit follows from the keys.
     ///
     /// # Errors
-    /// [`SnapshotError`](super::SnapshotError). Memory in use follows what was read: of SetSep a few times as much and 2 MiB;
-    /// of Othello at most 64 times as much, where slots have one bit and hardly any names.
+    /// [`SnapshotError`](super::SnapshotError). Memory use follows what was read: for SetSep a few times as
+    /// much and 2 MiB; for Othello at most 64 times as much, if slots have one bit and there are hardly any
+    /// names.
     pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
         let (header, mut source) = SnapshotHeader::<S>::take(from, S::CONTROL_MAGIC)?;
         let keys = S::take_keys(&header, &mut source)?;
@@ -387,7 +395,8 @@ impl<S: ControlStructure> Control<S> {
     }
 }
 
-/// The next delta of a stream, which is then at the next position, or at the one that somebody else counted.
+/// The next delta of a stream, which advances to the next position, or to the given position, which another
+/// component assigned.
 pub(crate) fn step<S: Units>(
     partition: PartitionId,
     at: &mut Position,

@@ -1,10 +1,10 @@
 //! A table in one shape, and in two while it is being reshaped.
 //!
-//! In between, the first so many units of each partition answer in the new shape, the others in the old. A unit's new
-//! form is there before the count that leads to it (release, acquire), and its old form stays as it was until the
-//! last reader that may be in it has gone. So for each key a reader finds the value before or after any update: it
-//! takes the generations anew with every pin, and an old unit that has been left behind holds the values of the moment
-//! when it was left.
+//! During reshaping, the first units of each partition are looked up in the new shape, the others in the old.
+//! A unit's new form is written before the count that leads to it (release, acquire). Its old form stays
+//! unchanged until the last reader that may be in it has gone. So for each key a reader finds the value
+//! before or after any update: it loads the generations again with every pin, and an old unit that is no
+//! longer used holds the values of the moment at which it was converted.
 
 use super::arena::{Arena, FreeSlots};
 use super::{TableParams, Units};
@@ -14,7 +14,7 @@ use crate::reclaim::sync::{Arc as SyncArc, AtomicU32, Memory, Ordering};
 use scalebricks_types::{KeyHash, PartitionId};
 use std::sync::Arc;
 
-/// What readers see of a table in one shape.
+/// The part of a table in one shape that readers see.
 #[derive(Debug)]
 pub(crate) struct Generation<S: Units> {
     pub(crate) params: S::Params,
@@ -24,12 +24,12 @@ pub(crate) struct Generation<S: Units> {
     pub(crate) side: S::SideData,
 }
 
-/// What only whoever changes a [`Generation`] needs.
+/// The state that only the writer of a [`Generation`] needs.
 #[derive(Debug)]
 pub(crate) struct GenerationWriter<S: Units> {
     pub(crate) spares: FreeSlots,
     pub(crate) side: S::SideDataWriter,
-    /// What the section read last changes.
+    /// The changes of the last parsed section.
     pub(crate) changes: S::Changes,
     /// The unit that is being changed.
     pub(crate) words: Vec<u64>,
@@ -44,14 +44,15 @@ impl<S: Units> Generation<S> {
         Self::with_memory(params, Self::memory(&params), [], epochs)
     }
 
-    /// Zeroed lines for a generation of these parameters: those of all its units, in their order, which the caller may
-    /// fill before it gives the memory to [`with_memory`](Self::with_memory), and more behind.
+    /// Zeroed lines for a generation with these parameters: those of all its units, in order, followed by
+    /// spare lines. The caller may fill the units before it passes the memory to
+    /// [`with_memory`](Self::with_memory).
     pub(crate) fn memory(params: &S::Params) -> Memory<Line> {
         Arena::memory(params.units() as usize, params.unit_words() / 8)
     }
 
-    /// A generation of the units in a [`memory`](Self::memory) made for the same parameters, and what belongs to some of
-    /// them.
+    /// A generation of the units in a [`memory`](Self::memory) made for the same parameters, and the
+    /// additional data of some of them.
     pub(crate) fn with_memory(
         params: S::Params,
         memory: Memory<Line>,
@@ -71,32 +72,32 @@ impl<S: Units> Generation<S> {
         (generation, writer)
     }
 
-    /// The slot of a unit. While the caller is pinned (or holds the writer's lock), what it leads to stays.
+    /// The slot of a unit. While the caller is pinned (or holds the writer's lock), the slot does not change.
     #[inline(always)]
     pub(crate) fn slot(&self, unit: u32) -> u32 {
         self.arena.word(unit) & (u32::MAX >> (u32::BITS - S::SLOT_BITS))
     }
 
-    /// Asks for the lines of a unit, to be copied soon.
+    /// Prefetches the lines of a unit, to be copied soon.
     #[inline]
     pub(crate) fn prefetch(&self, unit: u32) {
         self.arena.prefetch(self.slot(unit), S::LINES_AHEAD);
     }
 
-    /// Asks for what the next change will write.
+    /// Prefetches the memory that the next change will write.
     #[inline]
     pub(crate) fn prefetch_spare(&self, writer: &GenerationWriter<S>) {
         self.arena.prefetch_spare(&writer.spares, S::LINES_AHEAD);
     }
 
-    /// Copies one unit out. The caller holds the writer's lock, so that it stays.
+    /// A copy of one unit. The caller holds the writer's lock, so it does not change.
     pub(crate) fn state(&self, unit: u32) -> (Vec<u64>, S::Extra) {
         let mut words = vec![0; self.params.unit_words()];
         self.arena.copy(self.slot(unit), &mut words);
         (words, S::extra(self, unit))
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory used.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes() + S::side_bytes(&self.side, &self.params)
     }
@@ -134,11 +135,11 @@ pub(crate) struct Generations<S: Units> {
     pub(crate) next: Option<NextGeneration<S>>,
 }
 
-/// The generation that a table is on its way to.
+/// The generation that a table is being reshaped to.
 #[derive(Debug)]
 pub(crate) struct NextGeneration<S: Units> {
     pub(crate) generation: Arc<Generation<S>>,
-    /// For each partition, how many of its units of the old shape answer in the new one.
+    /// For each partition, how many of its units of the old shape are looked up in the new shape.
     done: Box<[AtomicU32]>,
 }
 
@@ -147,13 +148,14 @@ impl<S: Units> Generations<S> {
         Self { now, next: None }
     }
 
-    /// Two generations, of which so many units of each partition answer in the second.
+    /// Two generations. For each partition, `done` says how many of its first units are looked up in the
+    /// second.
     pub(crate) fn two(now: Arc<Generation<S>>, next: Generation<S>, done: Vec<u32>) -> Self {
         let done = done.into_iter().map(AtomicU32::new).collect();
         Self { now, next: Some(NextGeneration { generation: Arc::new(next), done }) }
     }
 
-    /// The generation that answers for a hash.
+    /// The generation in which a hash is looked up.
     #[inline]
     pub(crate) fn of(&self, hash: KeyHash) -> &Generation<S> {
         let Some(next) = &self.next else { return &self.now };
@@ -163,7 +165,7 @@ impl<S: Units> Generations<S> {
         if unit % each < done { &next.generation } else { &self.now }
     }
 
-    /// How many units of a partition answer in the next shape.
+    /// How many units of a partition are looked up in the next shape.
     pub(crate) fn done(&self, partition: PartitionId) -> u32 {
         let done = |next: &NextGeneration<S>| next.done[usize::from(partition.0)].load(Ordering::Acquire);
         self.next.as_ref().map_or(0, done)
@@ -180,17 +182,17 @@ impl<S: Units> Generations<S> {
 }
 
 impl<S: Units> NextGeneration<S> {
-    /// For each partition, how many of its units of the old shape answer in this one.
+    /// For each partition, how many of its units of the old shape are looked up in this shape.
     pub(crate) fn all(&self) -> Vec<u32> {
         self.done.iter().map(|done| done.load(Ordering::Acquire)).collect()
     }
 
-    /// Lets more units of a partition answer in this shape; they must be there.
+    /// Lets more units of a partition be looked up in this shape; they must be complete.
     pub(crate) fn set_done(&self, partition: PartitionId, done: u32) {
         self.done[usize::from(partition.0)].store(done, Ordering::Release);
     }
 
-    /// Whether no unit of the old shape answers any more.
+    /// Whether no unit of the old shape is looked up any more.
     pub(crate) fn is_all_done(&self, old: &S::Params) -> bool {
         self.done.iter().all(|done| done.load(Ordering::Acquire) == old.units_per_partition())
     }

@@ -6,14 +6,14 @@ use super::table::{Table, Writer};
 use scalebricks_types::{PartitionId, Position};
 use std::sync::{Arc, MutexGuard};
 
-/// A table in the hands of its control structure.
+/// A table, locked by its control structure.
 pub(crate) struct LocalTable<'a, S: Units> {
     pub(crate) generations: Arc<Generations<S>>,
     writer: MutexGuard<'a, Writer<S>>,
 }
 
 impl<S: Units> Table<S> {
-    /// The table in the hands of its control structure.
+    /// Locks the table for its control structure.
     pub(crate) fn lock_local(&self) -> LocalTable<'_, S> {
         let writer = self.writer();
         let generations = self.generations.load_full();
@@ -28,13 +28,13 @@ impl<S: Units> LocalTable<'_, S> {
         self.writer.positions.get(usize::from(partition.0)) == Some(&at)
     }
 
-    /// The shape the table has, and the one it is on its way to.
+    /// The current shape of the table, and the one it is being reshaped to.
     pub(crate) fn shapes(&self) -> (S::Params, Option<S::Params>) {
         let next = self.generations.next.as_ref();
         (self.generations.now.params, next.map(|next| next.generation.params))
     }
 
-    /// The generation in the old or the new shape, to be changed.
+    /// The generation in the old or the new shape, mutable.
     pub(crate) fn generation(&mut self, is_new: bool) -> (&Generation<S>, &mut GenerationWriter<S>) {
         let Writer { now, next, .. } = &mut *self.writer;
         match (is_new, &self.generations.next, next) {
@@ -43,7 +43,7 @@ impl<S: Units> LocalTable<'_, S> {
         }
     }
 
-    /// Says where a partition is now.
+    /// Sets the position of a partition.
     pub(crate) fn advance(&mut self, partition: PartitionId, position: Position) {
         self.writer.positions[usize::from(partition.0)] = position;
     }

@@ -1,4 +1,5 @@
-//! A reader beside the deltas of a reshaping, all of it the table's own code, through the interleavings of loom's memory model.
+//! A reader concurrent with the deltas of a reshaping, both with the table's own code, in the interleavings
+//! of loom's memory model.
 
 use super::{Reader, Structure, Table, Units};
 use crate::reclaim::loom_shims::check;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 /// A key in the first of two blocks, or in the first of two partitions.
 const KEY: KeyHash = KeyHash::new(1 << 60);
 
-/// A table that had the key with value 1, and what a control structure sends while it gives the table another shape and
-/// then changes the value to 0.
+/// A table that had the key with value 1, and the deltas that a control structure sends while it reshapes the
+/// table and then changes the value to 0.
 fn before_or_after<S: Units>(from: S::Params, before: Delta, deltas: Vec<Delta>)
 where
     <S as Structure>::Params: 'static,

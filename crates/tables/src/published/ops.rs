@@ -1,4 +1,4 @@
-//! Operations on a control structure, and why it refuses them, a build, or another shape.
+//! Operations on a control structure, and the errors of operations, builds and reshaping.
 
 use crate::threads::SpawnError;
 use scalebricks_types::{KeyHash, PartitionId};
@@ -7,16 +7,16 @@ use std::fmt::Display;
 /// One change to the key set. Concise calls them add, alter and delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op<V> {
-    /// Adds a key that is not there.
+    /// Adds a key that is not in the table.
     Insert(KeyHash, V),
-    /// Changes the value of a key that is there.
+    /// Changes the value of a key in the table.
     Update(KeyHash, V),
-    /// Takes out a key that is there.
+    /// Removes a key from the table.
     Remove(KeyHash),
 }
 
 impl<V: Copy> Op<V> {
-    /// The key it is about.
+    /// The key of the operation.
     pub const fn hash(&self) -> KeyHash {
         match *self {
             Self::Insert(hash, _) | Self::Update(hash, _) | Self::Remove(hash) => hash,
@@ -49,25 +49,26 @@ impl<V: Copy> Op<V> {
     }
 }
 
-/// A refused batch, of values `V` to a table that can be full in the way of `F`. The control structure is as it was.
+/// Why a batch was refused, for values `V` and a table whose lack of room is described by `F`. The control
+/// structure is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
-    /// The key to insert is there already.
+    /// The key to insert is already in the table.
     #[error("operation {op}: the key is already there")]
     Exists {
-        /// Place in the batch.
+        /// Index in the batch.
         op: usize,
     },
-    /// The key to update or remove is not there.
+    /// The key to update or remove is not in the table.
     #[error("operation {op}: the key is not there")]
     Missing {
-        /// Place in the batch.
+        /// Index in the batch.
         op: usize,
     },
     /// The key lies in a partition that this control structure is not responsible for.
     #[error("operation {op}: {partition:?} is not held here")]
     NotHeld {
-        /// Place in the batch.
+        /// Index in the batch.
         op: usize,
         /// The key's partition.
         partition: PartitionId,
@@ -75,33 +76,33 @@ pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
     /// The value does not fit the value bits.
     #[error("operation {op}: value {value} has more than {bits} bits")]
     Value {
-        /// Place in the batch.
+        /// Index in the batch.
         op: usize,
         /// The value.
         value: V,
         /// The table's value bits.
         bits: u8,
     },
-    /// The table to be changed along is at another position, or in another shape.
+    /// The table to change together with the control structure is at another position, or in another shape.
     #[error(
         "the table is not where its control structure is in {partition:?}: apply the missing deltas first"
     )]
     OutOfStep {
-        /// A partition in which it is not.
+        /// A partition whose position or shape differs.
         partition: PartitionId,
     },
-    /// The partition's stream is at the position asked for already, or beyond.
+    /// The partition's stream is already at the requested position, or beyond it.
     #[error("{partition:?} is at that position already")]
     Position {
         /// The partition.
         partition: PartitionId,
     },
-    /// No room.
+    /// The table has no room.
     #[error(transparent)]
     Full(#[from] F),
 }
 
-/// Why nothing was built.
+/// Why a build failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError<V: Display, F: std::error::Error + 'static> {
     /// Two entries have the same hash.
@@ -115,13 +116,13 @@ pub enum BuildError<V: Display, F: std::error::Error + 'static> {
         /// The table's value bits.
         bits: u8,
     },
-    /// A key lies in a partition that is not to be built here.
+    /// A key lies in a partition that is not built here.
     #[error("{0:?} is not held here")]
     NotHeld(PartitionId),
     /// Too many keys for the parameters.
     #[error(transparent)]
     Full(#[from] F),
-    /// The cancellation flag was raised.
+    /// The cancellation flag was set.
     #[error("cancelled")]
     Cancelled,
     /// The worker threads could not be started.
@@ -135,29 +136,29 @@ impl<V: Display, F: std::error::Error> From<SpawnError> for BuildError<V, F> {
     }
 }
 
-/// Why a table cannot be given another shape.
+/// Why a table cannot be reshaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReshapeError<V: Display + std::fmt::Debug + 'static, F: std::error::Error + 'static> {
-    /// One at a time.
+    /// The table is already being reshaped.
     #[error("the table is being reshaped already")]
     Busy,
-    /// The table has this shape, and no more is to be had from it.
+    /// The table already has this shape.
     #[error("the table has this shape already")]
     Same,
-    /// The update streams stay as they are.
+    /// The number of partitions cannot change.
     #[error("a table of {from} partitions cannot be reshaped to {to}")]
     Partitions {
-        /// Partitions there are.
+        /// Current number of partitions.
         from: u32,
-        /// Partitions asked for.
+        /// Requested number of partitions.
         to: u32,
     },
-    /// Every block of SetSep becomes a whole number of blocks, at most four.
+    /// Every block of SetSep must become a whole number of blocks, at most four.
     #[error("{to} blocks are not one to four times {from}")]
     Blocks {
-        /// Blocks there are.
+        /// Current number of blocks.
         from: u32,
-        /// Blocks asked for.
+        /// Requested number of blocks.
         to: u32,
     },
     /// The new shape has no room for the keys, or too few bits for a value.

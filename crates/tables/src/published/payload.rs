@@ -1,4 +1,4 @@
-//! How the payload of every delta begins, and which generations it changes.
+//! The common header of delta payloads, and which generations a delta changes.
 //!
 //! | field | bits |
 //! |---|---|
@@ -7,33 +7,34 @@
 //! | *if so:* the new parameters | 8 x their bytes |
 //! | *and, unless partitions are reshaped whole:* units of the old shape that are then in the new | 32 |
 //!
-//! If all of a partition is in one shape, that is the shape of both the fingerprint and the parameters. Sections follow:
-//! the changes to units of the old shape, then those to units of the new. Each structure has its own; numbers ascend
-//! strictly, and the rest of the last byte is 0.
+//! If all of a partition is in one shape, both the fingerprint and the parameters are those of that shape.
+//! Sections follow: the changes to units of the old shape, then those to units of the new shape. Each
+//! structure has its own section format; numbers are in strictly ascending order, and the rest of the last
+//! byte is 0.
 
 use super::generation::Generations;
 use super::{TableParams, Units, check_shapes};
 use crate::bits::{BitReader, BitWriter};
 use scalebricks_types::{ApplyError, PartitionId};
 
-/// A partition on its way to another shape.
+/// A partition that is being reshaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reshaping<P> {
     /// The new shape.
     pub(crate) to: P,
-    /// Units of the old shape that answer in the new one: the partition's first so many.
+    /// Number of units of the old shape that are looked up in the new shape: the first ones of the partition.
     pub(crate) done: u32,
 }
 
-/// What a payload is about.
+/// Which generations a payload changes.
 #[derive(Debug)]
 pub(super) struct PayloadPlan<P> {
-    /// The shape that has to be begun first.
+    /// The shape to which reshaping must begin first.
     pub(super) begin: Option<P>,
-    /// Whether it has a section for the old shape, and one for the new.
+    /// Whether it has a section for the old shape; `new` says the same of the new shape.
     pub(super) old: bool,
     pub(super) new: bool,
-    /// Units of the old shape that answer in the new one afterwards.
+    /// Number of units of the old shape that are looked up in the new shape afterwards.
     pub(super) done: u32,
 }
 
@@ -41,13 +42,13 @@ pub(crate) const fn malformed<T>(what: &'static str) -> Result<T, ApplyError> {
     Err(ApplyError::Malformed(what))
 }
 
-/// The next so many bits of a payload.
+/// The next `count` bits of a payload.
 #[inline]
 pub(crate) fn take(bits: &mut BitReader<'_>, count: u32) -> Result<u64, ApplyError> {
     bits.take(count).ok_or(ApplyError::Malformed("truncated"))
 }
 
-/// Writes what a payload begins with.
+/// Writes the header of a payload.
 #[inline]
 pub(crate) fn put_header<S: Units>(
     bits: &mut BitWriter,
@@ -68,12 +69,12 @@ fn put_reshaping<S: Units>(bits: &mut BitWriter, Reshaping { to, done }: Reshapi
     }
 }
 
-/// What a payload begins with.
+/// The header of a payload.
 pub(super) struct PayloadHeader<'a, P> {
     pub(super) fingerprint: u32,
-    /// Where the partition is going, if the payload has parameters.
+    /// The target of the reshaping, if the payload has parameters.
     pub(super) reshaping: Option<Reshaping<P>>,
-    /// What follows.
+    /// The bits after the header.
     pub(super) bits: BitReader<'a>,
 }
 
@@ -115,7 +116,7 @@ fn take_reshaping<S: Units>(
 }
 
 impl<S: Units> Generations<S> {
-    /// Which generations a payload is about that begins like this.
+    /// Computes which generations a payload with this header changes.
     #[inline]
     pub(super) fn plan(
         &self,
@@ -126,7 +127,7 @@ impl<S: Units> Generations<S> {
         let (now, done) = (&self.now.params, self.done(partition));
         let each = now.units_per_partition();
         let plan = |begin, old, new, done| Ok(PayloadPlan { begin, old, new, done });
-        // All of it in one shape, which an export names.
+        // The whole partition in one shape, as in an export.
         let one = reshaping.is_none_or(|reshaping| reshaping.to.fingerprint() == fingerprint);
         if one && fingerprint == self.now.fingerprint {
             return if done == 0 { plan(None, true, false, 0) } else { malformed("back to the old shape") };

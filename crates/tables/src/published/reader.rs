@@ -1,4 +1,4 @@
-//! Readers: one a thread, pinned while they read; they look keys up by the kernels of their structure.
+//! Readers: one per thread, pinned while they read. They look keys up with the kernels of their structure.
 
 use super::generation::{Generations, Pinned};
 use super::table::Table;
@@ -11,15 +11,15 @@ use crate::touched_lines::LineRecorder;
 use scalebricks_types::{KeyHash, NodeHint};
 use std::sync::Arc;
 
-/// Keys looked up under one pin: what a writer may have to wait for, a few microseconds. So many keep the pipeline of a
-/// large table full.
+/// Number of keys looked up under one pin. A writer may have to wait for one pin, a few microseconds. This
+/// many keys keep the pipeline of a large table full.
 const PIN_KEYS: usize = 1024;
-/// Keys for whose values a call clears room that costs nothing beside their lookups.
+/// Number of keys for which the cost of clearing the result array is negligible beside the lookups.
 pub(crate) const FEW_KEYS: usize = 64;
 
 /// One thread's reader of a table.
 ///
-/// Each key of a batch gets its value before or after any update running beside it, never a third; two keys of one
+/// Each key of a batch gets its value before or after any concurrent update, never another; two keys of one
 /// batch may see different updates.
 #[derive(Debug)]
 pub struct Reader<S: Units> {
@@ -30,8 +30,8 @@ pub struct Reader<S: Units> {
     pub(crate) lookup: S::Lookup,
 }
 
-/// A reader at work: what it can see is not written over until it is dropped. Hold it for microseconds: a writer
-/// out of spare slots waits for it.
+/// A pinned reader: data that it can see is not overwritten until the pin is dropped. Hold it for
+/// microseconds: a writer without spare slots waits for it.
 #[derive(Debug)]
 pub struct Pin<'a, S: Units> {
     generations: &'a Generations<S>,
@@ -39,12 +39,12 @@ pub struct Pin<'a, S: Units> {
 }
 
 impl<S: Units> Reader<S> {
-    /// A reader for one thread, of the fastest kernel this processor has.
+    /// A reader for one thread, with the fastest kernel that this processor supports.
     pub fn new(table: Arc<Table<S>>) -> Self {
         Self::of(table, Isa::best())
     }
 
-    /// A reader for one thread whose kernel uses these instructions, or `None` if this processor lacks them.
+    /// A reader for one thread whose kernel uses this instruction set, or `None` if this processor lacks it.
     pub fn with_isa(table: Arc<Table<S>>, isa: Isa) -> Option<Self> {
         isa.is_available().then(|| Self::of(table, isa))
     }
@@ -56,14 +56,14 @@ impl<S: Units> Reader<S> {
         Self { table, generations, cell, isa, lookup }
     }
 
-    /// One that pins nothing, whose races ThreadSanitizer has to find.
+    /// A reader that does not pin. ThreadSanitizer must find its data races.
     #[cfg(all(test, tsan))]
     pub(crate) fn blind(self) -> Self {
         let cell = epoch::Epochs::new().register();
         Self { cell, ..self }
     }
 
-    /// The instructions its kernel uses.
+    /// The instruction set of its kernel.
     pub const fn isa(&self) -> Isa {
         self.isa
     }
@@ -73,7 +73,7 @@ impl<S: Units> Reader<S> {
         &self.table
     }
 
-    /// The shape the table has now.
+    /// The current shape of the table.
     pub(crate) fn params(&mut self) -> S::Params {
         self.generations.load().now.params
     }
@@ -85,15 +85,16 @@ impl<S: Units> Reader<S> {
         Pin { generations: self.generations.load(), cell: &self.cell }
     }
 
-    /// The value of each key: right for keys of the table, arbitrary for others, whether or not the table has
-    /// checksums.
+    /// The value of each key: correct for keys of the table, arbitrary for others, whether or not the table
+    /// has checksums.
     ///
-    /// Cost: three places in memory a key, of which the index word (4 bytes a block or range) is small enough to stay
-    /// cached. The others are choices and group of SetSep (three lines for some groups whose size does not divide a line;
-    /// a key in the fallback costs its lookup again, and one line for each six keys before it), or the two slots of
-    /// Othello, in the default sizing and at values of two bits in two lines that lie side by side. One pin for each 1024
-    /// keys: batches of 32 and more pay it without notice, those of 8 do not. Tables of many megabytes want batches of
-    /// 256 and more. While the table is being reshaped, keys are looked up one by one.
+    /// Cost: three memory accesses per key. One is the index word (4 bytes per block or range), which is
+    /// small enough to stay cached. The others are choices and group of SetSep (three lines for some groups
+    /// whose size does not divide a line; a key in the fallback costs its lookup again, and one line for each
+    /// six keys before it), or the two slots of Othello, which in the default sizing and with values of two
+    /// bits are in two adjacent lines. There is one pin per 1024 keys: its cost is negligible for batches of
+    /// 32 and more, not for those of 8. Tables of many megabytes need batches of 256 and more. While the
+    /// table is being reshaped, keys are looked up one by one.
     ///
     /// # Panics
     /// If `values` is shorter than `hashes`.
@@ -112,7 +113,7 @@ impl<S: Units> Reader<S> {
         });
     }
 
-    /// Reads under one pin: by these kernels, if the table is in one shape.
+    /// Reads under one pin, with these kernels if the table is in one shape.
     #[inline(always)]
     pub(crate) fn pinned(&mut self, read: impl FnOnce(&Pin<'_, S>, Option<(S::Lookup, Pinned<'_, S>)>)) {
         let (isa, mut lookup) = (self.isa, self.lookup);
@@ -130,7 +131,7 @@ impl<S: Units> Reader<S> {
         self.lookup = lookup;
     }
 
-    /// The hint of each key, `KEYS` after `KEYS`.
+    /// The hint of each key, computed for `KEYS` keys at a time.
     #[inline]
     fn hints<const KEYS: usize>(&mut self, hashes: &[KeyHash], hints: &mut [NodeHint]) {
         let mut values = [S::Value::default(); KEYS];
@@ -144,7 +145,7 @@ impl<S: Units> Reader<S> {
 }
 
 impl<'a, S: Units> Pin<'a, S> {
-    /// What answers for a key.
+    /// The generation in which a key is looked up.
     #[inline(always)]
     pub(crate) fn of(&self, hash: KeyHash) -> Pinned<'a, S> {
         Pinned::new(self.generations.of(hash))
@@ -158,9 +159,9 @@ impl<'a, S: Units> Pin<'a, S> {
         S::Lookup::one(self.of(hash), hash)
     }
 
-    /// Tells the cache lines that a lookup of this key reads, in its order, each once: the index word, and the lines of
-    /// choices and group or of the two slots. Of a key of the fallback its list is left out. For benchmarks that replay
-    /// lookups.
+    /// Calls `tell` for each cache line that a lookup of this key reads, in order, each once: the index word,
+    /// and the lines of choices and group or of the two slots. For a key of the fallback, its list is left
+    /// out. For benchmarks that replay lookups.
     pub fn touched(&self, hash: KeyHash, tell: &mut dyn FnMut(*const u8)) {
         S::Lookup::touched(self.of(hash), hash, &mut LineRecorder::new(tell));
     }
@@ -174,7 +175,7 @@ impl<S: Units> Drop for Pin<'_, S> {
 }
 
 impl<S: Units> GptReader for Reader<S> {
-    /// [`NodeHint::NONE`] where a checksum tells that a key is not in the table.
+    /// [`NodeHint::NONE`] if a checksum shows that a key is not in the table.
     fn lookup_batch(&mut self, keys: KeyBatch<'_>, hints: &mut [NodeHint]) {
         let hints = &mut hints[..keys.len()];
         if S::Lookup::checked_hints(self, keys.hashes(), hints) {

@@ -1,17 +1,20 @@
 //! Tables as streams of bytes, and digests of their bits.
 //!
-//! A snapshot is a magic number that also says which structure it is, a version, the parameters, whether the table is being
-//! reshaped (a byte; if so the new parameters and for each partition how many of its old units have been: 32 bits, or a
-//! byte that is 1 for all of them where partitions are reshaped whole), the position of every partition, the units, and
-//! a CRC-32 of all that. Everything is little-endian. Units come in ascending order: those of the old shape that are left,
-//! then those of the new that are there; partition after partition where these are reshaped whole. What is written of a
-//! unit is [`Units::put_unit`]'s for tables; control structures write their keys as well. The bytes depend on the
-//! table's contents alone, not on where a unit lies in memory: equal tables, equal bytes.
+//! A snapshot consists of a magic number that also identifies the structure; a version; the parameters;
+//! whether the table is being reshaped (a byte; if so, then the new parameters, and for each partition how
+//! many of its old units are converted: 32 bits, or a byte that is 1 for all of them if partitions are
+//! reshaped whole); the position of every partition; the units; and a CRC-32 of all that. Everything is
+//! little-endian. Units are in ascending order: the remaining units of the old shape, then the existing units
+//! of the new shape; or partition after partition if these are reshaped whole. [`Units::put_unit`] encodes a
+//! unit for tables; control structures also write their keys. The bytes depend only on the table's contents,
+//! not on where a unit lies in memory: equal tables give equal bytes.
 //!
-//! Whoever reads trusts nothing: memory grows only as data arrives, and every structural rule is checked.
+//! Readers of a snapshot trust nothing: memory grows only as data arrives, and every structural rule is
+//! checked.
 //!
-//! A *digest* stands for the bits of a partition: two nodes at one position that have different ones have silently
-//! diverged. It is a CRC-32 over the shape and the partition's units as they are in snapshots: it finds damage, not malice.
+//! A *digest* represents the bits of a partition: two nodes at the same position with different digests have
+//! silently diverged. It is a CRC-32 over the shape and the partition's units in the encoding of snapshots.
+//! It detects damage, not malice.
 
 use super::generation::Generation;
 use super::table::Table;
@@ -24,10 +27,10 @@ use scalebricks_types::{PartitionId, Position};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
-/// Why a stream is no snapshot of a table whose parameters can be wrong in the way of `P`.
+/// Why a snapshot cannot be read; `P` describes invalid parameters.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError<P: std::error::Error + 'static> {
-    /// Reading failed; at a premature end with [`io::ErrorKind::UnexpectedEof`].
+    /// Reading failed; a premature end gives [`io::ErrorKind::UnexpectedEof`].
     #[error("cannot read the snapshot: {0}")]
     Io(#[from] io::Error),
     /// Not a snapshot of this structure.
@@ -36,23 +39,23 @@ pub enum SnapshotError<P: std::error::Error + 'static> {
     /// Made by another version of the software.
     #[error("snapshot version {found} is not {expected}")]
     Version {
-        /// What the stream says.
+        /// The version in the stream.
         found: u32,
-        /// What this software reads.
+        /// The version that this software reads.
         expected: u32,
     },
-    /// Parameters that make no table.
+    /// The parameters are invalid.
     #[error("snapshot with impossible parameters: {0}")]
     Params(#[source] P),
-    /// A rule of the format is broken; says which.
+    /// A rule of the format is violated; the text says which.
     #[error("corrupt snapshot: {0}")]
     Corrupt(&'static str),
     /// The checksum does not match.
     #[error("corrupt snapshot: checksum {found:08x}, expected {expected:08x}")]
     Checksum {
-        /// Of what was read.
+        /// The checksum of the bytes read.
         found: u32,
-        /// What the stream says.
+        /// The checksum in the stream.
         expected: u32,
     },
 }
@@ -61,11 +64,12 @@ pub(crate) const fn corrupt<T, P: std::error::Error>(what: &'static str) -> Resu
     Err(SnapshotError::Corrupt(what))
 }
 
-/// What stands before the units.
+/// The part of a snapshot before the units.
 #[derive(Debug)]
 pub(crate) struct SnapshotHeader<S: Units> {
     pub(crate) params: S::Params,
-    /// The shape the table is on its way to, and how many units of each partition answer in it.
+    /// The shape that the table is being reshaped to, and how many units of each partition are looked up in
+    /// it.
     pub(crate) next: Option<(S::Params, Vec<u32>)>,
     pub(crate) positions: Vec<Position>,
 }
@@ -89,7 +93,7 @@ impl<S: Units> SnapshotHeader<S> {
         Ok(sink)
     }
 
-    /// Reads how a snapshot begins.
+    /// Reads the beginning of a snapshot.
     pub(crate) fn take<R: Read>(
         from: R,
         magic: [u8; 8],
@@ -128,13 +132,13 @@ impl<S: Units> SnapshotHeader<S> {
         Ok((Self { params, next, positions }, source))
     }
 
-    /// The shape that some units are in.
+    /// The new shape if `is_new`, else the old shape.
     pub(crate) fn shape(&self, is_new: bool) -> &S::Params {
         self.next.as_ref().filter(|_| is_new).map_or(&self.params, |next| &next.0)
     }
 
-    /// Units in the order of the snapshot: of each run its partition, whether they are in the new shape, and their
-    /// numbers in the partition.
+    /// Units in the order of the snapshot. Each run has its partition, whether its units are in the new
+    /// shape, and their numbers in the partition.
     pub(crate) fn runs(&self) -> Vec<(PartitionId, bool, Range<u32>)> {
         let (mut runs, each) = (Vec::new(), self.params.units_per_partition());
         for at in 0..self.positions.len() {
@@ -153,7 +157,7 @@ impl<S: Units> SnapshotHeader<S> {
     }
 }
 
-/// The parameters that come next.
+/// Reads parameters.
 fn take_params<S: Units, R: Read>(source: &mut ChecksumReader<R>) -> Result<S::Params, SnapshotErrorOf<S>> {
     let mut encoded = <S::Params as TableParams>::Bytes::default();
     source.fill(encoded.as_mut())?;
@@ -162,7 +166,7 @@ fn take_params<S: Units, R: Read>(source: &mut ChecksumReader<R>) -> Result<S::P
     params.map_err(SnapshotError::Params)
 }
 
-/// A byte that says yes or no.
+/// Reads a byte that is 0 or 1.
 pub(crate) fn take_flag<R: Read, P: std::error::Error>(
     source: &mut ChecksumReader<R>,
 ) -> Result<bool, SnapshotError<P>> {
@@ -173,15 +177,15 @@ pub(crate) fn take_flag<R: Read, P: std::error::Error>(
     }
 }
 
-/// The checksum that comes last is right.
+/// Checks the final checksum.
 pub(crate) fn end<R: Read, P: std::error::Error>(source: ChecksumReader<R>) -> Result<(), SnapshotError<P>> {
     let (found, expected) = source.finish()?;
     if found == expected { Ok(()) } else { Err(SnapshotError::Checksum { found, expected }) }
 }
 
 impl<S: Units> Table<S> {
-    /// Writes the table to a stream. Waits for a running [`apply`](Self::apply) and holds back others meanwhile;
-    /// readers go on. Writes one block or range at a time: give it a buffered stream.
+    /// Writes the table to a stream. Waits for a running [`apply`](Self::apply) and blocks others meanwhile;
+    /// readers continue. Writes one block or range at a time: use a buffered stream.
     ///
     /// # Errors
     /// Those of the stream.
@@ -209,11 +213,11 @@ impl<S: Units> Table<S> {
         sink.finish()
     }
 
-    /// The table in a stream, which is read up to its checksum and no further.
+    /// Reads a table from a stream, up to its checksum and no further.
     ///
     /// # Errors
-    /// [`SnapshotError`]. Memory in use never exceeds about twice what was read; of a table that is being reshaped, that
-    /// and the empty blocks or ranges of both shapes.
+    /// [`SnapshotError`]. Memory use never exceeds about twice what was read; for a table that is being
+    /// reshaped, add the empty blocks or ranges of both shapes.
     pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
         let (header, mut source) = SnapshotHeader::<S>::take(from, S::TABLE_MAGIC)?;
         let layouts = [false, true].map(|is_new| S::layout(header.shape(is_new)));
@@ -252,8 +256,8 @@ impl<S: Units> Table<S> {
         Ok(Self::with_generations(now, next, epochs, header.positions))
     }
 
-    /// The position and the digest of a partition's bits. `None` if there is no such partition, or it is in two shapes. Holds
-    /// back updates meanwhile, not readers. Cost: reads its bits.
+    /// The position and the digest of a partition's bits. `None` if there is no such partition, or it is in
+    /// two shapes. Blocks updates meanwhile, not readers. Cost: reads its bits.
     pub fn digest(&self, partition: PartitionId) -> Option<(Position, u32)> {
         let writer = self.writer();
         let position = *writer.positions.get(usize::from(partition.0))?;
@@ -270,7 +274,7 @@ impl<S: Units> Table<S> {
     }
 }
 
-/// Takes in a partition unit by unit.
+/// Computes the digest of a partition unit by unit.
 pub(crate) struct Digest<S> {
     crc: crc32fast::Hasher,
     bytes: Vec<u8>,

@@ -1,4 +1,5 @@
-//! The query structure: what every node holds, any number of threads read, and one writer changes by deltas.
+//! The query structure: every node holds one, any number of threads read it, and one writer changes it by
+//! deltas.
 
 use super::generation::{Generation, GenerationWriter, Generations, WritableGeneration};
 use super::payload::{PayloadHeader, malformed};
@@ -11,18 +12,19 @@ use crate::reclaim::sync::{Arc as SyncArc, ArcSwap, Memory};
 use scalebricks_types::{Applied, ApplyError, Delta, PartitionCount, PartitionId, Position, TableKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The query structure of a table: what every node holds.
+/// The query structure of a table, which every node holds.
 ///
-/// It answers for every key that its control structure holds, and gives an arbitrary value for any other.
+/// It returns the value of every key that its control structure holds, and an arbitrary value for any other
+/// key.
 #[derive(Debug)]
 pub struct Table<S: Units> {
-    /// What readers see: one shape, or two while the table is being reshaped.
+    /// The part that readers see: one shape, or two while the table is being reshaped.
     pub(crate) generations: Arc<ArcSwap<Generations<S>>>,
     pub(crate) epochs: SyncArc<Epochs>,
     writer: Mutex<Writer<S>>,
 }
 
-/// What only whoever applies deltas needs.
+/// The state that only the thread that applies deltas needs.
 #[derive(Debug)]
 pub(crate) struct Writer<S: Units> {
     pub(crate) now: GenerationWriter<S>,
@@ -37,7 +39,7 @@ impl<S: Units> Table<S> {
         Self::with_memory(params, positions, Generation::<S>::memory(&params), [])
     }
 
-    /// A table of the units in a [`Generation::memory`], and of what belongs to some of them.
+    /// A table of the units in a [`Generation::memory`], and the additional data of some of them.
     pub(crate) fn with_memory(
         params: S::Params,
         positions: Vec<Position>,
@@ -49,7 +51,8 @@ impl<S: Units> Table<S> {
         Self::with_generations(now, None, epochs, positions)
     }
 
-    /// A table of one generation, or of two and how many units of each partition answer in the second.
+    /// A table of one generation, or of two with the number of units of each partition that are looked up in
+    /// the second.
     pub(super) fn with_generations(
         (generation, now): WritableGeneration<S>,
         next: Option<(WritableGeneration<S>, Vec<u32>)>,
@@ -70,7 +73,7 @@ impl<S: Units> Table<S> {
         self.generations.load().now.params
     }
 
-    /// The shape it is on its way to, if it is being reshaped.
+    /// The shape that the table is being reshaped to, if any.
     pub fn reshaping(&self) -> Option<S::Params> {
         self.generations.load().next.as_ref().map(|next| next.generation.params)
     }
@@ -79,8 +82,8 @@ impl<S: Units> Table<S> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins anew, without keys, in this shape: every partition at position 0. Readers find arbitrary values from now on, until
-    /// they are told of keys again.
+    /// Starts again without keys in this shape: every partition at position 0. From now on readers find
+    /// arbitrary values, until deltas add keys again.
     ///
     /// # Panics
     /// If the partitions are not those it has.
@@ -93,24 +96,25 @@ impl<S: Units> Table<S> {
         self.generations.store(Arc::new(Generations::one(Arc::new(generation))));
     }
 
-    /// Forgets where a partition is: its bits answer as before, and whatever comes next has to be all of them, from position
-    /// 0. For a node that found them to be wrong.
+    /// Forgets the position of a partition: lookups in its bits continue, and the next delta must contain all
+    /// of them, from position 0. For a node that found the bits to be wrong.
     pub fn forget(&self, partition: PartitionId) {
         if let Some(position) = self.writer().positions.get_mut(usize::from(partition.0)) {
             *position = Position(0);
         }
     }
 
-    /// Applies one update: each changed block or range is copied, changed, and replaced by one store; readers do not wait.
-    /// The whole payload is checked before anything is replaced.
+    /// Applies one update: each changed block or range is copied, changed, and replaced by one store; readers
+    /// do not wait. The whole payload is checked before anything is replaced.
     ///
-    /// Cost: one pass over the payload; two copies of each changed block (580 bytes at 2-bit values) or range (128 bytes
-    /// at 2-bit values in the default sizing). Waits only for readers that hold the last spare slots, at most one batch
-    /// each; so a thread must not apply while it holds a [`Pin`](super::Pin) of the same table.
+    /// Cost: one pass over the payload; two copies of each changed block (580 bytes at 2-bit values) or range
+    /// (128 bytes at 2-bit values in the default sizing). Waits only for readers that hold the last spare
+    /// slots, at most one batch each; so a thread must not call this while it holds a [`Pin`](super::Pin) of
+    /// the same table.
     ///
     /// # Errors
-    /// [`ApplyError`]; the table is then unchanged. [`ApplyError::Full`] never happens for a delta made by a control
-    /// structure of the same parameters.
+    /// [`ApplyError`]; the table is then unchanged. [`ApplyError::Full`] never occurs for a delta made by a
+    /// control structure with the same parameters.
     pub fn apply(&self, delta: &Delta) -> Result<Applied, ApplyError> {
         if delta.kind != S::KIND {
             return Err(ApplyError::Kind { want: S::KIND, got: delta.kind });
@@ -134,7 +138,7 @@ impl<S: Units> Table<S> {
         }
         let mut begun = None;
         if let Some(to) = plan.begin {
-            // Read before memory is taken for what it promises.
+            // Parsed before memory is allocated for what it declares.
             let mut changes = S::Changes::default();
             S::section(&mut bits, partition, has_params, &S::layout(&to), &mut changes)?;
             let (generation, writer) = Generation::empty(to, SyncArc::clone(&self.epochs));
@@ -152,7 +156,7 @@ impl<S: Units> Table<S> {
         if let Some((new, writer)) = new.filter(|_| plan.new) {
             new_effect = Some(S::check(&new.generation, writer, partition)?);
         }
-        // Nothing is refused from here on.
+        // From here on nothing can be refused.
         if let Some(begun) = begun {
             *next = Some(begun);
             self.generations.store(Arc::clone(&generations));
@@ -178,7 +182,7 @@ impl<S: Units> Table<S> {
     }
 }
 
-/// How many partitions there are.
+/// Number of partitions.
 fn positions_of(params: &impl TableParams) -> usize {
     params.partitions().get() as usize
 }

@@ -1,4 +1,4 @@
-//! What tables are made of: cache lines of words that one writes and many read.
+//! The building blocks of tables: cache lines of words with one writer and many readers.
 
 use super::sync::{AtomicU64, Ordering};
 
@@ -23,11 +23,13 @@ impl Line {
 
 #[cfg(not(loom))]
 #[allow(unsafe_code, reason = "one promise about one type")]
-// SAFETY: eight words for which zero is a valid value, and nothing between or behind them: they fill the alignment.
+// SAFETY: eight words for which zero is a valid value, and no padding between or after them: they fill the
+// alignment.
 unsafe impl crate::huge::Zeroable for Line {}
 
-/// Free slots beside so many in use: how many updates may be waiting for readers before the writer must. Under 1 % of a
-/// large table; a small one, where 1 % would be too few to go on while a reader is off its core, has 32.
+/// Number of spare slots for this many slots in use: how many updates may wait for readers before the writer
+/// must wait. It is under 1 % of a large table. A small table, where 1 % would be too few to continue while a
+/// reader is off its core, has 32.
 pub(crate) fn spare_slots(used: usize) -> usize {
     match used {
         _ if cfg!(any(loom, miri)) => 2, // so that few updates use memory again

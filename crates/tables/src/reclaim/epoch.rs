@@ -1,22 +1,22 @@
-//! When may memory that readers might still be reading be written again?
+//! When may memory that readers might still be reading be reused?
 //!
-//! A counter, `now`, that the writer advances each time it takes something out of the readers' sight, and one cell a
-//! reader: 0 while it reads nothing, else the value of `now` when it began. What was taken away at `now = t` is free
-//! when every cell is 0 or above `t`:
+//! There is a counter, `now`, that the writer advances each time it makes something unreachable for readers,
+//! and one cell per reader: 0 while it reads nothing, else the value of `now` when it began. What was retired
+//! at `now = t` is free when every cell is 0 or above `t`:
 //!
-//! * a cell above `t` means that the reader began by an acquire load of a `now` that the writer had advanced (by a
-//!   release) after taking the thing away, so the reader began knowing;
-//! * a cell of 0 means that the reader has left (its release store is acquired by the scan), or that its pin is
-//!   ordered after the scan: both sides put a sequentially consistent fence between their store (cell; index) and
-//!   their load (index; cell), so at least one of them sees the other's store.
+//! * a cell above `t` means that the reader began with an acquire load of a `now` that the writer had
+//!   advanced (with a release) after making the memory unreachable, so the reader cannot reach it;
+//! * a cell of 0 means that the reader has left (the scan acquires its release store), or that its pin is
+//!   ordered after the scan: both sides execute a sequentially consistent fence between their store (cell;
+//!   index) and their load (index; cell), so at least one of them sees the other's store.
 //!
-//! A reader that stores a `now` already out of date only delays the writer. Readers never wait.
+//! A reader that stores an outdated `now` only delays the writer. Readers never wait.
 
 use super::sync::{Arc, AtomicU64, Mutex, Ordering, fence, store_before_loads};
 use crossbeam_utils::CachePadded;
 
 const IDLE: u64 = 0;
-/// Left for good: above every epoch, so it holds nothing back.
+/// The reader was dropped: this is above every epoch, so it blocks nothing.
 const GONE: u64 = u64::MAX;
 
 type Cell = Arc<CachePadded<AtomicU64>>;
@@ -41,7 +41,7 @@ impl Epochs {
         self.cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// A cell of its own for a new reader.
+    /// Registers a cell for a new reader.
     pub(crate) fn register(&self) -> Reader {
         let cell = Arc::new(CachePadded::new(AtomicU64::new(IDLE)));
         let mut cells = self.cells();
@@ -50,20 +50,21 @@ impl Epochs {
         Reader(cell)
     }
 
-    /// Cells registered and not yet cleared away.
+    /// Number of registered cells that are not yet removed.
     pub(crate) fn readers(&self) -> usize {
         self.cells().len()
     }
 
-    /// To be called after the last path to something was overwritten, by one thread at a time: the tag under which it
-    /// is retired. Two plain instructions: an atomic addition would wait for all stores before it.
+    /// Returns the tag under which something is retired. Call it after the last path to it was overwritten,
+    /// from one thread at a time. It is two plain instructions: an atomic addition would wait for all stores
+    /// before it.
     pub(crate) fn retire(&self) -> u64 {
         let now = self.now.load(Ordering::Relaxed);
         self.now.store(now + 1, Ordering::Release);
         now
     }
 
-    /// Whatever was retired under a tag below this is read by no one.
+    /// Memory retired under a tag below this is read by no reader.
     pub(crate) fn safe_below(&self) -> u64 {
         fence(Ordering::SeqCst);
         let mut cells = self.cells();

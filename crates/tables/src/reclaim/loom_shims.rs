@@ -1,9 +1,9 @@
-//! What stands, under the model checker, for memory and for pointers that are swapped.
+//! Replacements, under the model checker, for memory and for atomically swapped pointers.
 
 use super::sync::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Memory of the checker's atomics.
+/// Memory of the model checker's atomics.
 #[derive(Debug)]
 pub(crate) struct Memory<T>(Box<[T]>);
 
@@ -30,8 +30,8 @@ impl<T> std::ops::DerefMut for Memory<T> {
     }
 }
 
-/// As that of the crate `arc_swap`: loads acquire what stores release. The number of the value takes the place of the pointer;
-/// all values stay, and the lock around them, of which the checker knows nothing, orders nothing.
+/// As that of the crate `arc_swap`: loads acquire what stores release. The number of the value replaces the
+/// pointer. All values are kept; the lock around them is unknown to the checker and orders nothing.
 #[derive(Debug)]
 pub(crate) struct ArcSwap<T> {
     at: AtomicU64,
@@ -76,7 +76,7 @@ impl<T> ArcSwap<T> {
     }
 }
 
-/// As that of `arc_swap`: asks by a relaxed load whether there is another value.
+/// As that of `arc_swap`: checks with a relaxed load whether there is another value.
 #[derive(Debug)]
 pub(crate) struct Cache<S, P> {
     of: S,
@@ -99,10 +99,11 @@ impl<T> Cache<Arc<ArcSwap<T>>, Arc<T>> {
     }
 }
 
-/// Runs a model through its interleavings with so many preemptions at most. There must be many, or its threads never met.
+/// Runs a model through its interleavings with at most this many preemptions. There must be many
+/// interleavings, or the threads of the model never interacted.
 ///
-/// The writer belongs into the thread that calls: loom remembers of a word the last look only, so one of the writer's own, before
-/// it writes, would hide that of a reader that has run first.
+/// The writer must run in the calling thread: loom remembers only the last read of a word, so the writer's
+/// own read, before it writes, would hide that of a reader that ran first.
 #[cfg(test)]
 pub(crate) fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     use std::sync::atomic::AtomicU64;

@@ -1,10 +1,11 @@
-//! How tables are changed under readers that never wait: memory is written where nobody looks, published by one
-//! store, and used again when nobody can be looking any more (`docs/adr/0002-publish-blocks-whole.md`).
+//! How tables are changed while readers that never wait use them: memory is written where no reader looks,
+//! published by one store, and reused when no reader can look there any more
+//! (`docs/adr/0002-publish-blocks-whole.md`).
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`epoch`] | when retired memory is free: one cell a reader, one fence a pin |
-//! | [`retired`] | what waits for that |
+//! | [`epoch`] | when retired memory is free: one cell per reader, one fence per pin |
+//! | [`retired`] | the queue of retired memory |
 //! | [`cache_line`] | the cache lines that tables are made of |
 //! | [`sync`] | the atomics, or under `--cfg loom` those of the model checker |
 

@@ -1,9 +1,9 @@
-//! Memory on its way from readers' sight back to the writer.
+//! Retired memory, which readers may still be reading.
 
 use super::epoch::Epochs;
 use std::collections::VecDeque;
 
-/// Places taken out of the readers' sight, each under the tag it was retired with, oldest first.
+/// Places that readers can no longer reach, each with the tag it was retired under, oldest first.
 #[derive(Debug)]
 pub(crate) struct Retired<P>(VecDeque<(u64, P)>);
 
@@ -12,12 +12,12 @@ impl<P: Copy> Retired<P> {
         Self(VecDeque::new())
     }
 
-    /// Adds what [`Epochs::retire`] gave this tag.
+    /// Adds a place with the tag that [`Epochs::retire`] returned.
     pub(crate) fn push(&mut self, tag: u64, place: P) {
         self.0.push_back((tag, place));
     }
 
-    /// Hands out what no reader can see any more; whether there was any.
+    /// Passes all places that no reader can see any more to `free`. Returns whether there were any.
     pub(crate) fn reclaim(&mut self, epochs: &Epochs, mut free: impl FnMut(P)) -> bool {
         let safe = epochs.safe_below();
         let before = self.0.len();

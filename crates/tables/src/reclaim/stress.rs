@@ -1,4 +1,4 @@
-//! The protocol with plain memory, which tools watch: a read beside a write of it is a race.
+//! The protocol with plain memory, which tools watch: a read concurrent with a write of it is a data race.
 #![allow(unsafe_code)]
 
 use super::epoch::Epochs;
@@ -10,18 +10,18 @@ use std::thread;
 const ROUNDS: u64 = if cfg!(miri) { 60 } else { 100_000 };
 const SLOTS: usize = 3;
 
-/// Slots of plain words, and which of them readers are led to.
+/// Slots of plain words, and the index of the slot that readers use.
 struct Plain {
     index: AtomicUsize,
     slots: [UnsafeCell<[u64; 8]>; SLOTS],
     epochs: Epochs,
 }
 
-// SAFETY: a slot is written while no index leads to it and no reader is in it: what is being tested.
+// SAFETY: a slot is written while no index leads to it and no reader is in it. This is what the test checks.
 unsafe impl Sync for Plain {}
 
 impl Plain {
-    /// Reads versions until told to stop; each is whole, and none is older than the one before.
+    /// Reads versions until stopped; each is complete, and none is older than the previous one.
     fn read(&self, pins: bool, stop: &AtomicBool) -> u64 {
         let (cell, mut last, mut rounds) = (self.epochs.register(), 0, 0);
         while rounds < 10 || !stop.load(Ordering::Relaxed) {
@@ -29,7 +29,7 @@ impl Plain {
                 self.epochs.pin(&cell);
             }
             let slot = self.index.load(Ordering::Acquire);
-            // SAFETY: no one writes it while this reader is pinned.
+            // SAFETY: nobody writes it while this reader is pinned.
             let words = unsafe { *self.slots[slot].get() };
             cell.unpin();
             assert!(!pins || words == [words[0]; 8] && words[0] >= last, "{words:?} after {last}");
@@ -80,7 +80,7 @@ fn readers_of_plain_memory_see_whole_versions_in_order() {
     beside_readers(true);
 }
 
-/// A race on purpose, which ThreadSanitizer has to find: scripts/test.sh runs it by its name.
+/// A deliberate data race, which ThreadSanitizer must find: scripts/test.sh runs this test by name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
 fn planted_race_of_readers_without_a_pin() {

@@ -1,4 +1,4 @@
-//! The atomics of what readers and the writer share; under `--cfg loom`, those of the model checker.
+//! The atomics that readers and the writer share; under `--cfg loom`, those of the model checker.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -13,13 +13,14 @@ pub(crate) use std::sync::{
 
 #[cfg(loom)]
 pub(crate) use super::loom_shims::Memory;
-/// Zeroed memory of atomics: on huge pages, but not under the model checker, whose atomics are more than their bits.
+/// Zeroed memory of atomics: on huge pages, except under the model checker, whose atomics have additional
+/// state.
 #[cfg(not(loom))]
 pub(crate) use crate::huge::HugeSlice as Memory;
 
 #[cfg(loom)]
 pub(crate) use super::loom_shims::{ArcSwap, Cache};
-/// What readers are led by, without waiting, to a value that a writer replaces.
+/// Lead readers, without waiting, to a value that a writer replaces.
 #[cfg(not(loom))]
 pub(crate) use arc_swap::{ArcSwap, Cache};
 
@@ -31,12 +32,12 @@ pub(crate) fn yield_now() {
     std::thread::yield_now();
 }
 
-/// Stores a value so that every later load comes after the store, as far as a thread can tell that does both with a sequentially
-/// consistent fence between. Cost: one fence.
+/// Stores a value so that every later load comes after the store, from the view of any thread that does both
+/// with a sequentially consistent fence between. Cost: one fence.
 #[inline]
 pub(crate) fn store_before_loads(cell: &AtomicU64, value: u64) {
-    // On this processor a locked exchange is a full fence, and cheaper than the instruction that a fence becomes. What checks executions
-    // is given the fence, which the argument is about.
+    // On this processor a locked exchange is a full fence, and cheaper than the instruction that a fence
+    // compiles to. Tools that check executions get the fence, on which the argument is based.
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
     {
         cell.swap(value, Ordering::SeqCst);

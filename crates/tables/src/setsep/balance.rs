@@ -1,9 +1,9 @@
-//! Which candidate group each bucket chooses, from the buckets' sizes alone.
+//! Which candidate group each bucket chooses, computed from the buckets' sizes alone.
 //!
-//! A fresh block is balanced as the paper says (§4.4): buckets by size descending, each to its least loaded
-//! candidate, ties at random, several runs, the best kept. "Random" is fixed for each run, so the result depends on
-//! the sizes and nothing else. A block that changes is only relieved: one bucket moves, or two, where that brings
-//! every group concerned back under the target.
+//! A new block is balanced as the paper says (§4.4): buckets in descending order of size, each to its least
+//! loaded candidate, ties broken at random, several runs, the best kept. The "random" choices are fixed for
+//! each run, so the result depends only on the sizes. A block that changes is only relieved: one or two
+//! buckets move, if that brings every affected group back under the target.
 
 use super::geometry::{BUCKETS, CANDIDATES, CANDIDATES_PER_BUCKET, GROUPS, MEMBERS};
 use super::kernels::Balancer;
@@ -11,9 +11,9 @@ use crate::isa::Isa;
 
 /// A choice for every bucket of a block.
 pub(super) type Choices = [u8; BUCKETS];
-/// Keys in every group of a block.
+/// Number of keys in every group of a block.
 pub(super) type Loads = [u16; GROUPS];
-/// Keys in every bucket of a block.
+/// Number of keys in every bucket of a block.
 pub(super) type Counts = [u16; BUCKETS];
 
 /// A bucket and the choice it changes to.
@@ -22,7 +22,7 @@ pub(super) type Move = (u8, u8);
 /// One move, or two.
 pub(super) type Relief = (Move, Option<Move>);
 
-/// The group a bucket is in under a choice.
+/// The group of a bucket under a choice.
 #[inline]
 pub(super) fn group_under(bucket: usize, choice: u8) -> usize {
     usize::from(CANDIDATES[bucket][usize::from(choice)])
@@ -37,20 +37,21 @@ pub(super) fn loads(counts: &Counts, choices: &Choices) -> Loads {
     loads
 }
 
-/// The fullest group's load.
+/// The load of the fullest group.
 pub(super) fn max(loads: &Loads) -> u16 {
     loads.iter().copied().max().unwrap_or(0)
 }
 
-/// The choices of a fresh block: a function of its buckets' sizes. See [`Balancer`] for the definition.
+/// The choices of a new block: a function of its buckets' sizes. See [`Balancer`] for the definition.
 ///
 /// Cost: a microsecond or two.
 pub(super) fn balance(counts: &Counts) -> Choices {
     Balancer::new(Isa::best()).balance(counts)
 }
 
-/// One or two moves after which `group` and every group they touch hold at most `target` keys; of all such, the one
-/// that leaves the lowest maximum among them, then the first by bucket and choice.
+/// Finds one or two moves after which `group` and every group they touch hold at most `target` keys. Of all
+/// such moves it returns those that leave the lowest maximum among these groups, then the first by bucket and
+/// choice.
 ///
 /// Cost: at most 16 buckets x 3 places, and for two moves 16 x 3 again for each.
 pub(super) fn relieve(
@@ -78,7 +79,7 @@ pub(super) fn relieve(
         let (rest, crowded) = (loads[group] - size, loads[place] + size);
         for (second, onward, moved) in ways_out(counts, choices, place) {
             let end = group_under(usize::from(second), onward);
-            // A swap brings the second bucket to where the first came from.
+            // In a swap, the second bucket moves to the group that the first one left.
             let (rest, end) = if end == group { (rest + moved, 0) } else { (rest, loads[end] + moved) };
             let highest = rest.max(end).max(crowded - moved);
             offer(&mut best, highest, ((bucket, to), Some((second, onward))));
@@ -87,7 +88,7 @@ pub(super) fn relieve(
     best.map(|(_, moves)| moves)
 }
 
-/// The filled buckets of a group with the other choices each has: (bucket, choice, keys).
+/// The non-empty buckets of a group, with the other choices each has: (bucket, choice, keys).
 fn ways_out<'a>(
     counts: &'a Counts,
     choices: &'a Choices,

@@ -1,11 +1,13 @@
-//! Batches of operations: all or none, every touched group solved once.
+//! Batches of operations: a batch is applied completely or not at all, and every touched group is solved
+//! once.
 //!
-//! 1. The operations are put in the order of their blocks (and within a block in their own), so that a block's memory
-//!    is fetched once, and fetched ahead.
-//! 2. They are carried out on keys and choices, leaving a way back, block by block.
-//! 3. The groups they touched in a block are handed on while they are in the cache, and solved, many at a time, into a
-//!    list.
-//! 4. If everything fits, the list becomes the blocks' bits, and what differs becomes deltas; else all is undone.
+//! 1. The operations are sorted by block (and keep their order within a block), so that a block's memory is
+//!    fetched once, and prefetched.
+//! 2. They are applied to keys and choices, block by block, with an undo log.
+//! 3. The touched groups of a block are passed on while they are in the cache, and solved, many at a time,
+//!    into a list.
+//! 4. If everything fits, the list becomes the blocks' bits, and the differences become deltas. Otherwise all
+//!    is undone.
 
 use super::balance::Move;
 use super::block::{self, Block, BlockError, Moves};
@@ -21,22 +23,23 @@ use crate::prefetch::prefetch_read;
 use scalebricks_types::PartitionId;
 use std::ops::Range;
 
-/// Operations whose keys are asked for ahead of the one at work.
+/// How many operations ahead of the current one the keys are prefetched.
 const AHEAD: usize = 12;
 
-/// Operations whose block's choices and counters are: they say where the keys are.
+/// How many operations ahead the block's choices and counters are prefetched: they say where the keys are.
 const FAR_AHEAD: usize = 32;
 
-/// Touched blocks whose bits are asked for ahead of the one to be written.
+/// How many touched blocks ahead of the one to be written the bits are prefetched.
 const BLOCKS_AHEAD: usize = 3;
 
 /// Groups solved together: as many as stay in the cache.
 const QUEUE: usize = 256;
 
-/// Operations of a batch whose groups are solved one by one: side by side, three take as long as sixteen.
+/// A batch of at most this many operations solves its groups one by one: side by side, three groups take as
+/// long as sixteen.
 const FEW: usize = 2;
 
-/// A step back.
+/// One step of the undo log.
 #[derive(Debug, Clone, Copy)]
 enum Undo {
     Take(u64),
@@ -49,37 +52,37 @@ enum Undo {
 #[derive(Debug)]
 struct Touched {
     slot: u32,
-    /// Keys in the fallback before.
+    /// Number of keys in the fallback before the batch.
     fallback_keys: u32,
-    /// One bit a group: keys, values or members changed.
+    /// One bit per group: set if its keys, values or members changed.
     dirty: u64,
     undo: Range<u32>,
-    /// Where the solutions of its dirty groups begin.
+    /// Index of the first solution of its dirty groups.
     solutions: u32,
     /// Whether a bucket has moved.
     moved: bool,
-    /// Unsolved groups: before, until [`Batch::settle`] has said which are after.
+    /// Unsolved groups: those before the batch, until [`Batch::settle`] stores those after it.
     marks: u64,
 }
 
-/// A batch at work on the blocks of one shape. Kept to not allocate for each.
+/// A batch in progress on the blocks of one shape. It is reused to avoid allocating for each batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     order: Vec<OrderedOp>,
     spare: Vec<OrderedOp>,
     touched: Vec<Touched>,
     undo: Vec<Undo>,
-    /// Packed: as many words a group as it takes.
+    /// Packed solutions: as many words per group as its solution needs.
     solutions: Vec<u64>,
-    /// The groups without solution, by their places in `solutions`.
+    /// The groups without a solution, by their index in `solutions`.
     unsolved: Vec<u32>,
     pub(super) moves: Moves,
-    /// The partitions touched, ascending, with the fallback lines they need.
+    /// The touched partitions, ascending, with the fallback lines they need.
     pub(super) needs: Vec<(PartitionId, u32)>,
 }
 
 impl Batch {
-    /// Forgets the last batch.
+    /// Clears the previous batch.
     pub(super) fn clear(&mut self) {
         self.order.clear();
         self.touched.clear();
@@ -90,12 +93,13 @@ impl Batch {
         self.moves = Moves::default();
     }
 
-    /// Adds an operation, by its block.
+    /// Adds an operation, with its block.
     pub(super) fn add(&mut self, slot: usize, op: usize, hash: u64) {
         self.order.push(OrderedOp { slot: slot as u32, op: op as u32, hash }); // at most 2^24 blocks; a batch fits memory
     }
 
-    /// Carries out the operations on keys and choices. The first error by place in the batch, if any is before `limit`.
+    /// Applies the operations to keys and choices. Returns the first error by position in the batch, if there
+    /// is one before `limit`.
     pub(super) fn perform(
         &mut self,
         blocks: &mut ControlBlocks,
@@ -125,7 +129,7 @@ impl Batch {
         limit.1.map(|error| (limit.0, error))
     }
 
-    /// Carries out the operations on one block that are before `limit`, which becomes the place of the first error.
+    /// Applies the operations on one block that are before `limit`. An error sets `limit` to its position.
     #[inline]
     fn run(
         &mut self,
@@ -164,7 +168,7 @@ impl Batch {
         touched
     }
 
-    /// Asks for the solutions of a block's changed groups, while their keys are in the cache.
+    /// Requests the solutions of a block's changed groups while their keys are in the cache.
     fn ask(&mut self, blocks: &ControlBlocks, solver: &mut Solver, touched: &mut Touched, ops: usize) {
         let words = blocks.layout.group_words;
         let slots = blocks.store.slots();
@@ -193,7 +197,7 @@ impl Batch {
         }
     }
 
-    /// Solves the groups that wait, and puts their solutions where their tags say.
+    /// Solves the waiting groups, and stores each solution where its tag says.
     fn solve(&mut self, solver: &mut Solver, blocks: &ControlBlocks) {
         let words = blocks.layout.group_words;
         solver.drain(|tag, solution| match solution {
@@ -205,7 +209,7 @@ impl Batch {
         });
     }
 
-    /// Makes the blocks what they were.
+    /// Restores the blocks to their state before the batch.
     pub(super) fn undo(&mut self, blocks: &mut ControlBlocks) {
         for touched in self.touched.drain(..).rev() {
             let mut block = blocks.block(touched.slot as usize);
@@ -226,7 +230,8 @@ impl Batch {
         }
     }
 
-    /// Checks the room for the groups without solution: for each partition touched, the fallback lines it needs.
+    /// Checks that there is room for the groups without a solution: computes the fallback lines that each
+    /// touched partition needs.
     pub(super) fn settle(&mut self, blocks: &ControlBlocks) -> Result<(), Full> {
         let words = blocks.layout.group_words;
         let marked = blocks.layout.pack(&solver::marked(&blocks.params));
@@ -262,8 +267,8 @@ impl Batch {
         }
     }
 
-    /// Makes the solutions the bits of the blocks of one partition, writes what differs, and copies the blocks to the
-    /// owner's table, if it is there.
+    /// Writes the solutions to the bits of the blocks of one partition, writes the differences to the delta,
+    /// and copies the blocks to the owner's table, if there is one.
     pub(super) fn commit(
         &self,
         blocks: &mut ControlBlocks,
@@ -312,7 +317,7 @@ impl Batch {
         }
     }
 
-    /// The buckets of a block whose choice is another than before the batch, ascending.
+    /// The buckets of a block whose choice the batch changed, ascending.
     fn moved(&self, touched: &Touched, words: &[u64]) -> Vec<Move> {
         let mut first: Vec<Move> = Vec::new();
         for step in &self.undo[touched.undo.start as usize..touched.undo.end as usize] {
@@ -328,14 +333,14 @@ impl Batch {
     }
 }
 
-/// Asks for what an operation will read, whose block's choices are there.
+/// Prefetches what an operation will read. The choices of its block are already in the cache.
 #[inline]
 fn prefetch_ahead(blocks: &ControlBlocks, ops: &[Op], entry: &OrderedOp) {
     prefetch_read(&ops[entry.op as usize]);
     blocks.prefetch(entry.slot as usize, entry.hash);
 }
 
-/// Carries out one operation on its block.
+/// Applies one operation to its block.
 #[inline]
 fn one(
     block: &mut Block<'_>,
@@ -366,7 +371,7 @@ fn one(
     Ok(())
 }
 
-/// The groups of these bits, ascending.
+/// The groups whose bits are set, ascending.
 pub(super) fn groups(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let group = (bits != 0).then(|| bits.trailing_zeros() as usize)?;

@@ -1,6 +1,7 @@
-//! One block of the control structure: where its keys go, and how they make room for each other.
+//! One block of the control structure: where its keys are stored, and how buckets move to make room.
 //!
-//! Keys and choices change operation by operation; groups are solved later, once for all operations of a batch.
+//! Keys and choices change operation by operation. Groups are solved later, once for all operations of a
+//! batch.
 
 use super::balance::{self, Choices, Move, group_under};
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
@@ -9,22 +10,22 @@ use super::layout::{choice, set_choice};
 use super::params::Params;
 use super::store::{BlockHeader, BlockMut, BlockRef, SpilledKey};
 
-/// How far above its target a group may stay before the whole block is balanced anew.
+/// How far a group's load may stay above its target before the whole block is rebalanced.
 const REBALANCE_ABOVE: u16 = 2;
 
 /// How often blocks had to be rearranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moves {
-    /// Times one bucket moved to another of its groups.
+    /// How often one bucket moved to another of its candidate groups.
     pub single: u64,
-    /// Times two buckets moved to make room.
+    /// How often two buckets moved to make room.
     pub double: u64,
-    /// Times a whole block was balanced anew.
+    /// How often a whole block was rebalanced.
     pub rebalanced: u64,
 }
 
 impl Moves {
-    /// Counts these too.
+    /// Adds these counts.
     pub(super) const fn add(&mut self, more: Self) {
         self.single += more.single;
         self.double += more.double;
@@ -40,7 +41,7 @@ pub(super) enum BlockError {
     Full,
 }
 
-/// A block with the parameters that say how to read it.
+/// A block with the parameters that define its layout.
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     pub(super) params: &'a Params,
@@ -55,7 +56,7 @@ pub(super) fn group_in(words: &[u64], bucket: usize) -> usize {
     group_under(bucket, choice(words, bucket))
 }
 
-/// Where in its group's row a hash is; from `slots` on, in the spill.
+/// The index of a hash in its group's row; an index of `slots` or more is in the spill.
 #[inline]
 fn find(
     finder: Finder,
@@ -85,7 +86,7 @@ pub(super) fn get(view: &BlockRef<'_>, params: &Params, finder: Finder, hash: u6
     Some(if at < slots { view.values[group * slots + at] } else { view.head.spill[at - slots].value })
 }
 
-/// All keys of a group with their values, in no order.
+/// All keys of a group with their values, in no particular order.
 pub(super) fn group_keys<'a>(
     view: &'a BlockRef<'_>,
     slots: usize,
@@ -98,7 +99,8 @@ pub(super) fn group_keys<'a>(
     held.chain(spilled.map(|key| (key.hash, key.value)))
 }
 
-/// Calls `act` with the keys of a block and their values, row by row, and then the spilled ones one by one.
+/// Calls `act` with the keys of a block and their values, row by row, and then with the spilled keys one by
+/// one.
 pub(super) fn each_row(view: &BlockRef<'_>, slots: usize, mut act: impl FnMut(&[u64], &[u8])) {
     for (group, &load) in view.head.loads.iter().enumerate() {
         let row = group * slots..group * slots + usize::from(load).min(slots);
@@ -107,14 +109,14 @@ pub(super) fn each_row(view: &BlockRef<'_>, slots: usize, mut act: impl FnMut(&[
     view.head.spill.iter().for_each(|key| act(&[key.hash], &[key.value]));
 }
 
-/// All keys of a block with their values, ascending.
+/// All keys of a block with their values, in ascending order.
 pub(super) fn sorted_keys(view: &BlockRef<'_>, slots: usize) -> Vec<(u64, u8)> {
     let mut keys: Vec<_> = (0..GROUPS).flat_map(|group| group_keys(view, slots, group)).collect();
     keys.sort_unstable();
     keys
 }
 
-/// The fallback list: the keys of marked groups with their values, ascending.
+/// The fallback list: the keys of the marked groups with their values, in ascending order.
 pub(super) fn fallback(view: &BlockRef<'_>, slots: usize) -> Vec<(u64, u8)> {
     let marked = (0..GROUPS).filter(|group| view.head.marks >> group & 1 == 1);
     let mut keys: Vec<_> = marked.flat_map(|group| group_keys(view, slots, group)).collect();
@@ -122,7 +124,7 @@ pub(super) fn fallback(view: &BlockRef<'_>, slots: usize) -> Vec<(u64, u8)> {
     keys
 }
 
-/// Keys that the fallback answers.
+/// Number of keys that the fallback answers.
 pub(super) fn fallback_keys(head: &BlockHeader) -> usize {
     let marked = (0..GROUPS).filter(|group| head.marks >> group & 1 == 1);
     if head.marks == 0 { 0 } else { marked.map(|group| usize::from(head.loads[group])).sum() }
@@ -144,7 +146,7 @@ impl<'a> Block<'a> {
         find(self.finder, self.view.hashes, self.view.head, group, self.slots, hash)
     }
 
-    /// Puts a key at the end of a group's row, uncounted in its bucket.
+    /// Appends a key to a group's row, without counting it in its bucket.
     #[inline]
     pub(super) fn append(&mut self, group: usize, hash: u64, value: u8) {
         let load = usize::from(self.view.head.loads[group]);
@@ -157,7 +159,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Takes the key at this place out of a group's row; the last one takes its place.
+    /// Removes the key at this index from a group's row; the last key of the row takes its place.
     fn cut(&mut self, group: usize, at: usize) -> u8 {
         let head = &mut *self.view.head;
         head.loads[group] -= 1;
@@ -178,7 +180,7 @@ impl<'a> Block<'a> {
         value
     }
 
-    /// Adds a key without looking at loads; returns its group.
+    /// Adds a key without checking loads; returns its group.
     pub(super) fn put(&mut self, hash: u64, value: u8) -> Result<usize, BlockError> {
         let bucket = self.bucket(hash);
         let group = group_in(self.view.words, bucket);
@@ -194,7 +196,7 @@ impl<'a> Block<'a> {
         Ok(group)
     }
 
-    /// Takes a key out; returns its value and group.
+    /// Removes a key; returns its value and group.
     pub(super) fn take(&mut self, hash: u64) -> Result<(u8, usize), BlockError> {
         let bucket = self.bucket(hash);
         let group = group_in(self.view.words, bucket);
@@ -204,7 +206,7 @@ impl<'a> Block<'a> {
         Ok((self.cut(group, at), group))
     }
 
-    /// Replaces a key's value; returns the old one and the group.
+    /// Replaces a key's value; returns the old value and the group.
     pub(super) fn set(&mut self, hash: u64, value: u8) -> Result<(u8, usize), BlockError> {
         let group = group_in(self.view.words, self.bucket(hash));
         let at = self.find(group, hash).ok_or(BlockError::Missing)?;
@@ -215,7 +217,7 @@ impl<'a> Block<'a> {
         Ok((std::mem::replace(held, value), group))
     }
 
-    /// Changes a bucket's choice and takes its keys along.
+    /// Changes a bucket's choice and moves its keys.
     pub(super) fn move_bucket(&mut self, bucket: usize, to: u8) {
         let from = group_in(self.view.words, bucket);
         set_choice(self.view.words, bucket, to);
@@ -249,8 +251,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Makes room in a group that has just grown, if it is too full. Says what moved, and where from, to `moved`; marks
-    /// the groups to solve in `dirty`.
+    /// Makes room in a group that has just grown, if it is too full. Records in `moved` which buckets moved,
+    /// and from where; marks the groups to solve in `dirty`.
     pub(super) fn make_room(
         &mut self,
         group: usize,

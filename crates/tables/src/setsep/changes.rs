@@ -1,4 +1,5 @@
-//! Reading what a SetSep delta carries, from anywhere: everything that can be checked without the table is checked.
+//! Parses a SetSep delta from an untrusted source. It checks everything that can be checked without the
+//! table.
 
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
 use super::layout::{Layout, Packed};
@@ -8,22 +9,22 @@ use crate::bits::BitReader;
 use crate::published::payload::{malformed, take};
 use scalebricks_types::{ApplyError, PartitionId};
 
-/// Everything that changes in the blocks of a section. A few times the size of what was read, and kept to be used
-/// again.
+/// All changes to the blocks of a section. Its size is a few times that of the input; it is kept for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     group_words: usize,
     blocks: Vec<BlockAt>,
     choices: Vec<(u8, u8)>,
     groups: Vec<u8>,
-    /// Packed: as many words a group as it takes.
+    /// Packed fields: as many words per group as its fields need.
     fields: Vec<u64>,
     pairs: Vec<(u64, u8)>,
-    /// Whether a group is marked.
+    /// Whether any group is marked.
     marks: bool,
 }
 
-/// A block, whether it has a new fallback list, and where its parts end; they begin where those of the last one end.
+/// A block, whether it has a new fallback list, and where its parts end. Each part begins where that of the
+/// previous block ends.
 #[derive(Debug, Default, Clone, Copy)]
 struct BlockAt {
     block: u32,
@@ -33,11 +34,11 @@ struct BlockAt {
     pairs: usize,
 }
 
-/// What changes in one block.
+/// The changes to one block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockChange<'a> {
     pub(super) block: u32,
-    /// Bucket and choice, ascending.
+    /// Pairs of bucket and choice, ascending.
     pub(super) choices: &'a [(u8, u8)],
     groups: &'a [u8],
     fields: &'a [u64],
@@ -63,22 +64,22 @@ impl Changes {
         self.marks = false;
     }
 
-    /// Blocks that change.
+    /// Number of changed blocks.
     pub(super) const fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether a group of them is marked, or a key listed.
+    /// Whether any group of these blocks is marked, or any key is listed.
     pub(super) const fn lists(&self) -> bool {
         self.marks || !self.pairs.is_empty()
     }
 
-    /// The number of the block in this place.
+    /// The number of the block at this index.
     pub(super) fn number(&self, at: usize) -> Option<u32> {
         Some(self.blocks.get(at)?.block)
     }
 
-    /// What changes in the block in this place.
+    /// The changes to the block at this index.
     pub(super) fn get(&self, at: usize) -> BlockChange<'_> {
         let from = at.checked_sub(1).map_or_else(BlockAt::default, |before| self.blocks[before]);
         let to = self.blocks[at];
@@ -93,13 +94,13 @@ impl Changes {
     }
 }
 
-/// Reads a section from anywhere, checking everything that can be checked without the table.
+/// Parses a section from an untrusted source. It checks everything that can be checked without the table.
 struct Section<'b, 'a> {
     layout: &'b Layout,
     bits: &'b mut BitReader<'a>,
 }
 
-/// The next section, blocks of this shape, into `changes`.
+/// Parses the next section, with blocks of this shape, into `changes`.
 pub(super) fn section(
     bits: &mut BitReader<'_>,
     partition: PartitionId,

@@ -1,4 +1,5 @@
-//! The control structure: the keys of the partitions a node is responsible for, and how updates become deltas.
+//! The control structure: the keys of the partitions that a node is responsible for, and how updates become
+//! deltas.
 
 use super::block::{self, Moves};
 use super::control_blocks::ControlBlocks;
@@ -17,22 +18,23 @@ use crate::published::{Control, ControlStructure, bits_per_key};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 
-/// Sizes of a table as its control structure knows them.
+/// Sizes of a table, as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stats {
-    /// Keys held.
+    /// Number of keys stored.
     pub keys: u64,
-    /// Keys of groups without a solution, which the fallback answers.
+    /// Number of keys in groups without a solution. The fallback answers them.
     pub fallback_keys: u64,
     /// Groups without a solution.
     pub marked_groups: u64,
-    /// Keys in the fullest group.
+    /// Number of keys in the fullest group.
     pub max_group_load: u16,
-    /// Keys in the fullest block, of [`Format::block_capacity`](super::Format::block_capacity).
+    /// Number of keys in the fullest block; the limit is
+    /// [`Format::block_capacity`](super::Format::block_capacity).
     pub max_block_keys: usize,
     /// Bytes of the query structure's blocks and fallback lists, without its spare slots.
     pub table_bytes: usize,
-    /// `table_bytes` in bits, for each key held.
+    /// `table_bytes` in bits, per key stored.
     pub bits_per_key: f64,
     /// How often buckets had to move.
     pub moves: Moves,
@@ -41,11 +43,11 @@ pub struct Stats {
 /// The control structure of a SetSep table.
 pub type SetSepControl = Control<SetSepStructure>;
 
-/// The keys of some partitions, in blocks.
+/// The keys of some partitions, stored in blocks.
 #[derive(Debug)]
 pub(crate) struct BlockKeys {
     pub(super) now: BlockUpdater,
-    /// The shape it is on its way to, if it is.
+    /// The shape that the table is being reshaped to, if any.
     pub(super) next: Option<ReshapeTarget>,
     pub(super) moves: Moves,
 }
@@ -159,12 +161,12 @@ impl BlockKeys {
         Self { now: BlockUpdater::new(now, Isa::best()), next, moves }
     }
 
-    /// The blocks in the old or the new shape.
+    /// The blocks of the new shape if `is_new`, else of the old shape.
     pub(super) fn blocks_in(&self, is_new: bool) -> &ControlBlocks {
         self.next.as_ref().filter(|_| is_new).map_or(&self.now.blocks, |next| &next.updater.blocks)
     }
 
-    /// The blocks held, ascending by the hashes in them: shape and place.
+    /// The stored blocks in ascending order of their hashes, as shape and index.
     fn blocks(&self) -> impl Iterator<Item = (&ControlBlocks, usize)> {
         let now = &self.now.blocks;
         (0..now.store.len()).flat_map(move |slot| {
@@ -182,8 +184,8 @@ impl BlockKeys {
 }
 
 impl SetSepControl {
-    /// The same with kernels of these instructions, or the best below them that this processor has. The bits it makes
-    /// do not depend on them.
+    /// The same structure with kernels of this instruction set, or of the best one below it that this
+    /// processor supports. The resulting bits do not depend on it.
     pub fn with_isa(mut self, isa: Isa) -> Self {
         self.keys.now.use_isa(isa);
         if let Some(next) = &mut self.keys.next {
@@ -192,13 +194,13 @@ impl SetSepControl {
         self
     }
 
-    /// The value of a key: exact. `None` if it is not held here.
+    /// The exact value of a key. `None` if the key is not stored here.
     pub fn get(&self, hash: KeyHash) -> Option<u8> {
         let (blocks, slot) = self.locate(hash.get())?;
         block::get(&blocks.store.view(slot), &blocks.params, blocks.finder, hash.get())
     }
 
-    /// The shape and place of a hash's block, if it is held here.
+    /// The shape and index of a hash's block, if it is stored here.
     fn locate(&self, hash: u64) -> Option<(&ControlBlocks, usize)> {
         let slot = self.keys.now.blocks.slot_of(hash).ok()?;
         match self.keys.next.as_ref().filter(|next| next.is_done(&self.keys.now.blocks, slot)) {
@@ -207,7 +209,7 @@ impl SetSepControl {
         }
     }
 
-    /// All keys held, ascending, with their values. Cost: sorts block by block.
+    /// All stored keys with their values, in ascending order. Cost: sorts block by block.
     pub fn iter(&self) -> impl Iterator<Item = (KeyHash, u8)> + '_ {
         self.keys.blocks().flat_map(|(blocks, slot)| {
             let keys = block::sorted_keys(&blocks.store.view(slot), blocks.store.slots());
@@ -215,7 +217,7 @@ impl SetSepControl {
         })
     }
 
-    /// Adds a key. Cost: one group solved, two or three if buckets move.
+    /// Adds a key. Cost: solves one group, or two or three if buckets move.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -223,7 +225,7 @@ impl SetSepControl {
         self.one(Op::Insert(hash, value))
     }
 
-    /// Changes a key's value. Cost: one group solved.
+    /// Changes a key's value. Cost: solves one group.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -231,7 +233,7 @@ impl SetSepControl {
         self.one(Op::Update(hash, value))
     }
 
-    /// Takes a key out. Cost: one group solved.
+    /// Removes a key. Cost: solves one group.
     ///
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
@@ -245,13 +247,13 @@ impl SetSepControl {
         Ok(delta)
     }
 
-    /// Bytes of memory held for keys, values and bits.
+    /// Bytes of memory used for keys, values and bits.
     pub fn control_bytes(&self) -> usize {
         self.keys.now.blocks.store.bytes()
             + self.keys.next.as_ref().map_or(0, |next| next.updater.blocks.store.bytes())
     }
 
-    /// Sizes and counters. Cost: a pass over the blocks.
+    /// Sizes and counters. Cost: one pass over the blocks.
     pub fn stats(&self) -> Stats {
         let keys = self.len();
         let lines = |blocks: &ControlBlocks| blocks.lines_used.iter().sum::<u32>() as usize * 64;

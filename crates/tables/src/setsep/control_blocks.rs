@@ -1,4 +1,4 @@
-//! The blocks a control structure is responsible for, in one shape (one set of parameters).
+//! The blocks that a control structure is responsible for, in one shape (one set of parameters).
 
 use super::block::{self, Block, group_in};
 use super::fallback::lines_for;
@@ -17,18 +17,18 @@ use scalebricks_types::PartitionId;
 pub(super) struct ControlBlocks {
     pub(super) params: Params,
     pub(super) layout: Layout,
-    /// For each partition, where its blocks begin in the store; `None` if it is held elsewhere.
+    /// For each partition, the index of its first block in the store; `None` if another node holds it.
     pub(super) first: Vec<Option<u32>>,
-    /// For each place in `first` that is held, its partition: blocks in the store lie partition after partition.
+    /// The held partitions, in the order in which their blocks lie in the store: partition after partition.
     pub(super) partitions: Vec<PartitionId>,
     pub(super) store: Store,
     pub(super) finder: Finder,
-    /// Fallback lines in use, for each partition.
+    /// Fallback lines in use, per partition.
     pub(super) lines_used: Vec<u32>,
 }
 
 impl ControlBlocks {
-    /// The blocks of these partitions, without memory, or empty.
+    /// The blocks of these partitions: empty, or without memory.
     pub(super) fn new(params: Params, held: &[bool], with_memory: bool) -> Self {
         let mut next = 0;
         let first = held.iter().map(|&held| {
@@ -46,12 +46,12 @@ impl ControlBlocks {
         Self { params, layout, first, partitions, store, finder, lines_used }
     }
 
-    /// Which partitions are held.
+    /// Which partitions are held here.
     pub(super) fn held(&self) -> Vec<bool> {
         self.first.iter().map(Option::is_some).collect()
     }
 
-    /// Where in the store the block of a hash is, or whose it is.
+    /// The index in the store of a hash's block, or the partition that holds it if it is not held here.
     #[inline]
     pub(super) fn slot_of(&self, hash: u64) -> Result<usize, PartitionId> {
         let (block, _) = bucket_of(hash, self.params.blocks());
@@ -73,13 +73,13 @@ impl ControlBlocks {
         u32::from(self.partition_of_slot(slot).0) * each + slot as u32 % each // at most 2^24 blocks
     }
 
-    /// A block to be changed.
+    /// A mutable view of a block.
     #[inline]
     pub(super) fn block(&mut self, slot: usize) -> Block<'_> {
         Block::new(&self.params, self.store.view_mut(slot), self.finder)
     }
 
-    /// Asks for a block's choices and counters.
+    /// Prefetches a block's choices and counters.
     #[inline]
     pub(super) fn prefetch_choices(&self, slot: usize) {
         let view = self.store.view(slot);
@@ -89,7 +89,8 @@ impl ControlBlocks {
         prefetch_read(&view.head.keys);
     }
 
-    /// Asks for the memory that an operation on this hash will read and change, if its block's choices are there.
+    /// Prefetches the memory that an operation on this hash will read and change. The block's choices must be
+    /// in the cache.
     #[inline]
     pub(super) fn prefetch(&self, slot: usize, hash: u64) {
         let view = self.store.view(slot);
@@ -105,13 +106,13 @@ impl ControlBlocks {
         prefetch_read(&view.words[self.layout.word_of(group)]);
     }
 
-    /// Asks for all of a block's bits, to be copied soon.
+    /// Prefetches all of a block's bits, to be copied soon.
     #[inline]
     pub(super) fn prefetch_words(&self, slot: usize) {
         self.store.view(slot).words.chunks(8).for_each(|line| prefetch_read(&line[0]));
     }
 
-    /// Counts the fallback lines anew.
+    /// Recounts the fallback lines.
     pub(super) fn count_lines(&mut self) {
         self.lines_used.fill(0);
         for slot in 0..self.store.len() {
@@ -126,7 +127,7 @@ impl ControlBlocks {
         if view.head.marks == 0 { Vec::new() } else { block::fallback(view, self.store.slots()) }
     }
 
-    /// Writes a block whole.
+    /// Writes a whole block.
     pub(super) fn write_whole(&self, writer: &mut PayloadWriter, slot: usize) {
         let view = self.store.view(slot);
         writer.whole_block(self.number_of_slot(slot), view.words, &self.fallback(&view));

@@ -1,11 +1,12 @@
-//! Fallback lists: the keys of marked groups, beside the slots of their blocks.
+//! Fallback lists: the keys of marked groups, stored beside the slots of their blocks.
 //!
-//! Beside each slot, in an array of its own that only keys of marked groups touch, lies its *head*: the first line of the
-//! block's list plus one, 0 for none. Heads and lines follow the rule of slots ([`crate::published::arena`]): what an index
-//! word leads to is never written while it can be reached, and lines wait for readers like slots.
+//! Each slot has a *head*: the first line of the block's list plus one, or 0 for none. Heads lie in a
+//! separate array that is read only for keys of marked groups. Heads and lines follow the rule of slots
+//! ([`crate::published::arena`]): data that an index word leads to is never written while readers can reach
+//! it, and lines wait for readers as slots do.
 //!
-//! Lines come in segments that are added when needed and double in size, so an empty fallback costs nothing; lines given
-//! back are used again.
+//! Lines come in segments that are added when needed and double in size, so an empty fallback costs nothing.
+//! Freed lines are reused.
 
 use super::params::{KEYS_PER_LINE, Params};
 use super::structure::Generation;
@@ -16,42 +17,43 @@ use crate::reclaim::retired::Retired;
 use crate::reclaim::sync::{AtomicU32, Memory, Ordering, yield_now};
 use std::sync::OnceLock;
 
-/// Lines in the first segment; each further one has twice as many.
+/// Lines in the first segment; each further segment has twice as many.
 const FIRST_SEGMENT: u32 = if cfg!(loom) { 2 } else { 64 };
 const SEGMENTS: usize = 26;
 
-/// What readers see.
+/// The part that readers see.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// The list of the block in each slot.
+    /// The list head of the block in each slot.
     heads: Memory<AtomicU32>,
     segments: [OnceLock<Box<[Line]>>; SEGMENTS],
 }
 
-/// What only the writer knows: what is free, and how much is used.
+/// The state that only the writer knows: which lines are free, and how many are used.
 #[derive(Debug)]
 pub(crate) struct ListWriter {
     free: Vec<u32>,
     fresh: u32,
     limit: u32,
     retired: Retired<u32>,
-    /// Lines of each partition.
+    /// Lines used by each partition.
     pub(super) used: Vec<u32>,
-    /// Keys in all lists.
+    /// Number of keys in all lists.
     pub(super) keys: u64,
 }
 
-/// Lines that this many keys of one block need.
+/// Number of lines that this many keys of one block need.
 pub(super) fn lines_for(keys: usize) -> u32 {
     keys.div_ceil(KEYS_PER_LINE) as u32 // at most a block's keys
 }
 
 impl Lists {
-    /// Empty lists for so many slots.
+    /// Empty lists for this many slots.
     pub(super) fn new(params: &Params, slots: usize) -> (Self, ListWriter) {
         let partitions = params.partitions().get();
         let lines = params.fallback_lines().saturating_mul(partitions);
-        // Old and new lists of a partition may exist side by side, and as much again may wait for readers.
+        // A partition's old and new lists may exist at the same time, and the same number of lines again may
+        // wait for readers.
         let limit = lines.saturating_mul(3).saturating_add(64).min(FIRST_SEGMENT << (SEGMENTS - 1));
         let lists = Self { heads: Memory::zeroed(slots), segments: std::array::from_fn(|_| OnceLock::new()) };
         let used = vec![0; partitions as usize];
@@ -67,17 +69,18 @@ impl Lists {
         &lines[(at - size) as usize]
     }
 
-    /// The list of the block in a slot: lines of up to six (hash, value) pairs in ascending order.
+    /// The lines of the list of the block in a slot. Each line has up to six (hash, value) pairs in ascending
+    /// order.
     ///
-    /// A line: the number of the next line plus one (0 for none); six values, a byte each, and their count; the six
-    /// hashes.
+    /// A line contains the number of the next line plus one (0 for none); six values, one byte each, and
+    /// their count; and the six hashes.
     fn lines(&self, slot: u32) -> impl Iterator<Item = (u32, &Line)> + '_ {
         let follow = |link: u32| link.checked_sub(1).map(|number| (number, self.line(number)));
         let head = self.heads[slot as usize].load(Ordering::Relaxed);
         std::iter::successors(follow(head), move |(_, line)| follow(line.0[0].load(Ordering::Relaxed) as u32))
     }
 
-    /// The pairs of the block in a slot, ascending by hash.
+    /// The pairs of the list of the block in a slot, ascending by hash.
     pub(super) fn pairs(&self, slot: u32) -> impl Iterator<Item = (u64, u8)> + '_ {
         self.lines(slot).flat_map(|(_, line)| {
             let values = line.0[1].load(Ordering::Relaxed);
@@ -87,7 +90,7 @@ impl Lists {
         })
     }
 
-    /// Writes pairs to free lines; the first line's number plus one, or 0 if there are no pairs.
+    /// Writes pairs to free lines. Returns the first line's number plus one, or 0 if there are no pairs.
     fn write(&self, writer: &mut ListWriter, epochs: &Epochs, pairs: &[(u64, u8)]) -> u32 {
         let mut next = 0;
         for chunk in pairs.chunks(KEYS_PER_LINE).rev() {
@@ -104,7 +107,7 @@ impl Lists {
         next
     }
 
-    /// Bytes held.
+    /// Bytes of memory used.
     pub(super) fn bytes(&self) -> usize {
         let lines: usize = self.segments.iter().filter_map(OnceLock::get).map(|lines| lines.len()).sum();
         lines * size_of::<Line>() + self.heads.len() * size_of::<AtomicU32>()
@@ -112,7 +115,7 @@ impl Lists {
 }
 
 impl ListWriter {
-    /// Waits for readers only when as many lines are taken as may be.
+    /// Takes a free line. It waits for readers only when the maximum number of lines is in use.
     fn free_line(&mut self, epochs: &Epochs) -> u32 {
         loop {
             if let Some(line) = self.free.pop() {
@@ -132,7 +135,7 @@ impl ListWriter {
 }
 
 impl Generation {
-    /// Replaces a block, and its list if one is given. Readers see both change at once.
+    /// Replaces a block, and its list if one is given. Readers see both changes at once.
     pub(super) fn replace(
         &self,
         (spares, lists): (&mut FreeSlots, &mut ListWriter),
@@ -163,8 +166,8 @@ mod tests {
     use crate::setsep::layout::Layout;
     use scalebricks_types::PartitionCount;
 
-    /// One block, two publications, more than there are spare slots: a reader sees the halves of a block agree with each other
-    /// and with the fallback list, however the threads interleave.
+    /// One block and two publications, more than there are spare slots. In every interleaving of the threads,
+    /// a reader sees halves of a block that agree with each other and with the fallback list.
     #[test]
     fn loom_a_reader_sees_one_version_of_a_block() {
         let params = Params::new(1, 1, PartitionCount::ONE).unwrap();

@@ -1,26 +1,28 @@
-//! Where a key belongs: hash to bucket, bucket to candidate groups, key to array positions.
+//! Where a key belongs: from hash to bucket, from bucket to candidate groups, from key to array positions.
 
 pub(super) use crate::mix::mix64;
 
-/// Buckets in a block.
+/// Buckets per block.
 pub const BUCKETS: usize = 256;
-/// Groups in a block.
+/// Groups per block.
 pub const GROUPS: usize = 64;
-/// Groups a bucket can choose from.
+/// Number of groups a bucket can choose from.
 pub const CANDIDATES_PER_BUCKET: usize = 4;
 
-/// The global bucket of a hash: its place in the hash range, scaled. Blocks are therefore ranges of the hash, a
-/// partition is a whole number of them, and doubling their number cuts each in two.
+/// The global bucket of a hash: its place in the hash range, scaled. Blocks are therefore ranges of the hash,
+/// a partition is a whole number of blocks, and doubling the number of blocks splits each block in two.
 #[inline(always)]
 pub(super) const fn bucket_of(hash: u64, blocks: u32) -> (u32, usize) {
     let bucket = ((hash as u128 * (blocks as u128 * BUCKETS as u128)) >> 64) as u64;
     ((bucket >> 8) as u32, (bucket & 0xFF) as usize)
 }
 
-/// What every hash of the family `H_i = G1 + i·G2` of the paper's formats is made of (paper §4.2).
+/// The key's two hashes from which every function of the family `H_i = G1 + i·G2` of the paper's formats is
+/// computed (paper §4.2).
 ///
-/// G1, G2 and their sums have 32 bits, as in DPDK's EFD, and an index has at most 16: its functions are all different but
-/// for the few keys whose G2 ends in 16 zeros, and two keys are hardly ever alike in both.
+/// G1, G2 and their sums have 32 bits, as in DPDK's EFD, and an index has at most 16 bits. A key's functions
+/// all differ, except for the few keys whose G2 ends in 16 zeros. Two keys hardly ever agree in both G1 and
+/// G2.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Family {
     pub(super) g1: u32,
@@ -35,24 +37,25 @@ impl Family {
         Self { g1: word as u32, g2: (word >> 32) as u32 }
     }
 
-    /// The array cell of 2^`position_bits` that a function names: its top bits.
+    /// The array cell, out of 2^`position_bits`, that a function selects: the function's top bits.
     #[inline(always)]
     pub(super) const fn position(self, index: u32, position_bits: u32) -> u32 {
         self.g1.wrapping_add(index.wrapping_mul(self.g2)) >> (32 - position_bits)
     }
 }
 
-/// How far a bucket's candidates lie behind its own place, for each quarter of the block's buckets.
+/// Offsets from a bucket's own place to its candidate groups, for each quarter of the block's buckets.
 ///
-/// Computed candidates balance as well as random ones (the loads of 20,000 blocks of 24 keys a group are the same to
-/// two digits), and sixteen offsets fit one vector register, where a table of 1024 entries would have to be gathered.
+/// Computed candidates balance as well as random ones: the loads of 20,000 blocks of 24 keys per group agree
+/// to two digits. Sixteen offsets fit one vector register, while a table of 1024 entries would need gather
+/// loads.
 pub(super) const OFFSETS: [u8; 16] = [0, 1, 7, 23, 0, 3, 13, 40, 0, 5, 21, 47, 0, 11, 29, 55];
 
-/// The candidate groups of each bucket of a block: the bucket's number plus an offset, modulo the groups. Each group is
-/// candidate to exactly 16 buckets, and the four of a bucket differ.
+/// The candidate groups of each bucket of a block: the bucket's number plus an offset, modulo the number of
+/// groups. Each group is a candidate of exactly 16 buckets, and the four candidates of a bucket differ.
 pub(super) static CANDIDATES: [[u8; CANDIDATES_PER_BUCKET]; BUCKETS] = candidates();
 
-/// The other way round: the (bucket, choice) pairs that lead to each group, ordered by bucket.
+/// The inverse mapping: the (bucket, choice) pairs that lead to each group, ordered by bucket.
 pub(super) static MEMBERS: [[(u8, u8); BUCKETS * CANDIDATES_PER_BUCKET / GROUPS]; GROUPS] =
     members(&candidates());
 

@@ -1,5 +1,5 @@
-//! The words of one block as readers, snapshots and the control structure share them: 8 words of choices (256 x 2
-//! bits), then 64 groups bit-packed, one word for each bit of a group.
+//! The words of one block, as readers, snapshots and the control structure share them: 8 words of choices
+//! (256 x 2 bits), then 64 bit-packed groups, one word for each bit of a group.
 
 use super::format::Format;
 use super::geometry::{BUCKETS, CANDIDATES, GROUPS, bucket_of};
@@ -11,16 +11,16 @@ use std::ops::RangeInclusive;
 /// Words of choices: one cache line.
 pub(super) const CHOICE_WORDS: usize = BUCKETS * 2 / 64;
 
-/// Where things lie in a block's words.
+/// The layout of a block's words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(super) params: Params,
     pub(super) words: usize,
-    /// Bits of a field.
+    /// Bits per field.
     width: u32,
-    /// Fields of a group.
+    /// Fields per group.
     fields: usize,
-    /// Bits of a group, and the words that hold them.
+    /// Bits per group, which is also the number of words for all groups.
     group_bits: usize,
     pub(super) group_words: usize,
     /// [`Params::fingerprint`].
@@ -29,7 +29,7 @@ pub(crate) struct Layout {
     pub(super) rows: Rows,
 }
 
-/// The fields of a group without gaps between them, in the first [`Layout::group_words`] words; the rest is 0.
+/// The fields of a group without gaps, in the first [`Layout::group_words`] words; the remaining words are 0.
 pub(super) type Packed = [u64; 8];
 
 impl Layout {
@@ -49,20 +49,20 @@ impl Layout {
         }
     }
 
-    /// Where a group's bits begin.
+    /// The first bit of a group.
     #[inline(always)]
     const fn bit_of(&self, group: usize) -> usize {
         CHOICE_WORDS * 64 + group * self.group_bits
     }
 
-    /// The word where a group's bits begin.
+    /// The word that contains a group's first bit.
     #[inline]
     pub(super) const fn word_of(&self, group: usize) -> usize {
         self.bit_of(group) / 64
     }
 
-    /// The words that a lookup in a group reads. The searched formats read 64 bits from each function on, up to the
-    /// block's end, and all functions at once where they fit in that.
+    /// The words that a lookup in a group reads. The searched formats read 64 bits from each function on, at
+    /// most up to the block's end, and read all functions at once if they fit in 64 bits.
     pub(super) fn words_read(&self, group: usize) -> RangeInclusive<usize> {
         let first = self.bit_of(group);
         if self.params.format().is_linear() {
@@ -73,14 +73,14 @@ impl Layout {
         first / 64..=((first + last) / 64 + 1).min(self.words - 1)
     }
 
-    /// How many of a group's bits its packed word `at` holds.
+    /// The number of a group's bits in its packed word `at`.
     #[inline(always)]
     pub(super) const fn bits_in(&self, at: usize) -> u32 {
         let left = self.group_bits - at * 64;
         if left < 64 { left as u32 } else { 64 }
     }
 
-    /// Fields without the gaps.
+    /// Packs fields without gaps.
     pub(super) fn pack(&self, fields: &Fields) -> Packed {
         let mut packed = [0; 8];
         for (bit, &field) in fields.iter().enumerate().take(self.fields) {
@@ -93,7 +93,7 @@ impl Layout {
         packed
     }
 
-    /// Fields that were packed.
+    /// Unpacks packed fields.
     pub(super) fn unpack(&self, packed: &[u64]) -> Fields {
         let mut fields = [0; 8];
         for (bit, field) in fields.iter_mut().enumerate().take(self.fields) {
@@ -119,7 +119,7 @@ impl Layout {
         self.unpack(&packed)
     }
 
-    /// Stores the packed fields of a group; whether they differ from what was there.
+    /// Stores the packed fields of a group. Returns whether they differ from the previous ones.
     #[inline]
     pub(super) fn set_group(&self, words: &mut [u64], group: usize, packed: &[u64]) -> bool {
         let (first, shift) = (self.bit_of(group) / 64, self.bit_of(group) % 64);
@@ -128,7 +128,7 @@ impl Layout {
             let bits = self.bits_in(at);
             let mask = u64::MAX >> (64 - bits);
             let difference = (words[first + at] >> shift ^ new) & mask;
-            // Of the first word those bits count that lie in it.
+            // In the first word, only the bits that belong to the group count.
             let difference = difference & u64::MAX >> shift;
             words[first + at] ^= difference << shift;
             differs |= difference;
@@ -142,7 +142,7 @@ impl Layout {
         differs != 0
     }
 
-    /// One bit a group: whether it is marked.
+    /// One bit per group: set if the group is marked.
     pub(super) fn marks(&self, words: &[u64]) -> u64 {
         (0..GROUPS).fold(0, |marks, group| {
             marks | u64::from(is_marked(&self.group(words, group), &self.params)) << group
@@ -162,7 +162,7 @@ pub(super) fn set_choice(words: &mut [u64], bucket: usize, choice: u8) {
     words[word] = words[word] & !(3 << shift) | u64::from(choice) << shift;
 }
 
-/// The group these words send a hash to, which must lie in their block.
+/// The group that these words select for a hash. The hash must lie in their block.
 pub(super) fn group_of(words: &[u64], hash: u64, blocks: u32) -> usize {
     let (_, bucket) = bucket_of(hash, blocks);
     usize::from(CANDIDATES[bucket][usize::from(choice(words, bucket))])

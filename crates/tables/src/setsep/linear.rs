@@ -1,15 +1,16 @@
 //! Groups as solutions of linear equations over GF(2).
 //!
-//! A key asks for a *row*: `c` pseudo-random bits. A group stores, for each value bit, a vector of `c` bits, and a key's
-//! bit is the parity of (row AND vector). So each key is one linear equation for the vector, and a group of `n` keys is
-//! a system of `n` equations in `c` unknowns. It has a solution whenever the rows are independent, which for random
-//! rows happens with probability above 1 - 2^(n-c), and sometimes when they are not. All value bits share the rows, so
-//! one elimination solves them all, however many there are. If there is no solution the rows are drawn anew from the
-//! next *seed*, of which a few bits beside the vectors tell. The maths is told at length in `docs/kernels.md`.
+//! Each key has a *row* of `c` pseudo-random bits. A group stores, for each value bit, a vector of `c` bits,
+//! and a key's bit is the parity of (row AND vector). So each key is one linear equation for the vector, and
+//! a group of `n` keys is a system of `n` equations in `c` unknowns. It has a solution whenever the rows are
+//! independent, which for random rows happens with probability above 1 - 2^(n-c), and sometimes when they are
+//! not. All value bits share the rows, so one elimination solves them all, for any number of value bits. If
+//! there is no solution, the rows are computed again from the next *seed*, which a few bits beside the
+//! vectors store. `docs/kernels.md` explains the mathematics in detail.
 //!
-//! The canonical solution is that of the lowest seed that has one, with all columns 0 that the rows leave free: those
-//! that are not the lowest column of any vector in the span of the rows. It depends on the set of equations, not on
-//! their order.
+//! The canonical solution is that of the lowest seed that has one, with all columns 0 that the rows leave
+//! free: those that are not the lowest column of any vector in the span of the rows. It depends on the set of
+//! equations, not on their order.
 
 use super::geometry::mix64;
 use super::params::Params;
@@ -19,18 +20,18 @@ use super::solver::GroupKeys;
 
 /// How the bits of a group's fields are used.
 ///
-/// A field of `width` bits holds `columns` bits of a vector, lowest first, and above them, in the first fields, some
-/// bits of the seed, lowest first; what is left is 0. Rows and values are eliminated together, `columns` + 4 value
-/// bits to a word of `width` bits, hence the number of columns.
+/// A field of `width` bits holds `columns` bits of a vector, lowest first. Above them, the first fields hold
+/// some bits of the seed, lowest first; the remaining bits are 0. Rows and values are eliminated together,
+/// `columns` + 4 value bits per word of `width` bits, which determines the number of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldLayout {
-    /// Bits of a field: 32 or 64.
+    /// Bits per field: 32 or 64.
     pub(super) width: u32,
-    /// Unknowns.
+    /// Number of unknowns.
     pub(super) columns: u32,
-    /// Bits of the seed in each field that has some.
+    /// Bits of the seed in each field that holds seed bits.
     pub(super) seed_bits: u32,
-    /// Fields that hold seed bits.
+    /// Number of fields that hold seed bits.
     pub(super) seed_fields: u32,
 }
 
@@ -39,7 +40,7 @@ impl FieldLayout {
         Self::new(params.format().field_bits(), params.value_bits() as u32)
     }
 
-    /// The shape of fields of `width` bits and values of `value_bits`.
+    /// The layout for fields of `width` bits and values of `value_bits` bits.
     pub(super) const fn new(width: u32, value_bits: u32) -> Self {
         let spare = match value_bits {
             2 => 2,
@@ -51,18 +52,19 @@ impl FieldLayout {
         Self { width, columns: width - spare, seed_bits, seed_fields }
     }
 
-    /// Seeds there are: 15 to 255. The number itself marks a group without solution.
+    /// Number of seeds: 15 to 255. The number itself marks a group without a solution.
     pub(super) const fn seeds(self) -> u32 {
         (1 << (self.seed_bits * self.seed_fields)) - 1
     }
 
-    /// Most keys of a group that may have a solution: with more, kernels would need more rows than there are.
+    /// The maximum number of keys in a group that can have a solution. With more, kernels would need more
+    /// rows than they have.
     #[cfg(test)]
     pub(super) const fn most_keys(self) -> usize {
         self.width as usize
     }
 
-    /// The columns, as a mask.
+    /// The columns, as a bit mask.
     pub(super) const fn column_mask(self) -> u64 {
         (1 << self.columns) - 1
     }
@@ -71,7 +73,7 @@ impl FieldLayout {
         (1 << self.seed_bits) - 1
     }
 
-    /// The fields of these vectors under a seed.
+    /// Encodes these vectors and the seed as fields.
     pub(super) const fn fields(self, vectors: Fields, seed: u32) -> Fields {
         let mut fields = vectors;
         let mut at = 0;
@@ -102,24 +104,25 @@ impl FieldLayout {
         self.seed(fields) == self.seeds()
     }
 
-    /// Whether no bit is set that means nothing.
+    /// Whether all unused bits are 0.
     pub(super) fn is_clean(self, fields: &Fields) -> bool {
         let vectors = fields.map(|field| field & self.column_mask());
         self.fields(vectors, self.seed(fields)) == *fields
     }
 }
 
-/// Rows of 32-bit fields are made of a hash's low half, so that sixteen fit a vector register.
+/// The row hash. Rows of 32-bit fields are computed from a hash's low half, so that sixteen fit one vector
+/// register.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     shape: FieldLayout,
     key: u64,
 }
 
-/// Keeps the row hash apart from whatever else a seed is mixed for.
+/// Separates the row hash from other uses of the same seed.
 const ROW_KEY: u64 = 0x5E75_E9C0_4B1D_0F0F;
 
-/// Multipliers of the row hash: without pattern, odd where they must be.
+/// Multipliers of the row hash: without a pattern, and odd where required.
 pub(super) const MULTIPLIER_32: u32 = 0x9E37_79B1;
 pub(super) const SEED_STEP_32: u32 = 0x78DD_E6E4;
 pub(super) const FINAL_32: u32 = 0x85EB_CA77;
@@ -132,7 +135,7 @@ impl Rows {
         Self { shape: FieldLayout::of(params), key: mix64(params.seed() ^ ROW_KEY) }
     }
 
-    /// What a hash is xored with first: the table's seed, mixed.
+    /// The value that a hash is first xored with: the table's seed, mixed.
     pub(super) const fn key(self) -> u64 {
         self.key
     }
@@ -143,7 +146,7 @@ impl Rows {
         self.row_in(self.shape, hash, seed)
     }
 
-    /// The same, where the shape is known to the compiler.
+    /// The same, with a layout that the compiler knows.
     #[inline(always)]
     pub(super) const fn row_in(self, shape: FieldLayout, hash: u64, seed: u32) -> u64 {
         let x = hash ^ self.key;
@@ -159,7 +162,8 @@ impl Rows {
     }
 }
 
-/// The canonical fields of a group, or `None` if no seed has a solution or it has more than [`FieldLayout::most_keys`].
+/// The canonical fields of a group. `None` if no seed has a solution or the group has more than
+/// [`FieldLayout::most_keys`] keys.
 #[cfg(test)]
 pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     let (shape, rows) = (FieldLayout::of(params), Rows::of(params));
@@ -174,7 +178,7 @@ pub(super) fn solve(keys: &GroupKeys, params: &Params) -> Option<Fields> {
     })
 }
 
-/// Gauss-Jordan elimination of (row, values) pairs; the vectors, or `None` on a contradiction.
+/// Gauss-Jordan elimination of (row, values) pairs. Returns the vectors, or `None` on a contradiction.
 #[cfg(test)]
 fn eliminate(equations: &mut [(u64, u8)]) -> Option<Fields> {
     for at in 0..equations.len() {
@@ -204,7 +208,7 @@ fn eliminate(equations: &mut [(u64, u8)]) -> Option<Fields> {
     Some(vectors)
 }
 
-/// The value these fields give a key.
+/// The value that these fields return for a key.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     let shape = FieldLayout::of(params);
     let row = Rows::of(params).row(hash, shape.seed(fields));

@@ -1,33 +1,37 @@
 //! SetSep: a table from keys to small values that stores no keys (ScaleBricks, SIGCOMM'15, §4).
 //!
 //! # How it works
-//! To say which of two sets a key is in, one need not store the keys: it is enough to find a hash function that happens
-//! to send all keys of one set to 0 and all of the other to 1. For 16 keys one function in 2^16 does; trying them one
-//! after another and storing the number of the first that works costs about 16 bits, one a key. SetSep helps luck
-//! along: the function only picks one of `m` cells of a small array, and it suffices that no cell is picked by keys of
-//! both sets; the cells then store the answers. That takes far fewer attempts for a few more bits. With a 16-bit
-//! function number and 8 cells, written 16+8, a *group* of 16 keys costs 24 bits, or 1.5 a key. Values of `l` bits
-//! are `l` such questions at once.
+//! To say which of two sets a key is in, a table need not store the keys. It is enough to find a hash
+//! function that sends all keys of one set to 0 and all keys of the other set to 1. For 16 keys, one function
+//! in 2^16 does. Trying functions in order and storing the number of the first that works costs about 16
+//! bits, one per key. SetSep needs far fewer attempts: the function only selects one of `m` cells of a small
+//! array, and it works if no cell is selected by keys of both sets. The cells then store the answers, which
+//! costs a few more bits. With a 16-bit function number and 8 cells, written 16+8, a *group* of 16 keys costs
+//! 24 bits, or 1.5 per key. A value of `l` bits is `l` such questions at once.
 //!
-//! Attempts grow exponentially with the number of keys, so groups must be equally full. Keys are hashed to *buckets*
-//! of 4 on average; each bucket chooses one of 4 candidate groups, and a greedy assignment (largest bucket first, to
-//! its emptiest candidate) brings the fullest of a million groups to 19 or 20 keys where the average is 16. The
-//! choice costs 2 bits a bucket, 0.5 a key. 256 buckets and 64 groups, 1024 keys, make a *block*: the unit of
-//! balancing, of memory, and of updates. In all 0.5 + 1.5·l bits a key, and 8 bytes a block to find it.
+//! The number of attempts grows exponentially with the number of keys, so groups must be equally full. Keys
+//! are hashed to *buckets* of 4 on average. Each bucket chooses one of 4 candidate groups. A greedy
+//! assignment (largest bucket first, to its emptiest candidate) brings the fullest of a million groups to 19
+//! or 20 keys where the average is 16. The choice costs 2 bits per bucket, 0.5 per key. 256 buckets and 64
+//! groups, 1024 keys, make a *block*: the unit of balancing, of memory, and of updates. The total is 0.5 +
+//! 1.5·l bits per key, plus 8 bytes per block to find the block.
 //!
-//! A group without a solution is marked and all its keys go to an exact *fallback* list of its block. At 16+8 that
-//! takes more than 20 keys in a group or very bad luck; at 8+16 it is one key in a hundred and value bit.
+//! A group without a solution is marked, and all its keys go to an exact *fallback* list of its block. At
+//! 16+8 this takes more than 20 keys in a group or a very unlikely set of keys; at 8+16 it affects one key in
+//! a hundred per value bit.
 //!
-//! # What it does not promise
-//! A key that was never inserted gets an arbitrary value. That is why the answer of a [`Gpt`](crate::Gpt) is a hint.
+//! # Limits
+//! A key that was never inserted gets an arbitrary value. That is why the answer of a [`Gpt`](crate::Gpt) is
+//! a hint.
 //!
 //! # Parts
-//! * [`SetSep`], the query structure: what every node holds. Any number of [`SetSepReader`]s beside one writer that
-//!   applies deltas; blocks are copied, changed and replaced whole (`docs/adr/0002-publish-blocks-whole.md`).
-//! * [`SetSepControl`], the control structure: the keys (as hashes) of some partitions with their values. Turns
-//!   operations into deltas.
-//! * [`SetSepBuilder`]: a control structure from many keys at once.
-//! * [`Params`]: what both must agree on.
+//! * [`SetSep`], the query structure that every node holds. Any number of [`SetSepReader`]s run concurrently
+//!   with one writer that applies deltas. The writer copies a block, changes the copy, and publishes it as a
+//!   whole (`docs/adr/0002-publish-blocks-whole.md`).
+//! * [`SetSepControl`], the control structure: the keys (as hashes) of some partitions with their values. It
+//!   turns operations into deltas.
+//! * [`SetSepBuilder`]: makes a control structure from many keys at once.
+//! * [`Params`]: the parameters on which both structures must agree.
 //!
 //! ```
 //! use scalebricks_tables::setsep::{Params, SetSepBuilder, SetSepReader};

@@ -1,14 +1,15 @@
 //! Groups as hash functions found by search, as in the paper (§4.2).
 //!
-//! For each value bit a group stores an index `i` and an array: a key's bit is the array cell named by the top bits
-//! of `H_i(key)`. An index works when no cell is asked to be 0 by one key and 1 by another; the lowest that works is
-//! stored, with cells that no key names left 0, so a group's bits are a function of its keys and values alone.
+//! For each value bit, a group stores an index `i` and an array. A key's bit is the array cell selected by
+//! the top bits of `H_i(key)`. An index works if no cell must be 0 for one key and 1 for another. The lowest
+//! index that works is stored, and cells that no key selects are 0. So a group's bits are a function of its
+//! keys and values alone.
 //!
-//! All value bits are tested at once: the masks "some key wants 1 here" and "some key wants 0 here" of up to eight
-//! arrays lie side by side in one word, and a key is added to all of them by one shift. An index is given up as soon
-//! as every array still open has a cell in both masks.
+//! All value bits are tested at once. The masks "some key needs 1 here" and "some key needs 0 here" of up to
+//! eight arrays lie side by side in one word, and one shift adds a key to all of them. The search abandons an
+//! index as soon as every array that is still open has a cell in both masks.
 //!
-//! [`solve`] is the reference that any other kernel must equal bit for bit.
+//! [`solve`] is the reference that every other kernel must equal bit for bit.
 
 use super::format::Format;
 use super::geometry::Family;
@@ -24,7 +25,7 @@ pub(super) const fn index_bits(format: Format) -> u32 {
     }
 }
 
-/// Bits of the hash that name an array cell.
+/// Bits of the hash that select an array cell.
 pub(super) const fn position_bits(format: Format) -> u32 {
     match format {
         Format::Paper16x8 | Format::Brute => 3,
@@ -32,14 +33,14 @@ pub(super) const fn position_bits(format: Format) -> u32 {
     }
 }
 
-/// The index that marks a group as unsolved; solutions use only smaller ones.
+/// The index that marks a group as unsolved; solutions use only smaller indices.
 pub(super) const fn marker(format: Format) -> u64 {
     (1 << index_bits(format)) - 1
 }
 
 /// The canonical fields of a group, or `None` if some value bit has no index that works.
 ///
-/// Cost: for 16 keys, 8 cells and one value bit some 580 indices, most of them given up after 4 to 8 keys.
+/// Cost: for 16 keys, 8 cells and one value bit about 580 indices; most are abandoned after 4 to 8 keys.
 pub(super) fn solve(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fields> {
     match (params.format(), params.value_bits()) {
         (Format::Paper16x8, ..=4) => search::<JointMasks, 3>(hashes, values, params),
@@ -50,14 +51,14 @@ pub(super) fn solve(hashes: &[u64], values: &[u8], params: &Params) -> Option<Fi
     }
 }
 
-/// Arrays side by side in one word.
+/// A word that holds several arrays side by side.
 trait Word: Copy + PartialEq + Shl<u32, Output = Self> + BitOr<Output = Self> + BitAnd<Output = Self> {
     const BITS: u32;
     const ZERO: Self;
     const ONE: Self;
-    /// Whether a lane of this word is zero; `lows` and `highs` are the end bits of all lanes.
+    /// Whether a lane of this word is zero; `lows` and `highs` are the lowest and highest bits of all lanes.
     fn has_zero_lane(self, lows: Self, highs: Self) -> bool;
-    /// 32 bits from a position on.
+    /// 32 bits from bit position `at` on.
     fn bits_at(self, at: u32) -> u32;
 }
 
@@ -80,17 +81,17 @@ macro_rules! words {
 }
 words!(u64 u128);
 
-/// The two masks of all arrays: who wants 1, who wants 0.
+/// The two masks of all arrays: cells that some key needs to be 1, and cells that some key needs to be 0.
 trait ArrayMasks: Copy {
     type Word: Word;
     fn new(ones: Self::Word, zeros: Self::Word) -> Self;
-    /// Adds what a key asks, shifted to its array cell.
+    /// Adds what a key requires, shifted to its array cell.
     fn add(&mut self, ask: Self, position: u32);
     fn ones(self) -> Self::Word;
     fn conflicts(self) -> Self::Word;
 }
 
-/// Both masks in one word, zeros above ones: half the shifts, for up to 32 cells in all.
+/// Both masks in one word, zeros above ones. It halves the number of shifts, for up to 32 cells in total.
 #[derive(Clone, Copy)]
 struct JointMasks(u64);
 
@@ -114,7 +115,7 @@ impl ArrayMasks for JointMasks {
     }
 }
 
-/// A word for each mask.
+/// One word per mask.
 #[derive(Clone, Copy)]
 struct SplitMasks<W>(W, W);
 
@@ -138,12 +139,12 @@ impl<W: Word> ArrayMasks for SplitMasks<W> {
     }
 }
 
-/// Keys added between two looks at the masks.
+/// Number of keys added between two tests of the masks.
 const STRIDE: usize = 4;
-/// Indices tried on the first keys at once: one bit each in a word.
+/// Number of indices tried on the first keys at once: one bit per index in a word.
 const INDICES: u32 = u64::BITS;
 
-/// The bits 0 of the lanes that `set` has a bit for.
+/// A word with bit 0 set in each lane whose bit is set in `set`.
 fn lanes<W: Word>(set: u32, cells: u32) -> W {
     let lanes = (0..W::BITS / cells).filter(|lane| set >> lane & 1 == 1);
     lanes.fold(W::ZERO, |word, lane| word | W::ONE << (lane * cells))
@@ -160,13 +161,13 @@ fn search<M: ArrayMasks, const POSITION: u32>(
     let cells = 1u32 << POSITION;
     let array_mask = (1u32 << cells) - 1;
     let mut open = (1u32 << value_bits) - 1;
-    // Not zero in the arrays that are solved or do not exist, so that only open ones keep an index going.
+    // Set in arrays that are solved or do not exist, so that only open arrays keep an index in the search.
     let mut closed = lanes::<M::Word>(!open, cells);
     let lows = lanes::<M::Word>(u32::MAX, cells);
     let highs = lows << (cells - 1);
 
-    // What each key asks of cell 0; shifting by its position asks it of that cell in every array. The last stride is
-    // filled up with keys that ask nothing.
+    // What each key requires of cell 0. Shifting it by the key's position requires it of that cell in every
+    // array. The last stride is padded with keys that require nothing.
     let nothing = M::new(M::Word::ZERO, M::Word::ZERO);
     let mut asks: Vec<(Family, M)> = Vec::with_capacity(hashes.len().next_multiple_of(STRIDE));
     for (&hash, &value) in hashes.iter().zip(values) {
@@ -186,8 +187,8 @@ fn search<M: ArrayMasks, const POSITION: u32>(
     let mut fields = [0; 8];
     let (mut first, mut survivors) = (0, 0u64);
     'index: loop {
-        // Where an index fails is a coin toss that no branch predictor guesses; so the first keys are tried on many
-        // indices without a branch, and only the few indices that survive go on.
+        // A branch predictor cannot predict at which key an index fails. So the first keys are tried on many
+        // indices without a branch, and only the few indices that survive continue.
         while survivors == 0 {
             if first >= last {
                 return None;
@@ -224,7 +225,7 @@ fn search<M: ArrayMasks, const POSITION: u32>(
     }
 }
 
-/// The value these fields give a key.
+/// The value that these fields return for a key.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     let (format, family) = (params.format(), Family::of(hash, params.seed()));
     let mut value = 0;
@@ -243,7 +244,8 @@ mod tests {
     use proptest::prelude::*;
     use scalebricks_types::PartitionCount;
 
-    /// The definition, word for word: each value bit on its own, every index from 0, one cell at a time.
+    /// The definition, implemented literally: each value bit separately, every index from 0, one cell at a
+    /// time.
     fn obvious(keys: &[(u64, u8)], params: &Params) -> Option<Fields> {
         let format = params.format();
         let mut fields = [0; 8];
@@ -267,8 +269,9 @@ mod tests {
         Some(fields)
     }
 
-    /// As many functions as indices: over a few keys no two indices name the same cells. With sums of 16 bits and less they
-    /// do, as an index and another of the same remainder are one function.
+    /// Every index has a function of its own: no two indices select the same cells for a few keys. With sums
+    /// of 16 bits or fewer they would, because an index and another with the same remainder would be the same
+    /// function.
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn every_index_is_a_function_of_its_own() {

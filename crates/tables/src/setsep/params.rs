@@ -1,43 +1,43 @@
-//! What a table is made with: everything two nodes must agree on to send each other bits.
+//! The parameters of a table: everything that two nodes must agree on to exchange its bits.
 
 use super::format::Format;
 use scalebricks_types::{MAX_PAYLOAD_BYTES, PartitionCount, PartitionId};
 
-/// Most blocks a table can have: 2^24, about 17 billion keys.
+/// The maximum number of blocks of a table: 2^24, about 17 billion keys.
 pub const MAX_BLOCKS: u32 = 1 << 24;
 
 /// Fallback keys that share one 64-byte line.
 pub(super) const KEYS_PER_LINE: usize = 6;
 
-/// Bytes of [`Params`] on the wire and in snapshots.
+/// Encoded size of [`Params`] in bytes, on the wire and in snapshots.
 pub const PARAMS_BYTES: usize = 28;
 
-/// Parameters that make no table.
+/// Why parameters are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
     /// Values have 1 to 8 bits.
     #[error("a value has 1 to 8 bits, not {0}")]
     ValueBits(u8),
-    /// Every partition has the same whole number of blocks, at least one.
+    /// The blocks do not divide evenly: every partition needs the same whole number of blocks, at least one.
     #[error("{blocks} blocks do not cut into {partitions} partitions")]
     Blocks {
-        /// Blocks asked for.
+        /// Number of blocks requested.
         blocks: u64,
-        /// Partitions they should cut into.
+        /// Number of partitions.
         partitions: u32,
     },
-    /// More than [`MAX_BLOCKS`].
+    /// More blocks than [`MAX_BLOCKS`].
     #[error("{0} blocks are more than {MAX_BLOCKS}")]
     TooManyBlocks(u64),
-    /// One partition at its fullest would not fit in one delta: use more partitions.
+    /// A completely full partition would not fit in one delta: use more partitions.
     #[error(
         "a partition could need a delta of {bytes} bytes, over the limit of {MAX_PAYLOAD_BYTES}: use more partitions"
     )]
     PartitionTooLarge {
-        /// The largest payload a partition could need.
+        /// The largest payload in bytes that a partition could need.
         bytes: u64,
     },
-    /// No such format number.
+    /// There is no format with this number.
     #[error("unknown group format {0}")]
     Format(u8),
 }
@@ -62,8 +62,8 @@ impl Params {
         Self::for_keys_in(Format::default(), keys, value_bits, partitions)
     }
 
-    /// Parameters for about `keys` keys in this format: a block for each [`Format::keys_per_block`], rounded up to a
-    /// multiple of `partitions`; seed 0.
+    /// Parameters for about `keys` keys in this format: one block for each [`Format::keys_per_block`],
+    /// rounded up to a multiple of `partitions`; seed 0.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -89,7 +89,8 @@ impl Params {
         Self { format, value_bits, blocks, partitions, seed: 0, fallback_lines: 0 }.with_format(format)
     }
 
-    /// The same with another group format, as many blocks, and that format's default room in the fallback.
+    /// The same parameters with another group format, the same number of blocks, and that format's default
+    /// fallback size.
     ///
     /// # Errors
     /// [`ParamsError::PartitionTooLarge`].
@@ -99,7 +100,8 @@ impl Params {
         Self { format, fallback_lines, ..self }.check()
     }
 
-    /// The same with this many blocks, a multiple of the partitions, and the format's default room in the fallback.
+    /// The same parameters with this many blocks, a multiple of the partitions, and the format's default
+    /// fallback size.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -107,7 +109,7 @@ impl Params {
         Self { blocks, ..self }.with_format(self.format)
     }
 
-    /// The same with values of this many bits.
+    /// The same parameters with values of this many bits.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -115,13 +117,13 @@ impl Params {
         Self { value_bits, ..self }.check()
     }
 
-    /// The same with another seed of the group hashes. All nodes share it.
+    /// The same parameters with another seed for the group hashes. All nodes share it.
     pub const fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// The same with room for this many 64-byte fallback lines a partition. A line holds six keys of one block.
-    /// Memory is taken only as the fallback fills.
+    /// The same parameters with room for this many 64-byte fallback lines per partition. A line holds six
+    /// keys of one block. Memory is allocated only as the fallback fills.
     ///
     /// # Errors
     /// [`ParamsError::PartitionTooLarge`].
@@ -148,7 +150,7 @@ impl Params {
         Ok(self)
     }
 
-    /// How groups store their bits.
+    /// The format in which groups store their bits.
     pub const fn format(&self) -> Format {
         self.format
     }
@@ -158,22 +160,22 @@ impl Params {
         self.value_bits
     }
 
-    /// Blocks of 256 buckets and 64 groups.
+    /// Number of blocks, each of 256 buckets and 64 groups.
     pub const fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// Update streams the key space is cut into.
+    /// Number of partitions of the key space, each with its own update stream.
     pub const fn partitions(&self) -> PartitionCount {
         self.partitions
     }
 
-    /// Seed of the group hashes.
+    /// The seed of the group hashes.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Most fallback lines of six keys a partition may use.
+    /// The maximum number of fallback lines, of six keys each, per partition.
     pub const fn fallback_lines(&self) -> u32 {
         self.fallback_lines
     }
@@ -183,17 +185,17 @@ impl Params {
         self.blocks / self.partitions.get()
     }
 
-    /// The partition a block lies in.
+    /// The partition that contains a block.
     pub(super) const fn partition_of_block(&self, block: u32) -> PartitionId {
         PartitionId((block / self.blocks_per_partition()) as u16) // fewer than 2^16 partitions
     }
 
-    /// 64-bit words of a block: 8 of choices, then one for each bit of a group.
+    /// 64-bit words per block: 8 words of choices, then one word for each bit of a group.
     pub(super) const fn slot_words(&self) -> usize {
         8 + self.group_bits()
     }
 
-    /// Bits of a group.
+    /// Bits per group.
     pub(super) const fn group_bits(&self) -> usize {
         self.value_bits as usize * self.format.field_bits() as usize
     }
@@ -203,8 +205,8 @@ impl Params {
         (value as u32) >> self.value_bits == 0
     }
 
-    /// The parameters as bytes: format u8, value bits u8, zero u16, blocks u32, partitions u32, seed u64, fallback
-    /// lines u32, zero u32; little-endian.
+    /// The encoded parameters: format u8, value bits u8, zero u16, blocks u32, partitions u32, seed u64,
+    /// fallback lines u32, zero u32; little-endian.
     pub fn encode(&self) -> [u8; PARAMS_BYTES] {
         let mut out = [0; PARAMS_BYTES];
         out[0] = self.format as u8;
@@ -216,7 +218,8 @@ impl Params {
         out
     }
 
-    /// The parameters in these bytes, or `None` where reserved bytes are not zero or the partitions no power of two.
+    /// Decodes parameters. Returns `None` if reserved bytes are not zero or the number of partitions is not a
+    /// power of two.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -234,7 +237,7 @@ impl Params {
         Some(Self { format, value_bits, blocks, partitions, seed, fallback_lines }.check())
     }
 
-    /// A number that differs for different parameters, carried by every delta payload.
+    /// A number that differs for different parameters. Every delta payload carries it.
     pub fn fingerprint(&self) -> u32 {
         crc32fast::hash(&self.encode())
     }

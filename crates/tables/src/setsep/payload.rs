@@ -1,11 +1,12 @@
-//! What a SetSep delta carries after [what every payload begins with](crate::published::payload): one section, or two, the
-//! changes to blocks of the old shape, then of the new.
+//! The contents of a SetSep delta after the [common header of payloads](crate::published::payload): one
+//! section, or two (first the changes to blocks of the old shape, then to blocks of the new shape).
 //!
-//! A section is the number of changed blocks, and for each its number in the partition and what changed, bit-packed:
+//! A section is the number of changed blocks, and for each block its number in the partition and its changes,
+//! bit-packed:
 //!
 //! | field | bits |
 //! |---|---|
-//! | block number in the partition | ⌈log2(blocks a partition + 1)⌉ |
+//! | block number in the partition | ⌈log2(blocks per partition + 1)⌉ |
 //! | whole block? | 1 |
 //! | *if whole:* all choices, all groups | 512 + 64 x group |
 //! | *else:* number of choices; each: bucket, choice | 9; 8 + 2 |
@@ -13,8 +14,8 @@
 //! | new fallback list? | 1 |
 //! | *if so:* its length; each: hash, value | 12; 64 + l |
 //!
-//! Block, bucket, group and hash ascend strictly. The rest of the last byte is 0. A changed group of 2-bit values
-//! costs 70 bits.
+//! Blocks, buckets, groups and hashes are in strictly ascending order. The rest of the last byte is 0. A
+//! changed group of 2-bit values costs 70 bits.
 
 use super::layout::Layout;
 use super::params::Params;
@@ -22,10 +23,10 @@ use super::structure::{Reshaping, SetSepStructure};
 use crate::bits::BitWriter;
 use crate::published::payload::put_header;
 
-/// What a changed block costs beside its groups, about.
+/// Approximate cost in bits of a changed block without its groups.
 const BLOCK_BITS: usize = 48;
 
-/// Bits of a block's number in its partition, and of a number of blocks.
+/// Width in bits of a block's number in its partition, and of a number of blocks.
 pub(super) fn block_width(params: &Params) -> u32 {
     u32::BITS - params.blocks_per_partition().leading_zeros()
 }
@@ -38,20 +39,22 @@ pub(super) struct PayloadWriter {
 }
 
 impl PayloadWriter {
-    /// The payload of a partition in this shape, or on its way from it. `scratch` is memory to write in.
+    /// A writer for the payload of a partition in this shape, or of a partition being reshaped from it.
+    /// `scratch` is memory to reuse.
     pub(super) fn new(layout: &Layout, reshaping: Option<Reshaping>, scratch: Vec<u64>) -> Self {
         let mut bits = BitWriter::new(scratch);
         put_header::<SetSepStructure>(&mut bits, layout.fingerprint, reshaping);
         Self { layout: *layout, bits }
     }
 
-    /// Adds the low bits of a word, of which the others are 0.
+    /// Appends the low `bits` bits of a word. The other bits of the word must be 0.
     #[inline(always)]
     fn put(&mut self, value: u64, bits: u32) {
         self.bits.put(value, bits);
     }
 
-    /// Begins the blocks of a shape, of which so many will follow in ascending order, with about so many groups.
+    /// Begins the section of a shape. `blocks` blocks follow in ascending order, with about `groups` groups
+    /// in total.
     pub(super) fn section(&mut self, layout: &Layout, blocks: u32, groups: usize) {
         self.layout = *layout;
         self.bits.reserve(blocks as usize * BLOCK_BITS + groups * (6 + layout.params.group_bits()));
@@ -74,7 +77,8 @@ impl PayloadWriter {
         }
     }
 
-    /// Adds a block's changes: (bucket, choice) and `count` times (group, packed fields), each ascending.
+    /// Adds a block's changes: (bucket, choice) pairs, and `count` pairs of (group, packed fields), each
+    /// ascending.
     pub(super) fn block<'f>(
         &mut self,
         block: u32,
@@ -96,7 +100,7 @@ impl PayloadWriter {
         self.fallback(fallback);
     }
 
-    /// Adds a block whole: its words, in which choices and groups lie as they do here.
+    /// Adds a whole block. Its words have the same layout of choices and groups as the payload.
     pub(super) fn whole_block(&mut self, block: u32, words: &[u64], fallback: &[(u64, u8)]) {
         self.begin(block, true);
         for &word in words {
@@ -105,7 +109,7 @@ impl PayloadWriter {
         self.fallback(Some(fallback));
     }
 
-    /// The payload, and the scratch.
+    /// The payload, and the scratch memory.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<u64>) {
         self.bits.finish()
     }

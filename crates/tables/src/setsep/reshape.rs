@@ -1,12 +1,14 @@
-//! Changing a table's shape while it is used: more blocks, other value bits, another seed or format.
+//! Changes a table's shape while it is in use: more blocks, other value bits, another seed or another format.
 //!
-//! Blocks are ranges of the hash. So a block of the old shape becomes one block of the new, or `k` of them (up to four)
-//! if there are to be `k` times as many, and no key changes its partition. The control structure converts a partition's blocks
-//! in ascending order, a few at a time, each time by a delta that carries the new blocks whole and how far it has
-//! come; in between, updates go to whichever shape a key's block is in. A replica answers likewise
-//! ([`generation`](crate::published::generation)). When all partitions are through, the old shape is dropped.
+//! Blocks are ranges of the hash. So a block of the old shape becomes one block of the new shape, or `k` of
+//! them (up to four) if the new shape has `k` times as many blocks. No key changes its partition. The control
+//! structure converts a partition's blocks in ascending order, a few at a time. Each step is a delta that
+//! carries the new blocks as a whole, and the number of blocks converted so far. Between steps, updates go to
+//! the shape that a key's block is in. A replica looks keys up in the same way
+//! ([`generation`](crate::published::generation)). When all partitions are converted, the old shape is
+//! dropped.
 //!
-//! What a step does is a function of the keys and the parameters: owners that reshape the same history by the same
+//! A step is a function of the keys and the parameters: owners that reshape the same history in the same
 //! steps send the same bits.
 
 use super::balance::{self, group_under};
@@ -25,14 +27,14 @@ use super::structure::{Reshaping, UpdateError};
 use super::updates::BlockUpdater;
 use scalebricks_types::{Delta, PartitionId, Position};
 
-/// Most blocks that one block may become.
+/// The maximum number of blocks that one block may become.
 pub(super) const MAX_RATIO: u32 = 4;
 
-/// The shape a control structure is on its way to.
+/// The shape that a control structure is being reshaped to.
 #[derive(Debug)]
 pub(super) struct ReshapeTarget {
     pub(super) updater: BlockUpdater,
-    /// For each partition, how many of its blocks are in the new shape: the first so many.
+    /// For each partition, how many of its blocks are in the new shape. These are its first blocks.
     done: Vec<u32>,
 }
 
@@ -41,17 +43,18 @@ impl ReshapeTarget {
         Self { updater, done }
     }
 
-    /// How far a partition has come.
+    /// The progress of a partition.
     pub(super) fn reshaping(&self, partition: PartitionId) -> Reshaping {
         Reshaping { to: *self.updater.params(), done: self.done[usize::from(partition.0)] }
     }
 
-    /// The same for every partition: blocks of the old shape that are in the new.
+    /// The progress of every partition: number of blocks of the old shape that are in the new shape.
     pub(super) fn all(&self) -> &[u32] {
         &self.done
     }
 
-    /// The place in the new shape of a hash that has this one in the old shape, if its block has been converted.
+    /// The index in the new shape of the block of a hash, given its index in the old shape, if that block has
+    /// been converted.
     #[inline]
     pub(super) fn slot_of(
         &mut self,
@@ -75,23 +78,24 @@ impl ReshapeTarget {
 }
 
 impl SetSepControl {
-    /// Begins to give the table another shape.
+    /// Begins to reshape the table.
     pub(super) fn begin(&mut self, to: Params) {
         let now = &self.keys.now;
         let updater = BlockUpdater::new(ControlBlocks::new(to, &now.blocks.held(), false), now.solver.isa());
         self.keys.next = Some(ReshapeTarget { updater, done: vec![0; self.positions.len()] });
     }
 
-    /// Bits that a value may have now.
+    /// The number of bits that a value may have now.
     pub(super) fn value_bits(&self) -> u8 {
         let now = self.params().value_bits();
         self.reshaping().map_or(now, |next| now.min(next.value_bits()))
     }
 
-    /// Converts the next blocks of a partition, up to `count` of them: a delta that carries them whole. `None` if
-    /// nothing is left to do there. After the last block of the last partition held, the old shape is gone.
+    /// Converts the next blocks of a partition, up to `count` of them. Returns a delta that carries them as a
+    /// whole, or `None` if nothing is left to convert. After the last block of the last partition held, the
+    /// old shape is dropped.
     ///
-    /// Cost: every key of the blocks placed anew, every group solved.
+    /// Cost: places every key of the blocks again and solves every group.
     ///
     /// # Errors
     /// [`UpdateError::NotHeld`]; [`UpdateError::Full`] if the new shape has no room for the keys, and
@@ -145,7 +149,7 @@ impl SetSepControl {
         Ok(Some(delta))
     }
 
-    /// Frees what has been converted; ends the reshaping if that is all.
+    /// Frees the converted blocks. Ends the reshaping if all blocks are converted.
     fn drop_old(&mut self) {
         let Some(next) = self.keys.next.take() else { return };
         let old = &mut self.keys.now.blocks;
@@ -162,13 +166,14 @@ impl SetSepControl {
         self.keys.next = Some(next);
     }
 
-    /// Keeps the table in shape for the keys it holds: begins to double its blocks when they are fuller than they
-    /// are made for, and while it is being reshaped, for whatever reason, converts a block. To be called after every
-    /// update, or every few: a bounded amount of work, and a delta if there was any. For control structures that hold
-    /// all partitions.
+    /// Adapts the table's shape to the number of keys it holds. It begins to double the blocks when they are
+    /// fuller than intended; while the table is being reshaped, for any reason, it converts a block. Call it
+    /// after every update, or every few updates: it does a bounded amount of work, and returns a delta if it
+    /// did any. It is for control structures that hold all partitions.
     ///
     /// # Errors
-    /// As [`reshape_step`](Self::reshape_step); and [`UpdateError::Full`] when the table cannot have more blocks.
+    /// As [`reshape_step`](Self::reshape_step); and [`UpdateError::Full`] when the table cannot have more
+    /// blocks.
     pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
         let params = *self.params();
         let blocks = self.keys.now.blocks.store.len() as u64;
@@ -194,7 +199,8 @@ impl SetSepControl {
     }
 }
 
-/// Builds the blocks of the new shape that one of the old becomes; the fallback lines they need.
+/// Builds the blocks of the new shape that one block of the old shape becomes. Returns the fallback lines
+/// they need.
 fn convert(
     old: &ControlBlocks,
     slot: usize,
@@ -221,7 +227,7 @@ fn convert(
             keys.into_iter().map(|key| key.1).find(|&value| !new.params.is_value(value)).unwrap_or(values);
         return Err(UpdateError::Value { op: 0, value, bits });
     }
-    // The group of each bucket, and then the keys to their rows.
+    // First the group of each bucket, then the keys into their rows.
     let mut group_of = [[0u8; BUCKETS]; MAX_RATIO as usize];
     for (at, (counts, group_of)) in counts.iter().zip(&mut group_of).take(ratio).enumerate() {
         let need = counts.iter().map(|&count| usize::from(count)).sum();
@@ -254,7 +260,7 @@ fn convert(
     Ok((first..first + ratio).map(|slot| solve_all(updater, slot)).sum())
 }
 
-/// Solves all groups of a block; the fallback lines it needs.
+/// Solves all groups of a block. Returns the fallback lines it needs.
 fn solve_all(updater: &mut BlockUpdater, slot: usize) -> u32 {
     let BlockUpdater { blocks, solver, .. } = updater;
     let (layout, slots) = (blocks.layout, blocks.store.slots());

@@ -1,6 +1,6 @@
-//! Snapshots of control structures: after [what every snapshot begins with](crate::published::snapshot), for each partition
-//! whether it is held (a byte), how often buckets had to move (three words), and of every block held its keys, its values
-//! and its words.
+//! Snapshots of control structures. After the [common header of snapshots](crate::published::snapshot)
+//! follow: for each partition, whether it is held (one byte); how often buckets had to move (three words);
+//! and for every held block, its keys, its values and its words.
 
 use super::block::{self, Block, Moves};
 use super::control::BlockKeys;
@@ -71,7 +71,7 @@ pub(super) fn take<R: Read>(
     Ok(BlockKeys::new(now, next, moves))
 }
 
-/// A block as it was read, and found consistent.
+/// A block that was read and found consistent.
 struct ReadBlock {
     keys: Vec<u64>,
     values: Vec<u8>,

@@ -1,8 +1,8 @@
-//! Finding a group's bits, and what they say about a key: one entry for all formats.
+//! Finds a group's bits, and computes the value of a key from them, for all formats.
 //!
-//! A group's bits are a function of its keys and their values alone (and of the table's parameters): of all solutions
-//! the canonical one is stored. `linear::solve`, `paper::solve` and `brute` define it; every kernel equals them bit for
-//! bit.
+//! A group's bits are a function of its keys and their values alone (and of the table's parameters): of all
+//! solutions, the canonical one is stored. `linear::solve`, `paper::solve` and `brute` define it; every
+//! kernel equals them bit for bit.
 
 use super::brute;
 use super::format::Format;
@@ -13,7 +13,7 @@ use super::params::Params;
 use super::{linear, paper};
 use crate::isa::Isa;
 
-/// The bits of one group: one field a value bit; unused fields are 0.
+/// The bits of one group: one field per value bit; unused fields are 0.
 pub(super) type Fields = [u64; 8];
 
 /// The keys of one group and their values, in any order.
@@ -49,7 +49,7 @@ pub(super) const fn is_marked(fields: &Fields, params: &Params) -> bool {
     }
 }
 
-/// Whether these fields could have been stored by anyone.
+/// Whether these fields are a valid encoding.
 pub(super) fn is_clean(fields: &Fields, params: &Params) -> bool {
     if is_marked(fields, params) {
         return *fields == marked(params);
@@ -60,7 +60,7 @@ pub(super) fn is_clean(fields: &Fields, params: &Params) -> bool {
     }
 }
 
-/// The value these fields give a key: the definition, which every lookup must equal.
+/// The value that these fields return for a key. This is the definition that every lookup must equal.
 pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     match params.format() {
         Format::Linear | Format::Dense => linear::evaluate(fields, hash, params),
@@ -69,7 +69,7 @@ pub(super) fn evaluate(fields: &Fields, hash: u64, params: &Params) -> u8 {
     }
 }
 
-/// Solves groups many at a time, with the kernels of one level of instructions.
+/// Solves many groups at a time, with the kernels of one instruction set.
 #[derive(Debug)]
 pub(super) struct Solver {
     kind: Kind,
@@ -81,14 +81,14 @@ pub(super) struct Solver {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one a worker, never moved")]
 enum Kind {
-    /// Equations, side by side.
+    /// Linear equations, solved side by side.
     Lanes(LaneSolver),
-    /// Searched at once; the solutions wait for [`Solver::drain`].
+    /// Searched immediately; the solutions wait for [`Solver::drain`].
     Search(SearchSolver, Vec<(u32, Option<Packed>)>),
 }
 
 impl Solver {
-    /// A solver with the kernels of `isa`, or the best below it that there is.
+    /// A solver with the kernels of `isa`, or of the best instruction set below it that is available.
     pub(super) fn new(params: &Params, isa: Isa) -> Self {
         let kind = if params.format().is_linear() {
             Kind::Lanes(LaneSolver::new(params, isa))
@@ -98,12 +98,13 @@ impl Solver {
         Self { kind, single: Single::new(params, isa), layout: Layout::of(params), isa }
     }
 
-    /// The level of instructions asked for.
+    /// The requested instruction set.
     pub(super) const fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// Adds a group of at most [`Format::group_slots`] keys; its solution comes out of [`Self::drain`] under this tag.
+    /// Adds a group of at most [`Format::group_slots`] keys. [`Self::drain`] returns its solution with this
+    /// tag.
     pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
         match &mut self.kind {
             Kind::Lanes(lanes) => lanes.push(tag, hashes, values),
@@ -113,12 +114,13 @@ impl Solver {
         }
     }
 
-    /// The fast form for one group alone, where there is one; [`push`](Self::push) does as well, slower.
+    /// The fast kernel for a single group, if there is one; [`push`](Self::push) returns the same result more
+    /// slowly.
     pub(super) const fn single(&self) -> Option<Single> {
         self.single
     }
 
-    /// Groups waiting. A few hundred still fit the caches.
+    /// Number of waiting groups. A few hundred still fit the caches.
     pub(super) fn len(&self) -> usize {
         match &self.kind {
             Kind::Lanes(lanes) => lanes.len(),
@@ -126,7 +128,7 @@ impl Solver {
         }
     }
 
-    /// Calls `sink` with the tag and the packed solution of each group that was pushed, in any order.
+    /// Calls `sink` with the tag and the packed solution of each pushed group, in any order.
     pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<&[u64]>)) {
         let words = self.layout.group_words;
         match &mut self.kind {

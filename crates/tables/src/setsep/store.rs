@@ -1,8 +1,9 @@
-//! The keys of a control structure: for each group a row of slots for hashes and values, in no order.
+//! The keys of a control structure: each group has a row of slots for hashes and values, in no particular
+//! order.
 //!
-//! Blocks lie in chunks of 2 MiB of hashes, on huge pages, made and freed one at a time, so that a table can be reshaped
-//! block by block without a long stop and without holding everything twice. A group's keys beyond its slots are the
-//! block's *spill*: a group so full has no solution in any format.
+//! Blocks lie in chunks of 2 MiB of hashes, on huge pages. Chunks are allocated and freed one at a time, so
+//! that a table can be reshaped block by block without a long stop and without storing everything twice. Keys
+//! of a group beyond its slots go to the block's *spill*: a group that full has no solution in any format.
 
 use super::balance::{Counts, Loads};
 use super::geometry::{BUCKETS, GROUPS};
@@ -21,18 +22,18 @@ pub(super) struct SpilledKey {
     pub(super) hash: u64,
 }
 
-/// What is counted in a block. What every operation reads or writes comes first, in whole cache lines.
+/// The counters of a block. Fields that every operation reads or writes come first, in whole cache lines.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct BlockHeader {
-    /// Keys of each group, spilled ones included.
+    /// Number of keys in each group, including spilled keys.
     pub(super) loads: Loads,
-    /// One bit a group: unsolved.
+    /// One bit per group: set if the group is unsolved.
     pub(super) marks: u64,
-    /// Keys in all.
+    /// Total number of keys.
     pub(super) keys: u32,
     pub(super) spill: Vec<SpilledKey>,
-    /// Keys of each bucket.
+    /// Number of keys in each bucket.
     pub(super) counts: Counts,
 }
 
@@ -42,7 +43,7 @@ impl BlockHeader {
     }
 }
 
-/// A run of blocks.
+/// A run of consecutive blocks.
 #[derive(Debug)]
 struct Chunk {
     hashes: HugeSlice<u64>,
@@ -60,7 +61,7 @@ pub(super) struct BlockRef<'a> {
     pub(super) words: &'a [u64],
 }
 
-/// One block's part of the store, to be changed.
+/// One block's part of the store, mutable.
 #[derive(Debug)]
 pub(super) struct BlockMut<'a> {
     pub(super) head: &'a mut BlockHeader,
@@ -73,16 +74,16 @@ pub(super) struct BlockMut<'a> {
 #[derive(Debug)]
 pub(super) struct Store {
     chunks: Vec<Option<Chunk>>,
-    /// Slots of a group.
+    /// Slots per group.
     slots: usize,
-    /// Blocks of a chunk: 2 to this power.
+    /// Base-2 logarithm of the number of blocks per chunk.
     chunk_bits: u32,
     words: usize,
     blocks: usize,
 }
 
 impl Store {
-    /// A store of this many blocks, none of which has memory yet.
+    /// A store of this many blocks, without memory.
     pub(super) fn absent(params: &Params, blocks: usize) -> Self {
         let slots = params.format().group_slots();
         let chunk_bits = (CHUNK_SLOTS / (slots * GROUPS)).ilog2(); // all powers of two
@@ -107,7 +108,7 @@ impl Store {
         });
     }
 
-    /// Gives the chunk of a block memory if it has none: empty blocks.
+    /// Allocates memory for the chunk of a block, with empty blocks, if it has none.
     pub(super) fn make(&mut self, block: usize) {
         let chunk = block >> self.chunk_bits;
         if self.chunks[chunk].is_none() {
@@ -115,7 +116,7 @@ impl Store {
         }
     }
 
-    /// Frees the chunks that lie wholly below a block.
+    /// Frees the chunks that lie completely below a block.
     pub(super) fn free_below(&mut self, block: usize) {
         let whole = if block == self.blocks { self.chunks.len() } else { block >> self.chunk_bits };
         self.chunks[..whole]
@@ -125,17 +126,17 @@ impl Store {
             .for_each(|chunk| *chunk = None);
     }
 
-    /// Blocks there are.
+    /// Number of blocks.
     pub(super) const fn len(&self) -> usize {
         self.blocks
     }
 
-    /// Slots of a group.
+    /// Slots per group.
     pub(super) const fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory used.
     pub(super) fn bytes(&self) -> usize {
         let bytes = |chunk: &Chunk| {
             chunk.hashes.len() * 9 + chunk.words.len() * 8 + chunk.heads.len() * size_of::<BlockHeader>()
@@ -143,13 +144,13 @@ impl Store {
         self.chunks.iter().flatten().map(bytes).sum()
     }
 
-    /// A block's chunk and its place there.
+    /// A block's chunk and its index in the chunk.
     #[inline]
     const fn place(&self, block: usize) -> (usize, usize) {
         (block >> self.chunk_bits, block & ((1 << self.chunk_bits) - 1))
     }
 
-    /// A block that has memory.
+    /// A view of a block. The block must have memory.
     #[inline]
     pub(super) fn view(&self, block: usize) -> BlockRef<'_> {
         let (chunk, at) = self.place(block);
@@ -163,7 +164,7 @@ impl Store {
         }
     }
 
-    /// A block that has memory, to be changed.
+    /// A mutable view of a block. The block must have memory.
     #[inline]
     pub(super) fn view_mut(&mut self, block: usize) -> BlockMut<'_> {
         let (chunk, at) = self.place(block);
@@ -177,7 +178,8 @@ impl Store {
         }
     }
 
-    /// Cuts all blocks into spans of `each` blocks (a divisor of a chunk's), for workers to fill side by side.
+    /// Divides all blocks into spans of `each` blocks (a divisor of the blocks per chunk), which workers fill
+    /// in parallel.
     pub(super) fn spans(&mut self, layout: Layout, each: usize) -> impl Iterator<Item = StoreSlice<'_>> {
         let (slots, words) = (self.slots, self.words);
         self.chunks.iter_mut().flatten().flat_map(move |chunk| {
@@ -196,7 +198,7 @@ impl Store {
     }
 }
 
-/// Some blocks side by side.
+/// Some consecutive blocks.
 #[derive(Debug)]
 pub(super) struct StoreSlice<'a> {
     pub(super) heads: &'a mut [BlockHeader],
@@ -215,7 +217,7 @@ impl StoreSlice<'_> {
         &mut self.words[at * words..][..words]
     }
 
-    /// A block of the span.
+    /// A view of a block of the span.
     pub(super) fn view(&self, at: usize) -> BlockRef<'_> {
         let keys = at * self.slots * GROUPS..(at + 1) * self.slots * GROUPS;
         BlockRef {

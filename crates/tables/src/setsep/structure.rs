@@ -1,4 +1,4 @@
-//! Blocks as the units of a published table: how deltas change them, and how they lie in snapshots.
+//! Blocks as the units of a published table: how deltas change them, and how snapshots encode them.
 
 use super::balance::group_under;
 use super::changes::{BlockChange, Changes, section};
@@ -24,24 +24,24 @@ use std::io::Read;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetSepStructure {}
 
-/// The query structure of a SetSep table: about 0.4 + 1.4·l bits a key in the default format.
+/// The query structure of a SetSep table: about 0.4 + 1.4·l bits per key in the default format.
 ///
-/// It answers for every key that its control structure holds, and gives an arbitrary value for any other. It holds
-/// no keys but those of the fallback.
+/// It returns the value of every key that its control structure holds, and an arbitrary value for any other
+/// key. It stores no keys except those of the fallback.
 pub type SetSep = published::Table<SetSepStructure>;
 /// One thread's reader of a [`SetSep`].
 pub type SetSepReader = published::Reader<SetSepStructure>;
-/// A [`SetSepReader`] at work.
+/// A pinned [`SetSepReader`].
 pub type SetSepPin<'a> = published::Pin<'a, SetSepStructure>;
-/// Why a stream is no snapshot.
+/// Why a snapshot cannot be read.
 pub type SnapshotError = published::SnapshotError<ParamsError>;
 /// One change to the key set.
 pub type Op = published::Op<u8>;
-/// A refused batch. The control structure is as it was.
+/// Why a batch was refused. The control structure is unchanged.
 pub type UpdateError = published::UpdateError<u8, Full>;
-/// Why nothing was built.
+/// Why a build failed.
 pub type BuildError = published::BuildError<u8, Full>;
-/// Why a table cannot be given another shape.
+/// Why a table cannot be reshaped.
 pub type ReshapeError = published::ReshapeError<u8, Full>;
 
 pub(super) type Generation = published::Generation<SetSepStructure>;
@@ -50,26 +50,26 @@ pub(super) type Pinned<'a> = published::Pinned<'a, SetSepStructure>;
 pub(super) type LocalTable<'a> = published::LocalTable<'a, SetSepStructure>;
 pub(super) type Reshaping = published::Reshaping<Params>;
 
-/// Blocks asked for ahead of the one to be replaced.
+/// How many blocks ahead of the one to be replaced are prefetched.
 const BLOCKS_AHEAD: usize = 3;
 
 /// Sizes of a [`SetSep`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableStats {
-    /// Bytes of memory held, spare slots and fallback included.
+    /// Bytes of memory used, including spare slots and the fallback.
     pub table_bytes: usize,
-    /// Keys that the fallback answers.
+    /// Number of keys that the fallback answers.
     pub fallback_keys: u64,
 }
 
 impl TableStats {
-    /// Bits of memory for each of `keys` keys.
+    /// Bits of memory per key, for `keys` keys.
     pub fn bits_per_key(&self, keys: u64) -> f64 {
         bits_per_key(self.table_bytes, keys)
     }
 }
 
-/// What a payload's section does to a partition's fallback.
+/// The effect of a payload's section on a partition's fallback.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effect {
     lines: u32,
@@ -118,7 +118,7 @@ impl Units for SetSepStructure {
     const WHOLE_PARTITIONS: bool = false;
 
     type Layout = Layout;
-    /// The fallback list, ascending by hash.
+    /// The fallback list, in ascending order of hash.
     type Extra = Vec<(u64, u8)>;
     type SideData = Lists;
     type SideDataWriter = ListWriter;
@@ -224,7 +224,7 @@ impl Units for SetSepStructure {
         side.keys = effect.fallback_keys;
     }
 
-    /// The words, and the fallback list: 16 bits of count, and pairs.
+    /// Writes the words and the fallback list: a 16-bit count, then (hash, value) pairs.
     fn put_unit(words: &[u64], list: &Self::Extra, out: &mut Vec<u8>) {
         for word in words {
             out.extend_from_slice(&word.to_le_bytes());
@@ -261,7 +261,7 @@ impl Units for SetSepStructure {
     }
 }
 
-/// Whether every group's bits are ones that someone could have stored.
+/// Whether every group's bits are a valid encoding.
 pub(super) fn clean_groups(words: &[u64], layout: &Layout) -> bool {
     (0..GROUPS).all(|group| is_clean(&layout.group(words, group), &layout.params))
 }
@@ -288,7 +288,7 @@ fn take_list<R: Read>(
 }
 
 impl Generation {
-    /// A block as it will be.
+    /// Computes the changed block.
     fn change(&self, slot: u32, change: &BlockChange<'_>, words: &mut [u64]) {
         self.arena.copy(slot, words);
         for &(bucket, choice) in change.choices {
@@ -299,15 +299,15 @@ impl Generation {
         }
     }
 
-    /// Whether these hashes lie in marked groups, and every marked group has one.
+    /// Whether all these hashes lie in marked groups, and every marked group has at least one of them.
     fn lists_marked_groups(&self, words: &[u64], hashes: impl Iterator<Item = u64>) -> bool {
         let listed =
             hashes.fold(0u64, |listed, hash| listed | 1 << group_of(words, hash, self.params.blocks()));
         listed == self.layout.marks(words)
     }
 
-    /// Tells the lines that a lookup reads: those of index word, choice and group. Of a key of the fallback, those of the
-    /// group that says so.
+    /// Records the cache lines that a lookup reads: those of index word, choice and group. For a key of the
+    /// fallback, it records those of the group that marks it.
     pub(super) fn touched(&self, hash: u64, lines: &mut LineRecorder<'_>) {
         let (block, bucket) = bucket_of(hash, self.params.blocks());
         lines.read(&self.arena.parts().0[block as usize]);
@@ -322,8 +322,8 @@ impl Generation {
 }
 
 impl LocalTable<'_> {
-    /// Publishes a block of the old or the new shape as its control structure has it, and its fallback list if it has or
-    /// had one.
+    /// Publishes a block of the old or the new shape as its control structure holds it, and its fallback list
+    /// if it has or had one.
     pub(super) fn publish(
         &mut self,
         is_new: bool,
@@ -344,7 +344,7 @@ impl LocalTable<'_> {
 }
 
 impl SetSep {
-    /// Sizes, from counters; reads no block.
+    /// Sizes, computed from counters; reads no block.
     pub fn stats(&self) -> TableStats {
         let writer = self.writer();
         let fallback_keys = writer.now.side.keys + writer.next.as_ref().map_or(0, |next| next.side.keys);
@@ -354,7 +354,8 @@ impl SetSep {
 }
 
 impl SetSepReader {
-    /// Whether its batches take several keys to a register. The formats of searched functions have no such kernel.
+    /// Whether a batched lookup processes several keys per vector register. The formats with searched
+    /// functions have no such kernel.
     pub const fn has_vector_lookup(&self) -> bool {
         self.lookup.has_vectors()
     }

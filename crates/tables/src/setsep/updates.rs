@@ -1,4 +1,5 @@
-//! Updates of a control structure: a batch goes to the shapes that its keys' blocks are in, and comes out as deltas.
+//! Updates of a control structure: a batch is applied to the shapes that its keys' blocks are in, and results
+//! in deltas.
 
 use super::batch::Batch;
 use super::control::SetSepControl;
@@ -12,7 +13,7 @@ use super::structure::{LocalTable, Op, SetSep, UpdateError};
 use crate::isa::Isa;
 use scalebricks_types::{Delta, PartitionId, Position};
 
-/// Blocks in one shape, with what it takes to change them.
+/// Blocks in one shape, and the scratch state for changing them.
 #[derive(Debug)]
 pub(super) struct BlockUpdater {
     pub(super) blocks: ControlBlocks,
@@ -27,7 +28,7 @@ impl BlockUpdater {
         Self { blocks, solver, batch: Batch::default() }
     }
 
-    /// Goes on with kernels of this level.
+    /// Switches to the kernels of this instruction set.
     pub(super) fn use_isa(&mut self, isa: Isa) {
         self.solver = Solver::new(&self.blocks.params, isa);
         self.blocks.finder = Finder::new(isa);
@@ -60,7 +61,7 @@ impl BlockUpdater {
 }
 
 impl SetSepControl {
-    /// Applies a batch on the shapes that its keys' blocks are in.
+    /// Applies a batch to the shapes that its keys' blocks are in.
     pub(super) fn change(
         &mut self,
         table: Option<&SetSep>,
@@ -96,7 +97,7 @@ impl SetSepControl {
         Ok(touched.into_iter().map(|partition| self.delta(partition, local.as_mut(), counted)).collect())
     }
 
-    /// An error if a table is not where this structure is.
+    /// An error if the local table's position differs from that of this structure.
     fn out_of_step(&self, local: Option<&LocalTable<'_>>) -> Option<UpdateError> {
         let local = local?;
         let next = self.keys.next.as_ref();
@@ -115,8 +116,8 @@ impl SetSepControl {
         found.map(|partition| UpdateError::OutOfStep { partition })
     }
 
-    /// Gives every operation to the shape that its block is in, up to the first that cannot be done anywhere. Returns
-    /// how many keys they add (modulo 2^64).
+    /// Assigns every operation to the shape that its block is in, up to the first operation that is not
+    /// possible in either. Returns how many keys they add (modulo 2^64).
     fn distribute(&mut self, ops: &[Op]) -> (u64, Option<(usize, UpdateError)>) {
         self.keys.now.batch.clear();
         if let Some(next) = &mut self.keys.next {
@@ -157,7 +158,7 @@ impl SetSepControl {
         Ok(())
     }
 
-    /// Commits what the batch did to a partition, here and in the owner's table.
+    /// Commits the batch's changes to a partition, here and in the owner's table.
     fn delta(
         &mut self,
         partition: PartitionId,

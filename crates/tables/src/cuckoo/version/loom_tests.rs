@@ -1,4 +1,4 @@
-//! The protocol with two tables of two buckets of one slot, through the interleavings of loom's memory model.
+//! The protocol with two tables of two buckets of one slot, in the interleavings of loom's memory model.
 
 use super::*;
 use loom::sync::Arc;
@@ -26,7 +26,7 @@ impl Model {
         self.slots[bucket][0].store(key, Ordering::Relaxed);
     }
 
-    /// One try of a lookup of `key`, by the clock or by the stamps; `None` if it has to be tried again.
+    /// One attempt to look up `key`, checked by the clock or by the stamps; `None` if it must be repeated.
     fn try_get(&self, key: u64, by_stamps: bool) -> Option<Option<u64>> {
         let seen = self.versions.begin();
         let mut found = None;
@@ -105,9 +105,9 @@ fn loom_a_value_is_never_mixed_by_the_stamps() {
     a_value_is_never_mixed(true);
 }
 
-/// A bucket that the writer keeps changing does not hold up readers of the other one. The reader is the thread that is
-/// spawned: the writer looks at the clock before it stores to it, and a look of its own hides the reader's from loom,
-/// which then tries one order only.
+/// A bucket that the writer keeps changing does not block readers of the other bucket. The reader is the
+/// spawned thread: the writer reads the clock before it stores to it, and reading it in the main thread would
+/// hide the reader's accesses from loom, which would then try only one order.
 #[test]
 fn loom_a_change_elsewhere_disturbs_nobody() {
     loom::model(|| {
@@ -126,14 +126,14 @@ fn loom_a_change_elsewhere_disturbs_nobody() {
     });
 }
 
-/// Growth: two tables, and the list of them that readers go through. A key is put into the newer table before it is
-/// cleared in the older one; lists are published before anything moves by them, and a reader that has found nothing
-/// looks whether the list is still the one it used. The key is found at every moment.
+/// Growth: two tables, and the list of tables that readers read. A key is put into the newer table before it
+/// is cleared in the older one. A list is published before any key moves by it, and a reader that has found
+/// nothing checks whether the list is still the one it used. The key is found at every moment.
 #[test]
 fn loom_a_key_that_moves_to_a_newer_table_is_never_missed() {
     loom::model(|| {
         let tables = Arc::new([Model::holding(7, 70), Model::holding(0, 0), Model::holding(0, 0)]);
-        // The list of generation `g` is the tables `g` and `g + 1`.
+        // The list of generation `g` consists of tables `g` and `g + 1`.
         let generation = Arc::new(AtomicU64::new(0));
         let writer = thread::spawn({
             let (tables, generation) = (tables.clone(), generation.clone());
@@ -145,7 +145,7 @@ fn loom_a_key_that_moves_to_a_newer_table_is_never_missed() {
                 }
             }
         });
-        // Bounded: a reader that meets the writer too often has said nothing wrong.
+        // Bounded: a reader that the writer disturbs too often has returned nothing wrong.
         for _ in 0..2 {
             let list = generation.load(Ordering::Acquire) as usize;
             let mut answers = (list..(list + 2).min(3)).map(|table| tables[table].try_get(7, false));

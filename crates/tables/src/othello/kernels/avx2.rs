@@ -1,4 +1,5 @@
-//! What AVX2 computes of a batch's names: eight a vector. It has no 64-bit product, so those are made of three of 32 bits.
+//! The vector stages of a batch with AVX2: eight names per vector. AVX2 has no 64-bit product, so each is
+//! computed from three 32-bit products.
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
@@ -16,10 +17,10 @@ use std::arch::x86_64::{
 };
 use std::arch::x86_64::{_mm256_castps_si256, _mm256_castsi256_ps};
 
-/// Names a vector.
+/// Names per vector.
 const LANES: usize = 8;
 
-/// Eight names a vector.
+/// Eight names per vector.
 #[derive(Debug)]
 pub(super) struct Avx2;
 
@@ -51,12 +52,12 @@ impl Vectors for Avx2 {
     }
 }
 
-/// Where the two slots of eight names are: the bytes at which four begin, and how far to shift them.
+/// Where the two slots of eight names are: the index of the first of four bytes, and how far to shift them.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn slots(view: &TableView<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__m256i, __m256i); 2] {
     let places = &view.places;
-    // SAFETY: 32 bytes for 32 bytes.
+    // SAFETY: reads 32 bytes of an array of 32 bytes.
     let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
     let hashes = load(keys);
     let seeds = _mm256_srli_epi32::<{ SLOT_BITS.cast_signed() }>(words);
@@ -78,7 +79,7 @@ fn slots(view: &TableView<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) ->
     [site(view, base, a), site(view, base, b)]
 }
 
-/// Where slots of ranges are that begin at these bytes.
+/// The sites of slots in the ranges that begin at these bytes.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn site(view: &TableView<'_>, base: __m256i, slot: __m256i) -> (__m256i, __m256i) {
@@ -88,7 +89,7 @@ fn site(view: &TableView<'_>, base: __m256i, slot: __m256i) -> (__m256i, __m256i
     (_mm256_add_epi32(base, byte), _mm256_sub_epi32(bit, _mm256_slli_epi32::<3>(byte)))
 }
 
-/// The high words of products of 64-bit lanes and a number of at most 24 bits.
+/// The high words of the products of 64-bit lanes and a number of at most 24 bits.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn scaled64(hashes: __m256i, by: u32) -> __m256i {
@@ -98,7 +99,7 @@ fn scaled64(hashes: __m256i, by: u32) -> __m256i {
     _mm256_srli_epi64::<32>(_mm256_add_epi64(low, high))
 }
 
-/// The low words of products of 64-bit lanes.
+/// The low words of the products of 64-bit lanes.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn product(x: __m256i, y: __m256i) -> __m256i {
@@ -114,15 +115,15 @@ fn product(x: __m256i, y: __m256i) -> __m256i {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn load(keys: &[KeyHash; LANES]) -> [__m256i; 2] {
     let start = keys.as_ptr().cast::<__m256i>();
-    // SAFETY: eight hashes are, transparently, eight words: two vectors.
+    // SAFETY: `KeyHash` is a transparent word, so eight hashes are eight words: two vectors.
     unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] }
 }
 
-/// Stores lanes.
+/// Stores the lanes of a vector.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn put(to: &mut [u32; LANES], vector: __m256i) {
-    // SAFETY: 32 bytes for 32 bytes.
+    // SAFETY: writes 32 bytes to an array of 32 bytes.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), vector) };
 }
 
@@ -138,16 +139,16 @@ fn splat64(lane: u64) -> __m256i {
     _mm256_set1_epi64x(lane.cast_signed())
 }
 
-/// Of each pair of halves, the low ones.
+/// Selects the low half of each pair of halves.
 const LOW: i32 = 0b10_00_10_00;
-/// Of each pair of halves, the high ones.
+/// Selects the high half of each pair of halves.
 const HIGH: i32 = 0b11_01_11_01;
 
-/// Half of each of eight words.
+/// One half of each of eight words.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn halves<const WHICH: i32>([low, high]: [__m256i; 2]) -> __m256i {
-    // The shuffle works within 128 bits: so the words in the middle change places first.
+    // The shuffle works within 128-bit lanes, so the words in the middle are swapped first.
     let first = _mm256_permute2x128_si256::<0x20>(low, high);
     let second = _mm256_permute2x128_si256::<0x31>(low, high);
     _mm256_castps_si256(_mm256_shuffle_ps::<WHICH>(_mm256_castsi256_ps(first), _mm256_castsi256_ps(second)))

@@ -1,4 +1,4 @@
-//! What AVX-512 computes of a batch's names: sixteen a vector.
+//! The vector stages of a batch with AVX-512: sixteen names per vector.
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
@@ -15,10 +15,10 @@ use std::arch::x86_64::{
     _mm512_storeu_si512, _mm512_sub_epi32, _mm512_xor_si512,
 };
 
-/// Names a vector.
+/// Names per vector.
 const LANES: usize = 16;
 
-/// Sixteen names a vector.
+/// Sixteen names per vector.
 #[derive(Debug)]
 pub(super) struct Avx512;
 
@@ -57,12 +57,12 @@ fn ranges(view: &TableView<'_>, keys: &[KeyHash; LANES], ranges: &mut [u32; LANE
     put(ranges, low_halves([scaled64(low, by), scaled64(high, by)]));
 }
 
-/// Where the two slots of sixteen names are: the bytes at which four begin, and how far to shift them.
+/// Where the two slots of sixteen names are: the index of the first of four bytes, and how far to shift them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
 fn slots(view: &TableView<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) -> [(__m512i, __m512i); 2] {
     let places = &view.places;
-    // SAFETY: 64 bytes for 64 bytes.
+    // SAFETY: reads 64 bytes of an array of 64 bytes.
     let words = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
     let hashes = load(keys);
     let seeds = _mm512_srli_epi32::<SLOT_BITS>(words);
@@ -89,19 +89,19 @@ fn slots(view: &TableView<'_>, keys: &[KeyHash; LANES], words: &[u32; LANES]) ->
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
 fn load(keys: &[KeyHash; LANES]) -> [__m512i; 2] {
     let start = keys.as_ptr().cast::<__m512i>();
-    // SAFETY: sixteen hashes are, transparently, sixteen words: two vectors.
+    // SAFETY: `KeyHash` is a transparent word, so sixteen hashes are sixteen words: two vectors.
     unsafe { [_mm512_loadu_si512(start), _mm512_loadu_si512(start.add(1))] }
 }
 
-/// Stores lanes.
+/// Stores the lanes of a vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
 fn put(to: &mut [u32; LANES], vector: __m512i) {
-    // SAFETY: 64 bytes for 64 bytes.
+    // SAFETY: writes 64 bytes to an array of 64 bytes.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), vector) };
 }
 
-/// Where slots of ranges are that begin at these bytes.
+/// The sites of slots in the ranges that begin at these bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
 fn site(view: &TableView<'_>, base: __m512i, slot: __m512i) -> (__m512i, __m512i) {
@@ -111,7 +111,7 @@ fn site(view: &TableView<'_>, base: __m512i, slot: __m512i) -> (__m512i, __m512i
     (_mm512_add_epi32(base, byte), _mm512_sub_epi32(bit, _mm512_slli_epi32::<3>(byte)))
 }
 
-/// The high words of products of 64-bit lanes and a number of at most 24 bits.
+/// The high words of the products of 64-bit lanes and a number of at most 24 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
 fn scaled64(hashes: __m512i, by: u32) -> __m512i {

@@ -1,8 +1,9 @@
-//! Lookups: from hashes to what a name's two slots differ in.
+//! Lookups: from hashes to the XOR of a name's two slots.
 //!
-//! The forms: [`portable`] (also the one for single names), [`avx2`], [`avx512`]; what they all equal is
-//! [`Placement`](super::placement::Placement). They differ in how many names they take through a step at once, not in what they
-//! read: a directory word, and four bytes for each slot. A form is chosen when a reader is made.
+//! The forms are [`portable`] (also used for single names), [`avx2`] and [`avx512`]. All of them equal
+//! [`Placement`](super::placement::Placement). They differ in how many names each step processes at once.
+//! They read the same data: a directory word, and four bytes for each slot. A form is chosen when a reader is
+//! made.
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx2;
@@ -30,10 +31,10 @@ use {avx2::Avx2, avx512::Avx512};
 
 use view::{TableSpan, TableView};
 
-/// A kernel: something of each of some names, which must be as many as there is room for.
+/// A kernel: computes one result per name. The numbers of names and results must be equal.
 type BatchKernel<T> = unsafe fn(Pinned<'_>, &[KeyHash], &mut [T]);
 
-/// The lookup kernels for the tables of one reach, at a level of instructions that this processor has.
+/// The lookup kernels for the tables of one size class, for an instruction set that this processor supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     reach: TableSpan,
@@ -41,12 +42,12 @@ pub(crate) struct Lookup {
     differences: BatchKernel<u32>,
 }
 
-/// What a kernel makes of the difference of two slots.
+/// What a kernel computes from the XOR of two slots.
 trait LookupOutput: Copy {
-    /// The bits of the difference that are wanted, in a table of so many value and check bits.
+    /// The bits of the XOR that are needed, in a table with this many value and check bits.
     fn mask(value_bits: u32, check_bits: u32) -> u32;
 
-    /// Of these bits.
+    /// Converts these bits.
     fn of(difference: u32) -> Self;
 }
 
@@ -126,13 +127,13 @@ impl published::Lookup<OthelloStructure> for Lookup {
 }
 
 impl Lookup {
-    /// The kernels of these vectors.
+    /// The kernels that use these vectors.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn staged<V: stages::Vectors, const FAR: bool>(reach: TableSpan) -> Self {
         Self { reach, values: stages::batch::<V, _, FAR>, differences: stages::batch::<V, _, FAR> }
     }
 
-    /// What the slots of each name differ in: its value, and its checksum above.
+    /// The XOR of the slots of each name: its value, with its checksum above.
     ///
     /// # Panics
     /// As [`batch`](published::Lookup::batch).
@@ -146,7 +147,8 @@ impl Lookup {
     fn run<T>(self, batch: BatchKernel<T>, pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
         let found = &mut found[..hashes.len()];
         assert!(published::Lookup::is_for(self, pin.generation()), "another table's kernel");
-        // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.
+        // SAFETY: the kernel is the one for tables like this one, and `new` checked `Isa::is_available`
+        // before it chose a kernel that needs more than the baseline instructions.
         unsafe { batch(pin, hashes, found) }
     }
 }

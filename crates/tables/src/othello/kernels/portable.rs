@@ -1,4 +1,4 @@
-//! Lookups in plain Rust: the form of every processor, and single names.
+//! Lookups in plain Rust: the form for every processor, and for single names.
 #![allow(unsafe_code)]
 
 use super::LookupOutput;
@@ -6,39 +6,39 @@ use super::view::TableView;
 use crate::othello::structure::{Pinned, SLOT_BITS};
 use scalebricks_types::KeyHash;
 
-/// Names in flight at once.
+/// Number of names in flight at once.
 const WIDTH: usize = 32;
 
-/// Where the two slots of a name begin: the byte of its range, and the bits in it.
+/// Where the two slots of a name begin: the first byte of its range, and the bit offsets within the range.
 #[inline(always)]
 fn find(view: &TableView<'_>, hash: u64) -> (usize, [u32; 2]) {
-    // SAFETY: a scaled hash is the number of a range.
+    // SAFETY: a scaled hash is a valid range number.
     let word = unsafe { view.word(view.places.range(hash)) };
     let slots = view.places.pair(hash, (word >> SLOT_BITS) as u8);
     (view.base(word), slots.map(|slot| slot * view.width))
 }
 
-/// What two slots differ in, and other bits above.
+/// The XOR of two slots, with unrelated bits above.
 ///
 /// # Safety
-/// They must be what [`find`] has found.
+/// `base` and the slots must come from [`find`].
 #[inline(always)]
 unsafe fn difference(view: &TableView<'_>, base: usize, [a, b]: [u32; 2]) -> u32 {
     // SAFETY: slots of a range that was reached under the view's pin.
     unsafe { view.bits(base, a) ^ view.bits(base, b) }
 }
 
-/// What the slots of one name differ in.
+/// The XOR of the slots of one name.
 #[inline(always)]
 pub(in crate::othello) fn one(pin: Pinned<'_>, hash: KeyHash) -> u32 {
     let view = TableView::of(pin);
     let (base, slots) = find(&view, hash.get());
-    // SAFETY: just found.
+    // SAFETY: the arguments come from `find`.
     let found = unsafe { difference(&view, base, slots) };
     found & <u32 as LookupOutput>::mask(view.places.value_bits, view.places.check_bits)
 }
 
-/// Up to [`WIDTH`] names at a time: where they are, and then what is there.
+/// Looks up [`WIDTH`] names at a time: first finds their slots, then reads them.
 pub(super) fn batch<T: LookupOutput>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
     let view = TableView::of(pin);
     let mask = T::mask(view.places.value_bits, view.places.check_bits);
@@ -49,7 +49,7 @@ pub(super) fn batch<T: LookupOutput>(pin: Pinned<'_>, hashes: &[KeyHash], found:
             place.1.iter().for_each(|&bit| view.prefetch(place.0 + bit as usize / 8));
         }
         for (found, &(base, slots)) in found.iter_mut().zip(&places) {
-            // SAFETY: just found.
+            // SAFETY: the arguments come from `find`.
             *found = T::of(unsafe { difference(&view, base, slots) } & mask);
         }
     }

@@ -1,9 +1,10 @@
-//! Lookups of a batch in stages, with arrays between the stages that stay in the first cache: numbers of ranges (vectors),
-//! directory words (loads), places of slots (vectors), slots (loads).
+//! Looks up a batch in stages, with arrays between the stages that stay in the L1 cache: numbers of ranges
+//! (vectors), directory words (loads), places of slots (vectors), slots (loads).
 //!
-//! What can be computed for several names at once is, and what is read is read name by name: gathers, and lanes taken out
-//! of a vector and put in again, were where a profile found most of a lookup's time (Zen 4). What is read name by name is
-//! compiled for no vectors: a compiler that sees them might make a gather of what is written as loads.
+//! What can be computed for several names at once is computed with vectors. What is read is read name by
+//! name: a profile found that gathers, and extracting and inserting vector lanes, took most of a lookup's
+//! time (Zen 4). The code that reads name by name is compiled without vector instructions, because a compiler
+//! that may use them can turn the loads into a gather.
 #![allow(unsafe_code)]
 
 use super::LookupOutput;
@@ -11,43 +12,45 @@ use super::view::TableView;
 use crate::othello::structure::Pinned;
 use scalebricks_types::KeyHash;
 
-/// Names a round: their arrays take less than 4 KiB.
+/// Names per round: their arrays take less than 4 KiB.
 pub(super) const CHUNK: usize = 128;
 
-/// The stages that vectors compute.
+/// The stages that are computed with vectors.
 pub(super) trait Vectors {
-    /// Names a vector; [`CHUNK`] is a multiple.
+    /// Names per vector; [`CHUNK`] is a multiple of it.
     const LANES: usize;
 
-    /// The numbers of the ranges of some names, in front of `ranges`.
+    /// Writes the numbers of the ranges of some names to the beginning of `ranges`.
     ///
     /// # Safety
-    /// The processor must have what they are compiled for, and names must be a multiple of [`LANES`](Self::LANES), at most
-    /// [`CHUNK`].
+    /// The processor must support the instructions that the stages are compiled for. The number of names must
+    /// be a multiple of [`LANES`](Self::LANES), at most [`CHUNK`].
     unsafe fn ranges(view: &TableView<'_>, names: &[KeyHash], ranges: &mut [u32; CHUNK]);
 
-    /// Where the slots of some names are, of the directory words in their place.
+    /// Computes where the slots of some names are, from the directory words in `sites`.
     ///
     /// # Safety
     /// As above, and the table must be [near](super::TableSpan::Near) or far.
     unsafe fn slots(view: &TableView<'_>, names: &[KeyHash], sites: &mut StageBuffers);
 }
 
-/// Arrays between the stages of a round.
+/// The arrays between the stages of a round.
 #[derive(Debug)]
 pub(super) struct StageBuffers {
-    /// Numbers of ranges, and then their directory words.
+    /// Numbers of ranges, later replaced by their directory words.
     pub(super) words: [u32; CHUNK],
-    /// Of each array of slots: the byte at which the four begin that hold a name's slot,
+    /// For each array of slots: the index of the first of the four bytes that hold a name's slot.
     pub(super) at: [[u32; CHUNK]; 2],
-    /// and how far to shift them.
+    /// For each array of slots: how far to shift the four bytes.
     pub(super) shifts: [[u32; CHUNK]; 2],
 }
 
-/// A batch, in a table that may stay in a private cache, or, if `FAR`, in one whose lines are asked for before they are read.
+/// Looks up a batch in a table that may stay in a private cache, or, if `FAR`, in one whose lines are
+/// prefetched before they are read.
 ///
 /// # Safety
-/// The processor must have what the vectors are compiled for, and BMI2; the table must be [near](super::TableSpan::Near) or far.
+/// The processor must support the instructions that the vectors are compiled for, and BMI2; the table must be
+/// [near](super::TableSpan::Near) or far.
 pub(super) unsafe fn batch<V: Vectors, T: LookupOutput, const FAR: bool>(
     pin: Pinned<'_>,
     hashes: &[KeyHash],
@@ -60,11 +63,12 @@ pub(super) unsafe fn batch<V: Vectors, T: LookupOutput, const FAR: bool>(
         let names = if names.len() == all {
             names
         } else {
-            // Others beside them, whose answers nobody wants.
+            // Padding names follow; their results are ignored.
             padded[..names.len()].copy_from_slice(names);
             &padded[..all]
         };
-        // SAFETY: the caller's word; scaled hashes are numbers of ranges, and slots are found under the view's pin.
+        // SAFETY: guaranteed by the caller; scaled hashes are valid range numbers, and slots are found under
+        // the view's pin.
         unsafe {
             V::ranges(&view, names, &mut sites.words);
             words(&view, &mut sites.words[..all]);
@@ -78,7 +82,7 @@ pub(super) unsafe fn batch<V: Vectors, T: LookupOutput, const FAR: bool>(
 }
 
 impl StageBuffers {
-    /// Asks for the lines of so many names.
+    /// Prefetches the lines of the first `names` names.
     #[inline(always)]
     fn prefetch(&self, view: &TableView<'_>, names: usize) {
         for (&a, &b) in self.at[0].iter().zip(&self.at[1]).take(names) {
@@ -87,7 +91,7 @@ impl StageBuffers {
         }
     }
 
-    /// Reads the slots of as many names as there is room for.
+    /// Reads the slots of `found.len()` names.
     ///
     /// # Safety
     /// They must have been found under the view's pin, and the processor must have BMI2.
@@ -106,14 +110,14 @@ impl StageBuffers {
     }
 }
 
-/// The directory words of ranges in their place.
+/// Replaces the numbers of ranges by their directory words.
 ///
 /// # Safety
-/// There must be such ranges.
+/// The ranges must exist.
 #[inline(never)]
 unsafe fn words(view: &TableView<'_>, ranges: &mut [u32]) {
     for range in ranges {
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         *range = unsafe { view.word(*range) };
     }
 }

@@ -1,4 +1,4 @@
-//! Every form against the definition, on arbitrary contents.
+//! Compares every form with the definition, on arbitrary contents.
 
 use crate::huge::HugeSlice;
 use crate::huge::guard_pages::{GuardedEnd, between};
@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Longest batch of which no length is left out.
+/// All batch lengths up to this one are tested.
 const LONGEST: usize = if cfg!(miri) { 20 } else { 200 };
 
-/// A table of arbitrary contents under arbitrary seeds.
+/// A table of arbitrary contents with arbitrary seeds.
 fn table(params: Params) -> Othello {
     let mut memory = Generation::memory(&params);
     for (number, cell) in (0..).zip(memory.iter_mut().flat_map(|line| &mut line.0)) {
@@ -25,7 +25,7 @@ fn table(params: Params) -> Othello {
     Othello::with_memory(params, vec![Position(0)], memory, seeds)
 }
 
-/// What the definition says the slots of a name differ in.
+/// The XOR of a name's slots according to the definition.
 fn expected(table: &Othello, hash: KeyHash) -> u32 {
     let generations = table.generations.load();
     let layout = generations.now.layout;
@@ -34,14 +34,14 @@ fn expected(table: &Othello, hash: KeyHash) -> u32 {
     layout.get(&words, a) ^ layout.get(&words, b)
 }
 
-/// Hashes of all kinds, those at the ends of the range and of ranges among them.
+/// Hashes of all kinds, including those at the ends of the hash range and of ranges.
 fn hashes(count: usize, ranges: u32) -> Vec<KeyHash> {
     let ends = (0..=u64::from(ranges)).map(|range| (u64::MAX / u64::from(ranges)).wrapping_mul(range));
     let ends = ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]);
     (0..count as u64).map(mix64).chain(ends).map(KeyHash::new).collect()
 }
 
-/// All widths of slots, in ranges of many sizes; the last slots of some end where their range ends.
+/// All slot widths, in ranges of many sizes; in some of them the last slot ends where the range ends.
 fn cases() -> impl Iterator<Item = Params> {
     (1..=24).flat_map(|width: u8| {
         let slots: &[[u32; 2]] =
@@ -53,7 +53,7 @@ fn cases() -> impl Iterator<Item = Params> {
     })
 }
 
-/// Lets a table's last range lie where its memory ends.
+/// Moves a table's last range to the end of its memory.
 fn move_to_the_end(table: &Othello) {
     let generations = table.generations.load_full();
     let last = generations.now.params.ranges() - 1;
@@ -68,7 +68,7 @@ fn every_form() {
     GuardedEnd::BOTH.into_iter().for_each(every_form_between_walls);
 }
 
-/// With tables, questions and answers at walls.
+/// With tables, names and results next to guard pages.
 fn every_form_between_walls(flush: GuardedEnd) {
     let hashes = hashes(3 * LONGEST, 5);
     let (mut asked, mut found) =

@@ -1,16 +1,17 @@
-//! Ranges as kernels read them: as bytes at places, without bounds checks.
+//! Ranges as kernels read them: as bytes at indices, without bounds checks.
 //!
 //! # Why plain loads are sound
-//! Directory words are written while they are read, and are read by atomic loads (acquire). The bytes they lead to were
-//! all written before the word was (release), and are not written again before the reader unpins: [`TableView`] borrows the
-//! pin. So no write runs beside a read of them: there is no race, and loads of any size and alignment, gathers among
-//! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
-//! [`epoch`](crate::reclaim::epoch), and tested there under a model checker. What lies behind a range may be being
-//! written: so no load leaves its range, see [`TableView::byte_of`].
+//! Directory words are written while they are read, and are read by atomic loads (acquire). The bytes they
+//! lead to were all written before the word (release), and are not written again before the reader unpins:
+//! [`TableView`] borrows the pin. So no write is concurrent with a read of them. There is no race, and loads
+//! of any size and alignment, including gathers, may read them. [`arena`](crate::published::arena) and
+//! [`epoch`](crate::reclaim::epoch) explain both facts, and test them under a model checker. The memory after
+//! a range may be written concurrently, so no load leaves its range: see [`TableView::byte_of`].
 //!
-//! # Why places are in bounds
-//! A scaled hash is below the number of ranges. Directory words hold numbers of slots of the arena (`Arena::new` and
-//! `Generation::replace` store no others), and scaled positions are below the numbers of slots in the arrays.
+//! # Why indices are in bounds
+//! A scaled hash is below the number of ranges. Directory words hold numbers of slots of the arena
+//! (`Arena::new` and `Generation::replace` store no others), and scaled positions are below the numbers of
+//! slots in the arrays.
 #![allow(unsafe_code)]
 
 use crate::othello::placement::Placement;
@@ -19,27 +20,27 @@ use crate::reclaim::cache_line::Line;
 use crate::reclaim::sync::{AtomicU32, Ordering};
 use crate::touched_lines::LineRecorder;
 
-/// How large a table is, where kernels care.
+/// The size of a table, as far as kernels depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableSpan {
-    /// It may stay in a private cache.
+    /// The table may stay in a private cache.
     Near,
-    /// Its lines are on a long way.
+    /// A lookup waits for cache lines from distant memory.
     Far,
-    /// Places in it take more than 31 bits.
+    /// Indices in the table need more than 31 bits.
     Beyond,
 }
 
-/// Lines whose bytes have places below 2^31, as gathers want them: 2 GiB.
+/// Number of lines whose bytes have indices below 2^31, as gathers require: 2 GiB.
 const MAX_LINES: usize = 1 << 25;
 
-/// Lines from which on a table is far: 1 MiB.
+/// A table of at least this many lines is far: 1 MiB.
 const FAR_LINES: usize = 1 << 14;
 
 #[cfg(not(loom))]
 #[cfg(test)]
 thread_local! {
-    /// Whether this thread takes all tables for far ones.
+    /// Whether this thread treats all tables as far.
     pub(super) static ALL_FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -59,23 +60,23 @@ impl TableSpan {
     }
 }
 
-/// What a pinned reader reads.
+/// The data that a pinned reader reads.
 #[derive(Clone, Copy)]
 pub(super) struct TableView<'a> {
     directory: &'a [AtomicU32],
     lines: &'a [Line],
-    /// Bytes of a slot of the arena.
+    /// Bytes per slot of the arena.
     pub(super) stride: usize,
-    /// Bits of a slot of a range.
+    /// Bits per slot of a range.
     pub(super) width: u32,
     pub(super) places: Placement,
-    /// What is kept of a byte's number: a slot whose width divides 32 lies in one aligned word.
+    /// Mask for byte indices: a slot whose width divides 32 lies in one aligned word.
     #[cfg_attr(loom, allow(dead_code, reason = "models read word by word"))]
     pub(super) keep: u32,
 }
 
 impl<'a> TableView<'a> {
-    /// What is read under this pin.
+    /// The view of the data under this pin.
     #[inline(always)]
     pub(super) fn of(pin: Pinned<'a>) -> Self {
         let generation = pin.generation();
@@ -88,23 +89,24 @@ impl<'a> TableView<'a> {
     /// The directory word of a range.
     ///
     /// # Safety
-    /// There must be such a range.
+    /// The range must exist.
     #[inline(always)]
     pub(super) unsafe fn word(&self, range: u32) -> u32 {
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         let cell = unsafe { self.directory.get_unchecked(range as usize) };
         #[cfg(all(test, not(loom)))]
         crate::touched_lines::note(cell, 4);
         cell.load(Ordering::Acquire)
     }
 
-    /// Where the slot that a directory word names begins.
+    /// The byte index at which the arena slot of a directory word begins.
     #[inline(always)]
     pub(super) const fn base(&self, word: u32) -> usize {
         (word & ((1 << SLOT_BITS) - 1)) as usize * self.stride
     }
 
-    /// The byte of a range at which four bytes begin that hold a slot: they end where the range ends, at the latest.
+    /// The first of the four bytes of a range that hold a slot. The four bytes end at the end of the range or
+    /// before.
     #[cfg_attr(loom, allow(dead_code, reason = "models read word by word"))]
     #[inline(always)]
     pub(super) const fn byte_of(&self, bit: u32) -> u32 {
@@ -112,25 +114,25 @@ impl<'a> TableView<'a> {
         if byte < last { byte } else { last }
     }
 
-    /// The lowest byte of all.
+    /// The address of the first byte.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) const fn bytes(&self) -> *const u8 {
         self.lines.as_ptr().cast()
     }
 
-    /// The four bytes from this one on.
+    /// Reads four bytes from this one on.
     ///
     /// # Safety
-    /// They must be those of a range that was reached under the pin.
+    /// They must belong to a range that was reached under the pin.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) unsafe fn four(&self, byte: u32) -> u32 {
-        // SAFETY: the caller's word; they are not being written, as told above.
+        // SAFETY: guaranteed by the caller; they are not being written, as explained above.
         unsafe { self.bytes().add(byte as usize).cast::<u32>().read_unaligned() }
     }
 
-    /// The bits of a slot from this bit of a range on, and others above them.
+    /// The bits of a slot that begins at this bit of a range, with unrelated bits above.
     ///
     /// # Safety
     /// A range must begin at byte `base`, be reached under the pin, and have a slot there.
@@ -138,7 +140,7 @@ impl<'a> TableView<'a> {
     #[inline(always)]
     pub(super) unsafe fn bits(&self, base: usize, bit: u32) -> u32 {
         let byte = self.byte_of(bit);
-        // SAFETY: four bytes of the range, which are not being written, as told above.
+        // SAFETY: four bytes of the range, which are not being written, as explained above.
         let held = unsafe {
             let bytes = self.lines.as_ptr().cast::<u8>().add(base + byte as usize);
             #[cfg(all(test, not(loom)))]
@@ -148,7 +150,7 @@ impl<'a> TableView<'a> {
         held >> (bit - 8 * byte)
     }
 
-    /// The same word by word.
+    /// The same, word by word.
     ///
     /// # Safety
     /// As above.
@@ -161,7 +163,7 @@ impl<'a> TableView<'a> {
         (word(at) >> shift | rest) as u32
     }
 
-    /// Tells the lines that a lookup reads: those of directory word and slots.
+    /// Records the cache lines that a lookup reads: those of directory word and slots.
     pub(super) fn touched(&self, hash: u64, lines: &mut LineRecorder<'_>) {
         let cell = &self.directory[self.places.range(hash) as usize];
         lines.read(cell);
@@ -172,7 +174,7 @@ impl<'a> TableView<'a> {
         }
     }
 
-    /// Asks for the line of a byte, to be read soon; any place will do.
+    /// Prefetches the line of a byte, for a read soon. Any index is valid.
     #[inline(always)]
     pub(super) fn prefetch(&self, byte: usize) {
         crate::prefetch::prefetch_item(self.lines, byte / size_of::<Line>());

@@ -1,4 +1,4 @@
-//! Fresh builds: right, deterministic, golden; and what positions and checksums are worth.
+//! Builds: correct, deterministic, equal to golden vectors; and the quality of positions and checksums.
 
 use super::*;
 
@@ -41,8 +41,8 @@ fn every_sizing_is_built_alike_by_any_number_of_threads_in_any_order() {
     }
 }
 
-/// CRC-32 of the canonical serialisation of 3500 fixed names in each sizing. A change here is a change of the format:
-/// nodes of both versions in one cluster would disagree.
+/// CRC-32 of the canonical serialisation of 3500 fixed names in each sizing. A change here is a change of the
+/// format: nodes with different versions in one cluster would disagree.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn golden_vectors() {
@@ -126,7 +126,7 @@ fn positions_are_as_good_as_random() {
         let mut colouring = colour::Colouring::default();
         let (rounds, mut suited) = (40, 0);
         for round in 0..rounds {
-            // Structured: names that differ in a few low bits only.
+            // Structured: names that differ only in a few low bits.
             let hash = |i: u64| if structured { round << 32 | i } else { mix64(i << 20 | round) };
             let names: Vec<(u64, u16)> = (0..names).map(|i| (hash(i), 0)).collect();
             for seed in 0..=u8::MAX {
@@ -140,7 +140,8 @@ fn positions_are_as_good_as_random() {
     }
 }
 
-/// Names that share 32 bits of their hashes, or differ in one bit only, are apart under nearly all seeds.
+/// Names that share 32 bits of their hashes, or differ in one bit only, have different slots under nearly all
+/// seeds.
 #[test]
 #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
 fn no_two_names_are_inseparable() {

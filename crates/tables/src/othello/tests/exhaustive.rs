@@ -1,9 +1,10 @@
-//! All small graphs, and every operation on each: every state that readers could see in between answers right.
+//! All small graphs, and every operation on each: every intermediate state that readers could see gives
+//! correct answers.
 
 use super::*;
 use crate::published::Units as _;
 
-/// Names of one range of 2 + 2 slots, one for each pair of slots under seed 0 and one that shares its pair.
+/// Names of one range of 2 + 2 slots: one for each pair of slots under seed 0, and one that shares a pair.
 fn universe(params: &Params) -> Vec<KeyHash> {
     let places = placement::Placement::of(params);
     let mut names: Vec<KeyHash> = Vec::new();
@@ -24,9 +25,10 @@ fn universe(params: &Params) -> Vec<KeyHash> {
     unreachable!("hashes reach every pair")
 }
 
-/// Every subset of the names with every assignment of values, made by inserting them; then each operation on each name. The
-/// delta is applied to a replica that a reader looks at before and after, and the publication in between is one store: so
-/// these two are all that there is to see. Other names have the same value in both.
+/// Every subset of the names with every assignment of values, made by inserting them; then each operation on
+/// each name. The delta is applied to a replica that a reader reads before and after. The publication in
+/// between is one store, so these two are all the states that can be seen. Other names have the same value in
+/// both.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn every_operation_on_every_small_graph_leaves_other_names_alone() {
@@ -60,7 +62,7 @@ fn every_operation_on_every_small_graph_leaves_other_names_alone() {
                     let Ok(delta) = op(&mut control, change) else { continue };
                     operations += 1;
                     reseeded += control.stats().reseeded - before;
-                    // A reader that began before stays with what it saw.
+                    // A reader that began before keeps the version that it saw.
                     let now = Arc::clone(&table.generations.load().now);
                     let old = (now.slot(0), OthelloStructure::extra(&now, 0));
                     for &(hash, value) in &held {

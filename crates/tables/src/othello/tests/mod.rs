@@ -1,5 +1,5 @@
-//! Tests of the whole: against slow twins and a plain map, between control and replicas, under concurrent readers, on bad
-//! input.
+//! Tests of the whole table: against slow reference models and a plain map, between control structure and
+//! replicas, with concurrent readers, and on invalid input.
 
 mod build;
 mod exhaustive;
@@ -26,7 +26,7 @@ fn params(keys: u64, value_bits: u8, count: u32) -> Params {
     Params::for_keys(keys, value_bits, partitions(count)).unwrap().with_seed(0x5EED)
 }
 
-/// Different names spread over the whole range, with values that need all bits.
+/// Distinct names spread over the whole range, with values that use all bits.
 fn entries(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, u16)> {
     (0..count).map(|i| entry(i, value_bits, salt)).collect()
 }
@@ -36,7 +36,7 @@ fn entry(i: u64, value_bits: u8, salt: u64) -> (KeyHash, u16) {
     (KeyHash::new(hash), (mix64(!hash) & ((1 << value_bits) - 1)) as u16)
 }
 
-/// Looks all entries up in a batch, and some one by one.
+/// Looks up all entries in a batch, and some one by one.
 fn assert_answers(table: &Arc<Othello>, entries: &[(KeyHash, u16)]) {
     let mut reader = OthelloReader::new(Arc::clone(table));
     let hashes: Vec<KeyHash> = entries.iter().map(|entry| entry.0).collect();

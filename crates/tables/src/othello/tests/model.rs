@@ -1,11 +1,11 @@
-//! Random operations against a plain map and the slow twin.
+//! Random operations, compared with a plain map and the slow reference model.
 
 use super::reference::Reference;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Operations over a universe small enough that names come back.
+/// Operations over a set of names small enough that names repeat.
 fn ops(value_bits: u8, universe: u16) -> impl Strategy<Value = Vec<Op>> {
     let values = 0..=u16::MAX >> (16 - value_bits);
     let one = (0u8..4, 0..universe, values).prop_map(|(kind, key, value)| {
@@ -19,7 +19,7 @@ fn ops(value_bits: u8, universe: u16) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(one, 0..if cfg!(miri) { 12 } else { 120 })
 }
 
-/// Carries operations out singly and in batches; compares with the map, the twin and each other.
+/// Applies operations one by one and in batches; compares with the map, the reference model and each other.
 fn check(params: Params, ops: &[Op], batch: usize) {
     let (mut singly, mut batched) = (OthelloControl::new(params), OthelloControl::new(params));
     let replica = Arc::new(singly.export());
@@ -75,7 +75,7 @@ fn check(params: Params, ops: &[Op], batch: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 150 }, failure_persistence: None,
         ..ProptestConfig::default() })]
-    /// Ranges so small that cycles, other seeds and full ranges are common.
+    /// The ranges are so small that cycles, new seeds and full ranges are common.
     #[test]
     fn small_ranges_do_what_a_map_and_the_twin_do(ops in ops(3, 40), batch in 1usize..20, ranges in 1u32..5) {
         check(Params::new(partitions(2), ranges, [6, 5], 3).unwrap(), &ops, batch);

@@ -1,9 +1,10 @@
-//! The slow, obvious twin: a map of names, and all contents worked out anew from it by the rules as they are told.
+//! The slow, simple reference model: a map of names, from which all contents are recomputed by the documented
+//! rules.
 
 use super::*;
 use std::collections::BTreeMap;
 
-/// Ranges as a twin keeps them: for each its seed and its names.
+/// The ranges of the reference model: a seed and names for each.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     params: Params,
@@ -19,8 +20,8 @@ impl Reference {
         ((u128::from(hash) * u128::from(self.params.ranges())) >> 64) as u32
     }
 
-    /// What is in each slot, or `None` if there is a cycle: slot by slot upwards, spread 0 from each that has nothing yet
-    /// until nothing changes.
+    /// The contents of each slot, or `None` if there is a cycle. Slot by slot upwards, each slot without
+    /// contents gets 0, which is spread until nothing changes.
     fn contents(&self, seed: u8, names: &BTreeMap<u64, u16>) -> Option<Vec<u32>> {
         let places = placement::Placement::of(&self.params);
         let edges: Vec<([u32; 2], u32)> = names
@@ -44,11 +45,11 @@ impl Reference {
                 slots[to as usize] = Some(content);
             }
         }
-        // A forest has as many trees as it has slots more than edges.
+        // In a forest, the number of trees is the number of slots minus the number of edges.
         (trees + edges.len() == slots.len()).then(|| slots.into_iter().flatten().collect())
     }
 
-    /// Carries an operation out; whether it could be.
+    /// Applies an operation. Returns whether it was possible.
     pub(super) fn perform(&mut self, op: Op) -> bool {
         let hash = op.hash().get();
         let (number, limit) = (self.number(hash), self.params.capacity());

@@ -1,4 +1,4 @@
-//! Deltas: replicas end bit-identical, whatever is lost or repeated, and nothing bad gets in.
+//! Deltas: replicas end bit-identical even if deltas are lost or repeated, and invalid deltas are refused.
 
 use super::*;
 use crate::gpt::{Gpt, KeyBatch};
@@ -7,7 +7,7 @@ use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, NodeHint, PartitionId, Position, TableKind, Teid,
 };
 
-/// A control structure with turnover behind it, and the deltas since its build.
+/// A control structure after many updates, and the deltas since its build.
 fn churned(params: Params, count: u64, steps: u64) -> (Othello, OthelloControl, Vec<Delta>) {
     let bits = params.value_bits();
     let mut control = OthelloBuilder::new(params).build(&entries(count, bits, 0)).unwrap();
@@ -62,7 +62,7 @@ fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
     assert_eq!(Gpt::position(&*replica, PartitionId(4)), None);
 }
 
-/// Several switches of one controller: query structures that began at different times follow one stream.
+/// Several switches of one controller: query structures that started at different times follow one stream.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn many_query_structures_follow_one_graph_and_one_may_be_changed_along() {

@@ -1,4 +1,4 @@
-//! Changing the shape under readers and between updates.
+//! Reshaping with concurrent readers and between updates.
 
 use super::*;
 use scalebricks_types::{Applied, ApplyError, PartitionId};
@@ -61,7 +61,7 @@ fn a_table_is_reshaped_partition_by_partition_while_it_is_used() {
             );
         }
         assert_eq!((*control.params(), replica.params()), (to, to));
-        // A late replica is told by exports, if it has the old shape or the new.
+        // A replica that starts late gets exports, whether it has the old shape or the new.
         for shape in [from, to] {
             let late = Othello::new(shape);
             for partition in (0..4).map(PartitionId) {
@@ -85,7 +85,7 @@ fn a_reshaping_that_cannot_be_is_refused() {
     let few = from.with_ranges(2).unwrap();
     assert!(matches!(control.reshape(few), Err(ReshapeError::Keys(UpdateError::Full(_)))));
     assert!(control_bytes(&control) == before);
-    // Two at once, and back.
+    // Two changes at once, and back.
     let replica = control.export();
     control.reshape(from.with_seed(1)).unwrap();
     let step = control.reshape_step(PartitionId(0)).unwrap().unwrap();

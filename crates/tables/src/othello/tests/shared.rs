@@ -1,5 +1,5 @@
-//! One graph for several switches, against plain maps and against a control structure for each switch: the same answers, the
-//! same deltas, the same bits.
+//! One graph for several switches, compared with plain maps and with a separate control structure for each
+//! switch: the same answers, the same deltas, the same bits.
 
 use super::*;
 use crate::gpt::Gpt;
@@ -7,18 +7,18 @@ use proptest::prelude::*;
 use scalebricks_types::PartitionId;
 use std::collections::{BTreeMap, HashMap};
 
-/// What is asked of a network.
+/// One operation on a network.
 #[derive(Debug, Clone)]
 enum Step {
     Insert(KeyHash, Vec<u16>),
     Remove(KeyHash),
     Update(usize, Vec<(KeyHash, u16)>),
-    /// Another switch, whose actions are the hashes' bits from here on.
+    /// Adds a switch whose actions are the bits of the hashes from this bit on.
     Switch(u32),
 }
 
-/// A network, and each switch of it alone: a control structure, a table that follows it, and one that follows the
-/// network's deltas.
+/// A network, and separately each of its switches: a control structure, a table that follows it, and a table
+/// that follows the network's deltas.
 struct Network {
     shared: SharedControl,
     alone: Vec<OthelloControl>,
@@ -39,7 +39,7 @@ impl Network {
         Self { shared, alone: vec![control()], follows, maps: vec![HashMap::new()], names: Vec::new() }
     }
 
-    /// The same history of names at a switch that was there from the beginning, with the actions it has now.
+    /// The same history of names for a switch that existed from the beginning, with the actions it has now.
     fn add_switch(&mut self, shift: u32, history: &[Op]) {
         let params = *self.shared.params();
         let number = self.shared.add_switch(|name| action_of(name, shift, &params)).unwrap();
@@ -58,7 +58,7 @@ impl Network {
         self.alone.push(alone);
     }
 
-    /// Carries a step out everywhere, and compares what comes of it.
+    /// Applies a step everywhere, and compares the results.
     fn perform(&mut self, step: &Step, history: &mut Vec<Op>) {
         match step {
             Step::Switch(shift) => self.add_switch(*shift, history),
@@ -104,7 +104,8 @@ impl Network {
         }
     }
 
-    /// Whether it was done: everywhere or nowhere, with the deltas of each switch alone, which its table follows.
+    /// Whether it was applied: everywhere or nowhere, with the deltas of each separate switch, which its
+    /// table applies.
     fn follow(
         &self,
         done: Result<Vec<scalebricks_types::Delta>, SharedError>,
@@ -125,7 +126,7 @@ impl Network {
         true
     }
 
-    /// Every table answers as its map says, and has the bits of a table of its own.
+    /// Every table answers as its map says, and has the bits of a separate table.
     fn assert_right(&self) {
         assert_eq!(self.shared.stats().keys, self.names.len() as u64);
         for (switch, map) in self.maps.iter().enumerate() {
@@ -172,7 +173,7 @@ fn steps(value_bits: u8, universe: u16) -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 120 }, failure_persistence: None,
         ..ProptestConfig::default() })]
-    /// Ranges so small that cycles, other seeds and full ranges are common.
+    /// The ranges are so small that cycles, new seeds and full ranges are common.
     #[test]
     fn switches_of_one_graph_are_as_switches_alone(steps in steps(3, 40), ranges in 1u32..5) {
         check(Params::new(partitions(2), ranges, [6, 5], 3).unwrap(), &steps);
@@ -225,8 +226,9 @@ fn one_in_two_shapes_is_no_graph_of_several() {
     assert_eq!(SharedControl::new(control).map(drop), Err(SharedError::Reshaping));
 }
 
-/// What a hostile sequence of names does: they come and go where the graph is fullest, a name is added and taken out over and
-/// over, and one switch's actions are turned round meanwhile. Control for only some partitions.
+/// A hostile sequence of operations: names are added and removed where the graph is fullest, one name is
+/// added and removed repeatedly, and one switch's actions are inverted meanwhile. The control structure holds
+/// only some partitions.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn full_ranges_that_turn_over_stay_right_at_every_switch() {
@@ -239,7 +241,7 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
         shared.add_switch(|name| action_of(name, shift, &params)).unwrap();
     }
     let tables: Vec<_> = (0..4).map(|switch| Arc::new(shared.export(switch).unwrap())).collect();
-    // Ordered: which names leave must not differ from run to run.
+    // Ordered, so that the same names are removed in every run.
     let mut maps = vec![BTreeMap::new(); 4];
     let (mut refused, mut turned) = (0, 0);
     let mut apply = |deltas: Result<Vec<scalebricks_types::Delta>, SharedError>| match deltas {
@@ -306,7 +308,7 @@ fn full_ranges_that_turn_over_stay_right_at_every_switch() {
     ));
 }
 
-/// The further switch's memory is its bits: the names and the graph are there once.
+/// A further switch needs memory only for its bits: names and graph are stored once.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_further_switch_takes_its_bits_and_no_more() {

@@ -1,4 +1,4 @@
-//! Snapshots: there and back, and every damage noticed.
+//! Snapshots: a round trip restores the table, and every corruption is detected.
 
 use super::*;
 use std::io::Read;
@@ -33,7 +33,7 @@ fn impossible_parameters_are_named() {
     ));
 }
 
-/// A right checksum does not make wrong contents right.
+/// A correct checksum does not make invalid contents valid.
 #[test]
 fn a_wrong_value_under_a_right_checksum_is_noticed() {
     let mut bytes = control_bytes(&small());
@@ -46,7 +46,8 @@ fn a_wrong_value_under_a_right_checksum_is_noticed() {
     assert!(matches!(read, Err(SnapshotError::Corrupt("bits that do not follow from their names"))));
 }
 
-/// A header that promises 512 MiB, and a stream that ends soon: memory must follow the data, not the promise.
+/// A header that declares 512 MiB, in a stream that ends early: memory use must follow the data, not the
+/// header.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_promise_of_much_costs_nothing() {

@@ -1,5 +1,5 @@
-//! Readers beside a writer: every answer is the name's value before or after the update under way, and all other names
-//! answer right at every moment.
+//! Readers concurrent with a writer: every answer is the name's value before or after the update in progress,
+//! and all other names have the correct value at every moment.
 
 use super::*;
 use crate::isa::Isa;
@@ -7,20 +7,21 @@ use crate::test_readers::{WatchedKeys, check_beside};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// A batched lookup by these instructions.
+/// A batched lookup with this instruction set.
 pub(super) fn reader_of(table: &Arc<Othello>, isa: Isa) -> impl FnMut(&[KeyHash], &mut [u16]) + use<> {
     let mut reader = OthelloReader::with_isa(Arc::clone(table), isa).unwrap();
     move |hashes, values| reader.lookup_batch(hashes, values)
 }
 
-/// Names that stay and never change, names that change, and names that come and go, all in the same crowded ranges.
+/// Names that stay and never change, names that change, and names that are added and removed, all in the same
+/// full ranges.
 fn churn(params: Params, isa: Isa, rounds: u64) {
     let (stay, value_bits) = (1000, params.value_bits());
     let kept = entries(stay, value_bits, 0);
     let mut control = OthelloBuilder::new(params).build(&kept).unwrap();
     let table = Arc::new(control.export());
     let watched = WatchedKeys::new(&kept);
-    // The names with odd numbers change between two values; those with even numbers never.
+    // Names with odd numbers change between two values; names with even numbers never change.
     let mask = u16::MAX >> (16 - value_bits);
     check_beside(
         &watched,
@@ -67,7 +68,7 @@ fn readers_see_before_or_after_and_others_unchanged_by_all_instructions() {
     }
 }
 
-/// A dozen names and few updates, each to memory used before: for the interpreter.
+/// A dozen names and few updates, each to memory used before: for the interpreter (Miri).
 #[test]
 fn a_reader_beside_a_writer() {
     for isa in Isa::available() {
@@ -95,7 +96,7 @@ fn a_reader_beside_a_writer() {
     }
 }
 
-/// A race on purpose, which ThreadSanitizer has to find: scripts/test.sh runs it by its name.
+/// A deliberate data race, which ThreadSanitizer must find: scripts/test.sh runs this test by name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
 fn planted_race_of_readers_without_a_pin() {
@@ -118,8 +119,8 @@ fn planted_race_of_readers_without_a_pin() {
     });
 }
 
-/// A reader that stays pinned holds back the memory it may see, and only that: updates go on until the spare slots
-/// are used up, and then wait for it.
+/// A reader that stays pinned blocks reuse of only the memory that it may see: updates continue until the
+/// spare slots are used up, and then wait for it.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_stalled_reader_still_sees_its_version() {

@@ -1,4 +1,5 @@
-//! Another shape, partition by partition, while names come, change and go and readers check every answer.
+//! Reshaping partition by partition, while names are added, changed and removed and readers check every
+//! answer.
 
 use super::stress::reader_of;
 use super::*;
@@ -8,7 +9,7 @@ use scalebricks_types::PartitionId;
 
 const PARTITIONS: u32 = 4;
 
-/// Gives the table a shape.
+/// Reshapes the table.
 fn turnover(from: Params, to: Params, isa: Isa) {
     let passing = 40;
     let bits = from.value_bits().min(to.value_bits());
@@ -41,7 +42,7 @@ fn turnover(from: Params, to: Params, isa: Isa) {
                     Op::Remove(coming(round).0),
                 ];
                 watched.change(at, new, || {
-                    // Along with the control structure, or by deltas.
+                    // Updates the table directly with the control structure, or by deltas.
                     if round % 2 == 0 {
                         let _ = control.batch_with(&table, &ops).unwrap();
                     } else {

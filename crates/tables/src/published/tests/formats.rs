@@ -1,4 +1,5 @@
-//! Golden bytes: what earlier versions of the software wrote, on disk and to other nodes, is what this one writes.
+//! Golden bytes: this version writes to disk and to other nodes exactly what earlier versions of the software
+//! wrote.
 
 use crate::{othello, setsep};
 use scalebricks_types::{Delta, KeyHash, PartitionCount, PartitionId};
@@ -38,7 +39,7 @@ macro_rules! state {
     }};
 }
 
-/// Keys come, change and go.
+/// Adds, changes and removes keys.
 macro_rules! filled {
     ($control:expr, $table:expr, $op:ident, $value:ty) => {
         let change =

@@ -1,4 +1,4 @@
-//! What tests of both structures have in common.
+//! Code that the tests of both structures share.
 
 mod formats;
 
@@ -19,14 +19,14 @@ pub(crate) fn control_bytes<S: ControlStructure>(control: &Control<S>) -> Vec<u8
     bytes
 }
 
-/// A control structure and its table come back from their snapshots, and go on as if nothing had happened.
+/// A control structure and its table are restored from their snapshots, and continue unchanged.
 pub(crate) fn come_back_and_go_on<S: ControlStructure>(control: &mut Control<S>, value: S::Value) {
     let (bits, keys) = (bytes_of(&control.export()), control_bytes(control));
     let table = Table::<S>::read_snapshot(&bits[..]).unwrap();
     let mut again = Control::<S>::read_snapshot(&keys[..]).unwrap();
     assert!(bytes_of(&table) == bits && control_bytes(&again) == keys);
     assert_eq!(again.len(), control.len());
-    // The stream ends with the checksum: what follows is left to the caller.
+    // The stream ends with the checksum: the bytes after it are left to the caller.
     let mut longer = &[&bits[..], b"next"].concat()[..];
     Table::<S>::read_snapshot(&mut longer).unwrap();
     assert_eq!(longer, b"next");
@@ -37,8 +37,8 @@ pub(crate) fn come_back_and_go_on<S: ControlStructure>(control: &mut Control<S>,
     assert!(bytes_of(&table) == bytes_of(&control.export()));
 }
 
-/// Every cut and every flipped bit of both snapshots is noticed, and the snapshot of the other structure, or of another
-/// version.
+/// Every truncation and every flipped bit of both snapshots is detected, and so is the snapshot of the other
+/// structure or of another version.
 pub(crate) fn damage_is_noticed<S: ControlStructure>(control: &Control<S>) {
     let (bits, keys) = (bytes_of(&control.export()), control_bytes(control));
     every_damage_is_noticed(&bits, |bytes| Table::<S>::read_snapshot(bytes).map(drop));

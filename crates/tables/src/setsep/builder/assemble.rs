@@ -1,4 +1,5 @@
-//! The second pass of a build: the keys of a stretch are counted, balanced, put into their groups, and solved.
+//! The second pass of a build: counts the keys of a stretch, balances its buckets, places the keys in their
+//! groups, and solves the groups.
 
 use super::super::balance::{Counts, group_under};
 use super::super::block;
@@ -17,7 +18,7 @@ use crate::isa::Isa;
 use crate::partition_pass::RecordPacking;
 use scalebricks_types::KeyHash;
 
-/// One worker's scratch.
+/// One worker's scratch memory.
 #[derive(Debug)]
 pub(super) struct Assembler<'a> {
     params: &'a Params,
@@ -26,14 +27,14 @@ pub(super) struct Assembler<'a> {
     places: KeyPlacement,
 }
 
-/// Where the keys of a stretch go.
+/// Where the keys of a stretch are placed.
 #[derive(Debug)]
 struct KeyPlacement {
     balancer: Balancer,
-    /// The bucket of each key, counted through the stretch.
+    /// The bucket of each key, numbered within the stretch.
     buckets: Vec<u16>,
     counts: Vec<u16>,
-    /// The group of each bucket, counted through the stretch.
+    /// The group of each bucket, numbered within the stretch.
     group_of: Vec<u16>,
     loads: Vec<u16>,
 }
@@ -46,7 +47,7 @@ enum Solver {
     Search(SearchSolver),
 }
 
-/// A fallback list: block and pairs, ascending.
+/// A fallback list: the block and its pairs, ascending.
 pub(super) type List = (u32, Vec<(u64, u8)>);
 
 impl<'a> Assembler<'a> {
@@ -66,7 +67,7 @@ impl<'a> Assembler<'a> {
         Self { params, packing, solver, places }
     }
 
-    /// Builds the blocks of a stretch with the keys in their rows; returns how many keys there were.
+    /// Builds the blocks of a stretch, with the keys in their rows. Returns the number of keys.
     pub(super) fn assemble(&mut self, job: Job<'_>, span: &mut StoreSlice<'_>) -> Result<usize, BuildError> {
         self.places.count(self.params, self.packing, job);
         self.places.balance(self.params, job.numbers, span)?;
@@ -92,8 +93,8 @@ impl<'a> Assembler<'a> {
         Ok(self.places.buckets.len())
     }
 
-    /// Builds the blocks of a stretch, and no more of them than their bits: keys and fallback lists. Rows are used only
-    /// where a search needs them.
+    /// Builds the blocks of a stretch, but keeps only their bits, not the keys: counts keys and collects
+    /// fallback lists. Rows are used only where a search needs them.
     pub(super) fn assemble_bits(
         &mut self,
         job: Job<'_>,
@@ -131,7 +132,7 @@ impl<'a> Assembler<'a> {
         Ok((self.places.buckets.len(), self.places.lists(self.packing, job, span)))
     }
 
-    /// An error if a key is there twice.
+    /// An error if a key occurs twice.
     pub(super) fn check_duplicates(&self, span: &StoreSlice<'_>) -> Result<(), BuildError> {
         let slots = span.slots;
         for (group, &load) in self.places.loads[..span.heads.len() * GROUPS].iter().enumerate() {
@@ -154,7 +155,7 @@ impl<'a> Assembler<'a> {
 }
 
 impl KeyPlacement {
-    /// The keys of marked groups, found by reading the records again: that is rare.
+    /// The keys of marked groups. Reads the records again, which is rarely necessary.
     fn lists(&self, packing: &RecordPacking, job: Job<'_>, span: &StoreSlice<'_>) -> Vec<List> {
         let mut lists: Vec<List> = Vec::new();
         for (at, head) in span.heads.iter().enumerate().filter(|(_, head)| head.marks != 0) {
@@ -239,7 +240,7 @@ impl KeyPlacement {
         Ok(())
     }
 
-    /// Puts every key into its group's row, and shows it to `also`.
+    /// Places every key in its group's row, and passes it to `also`.
     fn scatter(
         &mut self,
         packing: &RecordPacking,
@@ -284,7 +285,7 @@ impl KeyPlacement {
     }
 }
 
-/// A hash that is in the row twice. Cost: all pairs, without a branch for each.
+/// A hash that occurs twice in the row. Cost: compares all pairs, without a branch per pair.
 fn twice(row: &[u64]) -> Option<u64> {
     let same = |at: usize| row[..at].iter().fold(0, |same, &hash| same | u8::from(hash == row[at]));
     (1..row.len()).find(|&at| same(at) != 0).map(|at| row[at])
@@ -299,7 +300,7 @@ fn each_key(packing: &RecordPacking, job: Job<'_>, mut each: impl FnMut(u64, u8)
     }
 }
 
-/// Solves the groups of a tile and makes their fields the blocks' words.
+/// Solves the groups of a tile and writes their fields to the blocks' words.
 fn solve_tile<W: Word>(
     tile: &mut Tile<W>,
     fields: &mut Vec<W>,
@@ -318,7 +319,7 @@ fn solve_tile<W: Word>(
     }
 }
 
-/// Two fields to a word.
+/// Packs two fields per word.
 fn pack(fields: &[u32], words: &mut [u64]) {
     for (word, &[low, high]) in words.iter_mut().zip(fields.as_chunks::<2>().0) {
         *word = u64::from(low) | u64::from(high) << 32;

@@ -1,4 +1,4 @@
-//! Fresh builds from many keys at once, in two passes: [`crate::partition_pass`] and [`assemble`].
+//! Builds tables from many keys at once, in two passes: [`crate::partition_pass`] and [`assemble`].
 
 mod assemble;
 mod passes;
@@ -21,21 +21,21 @@ use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Blocks of a stretch.
+/// Blocks per stretch.
 const STRETCH: usize = 16;
 
-/// How far a build has come.
+/// The progress of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Keys placed and solved.
+    /// Number of keys placed and solved.
     pub done_keys: u64,
-    /// Keys in all.
+    /// Total number of keys.
     pub total_keys: u64,
 }
 
 type Callback<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// Keys and values to build from.
+/// A source of keys and values to build from.
 trait KeySource: Sync {
     fn len(&self) -> usize;
     fn get(&self, at: usize) -> (u64, u8);
@@ -70,10 +70,10 @@ impl KeySource for (&[KeyHash], &[u8]) {
     }
 }
 
-/// Builds a [`SetSepControl`], or a [`SetSep`] alone, from keys: the same bits whatever the order of keys and the
-/// number of threads.
+/// Builds a [`SetSepControl`], or only a [`SetSep`], from keys. The bits do not depend on the order of keys
+/// or the number of threads.
 ///
-/// Memory for the keys on their way (9 bytes a key) is kept from one build to the next of the same builder.
+/// Memory for keys in transit (9 bytes per key) is reused by later builds of the same builder.
 #[derive(Clone)]
 pub struct SetSepBuilder<'a> {
     params: Params,
@@ -111,27 +111,29 @@ impl<'a> SetSepBuilder<'a> {
         }
     }
 
-    /// Uses this many threads; 0 means one for each core.
+    /// Uses this many threads; 0 means one per core.
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Uses kernels of these instructions, or the best below them that this processor has. The bits are the same.
+    /// Uses kernels of this instruction set, or of the best one below it that this processor supports. The
+    /// bits do not depend on it.
     pub fn isa(self, isa: Isa) -> Self {
         Self { isa, ..self }
     }
 
-    /// Searches for hash functions of the paper's formats for so many value bits at once. The bits are the same.
+    /// Searches for the hash functions of the paper's formats for this many value bits at once. The bits do
+    /// not depend on it.
     pub fn bits_at_once(self, bits: SearchBits) -> Self {
         Self { bits, ..self }
     }
 
-    /// Calls `progress` every few thousand keys, from any of the threads, several at once.
+    /// Calls `progress` every few thousand keys, from any of the threads, possibly several at once.
     pub fn progress(self, progress: Callback<'a>) -> Self {
         Self { progress: Some(progress), ..self }
     }
 
-    /// Gives up soon after the flag is raised.
+    /// Cancels the build soon after the flag is set.
     pub fn cancel(self, flag: &'a AtomicBool) -> Self {
         Self { cancel: Some(flag), ..self }
     }
@@ -141,7 +143,7 @@ impl<'a> SetSepBuilder<'a> {
         Self { held: marked(partitions, self.params.partitions()), ..self }
     }
 
-    /// As [`build`](Self::build), from an iterator; its items are collected first.
+    /// As [`build`](Self::build), but from an iterator; its items are collected first.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -154,7 +156,8 @@ impl<'a> SetSepBuilder<'a> {
 
     /// Builds from keys and values. Every partition held is then at position 1.
     ///
-    /// Cost: two passes over the keys and one solution a group, in parallel; the memory of the control structure.
+    /// Cost: two passes over the keys and one solution per group, in parallel; the memory of the control
+    /// structure.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -180,10 +183,11 @@ impl<'a> SetSepBuilder<'a> {
         Ok(SetSepControl::of(keys, positions).with_isa(self.isa))
     }
 
-    /// Builds the query structure alone, for keys whose control structure is elsewhere, or nowhere. Partitions held are
-    /// at position 1. A key given twice with one value counts as one; with two values it is an error.
+    /// Builds only the query structure, for keys whose control structure is elsewhere or does not exist.
+    /// Partitions held are at position 1. A key given twice with the same value counts as one; with two
+    /// values it is an error.
     ///
-    /// Cost: as [`build`](Self::build), without the memory of the control structure, and faster.
+    /// Cost: as [`build`](Self::build), but faster and without the memory of the control structure.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -248,7 +252,7 @@ impl<'a> SetSepBuilder<'a> {
     }
 }
 
-/// An error if a hash is in a sorted list twice.
+/// An error if a hash is twice in a sorted list.
 fn no_duplicate(list: &[(u64, u8)]) -> Result<(), BuildError> {
     let twice = list.windows(2).find(|pair| pair[0].0 == pair[1].0);
     twice.map_or(Ok(()), |pair| Err(BuildError::Duplicate(KeyHash::new(pair[0].0))))

@@ -1,4 +1,4 @@
-//! The two passes, each by all threads.
+//! The two passes, each run by all threads.
 
 use super::assemble::Assembler;
 use super::{BuildError, KeySource, Progress, STRETCH, SetSepBuilder};
@@ -7,7 +7,7 @@ use crate::setsep::control_blocks::ControlBlocks;
 use crate::threads::threads_or_all;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys between two looks at the cancellation flag in the first pass.
+/// Number of keys between two checks of the cancellation flag in the first pass.
 const KEYS_PER_LOOK: usize = 1 << 14;
 
 /// One stretch to build.
@@ -16,21 +16,22 @@ pub(super) struct Job<'a> {
     pub(super) stretch: usize,
     /// The numbers of its blocks in the table.
     pub(super) numbers: &'a [u32],
-    /// What each thread dealt in the first pass.
+    /// The records that each thread wrote in the first pass.
     pub(super) records: &'a [PartitionedRecords<'a>],
 }
 
-/// A build at work.
+/// A build in progress.
 pub(super) struct Passes<'a> {
     builder: &'a SetSepBuilder<'a>,
     held: FirstSlots,
-    /// The number of each held block, in the order of the store.
+    /// The number in the table of each held block, in the order of the store.
     numbers: Vec<u32>,
     packing: RecordPacking,
     threads: usize,
 }
 
-/// What the first pass needs to know of the blocks: it must not borrow the store that the second fills.
+/// The block information that the first pass needs. It must not borrow the store, which the second pass
+/// fills.
 struct FirstSlots {
     all: bool,
     first: Vec<Option<u32>>,
@@ -48,7 +49,8 @@ impl<'a> Passes<'a> {
         Self { builder, held: FirstSlots { all, first: blocks.first.clone() }, numbers, packing, threads }
     }
 
-    /// Deals the keys of `source`, then calls `act` for each stretch with one of `parts`, which are its output.
+    /// Partitions the keys of `source`, then calls `act` for each stretch with one of `parts`, which are its
+    /// output.
     pub(super) fn run<S: KeySource + ?Sized, P: Send, C>(
         &self,
         source: &S,

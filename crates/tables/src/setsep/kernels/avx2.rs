@@ -1,4 +1,4 @@
-//! Equations in lanes with AVX2: eight of 32 bits or four of 64.
+//! Solves systems of linear equations in vector lanes with AVX2: eight lanes of 32 bits or four of 64.
 #![allow(unsafe_code, reason = "see SAFETY")]
 #![allow(clippy::wildcard_imports, reason = "intrinsics are named by what they belong to")]
 
@@ -57,12 +57,12 @@ mod narrow {
         }
         fn lowest(row: __m256i) -> __m256i { _mm256_and_si256(row, _mm256_sub_epi32(zero(), row)) }
         fn add_if(to: __m256i, row: __m256i, pivot: __m256i, add: __m256i) -> __m256i {
-            // The sign of 0 makes 0 of what is added. Only the highest bit is negative, and a row with that pivot is
-            // its own negative.
+            // The sign of 0 zeroes the added row. Only the highest bit is negative as a number, and a row
+            // with that pivot is its own negative.
             xor(to, _mm256_sign_epi32(add, _mm256_and_si256(row, pivot)))
         }
         fn or_if_bit(to: __m256i, row: __m256i, bit: u32, or_in: __m256i) -> __m256i {
-            // Bits above the word are shifted by a negative number, that is, out.
+            // For bits above the word the shift count wraps to a huge number, which shifts everything out.
             let all = _mm256_srai_epi32::<31>(left(row, 31_u32.wrapping_sub(bit)));
             or(to, _mm256_and_si256(all, or_in))
         }
@@ -107,7 +107,7 @@ mod wide {
             _mm256_srl_epi64(a, _mm_cvtsi32_si128(bits.cast_signed()))
         }
         fn multiply(a: __m256i, b: __m256i) -> __m256i {
-            // The low halves' product, and above it both crosswise products.
+            // The product of the low halves, plus both cross products shifted above it.
             let cross = _mm256_mul_epu32(_mm256_srli_epi64::<32>(a), b);
             let cross = _mm256_add_epi64(cross, _mm256_mul_epu32(a, _mm256_srli_epi64::<32>(b)));
             _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64::<32>(cross))
@@ -126,7 +126,7 @@ mod wide {
             xor(to, _mm256_and_si256(add, from_pivot_up))
         }
         fn or_if_bit(to: __m256i, row: __m256i, bit: u32, or_in: __m256i) -> __m256i {
-            // Bits above the word are shifted by a negative number, that is, out.
+            // For bits above the word the shift count wraps to a huge number, which shifts everything out.
             let all = _mm256_cmpgt_epi64(zero(), left(row, 63_u32.wrapping_sub(bit)));
             or(to, _mm256_and_si256(all, or_in))
         }

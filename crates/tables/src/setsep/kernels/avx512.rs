@@ -1,4 +1,5 @@
-//! Equations in lanes with AVX-512: sixteen of 32 bits, a whole system in registers, or eight of 64.
+//! Solves systems of linear equations in vector lanes with AVX-512: sixteen lanes of 32 bits, with the whole
+//! system in registers, or eight lanes of 64 bits.
 #![allow(unsafe_code, reason = "see SAFETY")]
 #![allow(clippy::wildcard_imports, reason = "intrinsics are named by what they belong to")]
 
@@ -121,7 +122,7 @@ gauss_jordan!(
     u64, u64, wide
 );
 
-/// Sixteen systems of 32-bit equations, by the most equations any has.
+/// Solves sixteen systems of 32-bit equations, with as many rows as the largest system has.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2")]
 pub(super) fn u32(batch: &Batch<'_, u32>, vectors: &mut Vectors<u32>) -> u16 {
     macro_rules! by_rows {
@@ -136,8 +137,9 @@ pub(super) fn u32(batch: &Batch<'_, u32>, vectors: &mut Vectors<u32>) -> u16 {
     by_rows!(9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
 }
 
-/// Sixteen systems of `ROWS` equations. The rows pass through the registers in a circle, so that the row whose turn it
-/// is always is the first: a loop as short as one turn, where rows in place would need code for every pair of rows.
+/// Solves sixteen systems of `ROWS` equations. The rows rotate through the registers, so that the current row
+/// is always the first one. The loop body is then the code for one row; rows at fixed places would need code
+/// for every pair of rows.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2")]
 fn in_registers<const ROWS: usize>(batch: &Batch<'_, u32>, vectors: &mut Vectors<u32>) -> u16 {
     use std::arch::x86_64::{_mm512_or_si512, _mm512_testn_epi32_mask, _mm512_xor_si512};

@@ -1,19 +1,23 @@
 //! Sixteen attempts to balance a block, side by side.
 //!
-//! Buckets are dealt out by size, largest first, each to the least loaded of its four candidate groups. That is done
-//! sixteen times with different luck, and the best result is kept: an attempt costs little where sixteen share each
-//! instruction, and how many keys a block has is then what decides how full its fullest group is.
+//! Buckets are assigned by size, largest first, each to the least loaded of its four candidate groups. This
+//! is done sixteen times with different random tie-breaking, and the best result is kept. An attempt costs
+//! little because sixteen share each instruction. The load of the fullest group is then determined by the
+//! number of keys of the block.
 //!
-//! A lane of a group's *cell* holds, from the top, the group's load in this attempt, two bits of noise of its own, and
-//! two zero bits. A bucket ORs the number of the choice into each candidate's cell and takes the minimum: it is the
-//! least loaded, of several such the one with least noise, of several such the first; and the choice can be read off
-//! its low bits. No branch depends on the data, and all attempts do the same at every step.
+//! A lane of a group's *cell* holds, from the top: the group's load in this attempt, two bits of the group's
+//! own noise, and two zero bits. A bucket ORs the number of the choice into each candidate's cell and takes
+//! the minimum. The minimum is the least loaded candidate; among equal loads the one with least noise; among
+//! those the first. The low bits of the minimum are the choice. No branch depends on the data, and all
+//! attempts take the same steps.
 //!
-//! The definition in full:
-//! * The order is by size, descending, then by number; sizes from 31 up count as equal. Empty buckets choose 0.
+//! The complete definition:
+//! * The order is by size, descending, then by number; sizes of 31 and more count as equal. Empty buckets
+//!   choose 0.
 //! * The noise of a group in an attempt is a fixed pseudo-random number.
-//! * The best attempt has the lowest maximum load; then the lowest sum, over all groups, of the squared distance to
-//!   the mean load (rounded up), distances from 31 up counted as 31; then the lowest number.
+//! * The best attempt has the lowest maximum load; then the lowest sum, over all groups, of the squared
+//!   distance to the mean load (rounded up), with distances of 31 and more counted as 31; then the lowest
+//!   number.
 
 use super::super::balance::{Choices, Counts};
 use super::super::geometry::{BUCKETS, CANDIDATES, CANDIDATES_PER_BUCKET, GROUPS, mix64};
@@ -21,10 +25,10 @@ use super::AvailableIsa;
 use crate::isa::Isa;
 use std::hint::black_box;
 
-/// Attempts.
+/// Number of attempts.
 const RUNS: usize = 16;
 
-/// One number for each attempt. Loops over all are what the compiler makes vector instructions of.
+/// One number per attempt. The compiler vectorises loops over all attempts.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Runs([u16; RUNS]);
@@ -49,19 +53,20 @@ impl Runs {
     }
 }
 
-/// Sizes that the order tells apart.
+/// Number of sizes that the order distinguishes.
 const SIZES: usize = 32;
 
-/// Parts of the buckets that are sorted side by side.
+/// Number of parts of the buckets that are sorted side by side.
 const QUARTERS: usize = 4;
 
-/// Where the load begins in a cell. A block has fewer than 2^12 keys, so it always fits.
+/// Lowest bit of the load in a cell. A block has fewer than 2^12 keys, so the load always fits.
 const LOAD: u32 = 4;
 
-/// The farthest distance from the mean that counts: the squares of [`GROUPS`] such have a sum below 2^16.
+/// Larger distances from the mean count as this one: the sum of its square over [`GROUPS`] groups stays below
+/// 2^16.
 const FARTHEST: u16 = 31;
 
-/// Cells of empty groups.
+/// The cells of empty groups.
 static EMPTY: [Runs; GROUPS] = empty();
 
 const fn empty() -> [Runs; GROUPS] {
@@ -74,17 +79,18 @@ const fn empty() -> [Runs; GROUPS] {
     cells
 }
 
-/// Balances blocks, with the best instructions it is given.
+/// Balances blocks with the instruction set it is given.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::setsep) struct Balancer(AvailableIsa);
 
 impl Balancer {
-    /// One for this level.
+    /// A balancer for this instruction set.
     pub(in crate::setsep) fn new(isa: Isa) -> Self {
         Self(AvailableIsa::new(isa))
     }
 
-    /// The best of sixteen attempts, the same on every level. A block's keys must be fewer than 2^12.
+    /// The best of sixteen attempts, the same for every instruction set. A block must have fewer than 2^12
+    /// keys.
     ///
     /// Cost: a microsecond with AVX2, 1.6 without.
     pub(in crate::setsep) fn balance(self, counts: &Counts) -> Choices {
@@ -92,7 +98,8 @@ impl Balancer {
             Isa::Portable => balance(counts),
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code, reason = "see SAFETY")]
-            // SAFETY: `AvailableIsa` holds only what this processor was seen to have, and all but `Portable` have AVX2.
+            // SAFETY: `AvailableIsa` holds only instruction sets detected on this processor, and all but
+            // `Portable` include AVX2.
             _ => unsafe { balance_avx2(counts) },
             #[cfg(not(target_arch = "x86_64"))]
             _ => balance(counts),
@@ -100,7 +107,7 @@ impl Balancer {
     }
 }
 
-/// The same instructions for all attempts, which the compiler turns into those of AVX2.
+/// The same code for all attempts, which the compiler translates to AVX2 instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn balance_avx2(counts: &Counts) -> Choices {
@@ -137,8 +144,8 @@ fn balance(counts: &Counts) -> Choices {
     choices
 }
 
-/// The filled buckets by size, and how many there are: a counting sort. Each quarter of the buckets has its own
-/// counters, because a counter that was just written takes long to read.
+/// The non-empty buckets sorted by size, and their number: a counting sort. Each quarter of the buckets has
+/// its own counters, because reading a counter that was just written is slow.
 #[inline(always)]
 fn sort(counts: &Counts, order: &mut [u8; BUCKETS]) -> usize {
     let mut classes = [0; BUCKETS];
@@ -167,13 +174,14 @@ fn sort(counts: &Counts, order: &mut [u8; BUCKETS]) -> usize {
     filled.into()
 }
 
-/// The attempt to keep.
+/// The number of the best attempt.
 #[inline(always)]
 fn best(cells: &[Runs; GROUPS], counts: &Counts) -> usize {
     let mean = counts.iter().sum::<u16>().div_ceil(GROUPS as u16);
     let (mut most, mut spread) = (Runs::ZERO, Runs::ZERO);
     for group in 0..GROUPS {
-        // A loop in plain sight the compiler would rather vectorise over the groups, at three times the cost.
+        // `black_box` hides the loop from the compiler, which would otherwise vectorise over the groups, at
+        // three times the cost.
         let loads = cells[black_box(group) % GROUPS].map(|cell| cell >> LOAD);
         most = most.zip(loads, u16::max);
         let distance = loads.map(|load| load.abs_diff(mean).min(FARTHEST));
@@ -190,7 +198,7 @@ mod tests {
     use crate::setsep::balance::{loads, max};
     use proptest::prelude::*;
 
-    /// The definition, one attempt at a time.
+    /// The definition, implemented one attempt at a time.
     fn obvious(counts: &Counts) -> Choices {
         let mut order: Vec<usize> = (0..BUCKETS).filter(|&bucket| counts[bucket] > 0).collect();
         order.sort_by_key(|&bucket| std::cmp::Reverse(counts[bucket].min(31)));
@@ -248,7 +256,8 @@ mod tests {
         }
     }
 
-    /// The fullest groups of blocks with a multiple of 64 keys, whose number varies as that of Poisson blocks does.
+    /// The fullest groups of blocks with a multiple of 64 keys. The number of keys varies as in
+    /// Poisson-distributed blocks.
     #[test]
     #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
     fn the_fullest_group_is_little_fuller_than_the_mean() {
@@ -263,8 +272,8 @@ mod tests {
         }
     }
 
-    /// A number that is as good as normally distributed around 0 with this variance: a sum of twelve even numbers from
-    /// 0 to 1, less 6.
+    /// An approximately normally distributed number around 0 with this variance: the sum of twelve uniform
+    /// numbers from 0 to 1, minus 6.
     fn spread(seed: u64, variance: u64) -> i64 {
         let sum: f64 = (0..12).map(|i| mix64(mix64(seed) + i) as f64 / u64::MAX as f64).sum();
         ((sum - 6.0) * (variance as f64).sqrt()).round() as i64

@@ -1,39 +1,39 @@
-//! Where a key is in the row of a group: all slots are compared at once, and nothing branches on the place, which could not
-//! be foreseen.
+//! Finds a key in the row of a group. It compares all slots at once and does not branch on the result, which
+//! a branch predictor could not predict.
 #![allow(unsafe_code, reason = "see SAFETY")]
 
 use super::AvailableIsa;
 use crate::isa::Isa;
 
-/// Finds hashes in rows, with the best instructions it is given.
+/// Finds hashes in rows with the instruction set it is given.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::setsep) struct Finder(AvailableIsa);
 
 impl Finder {
-    /// One for this level.
+    /// A finder for this instruction set.
     pub(in crate::setsep) fn new(isa: Isa) -> Self {
         Self(AvailableIsa::new(isa))
     }
 
-    /// The first of the row's first `load` slots that holds this hash. A row has at most 64.
+    /// The first of the row's first `load` slots that holds this hash. A row has at most 64 slots.
     #[inline]
     pub(in crate::setsep) fn find(self, row: &[u64], load: usize, hash: u64) -> Option<usize> {
         let found = match self.0.isa() {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `AvailableIsa` holds only what this processor was seen to have.
+            // SAFETY: `AvailableIsa` holds only instruction sets detected on this processor.
             Isa::Avx512 | Isa::Avx512Gfni => unsafe { x86::avx512(row, hash) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
             Isa::Avx2 => unsafe { x86::avx2(row, hash) },
             _ => equal(row, hash),
         };
-        // What lies behind the load was there once.
+        // Slots at `load` and above hold stale keys.
         let found = found & u64::MAX.checked_shr(64 - load as u32).unwrap_or(0);
         (found != 0).then_some(found.trailing_zeros() as usize)
     }
 }
 
-/// One bit for each slot that holds this hash.
+/// One bit per slot: set if the slot holds this hash.
 fn equal(row: &[u64], hash: u64) -> u64 {
     row.iter().enumerate().fold(0, |found, (at, &held)| found | u64::from(held == hash) << (at % 64))
 }

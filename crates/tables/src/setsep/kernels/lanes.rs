@@ -1,25 +1,28 @@
 //! Sixteen systems of linear equations over GF(2), solved side by side.
 //!
-//! Lane `g` of row `r` is the equation of group `g`'s key `r`: the key's row in the low `columns` bits, its value
-//! above them. Gauss-Jordan elimination takes each row in turn, makes its lowest set bit the *pivot*, and adds the row
-//! to every other row that has this bit. In the end each pivot is set in one row only, and with the free columns 0
-//! that row's value is the pivot's bit in the solution.
+//! Lane `g` of row `r` is the equation of group `g`'s key `r`: the key's row in the low `columns` bits, its
+//! value above them. Gauss-Jordan elimination processes each row in turn. It makes the row's lowest set bit
+//! the *pivot*, and adds the row to every other row that has this bit. In the end each pivot is set in one
+//! row only. With the free columns 0, that row's value is the pivot's bit in the solution.
 //!
-//! Lanes differ in where their pivots are, but nothing branches on that:
+//! Lanes have their pivots in different places, but the code does not branch on them:
 //! * the pivot of a row `p` is `q = p & -p`;
-//! * "add `p` to `x` if `x` has bit `q`" is `x ^= p & -(x & q)`, because `-(x & q)` is 0 or has every bit from `q` up
-//!   set, and `p` has none below: three or four plain instructions a row for all lanes;
-//! * a row that is zero (its key depends on others, or the group has fewer keys) has no pivot and adds nothing;
-//! * "0 = 1" is a row with nothing but value bits: its lowest set bit lies above the columns. It is never changed
+//! * "add `p` to `x` if `x` has bit `q`" is `x ^= p & -(x & q)`, because `-(x & q)` is 0 or has every bit
+//!   from `q` up set, and `p` has none below: three or four plain instructions per row for all lanes;
+//! * a row that is zero (its key depends on others, or the group has fewer keys) has no pivot and adds
+//!   nothing;
+//! * "0 = 1" is a row with only value bits: its lowest set bit lies above the columns. It never changes
 //!   again, so one test at the end finds it;
-//! * a finished row's pivot is still its lowest set bit, so pivots are not kept.
+//! * a finished row's pivot is still its lowest set bit, so pivots are not stored.
 //!
-//! Elimination costs the square of the load, and hardly anything a value bit. Going only forward and then substituting
-//! backwards would halve the square, but each substitution must wait for the parity before it, for each value bit.
+//! Elimination costs the square of the load, and very little per value bit. Forward elimination followed by
+//! back substitution would halve the square, but each substitution must wait for the parity before it, for
+//! each value bit.
 //!
-//! Two pivots are taken at a time, which halves the passes over the rows: once they have been eliminated from each
-//! other, what either adds to a third row does not depend on the other. AVX-512 has registers enough for a whole
-//! system of [`Format::Linear`](super::super::format::Format) and keeps it there, one pivot at a time.
+//! Two pivots are processed at a time, which halves the passes over the rows: once they have been eliminated
+//! from each other, what each adds to a third row does not depend on the other. AVX-512 has enough registers
+//! for a whole system of [`Format::Linear`](super::super::format::Format) and keeps it there, one pivot at a
+//! time.
 
 use super::AvailableIsa;
 use super::{super::linear, portable};
@@ -27,10 +30,10 @@ use super::{super::linear, portable};
 use super::{avx2, avx512};
 use crate::isa::Isa;
 
-/// Groups solved side by side.
+/// Number of groups solved side by side.
 pub(in crate::setsep) const LANES: usize = 16;
 
-/// Value bits eliminated together with the rows.
+/// Number of value bits eliminated together with the rows.
 pub(super) const BITS_AT_ONCE: usize = 4;
 
 /// The solution of each value bit in each lane.
@@ -38,19 +41,20 @@ pub(in crate::setsep) type Vectors<W> = [[W; LANES]; BITS_AT_ONCE];
 
 /// Sixteen systems of equations.
 pub(in crate::setsep) struct Batch<'a, W> {
-    /// For each row and lane what its key's row is made of.
+    /// For each row and lane, the input from which the key's row is computed.
     pub(super) hashes: &'a [[W; LANES]],
-    /// For each row and lane its key's value, bits above those that fit a word ignored; as many rows.
+    /// For each row and lane, the key's value; bits above those that fit a word are ignored. It has as many
+    /// rows as `hashes`.
     pub(super) values: &'a [[u8; LANES]],
-    /// Equations in each lane; rows after them are ignored.
+    /// Number of equations in each lane; later rows are ignored.
     pub(super) loads: &'a [u8; LANES],
-    /// [`Word::multiplier`] of each lane's seed.
+    /// The [`Word::multiplier`] of each lane's seed.
     pub(super) multipliers: &'a [W; LANES],
     /// Key of the row hash.
     pub(super) key: W,
-    /// Unknowns.
+    /// Number of unknowns.
     pub(super) columns: u32,
-    /// Value bits to leave out at the low end.
+    /// Number of low value bits to skip.
     pub(super) shift: u32,
 }
 
@@ -58,16 +62,17 @@ pub(in crate::setsep) struct Batch<'a, W> {
 pub(in crate::setsep) trait Word:
     Copy + Default + Into<u64> + std::fmt::Debug + 'static
 {
-    /// Bits of a word, and most equations of a system.
+    /// Bits per word, and the maximum number of equations of a system.
     const ROWS: usize;
 
-    /// The low bits.
+    /// Truncates to the low bits.
     fn from_low(bits: u64) -> Self;
 
-    /// What keys are multiplied by under a seed.
+    /// The multiplier of keys under a seed.
     fn multiplier(seed: u32) -> Self;
 
-    /// The lanes that have a solution, and the solutions. Lanes without have anything.
+    /// Returns the lanes that have a solution, and writes the solutions. Lanes without a solution contain
+    /// arbitrary data.
     ///
     /// `batch` has at most [`ROWS`](Self::ROWS) rows.
     fn solve(present: AvailableIsa, batch: &Batch<'_, Self>, vectors: &mut Vectors<Self>) -> u16;
@@ -90,7 +95,7 @@ macro_rules! word {
             fn solve(present: AvailableIsa, batch: &Batch<'_, Self>, vectors: &mut Vectors<Self>) -> u16 {
                 match present.isa() {
                     #[cfg(target_arch = "x86_64")]
-                    // SAFETY: `AvailableIsa` holds only what this processor was seen to have.
+                    // SAFETY: `AvailableIsa` holds only instruction sets detected on this processor.
                     Isa::Avx512 | Isa::Avx512Gfni => unsafe { avx512::$word(batch, vectors) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: as above.
@@ -104,7 +109,8 @@ macro_rules! word {
 word!(u32, MULTIPLIER_32, SEED_STEP_32);
 word!(u64, MULTIPLIER_64, SEED_STEP_64);
 
-/// The elimination, written once. `$ops` is a module with a vector type of `WIDTH` lanes and what can be done to it.
+/// The elimination, written once for all instruction sets. `$ops` is a module with a vector type of `WIDTH`
+/// lanes and its operations.
 macro_rules! gauss_jordan {
     ($(#[$attribute:meta])* $name:ident, $word:ty, $ops:ident) => {
         $(#[$attribute])*

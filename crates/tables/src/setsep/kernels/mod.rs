@@ -1,7 +1,7 @@
-//! The work of building SetSep and of looking keys up, done many groups, attempts or keys at a time.
+//! The kernels that build SetSep and look keys up, for many groups, attempts or keys at a time.
 //!
-//! A processor that adds two numbers in a cycle adds sixteen pairs in the same cycle, if told to. Each kernel here is
-//! a way to have many independent things to do at once:
+//! A processor that adds two numbers per cycle can add sixteen pairs in the same cycle with vector
+//! instructions. Each kernel here finds many independent operations to do at once:
 //!
 //! | kernel | side by side | definition it equals |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | `balance` | sixteen attempts to balance one block | one attempt after another |
 //! | `find` | the slots of one group's row | one slot after another |
 //!
-//! Every kernel comes in forms for AVX-512, for AVX2 and for any processor, chosen by an [`Isa`] when it is made. All
-//! give the same bits. `docs/kernels.md` tells why they work.
+//! Every kernel has forms for AVX-512, for AVX2 and for any processor. An [`Isa`] selects the form when the
+//! kernel is made. All forms return the same bits. `docs/kernels.md` explains why they work.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -38,17 +38,17 @@ pub(super) use lanes::Word;
 pub(super) use single::Single;
 pub(super) use tile::{LaneSolver, Tile};
 
-/// An [`Isa`] that this processor was seen to have: what makes it sound to call a kernel's fast form.
+/// An [`Isa`] that was detected on this processor. Its existence makes it sound to call a kernel's fast form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::setsep) struct AvailableIsa(Isa);
 
 impl AvailableIsa {
-    /// The level asked for, or the portable one where this processor lacks it.
+    /// The requested instruction set, or the portable one if this processor lacks it.
     pub(super) fn new(isa: Isa) -> Self {
         Self(if isa.is_available() { isa } else { Isa::Portable })
     }
 
-    /// The level; this processor has it.
+    /// The instruction set; this processor supports it.
     pub(super) const fn isa(self) -> Isa {
         self.0
     }

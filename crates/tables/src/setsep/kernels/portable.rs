@@ -1,10 +1,11 @@
-//! Equations in lanes in plain Rust, in portions that the compiler fits into whatever registers there are.
+//! Solves systems of linear equations in lanes in plain Rust, in chunks that the compiler fits into the
+//! available vector registers.
 
 use super::lanes::{BITS_AT_ONCE, Batch, LANES, Vectors, Word, gauss_jordan};
 
 macro_rules! operations {
     ($ops:ident, $word:ty, $width:literal, $finaliser:ident, $fold:literal) => {
-        /// Operations on a few words at once; each is explained by its one line.
+        /// Operations on a few words at once; each is one line that explains itself.
         mod $ops {
             use super::super::super::linear::$finaliser;
             use super::LANES;
@@ -68,7 +69,7 @@ macro_rules! operations {
             }
             #[inline(always)]
             pub(super) fn or_if_bit(to: Lanes, row: Lanes, bit: u32, or: Lanes) -> Lanes {
-                // Where fewer value bits fit, those above the word do not exist; they are nobody's.
+                // Where fewer value bits fit, value bits above the word do not exist, and nobody reads them.
                 let bit = bit % <$word>::BITS;
                 from_fn(|i| to[i] | or[i] & (row[i] >> bit & 1).wrapping_neg())
             }

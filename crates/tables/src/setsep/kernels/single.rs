@@ -1,8 +1,9 @@
-//! One system of linear equations with AVX-512: for an update that changes a single group.
+//! Solves one system of linear equations with AVX-512, for an update that changes a single group.
 //!
-//! The sixteen lanes of [`lanes`](super::lanes) take as long for one group as for sixteen. Here the lanes are the rows
-//! of one system, up to 32 in two vectors. Each row in turn is spread over all lanes, and added to those that have its
-//! pivot, its lowest set bit, except itself. What pivots, zero rows and contradictions are is told there.
+//! The sixteen lanes of [`lanes`](super::lanes) take as long for one group as for sixteen. Here the lanes are
+//! the rows of one system, up to 32 in two vectors. Each row in turn is broadcast to all lanes, and added to
+//! those that have its pivot (its lowest set bit), except itself. [`lanes`](super::lanes) explains pivots,
+//! zero rows and contradictions.
 #![allow(unsafe_code, reason = "see SAFETY")]
 
 use super::AvailableIsa;
@@ -12,10 +13,10 @@ use crate::setsep::linear::{FieldLayout, Rows};
 use crate::setsep::params::Params;
 use crate::setsep::solver::Fields;
 
-/// Rows of a system.
+/// Rows per system.
 const ROWS: usize = 32;
 
-/// The solver of single groups of format Linear with values of up to four bits.
+/// The solver for single groups of format Linear with values of up to four bits.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::setsep) struct Single {
     shape: FieldLayout,
@@ -24,7 +25,7 @@ pub(in crate::setsep) struct Single {
 }
 
 impl Single {
-    /// The solver for these parameters, where there is one.
+    /// The solver for these parameters, if there is one.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Option<Self> {
         let fits = params.format().is_linear()
             && params.format().field_bits() == u32::BITS
@@ -48,7 +49,7 @@ impl Single {
         #[cfg(target_arch = "x86_64")]
         {
             (0..self.shape.seeds()).find_map(|seed| {
-                // SAFETY: `new` saw that this processor has AVX-512 F, BW, CD, DQ and VL.
+                // SAFETY: `new` checked that this processor has AVX-512 F, BW, CD, DQ and VL.
                 let vectors = unsafe { x86::eliminate(self, &keys, &asked, count, seed) }?;
                 Some(self.shape.fields(vectors, seed))
             })
@@ -98,7 +99,7 @@ mod x86 {
         let shift = _mm_cvtsi32_si128((u32::BITS - columns).cast_signed());
         let up = _mm_cvtsi32_si128(columns.cast_signed());
         let rows = |half: usize, present: u16| {
-            // SAFETY: sixteen of the 32 words, `half` is 0 or 1.
+            // SAFETY: reads sixteen of the 32 words; `half` is 0 or 1.
             let (keys, values) = unsafe {
                 (
                     _mm512_loadu_si512(keys.as_ptr().add(half * 16).cast()),
@@ -112,7 +113,8 @@ mod x86 {
         };
         let present = u32::MAX.checked_shr(ROWS as u32 - count as u32).unwrap_or(0);
         let (mut low, mut high) = (rows(0, present as u16), rows(1, (present >> 16) as u16));
-        // Adds the row to those of these rows that have its pivot; see `lanes` on how. `others` leaves out the row itself.
+        // Adds the row to those of `rows` that have its pivot; `lanes` explains how. `others` excludes the
+        // row itself.
         let add = |rows, others, row, pivot| {
             let from_pivot_up = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_and_si512(rows, pivot));
             _mm512_mask_xor_epi32(rows, others, rows, _mm512_and_si512(from_pivot_up, row))

@@ -1,4 +1,4 @@
-//! Every kernel against its definition, on every instruction set this processor has.
+//! Compares every kernel with its definition, for every instruction set that this processor supports.
 
 use super::super::format::Format;
 use super::super::geometry::mix64;
@@ -15,7 +15,7 @@ fn params(dense: bool, bits: u8, seed: u64) -> Params {
     Params::new(1, bits, PartitionCount::ONE).unwrap().with_format(format).unwrap().with_seed(seed)
 }
 
-/// Different keys; with a twist, some pairs of them that always share their rows.
+/// Distinct keys; if `twins`, some pairs of them always have equal rows.
 fn group(load: u64, seed: u64, bits: u8, twins: bool) -> GroupKeys {
     let mut keys = GroupKeys::default();
     for i in 0..load {

@@ -1,11 +1,13 @@
-//! Groups waiting to be solved together, and what becomes of those whose first seed fails.
+//! Groups that wait to be solved together, and the retry of groups whose first seed fails.
 //!
-//! Keys lie as the [lanes](super::lanes) want them: sixteen groups a batch, for each batch the groups' first keys side
-//! by side, then their second ones, and so on. A key is stored there the moment its group is known, and never moved.
+//! Keys are stored in the layout that the [lanes](super::lanes) need: sixteen groups per batch, for each
+//! batch the groups' first keys side by side, then their second keys, and so on. A key is stored there as
+//! soon as its group is known, and never moved.
 //!
-//! A batch is solved with seed 0. The few groups without a solution are copied out and tried again with the next seed,
-//! sixteen at a time from anywhere in the tile. When fewer than sixteen are left, the free lanes try later seeds of
-//! the same groups at once: the lowest that works is taken, as if they had been tried one after another.
+//! A batch is solved with seed 0. The few groups without a solution are copied out and tried again with the
+//! next seed, sixteen at a time from anywhere in the tile. When fewer than sixteen are left, the free lanes
+//! try later seeds of the same groups at the same time. The lowest seed that works is taken, as if they had
+//! been tried in order.
 
 use super::super::layout::Packed;
 use super::super::linear::{FieldLayout, Rows};
@@ -18,7 +20,7 @@ use crate::isa::Isa;
 /// All fields of sixteen groups: the solution of each value bit in each lane.
 type AllVectors<W> = [Vectors<W>; 8 / BITS_AT_ONCE];
 
-/// What all groups have in common.
+/// What the equations of all groups have in common.
 #[derive(Debug, Clone, Copy)]
 struct Equations<W> {
     present: AvailableIsa,
@@ -29,7 +31,7 @@ struct Equations<W> {
 }
 
 impl<W: Word> Equations<W> {
-    /// The lanes that have a solution under their seed, and these.
+    /// The lanes that have a solution under their seed, and the solutions.
     fn solve(
         &self,
         hashes: &[[W; LANES]],
@@ -42,7 +44,8 @@ impl<W: Word> Equations<W> {
         let rows = usize::from(rows).min(W::ROWS);
         let (hashes, values) = (&hashes[..rows], &values[..rows]);
         let mut solved = u16::MAX;
-        // More value bits than are eliminated at once: the same rows again with the rest. A seed must serve all.
+        // With more value bits than are eliminated at once, the same rows are solved again with the rest. A
+        // seed must work for all.
         for (part, vectors) in vectors.iter_mut().take(self.value_bits.div_ceil(BITS_AT_ONCE)).enumerate() {
             let shift = (part * BITS_AT_ONCE) as u32;
             let (key, columns) = (self.key, self.shape.columns);
@@ -79,18 +82,18 @@ pub(in crate::setsep) struct Tile<W> {
     /// [`Word::ROWS`] rows for each batch of [`LANES`] groups.
     hashes: Vec<[W; LANES]>,
     values: Vec<[u8; LANES]>,
-    /// One entry a batch. 255 stands for more, too.
+    /// One entry per batch. 255 also stands for larger loads.
     loads: Vec<[u8; LANES]>,
     unsolved: Vec<u32>,
     round: Vec<Trial>,
     next_round: Vec<Trial>,
-    /// The keys of groups tried again.
+    /// The keys of the groups that are tried again.
     again_hashes: Vec<[W; LANES]>,
     again_values: Vec<[u8; LANES]>,
 }
 
 impl<W: Word> Tile<W> {
-    /// An empty tile without groups. `params` must be of the format that `W` is for.
+    /// An empty tile without groups. `params` must be of the format that belongs to `W`.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
         let equations = Equations {
             present: AvailableIsa::new(isa),
@@ -113,15 +116,15 @@ impl<W: Word> Tile<W> {
         }
     }
 
-    /// Forgets all keys and makes room for this many groups, numbered from 0. Takes memory only where it never had so
-    /// many: 160 bytes a group in format Linear, 576 in Dense.
+    /// Removes all keys and makes room for this many groups, numbered from 0. Allocates memory only if the
+    /// tile never had that many groups: 160 bytes per group in format Linear, 576 in Dense.
     pub(in crate::setsep) fn clear(&mut self, groups: usize) {
         self.loads.clear();
         self.unsolved.clear();
         self.grow(groups);
     }
 
-    /// Makes room for more groups, and forgets none.
+    /// Makes room for more groups, and keeps the existing ones.
     fn grow(&mut self, groups: usize) {
         self.groups = groups;
         let batches = groups.div_ceil(LANES);
@@ -132,10 +135,10 @@ impl<W: Word> Tile<W> {
         }
     }
 
-    /// Adds a key to a group that there is room for. A group with more than [`Word::ROWS`] keys will be unsolved.
+    /// Adds a key to a group of this tile. A group with more than [`Word::ROWS`] keys will be unsolved.
     ///
     /// # Panics
-    /// If there are not so many groups.
+    /// If there is no such group.
     #[inline(always)]
     pub(in crate::setsep) fn push(&mut self, group: usize, hash: u64, value: u8) {
         let (batch, lane) = (group / LANES, group % LANES);
@@ -146,8 +149,8 @@ impl<W: Word> Tile<W> {
         self.values[row][lane] = value;
     }
 
-    /// Solves all groups: group `g`'s fields, one a value bit, from `fields[g * value_bits]` on. Groups without a
-    /// solution are marked there and in [`unsolved`](Self::unsolved).
+    /// Solves all groups. Group `g`'s fields, one per value bit, begin at `fields[g * value_bits]`. Groups
+    /// without a solution are marked there and listed in [`unsolved`](Self::unsolved).
     pub(in crate::setsep) fn solve(&mut self, fields: &mut [W]) {
         let (equations, bits) = (self.equations, self.equations.value_bits);
         let mut vectors = [[[W::default(); LANES]; BITS_AT_ONCE]; 8 / BITS_AT_ONCE];
@@ -232,7 +235,7 @@ impl<W: Word> Tile<W> {
     }
 }
 
-/// A queue of groups to solve together, of either format.
+/// A queue of groups to solve together, for either linear format.
 #[derive(Debug)]
 pub(in crate::setsep) struct LaneSolver {
     queue: Queue,
@@ -246,7 +249,8 @@ enum Queue {
 }
 
 impl LaneSolver {
-    /// An empty queue for tables of one of the linear formats. Its memory grows to the longest queue it ever held.
+    /// An empty queue for tables of one of the linear formats. Its memory grows to the longest queue it ever
+    /// held.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
         let queue = if params.format().field_bits() == u32::BITS {
             Queue::Linear(Tile::new(params, isa), Vec::new())
@@ -256,12 +260,12 @@ impl LaneSolver {
         Self { queue, tags: Vec::new() }
     }
 
-    /// Groups waiting. The cost of a group is least where this is a multiple of sixteen.
+    /// Number of waiting groups. The cost per group is lowest if this is a multiple of sixteen.
     pub(in crate::setsep) fn len(&self) -> usize {
         self.tags.len()
     }
 
-    /// Adds a group with its keys, in any order; `tag` comes back with its solution.
+    /// Adds a group with its keys, in any order. Its solution is returned with `tag`.
     pub(in crate::setsep) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
         let group = self.tags.len();
         self.tags.push(tag);
@@ -271,8 +275,8 @@ impl LaneSolver {
         }
     }
 
-    /// Solves all groups and empties the queue. Calls `sink` for each group in the order they came, with the canonical
-    /// fields, packed, or `None` if no seed has a solution.
+    /// Solves all groups and empties the queue. Calls `sink` for each group in the order in which they were
+    /// pushed, with the canonical fields, packed, or `None` if no seed has a solution.
     pub(in crate::setsep) fn drain(&mut self, sink: impl FnMut(u32, Option<&[u64]>)) {
         match &mut self.queue {
             Queue::Linear(tile, fields) => drain(tile, fields, &self.tags, sink),

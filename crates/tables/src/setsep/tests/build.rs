@@ -1,4 +1,4 @@
-//! Fresh builds: right, deterministic, golden, and stopped when asked.
+//! Builds: correct, deterministic, equal to golden vectors, and cancelled on request.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ fn a_table_alone_is_the_export_of_its_control_structure() {
     }
 }
 
-/// Keys that crowd into few blocks find no room in their stretch's region, and are built all the same.
+/// Keys that concentrate in few blocks do not fit their stretch's region, but are built all the same.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn crowded_keys_are_built_too() {
@@ -72,8 +72,8 @@ fn the_order_of_keys_and_the_number_of_threads_do_not_matter() {
     }
 }
 
-/// CRC-32 of the canonical serialisation of 3000 fixed keys in each format. A change here is a change of the format:
-/// nodes of both versions in one cluster would disagree.
+/// CRC-32 of the canonical serialisation of 3000 fixed keys in each format. A change here is a change of the
+/// format: nodes with different versions in one cluster would disagree.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn golden_vectors() {

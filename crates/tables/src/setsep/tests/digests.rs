@@ -1,4 +1,4 @@
-//! Digests: equal for equal bits, whoever has them, and no others.
+//! Digests are equal for equal bits, independent of the holder, and different for different bits.
 
 use super::*;
 use scalebricks_types::{Applied, ApplyError, PartitionId, Position};
@@ -51,7 +51,7 @@ fn bits_that_went_wrong_are_found_and_mended() {
     let mut control = SetSepBuilder::new(params).build(&entries(3000, 2, 0)).unwrap();
     let replica = Arc::new(control.export());
     let Some(whole) = control.export_partition(PartitionId(1)) else { panic!("keys are there") };
-    // Another history that ends in the same place.
+    // Another history with the same final state.
     let other = SetSepBuilder::new(params).build(&entries(3000, 2, 7)).unwrap();
     let mut wrong = other.export_partition(PartitionId(1)).unwrap();
     wrong.position = Position(whole.position.0 + 1);

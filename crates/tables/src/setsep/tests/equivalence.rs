@@ -1,4 +1,4 @@
-//! What must not matter: the instructions used, and whether a table is changed along or by deltas.
+//! The result must not depend on the instruction set, or on whether a table is changed directly or by deltas.
 
 use super::*;
 use crate::isa;

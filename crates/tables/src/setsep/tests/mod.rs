@@ -1,4 +1,5 @@
-//! Tests of the whole: against a plain map, between control and replicas, under concurrent readers, on bad input.
+//! Tests of the whole table: against a plain map, between control structure and replicas, with concurrent
+//! readers, and on invalid input.
 
 mod build;
 mod digests;
@@ -25,7 +26,7 @@ fn params_in(format: Format, keys: u64, value_bits: u8, partitions: u32) -> Para
     Params::for_keys_in(format, keys, value_bits, partitions).unwrap().with_seed(0x5EED)
 }
 
-/// Different keys spread over the whole range, with values that need all bits.
+/// Distinct keys spread over the whole range, with values that use all bits.
 fn entries(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, u8)> {
     (0..count).map(|i| entry(i, value_bits, salt)).collect()
 }
@@ -35,7 +36,7 @@ fn entry(i: u64, value_bits: u8, salt: u64) -> (KeyHash, u8) {
     (KeyHash::new(hash), (mix64(!hash) & ((1 << value_bits) - 1)) as u8)
 }
 
-/// Looks all entries up in a batch, and some one by one.
+/// Looks up all entries in a batch, and some one by one.
 fn assert_answers(table: &Arc<SetSep>, entries: &[(KeyHash, u8)]) {
     let mut reader = SetSepReader::new(Arc::clone(table));
     let hashes: Vec<KeyHash> = entries.iter().map(|entry| entry.0).collect();

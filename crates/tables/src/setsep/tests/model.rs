@@ -1,11 +1,11 @@
-//! Random operations against a plain map.
+//! Random operations, compared with a plain map.
 
 use super::*;
 use proptest::prelude::*;
 use scalebricks_types::Delta;
 use std::collections::HashMap;
 
-/// Operations over a universe small enough that keys come back.
+/// Operations over a key space small enough that keys repeat.
 fn ops(value_bits: u8) -> impl Strategy<Value = Vec<(u8, u16, u8)>> {
     let values = 0..=u8::MAX >> (8 - value_bits);
     prop::collection::vec((0u8..3, 0u16..400, values), 0..if cfg!(miri) { 20 } else { 600 })
@@ -150,7 +150,8 @@ fn turning_every_key_over_ten_times_leaves_no_wrong_answer_and_no_creeping_fallb
     assert!(bytes_of(&replica) == bytes_of(&control.export()));
 }
 
-/// In a full block nearly every insertion moves a bucket; solving once a batch must not change where to.
+/// In a full block nearly every insertion moves a bucket. Solving once per batch must not change which bucket
+/// moves where.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn batches_move_the_same_buckets_as_single_operations() {

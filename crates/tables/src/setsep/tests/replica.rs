@@ -1,4 +1,4 @@
-//! Deltas: replicas end bit-identical, whatever is lost or repeated, and nothing bad gets in.
+//! Deltas: replicas end bit-identical even if deltas are lost or repeated, and invalid deltas are refused.
 
 use super::*;
 use crate::gpt::{Gpt, KeyBatch};
@@ -7,7 +7,7 @@ use scalebricks_types::{
     Applied, ApplyError, Delta, FlowKey, NodeHint, PartitionId, Position, TableKind, Teid,
 };
 
-/// A control structure with turnover behind it, and the deltas since its build.
+/// A control structure after many updates, and the deltas since its build.
 fn churned(params: Params, count: u64, steps: u64) -> (SetSep, SetSepControl, Vec<Delta>) {
     let bits = params.value_bits();
     let mut control = SetSepBuilder::new(params).build(&entries(count, bits, 0)).unwrap();
@@ -38,7 +38,7 @@ fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
                 Err(ApplyError::Gap { have, previous }) => {
                     assert!(have < previous);
                     gaps += 1;
-                    // What was lost is fetched again, in order.
+                    // Lost deltas are fetched again, in order.
                     let missing = deltas.iter().filter(|d| {
                         d.partition == delta.partition && d.position > have && d.position <= delta.position
                     });
@@ -140,7 +140,8 @@ proptest! {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn the_fallback_has_a_limit_that_replicas_share() {
-    // All keys in one bucket: no choice can spread them, and 40 keys of random values have no solution in 8 cells.
+    // All keys in one bucket: no choice can spread them, and 40 keys of random values have no solution in 8
+    // cells.
     let crowd: Vec<_> = (0..40).map(|i| (KeyHash::new(i), (mix64(i) & 3) as u8)).collect();
     let inserts: Vec<Op> = crowd.iter().map(|&(hash, value)| Op::Insert(hash, value)).collect();
     let params = params(4000, 2, 1).with_fallback_lines(7).unwrap();
@@ -152,7 +153,7 @@ fn the_fallback_has_a_limit_that_replicas_share() {
     assert_eq!((control.stats().fallback_keys, control.stats().marked_groups), (40, 1));
     assert_eq!(replica.stats().fallback_keys, 40);
     assert_answers(&replica, &crowd);
-    // Of a key that was never inserted, the fallback says 0.
+    // For a key that was never inserted, the fallback returns 0.
     assert_eq!(SetSepReader::new(Arc::clone(&replica)).pin().get(KeyHash::new(1 << 20)), 0);
 
     let before = control_bytes(&control);
@@ -161,7 +162,7 @@ fn the_fallback_has_a_limit_that_replicas_share() {
     assert_eq!(control.batch(&more), Err(full));
     assert!(control_bytes(&control) == before);
 
-    // Once enough keys are gone the group is solved again, and leaves the fallback.
+    // Once enough keys are removed, the group is solved again and leaves the fallback.
     let removals: Vec<Op> = crowd[8..].iter().map(|&(hash, _)| Op::Remove(hash)).collect();
     for delta in control.batch(&removals).unwrap() {
         assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
@@ -245,7 +246,7 @@ fn deltas_lead_to_the_positions_of_a_log() {
     assert_eq!(taken, Err(UpdateError::Position { partition }));
     let two = control.batch_to(Position(1001), &[Op::Insert(hash, 1), Op::Insert(elsewhere, 1)]);
     assert!(matches!(two, Err(UpdateError::NotHeld { op: 1, .. })), "{two:?}");
-    // What was refused has not left its position behind.
+    // A refused operation leaves the position unchanged.
     let delta = control.insert(hash, 1).unwrap();
     assert_eq!((delta.position, delta.previous), (Position(1001), Position(1000)));
 }

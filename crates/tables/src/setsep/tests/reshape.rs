@@ -1,4 +1,5 @@
-//! Another shape while the table is used: the same answers throughout, and in the end the bits of a fresh build.
+//! Reshaping while the table is in use: the answers never change, and the final bits are those of a new
+//! build.
 
 use super::*;
 use scalebricks_types::{Applied, PartitionId, Position};
@@ -137,7 +138,7 @@ fn a_partition_is_reshaped_at_once_or_not_at_all() {
     assert_eq!((delta.position, delta.previous), (Position(9), Position(5)));
     assert_eq!((*control.params(), control.reshaping()), (wide, None));
     assert_eq!(replica.apply(&delta), Ok(Applied::Advanced));
-    // Who was not there is told all of it, in a table of the old shape or of the new.
+    // A replica that missed the deltas gets the whole partition, in a table of the old or the new shape.
     let whole = control.export_partition(partition).unwrap();
     for table in [SetSep::new(from), SetSep::new(wide)] {
         assert_eq!(table.apply(&whole), Ok(Applied::Advanced));

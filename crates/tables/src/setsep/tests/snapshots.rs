@@ -1,4 +1,4 @@
-//! Snapshots: there and back, and every damage noticed.
+//! Snapshots: a round trip restores the table, and every corruption is detected.
 
 use super::*;
 use std::io::Read;
@@ -39,7 +39,7 @@ fn impossible_parameters_are_named() {
     ));
 }
 
-/// A right checksum does not make wrong contents right.
+/// A correct checksum does not make invalid contents valid.
 #[test]
 fn a_wrong_value_under_a_right_checksum_is_noticed() {
     let control = SetSepBuilder::new(params(40, 1, 1)).build(&entries(40, 1, 1)).unwrap();
@@ -53,7 +53,8 @@ fn a_wrong_value_under_a_right_checksum_is_noticed() {
     assert!(matches!(read, Err(SnapshotError::Corrupt("a key that its bits do not answer"))));
 }
 
-/// A header that promises 2^24 blocks, and a stream that ends soon: memory must follow the data, not the promise.
+/// A header that declares 2^24 blocks, in a stream that ends early: memory use must follow the data, not the
+/// header.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_promise_of_much_costs_nothing() {

@@ -1,4 +1,4 @@
-//! Readers beside a writer: every answer is the key's value before or after the update under way.
+//! Readers concurrent with a writer: every answer is the key's value before or after the update in progress.
 
 use super::*;
 use crate::isa::Isa;
@@ -6,13 +6,14 @@ use crate::test_readers::{WatchedKeys, check_beside};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// A batched lookup by these instructions.
+/// A batched lookup with this instruction set.
 pub(super) fn reader_of(table: &Arc<SetSep>, isa: Isa) -> impl FnMut(&[KeyHash], &mut [u8]) + use<> {
     let mut reader = SetSepReader::with_isa(Arc::clone(table), isa).unwrap();
     move |hashes, values| reader.lookup_batch(hashes, values)
 }
 
-/// Keys that stay and change; and keys that come and go to force buckets to move and groups into the fallback.
+/// Some keys stay and change their values. Other keys are inserted and removed to force buckets to move and
+/// groups into the fallback.
 fn churn(format: Format, value_bits: u8, isa: Isa, rounds: u64) {
     let stay = 1000;
     let params = params_in(format, 1024, value_bits, 1);
@@ -21,7 +22,7 @@ fn churn(format: Format, value_bits: u8, isa: Isa, rounds: u64) {
     let table = Arc::new(control.export());
     let watched = WatchedKeys::new(&kept);
     let mask = u8::MAX >> (8 - value_bits);
-    // More than a group takes, in one bucket.
+    // More keys than a group can hold, in one bucket.
     let crowd = if format == Format::Dense { 64 } else { 30 };
     let (mut fallback_seen, mut emptied) = (0, 0);
     check_beside(
@@ -36,7 +37,8 @@ fn churn(format: Format, value_bits: u8, isa: Isa, rounds: u64) {
                 watched.change(at, new.into(), || {
                     let _ = table.apply(&control.update(kept[at].0, new).unwrap()).unwrap();
                 });
-                // Keys crowd into the bucket of one that stays, then leave: moves, fallback entry, fallback exit.
+                // Keys fill the bucket of a key that stays, then are removed: bucket moves, entry to the
+                // fallback, exit from it.
                 let near = kept[(round / 8 * 5 % stay) as usize].0.get();
                 let key = |i: u64| KeyHash::new(near ^ (i + 1) << 8);
                 let value = |i: u64| mix64(i ^ (round / 8)) as u8 & mask;
@@ -57,7 +59,7 @@ fn churn(format: Format, value_bits: u8, isa: Isa, rounds: u64) {
     );
     let moves = control.stats().moves;
     assert!(moves.single + moves.double + moves.rebalanced > 0, "{moves:?}");
-    // In this format a full group is rarely solved, crowd or not.
+    // In this format a full group is rarely solved, with or without the extra keys.
     let always = format == Format::Paper8x16;
     assert!(
         fallback_seen > 0 && (emptied > 0 || always),
@@ -87,7 +89,7 @@ fn readers_of_the_searched_formats_see_before_or_after() {
     }
 }
 
-/// A dozen keys and few updates, each to memory used before: for the interpreter.
+/// A dozen keys and few updates, each to memory used before: for the interpreter (Miri).
 #[test]
 fn a_reader_beside_a_writer() {
     for isa in Isa::available() {
@@ -114,7 +116,7 @@ fn a_reader_beside_a_writer() {
     }
 }
 
-/// A race on purpose, which ThreadSanitizer has to find: scripts/test.sh runs it by its name.
+/// A deliberate data race, which ThreadSanitizer must find: scripts/test.sh runs this test by name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
 fn planted_race_of_readers_without_a_pin() {
@@ -137,8 +139,8 @@ fn planted_race_of_readers_without_a_pin() {
     });
 }
 
-/// A reader that stays pinned holds back the memory it may see, and only that: updates go on until the spare slots
-/// are used up, and then wait for it.
+/// A reader that stays pinned blocks reuse of only the memory that it may see: updates continue until the
+/// spare slots are used up, and then wait for it.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_stalled_reader_still_sees_its_version() {

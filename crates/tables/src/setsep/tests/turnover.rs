@@ -1,4 +1,4 @@
-//! Another shape, step by step, while keys come, change and go and readers check every answer.
+//! Reshaping step by step, while keys are inserted, changed and removed and readers check every answer.
 
 use super::stress::reader_of;
 use super::*;
@@ -8,7 +8,7 @@ use scalebricks_types::PartitionId;
 
 const PARTITIONS: u32 = 2;
 
-/// Gives the table each shape in turn.
+/// Reshapes the table to each shape in turn.
 fn turnover(format: Format, isa: Isa) {
     let passing = 40;
     let partitions = PartitionCount::new(PARTITIONS).unwrap();
@@ -49,7 +49,7 @@ fn turnover(format: Format, isa: Isa) {
                             Op::Remove(coming(round).0),
                         ];
                         watched.change(at, new, || {
-                            // Along with the control structure, or by deltas.
+                            // Updates the table directly with the control structure, or by deltas.
                             if round % 2 == 0 {
                                 let _ = control.batch_with(&table, &ops).unwrap();
                             } else {

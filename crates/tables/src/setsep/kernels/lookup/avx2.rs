@@ -1,7 +1,8 @@
-//! Lookups with AVX2: eight keys a vector, up to four vectors at a time, in the steps of the AVX-512 form.
+//! Lookups with AVX2: eight keys per vector, up to four vectors at a time, in the same steps as the AVX-512
+//! form.
 //!
-//! Groups of 64-bit fields need 64-bit products, for which AVX2 has no instruction: they are looked up in the portable
-//! form, compiled for a processor that counts bits.
+//! Groups of 64-bit fields need 64-bit products, for which AVX2 has no instruction. They are looked up with
+//! the portable form, compiled for processors with POPCNT.
 #![allow(unsafe_code)]
 #![allow(clippy::wildcard_imports, reason = "a list of thirty instructions tells nothing")]
 #![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
@@ -15,14 +16,14 @@ use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
 
-/// Keys in a vector of 32-bit lanes.
+/// Number of keys in a vector of 32-bit lanes.
 const LANES: usize = 8;
 /// Tails up to this long are looked up one key at a time.
 const SHORT: usize = 3;
 
 type Keys = [KeyHash; LANES];
 
-/// The kernel for this format and values of this many bits, if it is one of these.
+/// The kernel for this format and values of this many bits, if this module has one.
 pub(super) fn batch(format: Format, bits: u8) -> Option<BatchKernel> {
     Some(match (format, bits) {
         (Format::Linear, 1) => run::<1>,
@@ -41,13 +42,13 @@ pub(super) fn batch(format: Format, bits: u8) -> Option<BatchKernel> {
     })
 }
 
-/// The portable form, with an instruction to count bits.
+/// The portable form, with the instruction that counts bits.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn dense<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     stages::<Linear<64, L>>(pin, hashes, values);
 }
 
-/// Any number of keys: four vectors, two, one, and the tail.
+/// Looks up any number of keys: four vectors, two, one, and the tail.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
@@ -74,7 +75,7 @@ fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     }
 }
 
-/// All three steps for `V` vectors.
+/// Runs all three steps for `V` vectors.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], values: &mut [[u8; LANES]; V]) {
     let (blocks, count) = (TableView::of(pin), pin.generation().params.blocks());
@@ -82,7 +83,7 @@ fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], va
     for v in 0..V {
         bucket[v] = buckets(&keys[v], count);
         let numbers = lanes(_mm256_srli_epi32::<8>(bucket[v]));
-        // SAFETY: numbers of blocks: scaled hashes are below the number of all buckets.
+        // SAFETY: these are valid block numbers: scaled hashes are below the total number of buckets.
         let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
         base[v] = _mm256_mullo_epi32(slots, splat(2 * (8 + 32 * L as u32)));
     }
@@ -98,17 +99,17 @@ fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], va
     }
 }
 
-/// Lanes as an array.
+/// The lanes of a vector as an array.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lanes(vector: __m256i) -> [u32; LANES] {
     let mut lanes = [0; LANES];
-    // SAFETY: 32 bytes for 32 bytes.
+    // SAFETY: writes 32 bytes to an array of 32 bytes.
     unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), vector) };
     lanes
 }
 
-/// A vector of lanes made one by one: without a detour through memory, which would have to wait for the stores.
+/// A vector assembled lane by lane in registers. Going through memory would wait for the stores.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn vector(lane: impl Fn(usize) -> u32) -> __m256i {
@@ -116,7 +117,7 @@ fn vector(lane: impl Fn(usize) -> u32) -> __m256i {
     _mm256_setr_epi32(l(0), l(1), l(2), l(3), l(4), l(5), l(6), l(7))
 }
 
-/// The same of 64-bit lanes.
+/// The same for 64-bit lanes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn vector64(lane: impl Fn(usize) -> u64) -> __m256i {
@@ -130,16 +131,16 @@ fn splat(lane: u32) -> __m256i {
     _mm256_set1_epi32(lane.cast_signed())
 }
 
-/// The hashes, four a vector.
+/// The hashes, four per vector.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(keys: &Keys) -> [__m256i; 2] {
     let start = keys.as_ptr().cast::<__m256i>();
-    // SAFETY: eight hashes are, transparently, eight words: two vectors.
+    // SAFETY: `KeyHash` is a transparent word, so eight hashes are eight words: two vectors.
     unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] }
 }
 
-/// The low halves of eight words, or their high ones.
+/// The low halves of eight words, or the high halves if `HIGH`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn halves<const HIGH: bool>([low, high]: [__m256i; 2]) -> __m256i {
@@ -149,12 +150,12 @@ fn halves<const HIGH: bool>([low, high]: [__m256i; 2]) -> __m256i {
     _mm256_permute4x64_epi64::<0xD8>(_mm256_castps_si256(mixed))
 }
 
-/// The bucket of each key, counted through all blocks: (hash x blocks x 256) >> 64, exactly.
+/// The bucket of each key, numbered across all blocks: (hash x blocks x 256) >> 64, exactly.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn buckets(keys: &Keys, blocks: u32) -> __m256i {
     let blocks = _mm256_set1_epi64x(blocks.into());
-    // No `array::map`: it lacks these instructions, so the closure would be called.
+    // No `array::map`: it is compiled without these instructions, so the closure would not be inlined.
     let bucket = |hashes| {
         let high = _mm256_mul_epu32(_mm256_srli_epi64::<32>(hashes), blocks);
         let low = _mm256_srli_epi64::<32>(_mm256_mul_epu32(hashes, blocks));
@@ -164,18 +165,18 @@ fn buckets(keys: &Keys, blocks: u32) -> __m256i {
     halves::<false>([bucket(first), bucket(second)])
 }
 
-/// The group that each key's bucket chose. Places, here and below, are those of 32-bit words.
+/// The group that each key's bucket chose. Indices, here and below, count 32-bit words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn groups(blocks: &TableView<'_>, buckets: __m256i, bases: __m256i) -> __m256i {
     let bucket = _mm256_and_si256(buckets, splat(255));
     let at = lanes(_mm256_add_epi32(bases, _mm256_srli_epi32::<4>(bucket)));
-    // SAFETY: sixteen 32-bit words of choices are at the start of each block.
+    // SAFETY: each block begins with sixteen 32-bit words of choices.
     let choices = vector(|i| unsafe { blocks.half(at[i] as usize) });
     let shift = _mm256_and_si256(_mm256_add_epi32(bucket, bucket), splat(30));
     let choice = _mm256_and_si256(_mm256_srlv_epi32(choices, shift), splat(3));
     let quarter = _mm256_and_si256(_mm256_srli_epi32::<4>(bucket), splat(12));
-    // The other three bytes of a lane ask for the zero that a set top bit means.
+    // The other three bytes of a lane have the top bit set, which makes the shuffle return zero for them.
     let entry = _mm256_or_si256(_mm256_or_si256(quarter, choice), splat(0x8080_8000));
     let offsets = _mm256_broadcastsi128_si256(offsets());
     let group = _mm256_add_epi32(bucket, _mm256_shuffle_epi8(offsets, entry));
@@ -185,7 +186,7 @@ fn groups(blocks: &TableView<'_>, buckets: __m256i, bases: __m256i) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn offsets() -> __m128i {
-    // SAFETY: 16 bytes of 16.
+    // SAFETY: reads 16 bytes of an array of 16.
     unsafe { _mm_loadu_si128(OFFSETS.as_ptr().cast()) }
 }
 
@@ -204,13 +205,13 @@ fn answer<const L: usize>(
     let at = lanes(_mm256_add_epi32(first, _mm256_mullo_epi32(groups, splat(L as u32))));
     let mut fields = [_mm256_setzero_si256(); L];
     for bit in (0..L - 1).step_by(2) {
-        // SAFETY: two of the group's fields.
+        // SAFETY: reads two of the group's fields.
         let pair = |i: usize| unsafe { blocks.pair(at[i] as usize + bit) };
         let pairs = [vector64(pair), vector64(|i| pair(i + 4))];
         (fields[bit], fields[bit + 1]) = (halves::<false>(pairs), halves::<true>(pairs));
     }
     if L % 2 == 1 {
-        // SAFETY: the group's last field.
+        // SAFETY: reads the group's last field.
         fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
     }
     let mut seeds = _mm256_setzero_si256();
@@ -232,7 +233,7 @@ fn answer<const L: usize>(
     _mm256_movemask_ps(_mm256_castsi256_ps(marked)).cast_unsigned() as u8
 }
 
-/// [`Rows::row`] of eight keys, of which only the low halves count.
+/// [`Rows::row`] of eight keys, computed from their low halves.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn rows(lows: __m256i, seeds: __m256i, rows: Rows, shift: u32) -> __m256i {
@@ -253,7 +254,7 @@ fn parity(x: __m256i) -> __m256i {
     _mm256_srlv_epi32(splat(PARITIES), _mm256_and_si256(x, splat(15)))
 }
 
-/// Looks the keys of marked groups, a bit each, up again.
+/// Looks up the keys of marked groups again. `marked` has one bit per key.
 #[cold]
 #[inline(never)]
 fn correct(pin: Pinned<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u8) {

@@ -1,20 +1,22 @@
-//! Lookups with AVX-512: sixteen keys a vector, up to four vectors at a time.
+//! Lookups with AVX-512: sixteen keys per vector, up to four vectors at a time.
 //!
-//! The three steps of a lookup, each done for all vectors before the next:
+//! A lookup has three steps. Each step is done for all vectors before the next:
 //!
-//! 1. *Where?* The hash scaled to the number of blocks is, by two 32-bit multiplications in each 64-bit lane, the number
-//!    of its bucket; the upper bits are the block, whose slot is loaded from the index, key by key.
-//! 2. *Which group?* One gather brings the words of choices; the 16 offsets of the candidate groups are one vector,
-//!    so the candidate is a permutation of it and an addition.
-//! 3. *What value?* The fields are loaded one key after another and put together into vectors: a gather would keep
-//!    the processor from running ahead while one of its lines is on the way. Row, AND and parity are arithmetic.
+//! 1. *Which block?* Two 32-bit multiplications in each 64-bit lane scale the hash to the number of blocks,
+//!    which gives the number of its bucket. The upper bits are the block, whose slot is loaded from the
+//!    index, key by key.
+//! 2. *Which group?* One gather loads the words of choices. The 16 offsets of the candidate groups are one
+//!    vector, so the candidate is a permutation of it and an addition.
+//! 3. *Which value?* The fields are loaded key by key and assembled into vectors: a gather would keep the
+//!    processor from running ahead while one of its cache lines is on the way. Row, AND and parity are
+//!    arithmetic.
 //!
-//! In a table that fits a private cache (a *near* one), no step asks for lines in advance: the processor finds by itself
-//! the loads of a step of four vectors, because there is so little else between them, and prefetches only cost it room.
-//! In a *far* one the steps run one behind the other ([`ahead`]). A vector with a key of a marked group is rare; its keys
-//! are looked up in the fallback one by one.
+//! In a table that fits a private cache (a *near* table), no step prefetches. The processor itself overlaps
+//! the loads of a step of four vectors, because there are so few instructions between them, and prefetches
+//! would only take up room. In a *far* table the steps are pipelined ([`ahead`]). A vector with a key of a
+//! marked group is rare; its keys are looked up in the fallback one by one.
 //!
-//! [`counting`] has an instruction that counts bits for the parity, [`folding`] does without.
+//! [`counting`] computes the parity with an instruction that counts bits, [`folding`] without one.
 #![allow(unsafe_code)]
 #![allow(clippy::wildcard_imports, reason = "a list of forty instructions tells nothing")]
 #![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
@@ -34,21 +36,21 @@ use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
 use wide::{fields64, parity64, rows64, seeds64};
 
-/// Keys in a vector of 32-bit lanes.
+/// Number of keys in a vector of 32-bit lanes.
 const LANES: usize = 16;
 /// Tails up to this long are looked up one key at a time.
 const SHORT: usize = 4;
 
 type Keys = [KeyHash; LANES];
-/// Where sixteen groups begin, counted in fields.
+/// Where sixteen groups begin, in units of fields.
 type FieldOffsets = [u32; LANES];
 
-/// The bucket of each key, counted through all blocks: (hash x blocks x 256) >> 64, exactly.
+/// The bucket of each key, numbered across all blocks: (hash x blocks x 256) >> 64, exactly.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn buckets(keys: &Keys, blocks: u32) -> __m512i {
     let blocks = splat64(blocks.into());
-    // No `array::map`: it lacks these instructions, so the closure would be called.
+    // No `array::map`: it is compiled without these instructions, so the closure would not be inlined.
     let bucket = |hashes| {
         let high = _mm512_mul_epu32(_mm512_srli_epi64::<32>(hashes), blocks);
         let low = _mm512_srli_epi64::<32>(_mm512_mul_epu32(hashes, blocks));
@@ -58,12 +60,12 @@ fn buckets(keys: &Keys, blocks: u32) -> __m512i {
     low_halves([bucket(first), bucket(second)])
 }
 
-/// The first word of the block of each key, of blocks of so many words.
+/// The first word of the block of each key, for blocks of `words` words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn bases(blocks: &TableView<'_>, buckets: __m512i, words: u32) -> __m512i {
     let numbers = lanes(_mm512_srli_epi32::<8>(buckets));
-    // SAFETY: numbers of blocks: scaled hashes are below the number of all buckets.
+    // SAFETY: these are valid block numbers: scaled hashes are below the total number of buckets.
     let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
     _mm512_mullo_epi32(slots, splat(words))
 }
@@ -75,11 +77,11 @@ fn groups(blocks: &TableView<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
     let offsets = vector(|i| OFFSETS[i].into());
     let bucket = _mm512_and_si512(buckets, splat(255));
     let at = _mm512_add_epi32(_mm512_add_epi32(bases, bases), _mm512_srli_epi32::<4>(bucket));
-    // SAFETY: sixteen 32-bit words of choices are at the start of each block, blocks that `Blocks` says are read only;
-    // the places are below 2^31, or `Blocks` would not be.
+    // SAFETY: each block begins with sixteen 32-bit words of choices, and `Blocks` guarantees that these
+    // blocks are only read. The indices are below 2^31, or `Blocks` would not exist.
     #[cfg(not(tsan))]
     let choices = unsafe { _mm512_i32gather_epi32::<4>(at, blocks.words().cast()) };
-    // ThreadSanitizer does not see what a gather reads: for it, the same words one by one.
+    // ThreadSanitizer does not see what a gather reads, so for it the same words are read one by one.
     #[cfg(tsan)]
     let choices = {
         let at: FieldOffsets = lanes(at);
@@ -93,7 +95,7 @@ fn groups(blocks: &TableView<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
     _mm512_and_si512(_mm512_add_epi32(bucket, offset), splat(63))
 }
 
-/// Where the fields of each key's group begin, counted in fields.
+/// Where the fields of each key's group begin, in units of fields.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn places<const DENSE: bool, const L: usize>(bases: __m512i, groups: __m512i) -> FieldOffsets {
@@ -108,19 +110,19 @@ fn places<const DENSE: bool, const L: usize>(bases: __m512i, groups: __m512i) ->
 fn fields32<const L: usize>(blocks: &TableView<'_>, at: &FieldOffsets) -> [__m512i; L] {
     let mut fields = [_mm512_setzero_si512(); L];
     for bit in (0..L - 1).step_by(2) {
-        // SAFETY: two of the group's fields.
+        // SAFETY: reads two of the group's fields.
         let pair = |i: usize| unsafe { blocks.pair(at[i] as usize + bit) };
         let pairs = [vector64(pair), vector64(|i| pair(i + 8))];
         (fields[bit], fields[bit + 1]) = (low_halves(pairs), high_halves(pairs));
     }
     if L % 2 == 1 {
-        // SAFETY: the group's last field.
+        // SAFETY: reads the group's last field.
         fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
     }
     fields
 }
 
-/// The seeds in these fields of 32 bits.
+/// The seeds in these 32-bit fields.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
@@ -134,7 +136,7 @@ fn seeds32<const L: usize>(fields: &[__m512i; L]) -> __m512i {
     seeds
 }
 
-/// [`Rows::row`] of sixteen keys, of which only the low halves count.
+/// [`Rows::row`] of sixteen keys, computed from their low halves.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
@@ -146,7 +148,7 @@ fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
     _mm512_srlv_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), splat(shift))
 }
 
-/// Looks the keys of marked groups, a bit each, up again.
+/// Looks up the keys of marked groups again. `marked` has one bit per key.
 #[cold]
 #[inline(never)]
 fn correct(pin: Pinned<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u16) {
@@ -163,8 +165,8 @@ macro_rules! kernel {
         pub(super) mod $name {
             use super::*;
 
-            /// The kernel for this format and values of this many bits, if it is one of these, and for tables that
-            /// are `FAR` or near.
+            /// The kernel for this format and values of this many bits, if this module has one, for far
+            /// tables if `FAR`, else for near tables.
             pub(in super::super) fn batch<const FAR: bool>(format: Format, bits: u8) -> Option<BatchKernel> {
                 Some(match (format, bits) {
                     (Format::Linear, 1) => run::<FAR, false, 1>,
@@ -187,7 +189,7 @@ macro_rules! kernel {
                 })
             }
 
-            /// Any number of keys: whole vectors and the tail.
+            /// Looks up any number of keys: whole vectors and the tail.
             #[target_feature(enable = $features)]
             fn run<const FAR: bool, const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
@@ -212,7 +214,7 @@ macro_rules! kernel {
                 }
             }
 
-            /// Four vectors at a time, two, one.
+            /// Processes four vectors at a time, then two, then one.
             #[inline]
             #[target_feature(enable = $features)]
             fn in_turn<const DENSE: bool, const L: usize>(
@@ -233,7 +235,7 @@ macro_rules! kernel {
                 }
             }
 
-            /// All three steps for `V` vectors.
+            /// Runs all three steps for `V` vectors.
             #[target_feature(enable = $features)]
             fn vectors<const DENSE: bool, const L: usize, const V: usize>(
                 pin: Pinned<'_>,
@@ -257,7 +259,7 @@ macro_rules! kernel {
                 }
             }
 
-            /// Each step of a vector while the lines that others wait for are on their way.
+            /// Pipelined: runs each step of a vector while the cache lines for other vectors are on the way.
             #[target_feature(enable = $features)]
             fn pipelined<const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
@@ -284,7 +286,7 @@ macro_rules! kernel {
                 }
             }
 
-            /// The values of sixteen keys whose fields are at these places.
+            /// The values of sixteen keys whose fields begin at these offsets.
             #[inline]
             #[target_feature(enable = $features)]
             fn answer<const DENSE: bool, const L: usize>(
@@ -321,12 +323,12 @@ macro_rules! kernel {
                     let parity = _mm512_and_si512($parity32(_mm512_and_si512(field, row)), splat(1));
                     value = _mm512_or_si512(_mm512_add_epi32(value, value), parity);
                 }
-                // SAFETY: 16 bytes for 16 bytes.
+                // SAFETY: writes 16 bytes to an array of 16 bytes.
                 unsafe { _mm_storeu_si128(values.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(value)) };
                 _mm512_cmpeq_epi32_mask(seeds, splat(const { FieldLayout::new(32, L as u32).seeds() }))
             }
 
-            /// The same in 64-bit fields: eight keys after eight.
+            /// The same for 64-bit fields: two times eight keys.
             #[inline]
             #[target_feature(enable = $features)]
             fn answer64<const L: usize>(
@@ -346,7 +348,7 @@ macro_rules! kernel {
                         let parity = _mm512_and_si512($parity64(_mm512_and_si512(field, row)), splat64(1));
                         value = _mm512_or_si512(_mm512_add_epi64(value, value), parity);
                     }
-                    // SAFETY: 8 bytes for 8 bytes.
+                    // SAFETY: writes 8 bytes to an array of 8 bytes.
                     unsafe { _mm_storel_epi64(values.as_mut_ptr().cast(), _mm512_cvtepi64_epi8(value)) };
                     let seeds_end = splat64(const { FieldLayout::new(64, L as u32).seeds() as u64 });
                     marked |= u16::from(_mm512_cmpeq_epi64_mask(seeds, seeds_end)) << (8 * half);
@@ -358,7 +360,7 @@ macro_rules! kernel {
 }
 
 kernel!(
-    /// With VPOPCNTDQ.
+    /// Parity with VPOPCNTDQ.
     counting,
     "avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq",
     _mm512_popcnt_epi32,

@@ -1,15 +1,16 @@
-//! Blocks as kernels read them: as words at places, without bounds checks.
+//! Blocks as kernels read them: as words at indices, without bounds checks.
 //!
 //! # Why plain loads are sound
-//! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead to were
-//! all written before the index word was (release), and are not written again before the reader unpins: [`TableView`]
-//! borrows the pin. So no write runs beside a read of them: there is no race, and loads of any size, gathers among
-//! them, may read them. Both facts are told in [`arena`](crate::published::arena) and
-//! [`epoch`](crate::reclaim::epoch), and tested there under a model checker.
+//! Index words are written while they are read, and are read by atomic loads (acquire). The words they lead
+//! to were all written before the index word (release), and are not written again before the reader unpins:
+//! [`TableView`] borrows the pin. So no write is concurrent with a read of them. There is no race, and loads
+//! of any size, including gathers, may read them. [`arena`](crate::published::arena) and
+//! [`epoch`](crate::reclaim::epoch) explain both facts, and test them under a model checker.
 //!
-//! # Why places are in bounds
-//! Index words hold numbers of slots (`Arena::new` and `Generation::replace` store no others), a slot has
-//! [`slot_words`](crate::setsep::Params) words, and kernels read 8 words of choices and 64 groups, which are these.
+//! # Why indices are in bounds
+//! Index words hold numbers of slots (`Arena::new` and `Generation::replace` store no others), and a slot has
+//! [`slot_words`](crate::setsep::Params) words. Kernels read 8 words of choices and 64 groups, which are
+//! exactly these words.
 #![allow(unsafe_code)]
 
 use crate::prefetch::prefetch_read;
@@ -21,22 +22,23 @@ use crate::setsep::structure::Generation;
 use crate::setsep::structure::Pinned;
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
-/// Lines whose 32-bit words have places below 2^31, as gathers want them: 8 GiB.
+/// Number of lines whose 32-bit words have indices below 2^31, as gathers require: 8 GiB.
 const MAX_LINES: usize = 1 << 27;
 
-/// Lines from which on a table is far: 4 MiB. The pipeline of [`super::avx512`] costs a table of 0.2 MiB a third of its
-/// rate, and gives one of 6.6 MiB up to as much again; between them nothing was measured.
+/// A table of at least this many lines is far: 4 MiB. The pipeline of [`super::avx512`] costs a table of 0.2
+/// MiB a third of its lookup rate, and adds up to the same again for one of 6.6 MiB; sizes between them were
+/// not measured.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const FAR_LINES: usize = 1 << 16;
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[cfg(test)]
 thread_local! {
-    /// Whether this thread takes all tables for far ones.
+    /// Whether this thread treats all tables as far.
     pub(super) static ALL_FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// What a pinned reader reads.
+/// The data that a pinned reader reads.
 #[derive(Clone, Copy)]
 pub(super) struct TableView<'a> {
     index: &'a [AtomicU32],
@@ -47,7 +49,7 @@ pub(super) struct TableView<'a> {
 
 impl<'a> TableView<'a> {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    /// Whether a table is small enough for 32-bit places.
+    /// Whether a table is small enough for 32-bit indices.
     pub(super) fn reach(table: &Generation) -> bool {
         table.arena.parts().1.len() <= MAX_LINES
     }
@@ -73,37 +75,37 @@ impl<'a> TableView<'a> {
     /// The slot of a block.
     ///
     /// # Safety
-    /// There must be such a block.
+    /// The block must exist.
     #[inline(always)]
     pub(super) unsafe fn slot(&self, block: u32) -> u32 {
-        // SAFETY: the caller's word.
+        // SAFETY: guaranteed by the caller.
         let cell = unsafe { self.index.get_unchecked(block as usize) };
         #[cfg(all(test, not(loom)))]
         crate::touched_lines::note(cell, 4);
         cell.load(Ordering::Acquire)
     }
 
-    /// Where word 0 lies.
+    /// The address of word 0.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) const fn words(&self) -> *const u64 {
         self.lines.as_ptr().cast()
     }
 
-    /// A word.
+    /// Reads a word.
     ///
     /// # Safety
     /// It must lie in a slot that an index word led to.
     #[inline(always)]
     pub(super) unsafe fn word(&self, at: usize) -> u64 {
-        // SAFETY: in bounds, as told above.
+        // SAFETY: in bounds, as explained above.
         let cell = unsafe { self.lines.get_unchecked(at / 8).0.get_unchecked(at % 8) };
         #[cfg(all(test, not(loom)))]
         crate::touched_lines::note(cell, 8);
         cell.load(Ordering::Relaxed)
     }
 
-    /// Asks for the line of a word, to be read soon; any place will do.
+    /// Prefetches the line of a word, for a read soon. Any index is valid.
     #[inline(always)]
     pub(super) fn prefetch(&self, at: usize) {
         if let Some(line) = self.lines.get(at / 8) {
@@ -111,25 +113,25 @@ impl<'a> TableView<'a> {
         }
     }
 
-    /// Half a word, by a plain load; the low half is the first.
+    /// Reads half a word with a plain load; the low half is the first.
     ///
     /// # Safety
     /// As for [`word`](Self::word).
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) unsafe fn half(&self, at: usize) -> u32 {
-        // SAFETY: in bounds and not being written, as told above.
+        // SAFETY: in bounds and not being written, as explained above.
         unsafe { self.words().cast::<u32>().add(at).read() }
     }
 
-    /// Two halves that follow each other, by a plain load.
+    /// Reads two consecutive halves with a plain load.
     ///
     /// # Safety
     /// As for [`word`](Self::word), for both.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(super) unsafe fn pair(&self, at: usize) -> u64 {
-        // SAFETY: as above; two halves may lie across two words.
+        // SAFETY: as above; the two halves may lie in two words.
         unsafe { self.words().cast::<u32>().add(at).cast::<u64>().read_unaligned() }
     }
 }

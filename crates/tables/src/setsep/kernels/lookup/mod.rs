@@ -1,8 +1,8 @@
 //! Lookups: from hashes to values.
 //!
-//! The forms: [`portable`] (also the one for single keys, and the definition), [`avx2`], [`avx512`]. They differ in how
-//! many keys they take through a step at once, not in what they read: the slot of a block, two bits of its choices,
-//! the fields of a group. A form is chosen when a reader is made.
+//! The forms are [`portable`] (also used for single keys, and the definition), [`avx2`] and [`avx512`]. They
+//! differ in how many keys each step processes at once. They read the same data: the slot of a block, two
+//! bits of its choices, and the fields of a group. A form is chosen when a reader is made.
 
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx2;
@@ -25,33 +25,34 @@ use portable::one;
 
 use blocks::TableView;
 
-/// A kernel: the values of some keys, which must be as many as there are values.
+/// A kernel: looks up the values of some keys. The numbers of keys and values must be equal.
 type BatchKernel = unsafe fn(Pinned<'_>, &[KeyHash], &mut [u8]);
 
-/// The parity of each 4-bit number, a bit each.
+/// The parity of each 4-bit number, one bit each.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const PARITIES: u32 = 0x6996;
 
-/// The lookup kernel for the tables of one format and value size, at a level of instructions that this processor has.
+/// The lookup kernel for the tables of one format and value size, for an instruction set that this processor
+/// supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     format: Format,
     bits: u8,
     reach: TableSpan,
     batch: BatchKernel,
-    /// Whether it takes several keys to a register.
+    /// Whether it processes several keys per vector register.
     has_vectors: bool,
 }
 
-/// How large a table is, where kernels care.
+/// The size of a table, as far as kernels depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TableSpan {
-    /// It may stay in a private cache.
+    /// The table may stay in a private cache.
     Near,
-    /// Two lines a key are on a long way.
+    /// A lookup waits for two cache lines from distant memory.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     Far,
-    /// Places in it take more than 32 bits.
+    /// Indices in the table need more than 32 bits.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     Beyond,
 }
@@ -75,8 +76,8 @@ impl TableSpan {
 }
 
 impl published::Lookup<SetSepStructure> for Lookup {
-    /// The kernel of these instructions, or the best below them. Formats and sizes that they do nothing for use lesser
-    /// ones.
+    /// The kernel for this instruction set, or the best one below it. Formats and sizes that gain nothing
+    /// from it use a lower one.
     fn new(generation: &Generation, isa: Isa) -> Self {
         let (format, bits) = (generation.params.format(), generation.params.value_bits());
         let reach = TableSpan::of(generation);
@@ -91,7 +92,7 @@ impl published::Lookup<SetSepStructure> for Lookup {
                 (Isa::Portable, _) => None,
             };
             if let Some(batch) = batch {
-                // For fields of 64 bits AVX2 has no vectors, only instructions.
+                // For 64-bit fields AVX2 has no vector form, only the scalar instructions.
                 let has_vectors = isa >= Isa::Avx512 || format != Format::Dense;
                 return Self { format, bits, reach, batch, has_vectors };
             }
@@ -100,7 +101,7 @@ impl published::Lookup<SetSepStructure> for Lookup {
         Self { format, bits, reach, batch: portable::batch(format, bits), has_vectors: false }
     }
 
-    /// Whether it is the kernel of tables like this one.
+    /// Whether this is the kernel for tables like this one.
     #[inline(always)]
     fn is_for(self, generation: &Generation) -> bool {
         generation.params.format() == self.format
@@ -108,16 +109,17 @@ impl published::Lookup<SetSepStructure> for Lookup {
             && TableSpan::of(generation) == self.reach
     }
 
-    /// The value of each key.
+    /// Looks up the value of each key.
     ///
     /// # Panics
-    /// If there are fewer values than hashes, or the table is not like the one the kernel was made for.
+    /// If there are fewer values than hashes, or the kernel was made for a different kind of table.
     #[inline(always)]
     #[allow(unsafe_code, reason = "the one place where a level of instructions is entered")]
     fn batch(self, pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
         let values = &mut values[..hashes.len()];
         assert!(self.is_for(pin.generation()), "another table's kernel");
-        // SAFETY: the kernel is that of tables like this one, and `new` asked `Isa::is_available` before it chose a kernel that needs more than any processor has.
+        // SAFETY: the kernel is the one for tables like this one, and `new` checked `Isa::is_available`
+        // before it chose a kernel that needs more than the baseline instructions.
         unsafe { (self.batch)(pin, hashes, values) }
     }
 
@@ -132,13 +134,14 @@ impl published::Lookup<SetSepStructure> for Lookup {
 }
 
 impl Lookup {
-    /// Whether it takes several keys to a register.
+    /// Whether it processes several keys per vector register.
     pub(in crate::setsep) const fn has_vectors(self) -> bool {
         self.has_vectors
     }
 }
 
-/// The value of a key of a marked group: 0 if it is not in the list, as for any key that was never inserted.
+/// The value of a key of a marked group: 0 if it is not in the list, which holds for any key that was never
+/// inserted.
 #[cold]
 #[inline(never)]
 fn in_fallback(pin: Pinned<'_>, slot: u32, hash: u64) -> u8 {

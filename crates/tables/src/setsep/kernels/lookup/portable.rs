@@ -1,8 +1,9 @@
-//! Lookups in plain Rust: the form of every processor, and single keys.
+//! Lookups in plain Rust: the form for every processor, and for single keys.
 //!
-//! A batch is taken through the paper's three stages (§4.4): slot, choice, group; each stage asks for the lines that the
-//! next one reads. A single key goes straight through; the processor overlaps several by itself if each is short, so
-//! what the format and the number of value bits fix is fixed at compile time for one and two bits.
+//! A batch passes through the paper's three stages (§4.4): slot, choice, group. Each stage prefetches the
+//! lines that the next one reads. A single key passes through all stages at once. The processor overlaps
+//! several short lookups by itself, so for one and two value bits everything that format and value bits
+//! determine is fixed at compile time.
 
 #![allow(unsafe_code)]
 
@@ -16,18 +17,18 @@ use crate::setsep::params::Params;
 use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
 
-/// Keys in flight at once.
+/// Number of keys in flight at once.
 const WIDTH: usize = 32;
 
-/// How the groups of a format answer.
+/// How the groups of a format compute values.
 pub(super) trait Groups {
-    /// Bits of a group.
+    /// Bits per group.
     #[inline(always)]
     fn bits(params: &Params) -> usize {
         params.group_bits()
     }
 
-    /// The value that a group gives a key, or `None` if it is marked.
+    /// The value that a group returns for a key, or `None` if the group is marked.
     ///
     /// # Safety
     /// A block must begin at word `base`, and have such a group.
@@ -40,16 +41,17 @@ pub(super) trait Groups {
     ) -> Option<u8>;
 }
 
-/// Groups of equations: fields of `WIDTH` bits, values of `L`, or, if that is 0, of as many as the table says.
+/// Groups of equations: fields of `WIDTH` bits, and values of `L` bits, or of the table's value bits if `L`
+/// is 0.
 pub(super) struct Linear<const WIDTH: u32, const L: usize>;
 
-/// Groups of `INDEX` bits of index and 2^`POSITION` array cells.
+/// Groups with an index of `INDEX` bits and 2^`POSITION` array cells.
 pub(super) struct Searched<const INDEX: u32, const POSITION: u32>;
 
 /// Groups of the searched family of [`brute`].
 pub(super) struct Brute;
 
-/// The kernel for a format and values of so many bits.
+/// The kernel for a format and values of `bits` bits.
 pub(super) fn batch(format: Format, bits: u8) -> BatchKernel {
     match (format, bits) {
         (Format::Linear, 1) => stages::<Linear<32, 1>>,
@@ -67,7 +69,7 @@ pub(super) fn batch(format: Format, bits: u8) -> BatchKernel {
     }
 }
 
-/// One key, straight through: no arrays, no prefetches.
+/// Looks up one key directly, without arrays or prefetches.
 #[inline(always)]
 pub(super) fn one(pin: Pinned<'_>, hash: u64) -> u8 {
     match (pin.generation().params.format(), pin.generation().params.value_bits()) {
@@ -79,7 +81,7 @@ pub(super) fn one(pin: Pinned<'_>, hash: u64) -> u8 {
     }
 }
 
-/// One key of the other formats.
+/// Looks up one key in the other formats.
 #[inline(never)]
 fn any(pin: Pinned<'_>, format: Format, hash: u64) -> u8 {
     match format {
@@ -96,7 +98,7 @@ fn any(pin: Pinned<'_>, format: Format, hash: u64) -> u8 {
 fn through<G: Groups>(pin: Pinned<'_>, hash: u64) -> u8 {
     let (blocks, params) = (TableView::of(pin), &pin.generation().params);
     let (block, bucket) = bucket_of(hash, params.blocks());
-    // SAFETY: a scaled hash is the number of a block; its slot is a block.
+    // SAFETY: a scaled hash is a valid block number; its slot holds a block.
     let (slot, found) = unsafe {
         let slot = blocks.slot(block);
         let base = slot as usize * (CHOICE_WORDS + G::bits(params));
@@ -112,13 +114,13 @@ fn through<G: Groups>(pin: Pinned<'_>, hash: u64) -> u8 {
 /// A block must begin at word `base`.
 #[inline(always)]
 unsafe fn group(blocks: &TableView<'_>, base: usize, bucket: usize) -> usize {
-    // SAFETY: one of the block's words of choices.
+    // SAFETY: reads one of the block's words of choices.
     let choices = unsafe { blocks.word(base + bucket / 32 % CHOICE_WORDS) };
     let choice = (choices >> (bucket % 32 * 2)) as usize & 3;
     (bucket + usize::from(OFFSETS[bucket / 64 % 4 * 4 + choice])) % GROUPS
 }
 
-/// Up to [`WIDTH`] keys at a time in three stages, each asking for what the next will read.
+/// Looks up [`WIDTH`] keys at a time in three stages. Each stage prefetches what the next one reads.
 #[inline(always)]
 pub(super) fn stages<G: Groups>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     let (blocks, params) = (TableView::of(pin), &pin.generation().params);
@@ -128,13 +130,13 @@ pub(super) fn stages<G: Groups>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mu
         for ((hash, slot), bucket) in hashes.iter().zip(&mut slots).zip(&mut groups) {
             let block;
             (block, *bucket) = bucket_of(hash.get(), params.blocks());
-            // SAFETY: a scaled hash is the number of a block.
+            // SAFETY: a scaled hash is a valid block number.
             *slot = unsafe { blocks.slot(block) };
             blocks.prefetch(*slot as usize * words);
         }
         for (&slot, group_of) in slots.iter().zip(&mut groups).take(hashes.len()) {
             let base = slot as usize * words;
-            // SAFETY: the slot of a block.
+            // SAFETY: `base` is the slot of a block.
             *group_of = unsafe { group(&blocks, base, *group_of) };
             let first = CHOICE_WORDS * 64 + *group_of * bits;
             blocks.prefetch(base + first / 64);
@@ -143,7 +145,7 @@ pub(super) fn stages<G: Groups>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mu
             }
         }
         for (((hash, value), &slot), &group) in hashes.iter().zip(values).zip(&slots).zip(&groups) {
-            // SAFETY: the slot of a block.
+            // SAFETY: the slot holds a block.
             let found = unsafe { G::evaluate(&blocks, params, slot as usize * words, group, hash.get()) };
             *value = found.unwrap_or_else(|| in_fallback(pin, slot, hash.get()));
         }
@@ -167,7 +169,7 @@ impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
         let bits = if L == 0 { usize::from(params.value_bits()) } else { L };
         let shape = FieldLayout::new(WIDTH, bits as u32);
         let base = base + CHOICE_WORDS;
-        // SAFETY: all the words of the group's fields.
+        // SAFETY: reads only words of the group's fields.
         let word = |at: usize| unsafe { blocks.word(base + at) };
         let mut fields = [0; 8];
         if WIDTH == 64 {
@@ -193,7 +195,7 @@ impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
     }
 }
 
-/// 64 bits of a group from a bit on; repeated bits behind the block's end.
+/// 64 bits of a group from a bit on; past the block's end, bits repeat.
 ///
 /// # Safety
 /// A block must begin at word `base`, and have such a group with such a bit.
@@ -201,7 +203,7 @@ impl<const WIDTH: u32, const L: usize> Groups for Linear<WIDTH, L> {
 unsafe fn window(blocks: &TableView<'_>, params: &Params, base: usize, group: usize, bit: usize) -> u64 {
     let at = CHOICE_WORDS * 64 + group * params.group_bits() + bit;
     let (first, shift, last) = (at / 64, at % 64, params.slot_words() - 1);
-    // SAFETY: a word of the group, and one that is no further than the block's last.
+    // SAFETY: the first is a word of the group, and the second is not past the block's last word.
     let (low, high) = unsafe { (blocks.word(base + first), blocks.word(base + (first + 1).min(last))) };
     low >> shift | high << 1 << (63 - shift)
 }
@@ -223,7 +225,7 @@ impl<const INDEX: u32, const POSITION: u32> Groups for Searched<INDEX, POSITION>
             let position = family.position(field as u32 & marker, POSITION);
             ((field >> INDEX >> position) & 1) as u8
         };
-        // SAFETY: bits of the group.
+        // SAFETY: these are bits of the group.
         let window = |bit| unsafe { window(blocks, params, base, group, bit) };
         let whole = window(0);
         if whole as u32 & marker == marker {
@@ -252,7 +254,7 @@ impl Groups for Brute {
         group: usize,
         hash: u64,
     ) -> Option<u8> {
-        // SAFETY: bits of the group.
+        // SAFETY: these are bits of the group.
         let window = |bit| unsafe { window(blocks, params, base, group, bit) };
         let (words, first) = (WordSource::of(params), window(0));
         if brute::is_marked(first) {

@@ -1,4 +1,4 @@
-//! Every form against the definition: [`evaluate`] and the fallback list of the block.
+//! Compares every form with the definition: [`evaluate`] and the fallback list of the block.
 
 use crate::huge::HugeSlice;
 use crate::huge::guard_pages::{GuardedEnd, between};
@@ -17,10 +17,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 const BLOCKS: u32 = 5;
-/// Longest batch of which no length is left out.
+/// All batch lengths up to this one are tested.
 const LONGEST: usize = if cfg!(miri) { 40 } else { 200 };
 
-/// A group of arbitrary fields that someone might have stored; one in sixteen is marked.
+/// A group of arbitrary but valid fields; one in sixteen is marked.
 fn fields(params: &Params, random: u64) -> Fields {
     if random.is_multiple_of(16) {
         return marked(params);
@@ -37,7 +37,7 @@ fn fields(params: &Params, random: u64) -> Fields {
     }
 }
 
-/// A table of arbitrary blocks, most of which have a fallback list of half of the `hashes` that belong in it.
+/// A table of arbitrary blocks. Most of them have a fallback list with half of their `hashes`.
 fn table(params: Params, hashes: &[KeyHash]) -> SetSep {
     let layout = Layout::of(&params);
     let (mut memory, mut lists) = (Generation::memory(&params), Vec::new());
@@ -70,7 +70,7 @@ fn table(params: Params, hashes: &[KeyHash]) -> SetSep {
     SetSep::with_memory(params, vec![Position(0)], memory, lists)
 }
 
-/// What the definition says.
+/// The value according to the definition.
 fn expected(table: &SetSep, hash: KeyHash) -> u8 {
     let generations = table.generations.load();
     let table = &generations.now;
@@ -83,7 +83,7 @@ fn expected(table: &SetSep, hash: KeyHash) -> u8 {
     }
 }
 
-/// Hashes of all kinds, those at the ends of the range and of blocks among them.
+/// Hashes of all kinds, including those at the ends of the range and of blocks.
 fn hashes(count: usize) -> Vec<KeyHash> {
     let ends = (0..=u64::from(BLOCKS)).map(|block| (u64::MAX / u64::from(BLOCKS)).wrapping_mul(block));
     let ends = ends.flat_map(|end| [end.wrapping_sub(1), end, end.wrapping_add(1)]);
@@ -105,7 +105,7 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
     every_form(&hashes(3 * LONGEST), &(0..=LONGEST).collect::<Vec<_>>());
 }
 
-/// Those of far tables; more keys than are on their way at once, and than a pin covers.
+/// The same for far tables, with more keys than are in flight at once, and than one pin covers.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter; the portable form is the same as of near tables")]
@@ -115,7 +115,7 @@ fn every_form_of_far_tables_does_so_too() {
     every_form(&hashes(7 * LONGEST), &(0..=LONGEST).chain(sampled).collect::<Vec<_>>());
 }
 
-/// Lets a table's last block lie where its memory ends.
+/// Moves a table's last block to the end of its memory.
 fn move_to_the_end(table: &SetSep) {
     let (last, generations) = (BLOCKS - 1, table.generations.load_full());
     let (words, _) = generations.now.state(last);
@@ -126,14 +126,14 @@ fn move_to_the_end(table: &SetSep) {
     }
 }
 
-/// Batches of these lengths, the last the longest, of arbitrary tables.
+/// Batches of these lengths, the last one the longest, on arbitrary tables.
 fn every_form(hashes: &[KeyHash], lengths: &[usize]) {
     for flush in GuardedEnd::BOTH {
         every_form_between_walls(hashes, lengths, flush);
     }
 }
 
-/// The same with tables, questions and answers at walls.
+/// The same with tables, keys and results next to guard pages.
 fn every_form_between_walls(hashes: &[KeyHash], lengths: &[usize], flush: GuardedEnd) {
     let longest = lengths[lengths.len() - 1];
     let (mut asked, mut values) =

@@ -1,4 +1,4 @@
-//! The family of `brute` with GFNI and VBMI: one instruction tells a key's positions under all 64 halves.
+//! The family of `brute` with GFNI and VBMI: one instruction computes a key's positions under all 64 halves.
 #![allow(unsafe_code)]
 #![allow(clippy::wildcard_imports)] // intrinsics by the dozen
 
@@ -9,24 +9,25 @@ use crate::setsep::linear::FINAL_32;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Keys whose words are affine maps. Exists only where there is a [`Gfni`]: the reason that every block here is safe.
+/// Keys whose words are affine maps. It exists only with a [`Gfni`] proof, which makes every `unsafe` block
+/// here sound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Affine {
     _proof: Gfni,
-    /// Low halves of the hashes, with the table's seed.
+    /// The low halves of the hashes, combined with the table's seed.
     hashes: [__m512i; 2],
     values: [__m512i; 2],
-    /// Which of the lanes are keys.
+    /// Which lanes hold keys.
     some: [__mmask16; 2],
 }
 
-/// Numbers of a list: its keys, and copies up to the length of the other list.
+/// Capacity of a list: its keys, and copies that pad it to the length of the other list.
 const ROOM: usize = MOST_KEYS + 16;
 
-/// A number for each key.
+/// One number per key.
 type KeyNumbers = MaybeUninit<[u32; ROOM]>;
 
-/// The words of the keys of one half, and for each value bit all ones where a key has it.
+/// The words of the keys of one half, and for each value bit a mask that is all ones for keys whose bit is 1.
 struct List<const BITS: usize> {
     words: KeyNumbers,
     ones: [KeyNumbers; BITS],
@@ -80,7 +81,8 @@ impl Affine {
         }
     }
 
-    /// The keys in these lanes, close together, and copies of one of them up to `len`, at most `ROOM`.
+    /// The keys in these lanes, compressed, and padded with copies of one of them up to `len`, at most
+    /// `ROOM`.
     #[inline(always)]
     fn list<const BITS: usize>(
         words: [__m512i; 2],
@@ -110,14 +112,15 @@ impl Affine {
     }
 }
 
-/// Writes `low` and, `first` places on, `high`; behind them `copies`. All places below `len` are written.
+/// Writes `low`, and `high` starting at index `first`; after them `copies`. All entries below `len` are
+/// written.
 ///
 /// # Safety
 /// The processor has what a [`Gfni`] proves; `first` is at most 16 and `len` at most `ROOM`.
 #[inline(always)]
 unsafe fn store(to: &mut KeyNumbers, first: usize, len: usize, [low, high, copies]: [__m512i; 3]) {
     let to = to.as_mut_ptr().cast::<u32>();
-    // SAFETY: the caller's; 16 of `ROOM` = 48 places are written at 0, 16, 32, and at `first`.
+    // SAFETY: guaranteed by the caller; 16 of `ROOM` = 48 entries are written at 0, 16, 32, and at `first`.
     unsafe {
         if len > first + 16 {
             _mm512_storeu_si512(to.wrapping_add(16).cast(), copies);
@@ -128,27 +131,27 @@ unsafe fn store(to: &mut KeyNumbers, first: usize, len: usize, [low, high, copie
     }
 }
 
-/// A place as often as a vector has room for it.
+/// One entry, copied to all lanes of a vector.
 ///
 /// # Safety
-/// The processor has what a [`Gfni`] proves; the place was written.
+/// The processor has what a [`Gfni`] proves; the entry was written.
 #[inline(always)]
 unsafe fn place(of: &KeyNumbers, at: usize) -> __m512i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm512_set1_epi32(of.as_ptr().cast::<i32>().wrapping_add(at).read()) }
 }
 
-/// All bits of a lane like the one that `to_sign` shifts to the top.
+/// Fills all bits of each lane with the bit that `to_sign` shifts to the top.
 ///
 /// # Safety
 /// The processor has what a [`Gfni`] proves.
 #[inline(always)]
 unsafe fn filled(words: __m512i, to_sign: __m128i) -> __m512i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm512_srai_epi32::<31>(_mm512_sll_epi32(words, to_sign)) }
 }
 
-/// One byte a half: the cells asked to be 0, and to be 1.
+/// One byte per half: the cells required to be 0, and those required to be 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes {
     zeros: __m512i,
@@ -188,12 +191,12 @@ impl Kernel for Affine {
 
     #[inline(always)]
     fn evaluate<const BITS: usize>(self, _: &Keys, retry: u32, bits: [u32; BITS]) -> [[Bytes; BITS]; 2] {
-        // SAFETY: the proof; `list` writes all places that are read.
+        // SAFETY: the proof; `list` writes all entries that are read.
         unsafe {
             let words = self.words(retry);
             let halves: [u8; 64] = std::array::from_fn(|half| (half as u32 | HALVES) as u8);
             let halves = _mm512_loadu_si512(halves.as_ptr().cast());
-            // The position is the low three bits of what the affine map gives; the other bits mean nothing.
+            // The position is the low three bits of the affine map's result; the other bits are ignored.
             let cells: [u8; 64] = std::array::from_fn(|position| 1 << (position % 8));
             let cells = _mm512_loadu_si512(cells.as_ptr().cast());
             let firsts = [_mm512_movepi32_mask(words[0]), _mm512_movepi32_mask(words[1])];

@@ -1,9 +1,10 @@
-//! The paper's family: many indices of one group at once, one byte each.
+//! The paper's family: tests many indices of one group at once, one byte per index.
 //!
-//! Bytes hold the positions of consecutive indices, and by a table look-up the cell they name as one bit of eight. Keys
-//! are sorted by their value: the cells of all keys of one value are one OR, and two value bits are four of them, from
-//! which it follows who asks 0 and who asks 1 of each bit. So two bits cost hardly more than one. Wider values are
-//! solved two bits at a time, or [`SearchBits::Together`]: up to four bits share the sums of an index.
+//! Bytes hold the positions of consecutive indices. A table look-up turns a position into its cell as one bit
+//! of eight. Keys are sorted by value. The cells of all keys of one value are one OR, and two value bits need
+//! four of them, from which follows which cells must be 0 and which 1 for each bit. So two bits cost hardly
+//! more than one. Wider values are solved two bits at a time, or with [`SearchBits::Together`]: up to four
+//! bits share the sums of an index.
 #![allow(unsafe_code)]
 
 use super::{Form, SearchBits};
@@ -12,32 +13,33 @@ use crate::setsep::paper::{self, index_bits, marker, position_bits};
 use crate::setsep::params::Params;
 use crate::setsep::solver::Fields;
 
-/// Most keys of a group that is solved here; more have a solution only by very equal values.
+/// The maximum number of keys of a group that is solved here. A larger group has a solution only if its
+/// values are nearly all equal.
 const MOST_KEYS: usize = 32;
 
-/// Vectors of sums of 32 bits and of bytes.
+/// Vectors of 32-bit sums, and of bytes.
 pub(super) trait Lanes: Copy {
-    /// One register.
+    /// One vector register.
     type Vector: Copy;
-    /// Bytes of a vector: indices tried at once, of four vectors of sums.
+    /// Bytes per vector: the number of indices tried at once, computed from four vectors of sums.
     const LANES: u32;
     /// The same word in all lanes.
     fn splat(self, word: u32) -> Self::Vector;
-    /// 0, 4, 8 and so on.
+    /// The lanes 0, 4, 8 and so on.
     fn fours(self) -> Self::Vector;
-    /// A table from four bits to a byte.
+    /// A lookup table from four bits to a byte.
     fn table(self, table: [u8; 16]) -> Self::Vector;
-    /// Sums of 32 bits.
+    /// 32-bit sums.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Low halves of products of 32 bits.
+    /// Low halves of 32-bit products.
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     fn or(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The top four bits of each sum, as `lookup` wants them: those of the first vector in the lowest bytes of words, and so
-    /// on.
+    /// The top four bits of each sum, in the order that `lookup` needs: those of the first vector in the
+    /// lowest bytes of words, and so on.
     fn tops(self, sums: [Self::Vector; 4]) -> Self::Vector;
-    /// The table's byte for each four bits.
+    /// The table's byte for each four-bit number.
     fn lookup(self, table: Self::Vector, tops: Self::Vector) -> Self::Vector;
-    /// The lanes in which the two have no bit in common.
+    /// The lanes in which the two vectors have no bit in common.
     fn disjoint(self, a: Self::Vector, b: Self::Vector) -> u64;
     /// One lane.
     fn byte(self, a: Self::Vector, lane: u32) -> u8;
@@ -57,7 +59,7 @@ pub(super) fn solve(
     }
     match form {
         Form::Portable => paper::solve(hashes, values, params),
-        // SAFETY: the proof says that the processor has the instructions.
+        // SAFETY: the proof guarantees that the processor has the instructions.
         Form::Avx2(proof) => unsafe { with_avx2(proof, group) },
         // SAFETY: as above.
         Form::Avx512(proof) | Form::Avx512Gfni(proof, _) => unsafe { with_avx512(proof, group) },
@@ -80,11 +82,11 @@ struct Group<'a> {
     hashes: &'a [u64],
     values: &'a [u8],
     params: &'a Params,
-    /// Value bits that share the sums of an index.
+    /// Number of value bits that share the sums of an index.
     at_once: u8,
 }
 
-/// So many value bits at a time as are to be, one after the other.
+/// Solves all value bits, the configured number at a time.
 #[inline(always)]
 fn all_bits<M: Lanes>(machine: M, group: Group<'_>) -> Option<Fields> {
     let (mut fields, value_bits) = ([0; 8], group.params.value_bits());
@@ -108,11 +110,11 @@ fn all_bits<M: Lanes>(machine: M, group: Group<'_>) -> Option<Fields> {
 struct Sorted<V, const CLASSES: usize> {
     /// `i · G2` for each fourth lane `i`.
     fours: [V; MOST_KEYS],
-    /// `G2`, by which a lane differs from the one before.
+    /// `G2`, the difference between consecutive lanes.
     ones: [u32; MOST_KEYS],
-    /// `G1 + i · G2` of the first index `i` in hand.
+    /// `G1 + i · G2` for the first index `i` of the current vector.
     bases: [u32; MOST_KEYS],
-    /// What to add to get to the next vector of indices.
+    /// What to add to advance to the next vector of indices.
     steps: [u32; MOST_KEYS],
     /// Where the keys of each value end.
     ends: [usize; CLASSES],
@@ -146,7 +148,7 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
         sorted
     }
 
-    /// The cells that the keys of each value name, for all indices in hand.
+    /// The cells that the keys of each value select, for all current indices.
     #[inline(always)]
     fn named<M: Lanes<Vector = V>, const BYTES: usize>(
         &self,
@@ -173,7 +175,7 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
         named
     }
 
-    /// Takes the next indices in hand.
+    /// Advances to the next indices.
     #[inline(always)]
     fn advance(&mut self) {
         for (base, step) in self.bases.iter_mut().zip(&self.steps) {
@@ -182,7 +184,7 @@ impl<V: Copy, const CLASSES: usize> Sorted<V, CLASSES> {
     }
 }
 
-/// The table from the top four bits of a sum to its cell, one bit of this byte of the array.
+/// The table from the top four bits of a sum to its cell, as one bit of byte `byte` of the array.
 const fn cells(bytes: usize, byte: usize) -> [u8; 16] {
     let mut table = [0; 16];
     let mut nibble = 0;
@@ -236,7 +238,7 @@ fn pass<M: Lanes, const BITS: usize, const CLASSES: usize, const BYTES: usize>(
     None
 }
 
-/// The cells asked to be 0 and to be 1 by a bit of the keys' values.
+/// The cells that one bit of the keys' values requires to be 0, and those it requires to be 1.
 #[inline(always)]
 fn asks<M: Lanes, const CLASSES: usize, const BYTES: usize>(
     machine: M,

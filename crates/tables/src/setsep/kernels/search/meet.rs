@@ -1,4 +1,4 @@
-//! The family of `brute`, met in the middle: of two halves of an index, any two whose keys agree.
+//! Meet in the middle for the family of `brute`: combines any two halves of an index whose keys agree.
 #![allow(unsafe_code)]
 
 use super::Form;
@@ -7,24 +7,25 @@ use crate::setsep::brute::{HALVES, MARKER, MOST_KEYS, RETRIES, WordSource, field
 use crate::setsep::params::Params;
 use crate::setsep::solver::Fields;
 
-/// Value bits evaluated together: as many as leave room in the registers.
+/// Number of value bits evaluated together, limited by the number of registers.
 const TOGETHER: u32 = 4;
 
-/// What the keys of one half ask of the cells for one value bit, under all 64 values of that half.
+/// What the keys of one half require of the cells for one value bit, under all 64 values of that half.
 pub(super) trait CellDemands: Copy {
-    /// The values under which no cell is asked for both.
+    /// The values under which no cell is required to be both 0 and 1.
     fn possible(self) -> u64;
-    /// The values of the other half whose keys ask no cell for the opposite of what they ask here under `half`.
+    /// The values of the other half whose keys require no cell to be the opposite of what keys here require
+    /// under `half`.
     fn partners(self, half: u32, other: Self) -> u64;
-    /// The cells asked to be 1.
+    /// The cells required to be 1.
     fn ones(self, half: u32) -> u8;
 }
 
-/// A form of the evaluation.
+/// One form of the evaluation.
 pub(super) trait Kernel: Copy {
     /// Its results.
     type CellDemands: CellDemands;
-    /// What the keys of half `i1`, and those of `i2`, ask for each of these value bits.
+    /// What the keys of half `i1`, and those of half `i2`, require for each of these value bits.
     fn evaluate<const BITS: usize>(
         self,
         keys: &Keys,
@@ -41,7 +42,7 @@ pub(super) struct Keys<'a> {
     pub(super) words: WordSource,
 }
 
-/// Some keys' words and values.
+/// The words and values of some keys.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     keys: [(u32, u8); MOST_KEYS],
@@ -57,13 +58,14 @@ impl List {
 }
 
 impl Keys<'_> {
-    /// The keys that use half `i1` and those that use `i2`.
+    /// The keys that use half `i1`, and those that use `i2`.
     #[inline(always)]
     pub(super) fn split(&self, retry: u32) -> [List; 2] {
         let mut lists = [List { keys: [(0, 0); MOST_KEYS], len: 0 }; 2];
         for (&hash, &value) in self.hashes.iter().zip(self.values) {
             let word = self.words.word(hash, retry);
-            // Written to both lists and counted in one: which is a coin toss that no branch predictor guesses.
+            // Each key is written to both lists and counted in one, because a branch predictor cannot predict
+            // which.
             for (list, mine) in lists.iter_mut().zip([uses_first(word), !uses_first(word)]) {
                 list.keys[list.len % MOST_KEYS] = (word, value);
                 list.len += usize::from(mine);
@@ -82,7 +84,7 @@ pub(super) fn solve(form: Form, hashes: &[u64], values: &[u8], params: &Params) 
     let bits = params.value_bits().into();
     match form {
         Form::Portable => search(Portable, &keys, bits),
-        // SAFETY: the proof says that the processor has the instructions.
+        // SAFETY: the proof guarantees that the processor has the instructions.
         #[cfg(target_arch = "x86_64")]
         Form::Avx2(proof) => unsafe { with_avx2(proof, &keys, bits) },
         // SAFETY: as above.
@@ -135,7 +137,7 @@ fn search<K: Kernel>(kernel: K, keys: &Keys, value_bits: u32) -> Option<Fields> 
     Some(fields)
 }
 
-/// One retry of the `BITS` value bits that are open.
+/// One retry for the `BITS` value bits that are still open.
 #[inline(always)]
 fn round<K: Kernel, const BITS: usize>(
     kernel: K,

@@ -1,11 +1,11 @@
-//! Searching hash functions for groups, many at once: the formats whose groups store an index and an array.
+//! Searches hash functions for groups, many at once, in the formats whose groups store an index and an array.
 //!
 //! | | portable | AVX2 | AVX-512 | with GFNI |
 //! |---|---|---|---|---|
 //! | the paper's family | one index at a time | 32 | 64 | 64 |
 //! | `brute` | 64 × 64, bit-sliced | the same in two registers | in one | 64 × 64, one byte each |
 //!
-//! All give the same fields. How they work is told in `docs/kernels.md`.
+//! All forms return the same fields. `docs/kernels.md` explains how they work.
 
 #[cfg(target_arch = "x86_64")]
 mod affine;
@@ -26,7 +26,8 @@ use crate::setsep::solver::Fields;
 #[cfg(target_arch = "x86_64")]
 use x86::{Avx2, Avx512, Gfni};
 
-/// Solves one group at a time for the searched formats. Make one and keep it: it is small and holds no memory.
+/// Solves one group at a time for the searched formats. Make one and reuse it: it is small and allocates no
+/// memory.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::setsep) struct SearchSolver {
     params: Params,
@@ -35,18 +36,20 @@ pub(in crate::setsep) struct SearchSolver {
     bits: SearchBits,
 }
 
-/// How many value bits share the sums of an index in the vector forms of the paper's formats. What is found is the same.
+/// How many value bits share the sums of an index in the vector forms of the paper's formats. The result does
+/// not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SearchBits {
-    /// Two: a third and a fourth start anew, from index 0.
+    /// Two value bits: the third and fourth start again from index 0.
     #[default]
     Pairs,
-    /// All of values of up to four bits, four of wider ones: fewer sums, and more to do with each.
+    /// All value bits, for values of up to four bits; four at a time for wider values. It computes fewer
+    /// sums, with more work per sum.
     Together,
 }
 
 impl SearchBits {
-    /// Their number.
+    /// The number of value bits at once.
     #[cfg(target_arch = "x86_64")]
     const fn at_once(self) -> u8 {
         match self {
@@ -56,7 +59,7 @@ impl SearchBits {
     }
 }
 
-/// The form of the kernels, each with the proof that the processor has it.
+/// The form of the kernels, each with the proof that the processor supports it.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Portable,
@@ -90,12 +93,13 @@ impl Form {
 }
 
 impl SearchSolver {
-    /// A solver for tables of these parameters with the kernels of `isa`, or the best below it that there is.
+    /// A solver for tables with these parameters, with the kernels of `isa`, or of the best instruction set
+    /// below it that is available.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
         Self { params: *params, form: Form::of(isa), bits: SearchBits::default() }
     }
 
-    /// The same with so many value bits at once.
+    /// The same solver with this many value bits at once.
     pub(in crate::setsep) const fn with_bits(self, bits: SearchBits) -> Self {
         Self { bits, ..self }
     }

@@ -1,7 +1,8 @@
 //! The family of `brute`, bit-sliced: 64 candidates are the 64 bits of a word.
 //!
-//! Under 64 halves each bit of a key's position is one of 128 words, chosen by the row, and "names cell `c`" is the AND
-//! of three such words or their complements. Eight such words, one a cell, are a register of 512 bits.
+//! Under 64 halves, each bit of a key's position is one of 128 words, chosen by the row. "Selects cell `c`"
+//! is the AND of three such words or their complements. Eight such words, one per cell, are a register of 512
+//! bits.
 
 use super::meet::{CellDemands, Kernel, Keys};
 use crate::setsep::brute::HALVES;
@@ -10,21 +11,22 @@ use crate::setsep::brute::HALVES;
 pub(super) trait Cells: Copy {
     /// Eight words.
     type Vector: Copy;
-    /// No candidate has any cell.
+    /// The empty set for every cell.
     fn none(self) -> Self::Vector;
-    /// The cell that is named, where these are the bits of its position.
+    /// The selected cell, given the bits of its position.
     fn named(self, position: [u64; 3]) -> Self::Vector;
-    /// `all` and, among these candidates, `cells`.
+    /// `all`, plus `cells` for these candidates.
     fn add(self, all: Self::Vector, cells: Self::Vector, candidates: u64) -> Self::Vector;
     /// The candidates that have a cell in both.
     fn meet(self, a: Self::Vector, b: Self::Vector) -> u64;
-    /// The candidates of `by` that ask a cell for the opposite of what candidate `of` asks of it. Zeros come first.
+    /// The candidates of `by` that require a cell to be the opposite of what candidate `of` requires. Zeros
+    /// come first.
     fn asked(self, of: [Self::Vector; 2], candidate: u32, by: [Self::Vector; 2]) -> u64;
     /// The cells of one candidate.
     fn lane(self, cells: Self::Vector, candidate: u32) -> u8;
 }
 
-/// For each row, the parities of (row AND (64 + half)) under all halves.
+/// For each row, the parities of (row AND (64 + half)) for all halves.
 static PARITIES: [u64; 128] = parities();
 
 const fn parities() -> [u64; 128] {
@@ -76,7 +78,7 @@ impl Cells for Portable {
     }
 }
 
-/// Zeros and ones.
+/// The cells required to be 0, and those required to be 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sliced<C: Cells>(C, [C::Vector; 2]);
 

@@ -1,4 +1,4 @@
-//! Every form against the definitions.
+//! Compares every form with the definitions.
 
 use super::*;
 use crate::setsep::brute::{self, HALVES, MARKER, MOST_KEYS, RETRIES, WordSource};
@@ -104,7 +104,8 @@ fn the_marker_is_no_index() {
     assert!(brute::is_marked(brute::field(MARKER, 0)));
 }
 
-/// Groups of one value bit that have no solution: as `docs/kernels-search.md` tells, within four standard errors.
+/// The share of groups of one value bit that have no solution equals that of `docs/kernels-search.md` within
+/// four standard errors.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn groups_fail_as_often_as_they_should() {

@@ -1,4 +1,4 @@
-//! Vectors of x86-64, behind proofs that the processor has them.
+//! Vector types of x86-64. Each requires a proof that the processor supports its instructions.
 #![allow(unsafe_code)]
 #![allow(clippy::wildcard_imports)] // intrinsics by the dozen
 
@@ -14,7 +14,7 @@ macro_rules! proofs {
         pub(super) struct $name(());
 
         impl $name {
-            /// The proof, if it is true.
+            /// The proof, if this processor has the instructions.
             pub(super) fn new() -> Option<Self> {
                 Isa::$isa.is_available().then_some(Self(()))
             }
@@ -30,7 +30,7 @@ proofs! {
     Gfni = Avx512Gfni;
 }
 
-// SAFETY, of all blocks below: `self` exists only where `new` found that the processor has the instructions.
+// SAFETY of all blocks below: `self` exists only if `new` found that the processor has the instructions.
 
 impl Lanes for Avx512 {
     type Vector = __m512i;
@@ -279,7 +279,7 @@ impl Cells for Avx2 {
 /// The processor has AVX2.
 #[inline(always)]
 unsafe fn having(of: __m256i, candidate: __m256i, by: __m256i) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(of, candidate), candidate), by) }
 }
 
@@ -289,7 +289,7 @@ unsafe fn having(of: __m256i, candidate: __m256i, by: __m256i) -> __m256i {
 /// The processor has AVX2.
 #[inline(always)]
 unsafe fn fold(words: __m256i) -> u64 {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let two = _mm_or_si128(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
         _mm_cvtsi128_si64(_mm_or_si128(two, _mm_unpackhi_epi64(two, two))).cast_unsigned()

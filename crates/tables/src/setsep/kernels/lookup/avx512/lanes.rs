@@ -1,4 +1,4 @@
-//! Vectors made of lanes and taken apart.
+//! Assembles vectors from lanes, and splits vectors into lanes.
 
 use super::{Keys, LANES};
 use std::arch::x86_64::{
@@ -6,17 +6,17 @@ use std::arch::x86_64::{
     _mm512_setr_epi32, _mm512_setr_epi64, _mm512_storeu_si512,
 };
 
-/// Lanes as an array.
+/// The lanes of a vector as an array.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn lanes(vector: __m512i) -> [u32; LANES] {
     let mut lanes = [0; LANES];
-    // SAFETY: 64 bytes for 64 bytes.
+    // SAFETY: writes 64 bytes to an array of 64 bytes.
     unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), vector) };
     lanes
 }
 
-/// A vector of lanes made one by one: without a detour through memory, which would have to wait for the stores.
+/// A vector assembled lane by lane in registers. Going through memory would wait for the stores.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn vector(lane: impl Fn(usize) -> u32) -> __m512i {
@@ -41,7 +41,7 @@ pub(super) fn vector(lane: impl Fn(usize) -> u32) -> __m512i {
     )
 }
 
-/// The same of 64-bit lanes.
+/// The same for 64-bit lanes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn vector64(lane: impl Fn(usize) -> u64) -> __m512i {
@@ -61,12 +61,12 @@ pub(super) fn splat64(lane: u64) -> __m512i {
     _mm512_set1_epi64(lane.cast_signed())
 }
 
-/// The hashes, eight a vector.
+/// The hashes, eight per vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn load(keys: &Keys) -> [__m512i; 2] {
     let start = keys.as_ptr().cast::<__m512i>();
-    // SAFETY: sixteen hashes are, transparently, sixteen words: two vectors.
+    // SAFETY: `KeyHash` is a transparent word, so sixteen hashes are sixteen words: two vectors.
     unsafe { [_mm512_loadu_si512(start), _mm512_loadu_si512(start.add(1))] }
 }
 

@@ -1,4 +1,4 @@
-//! The part of groups with 64-bit fields: eight keys a vector.
+//! Lookups in groups with 64-bit fields: eight keys per vector.
 
 use super::lanes::{splat64, vector64};
 use super::{FieldLayout, Rows, TableView, parity32};
@@ -14,13 +14,13 @@ use std::arch::x86_64::{
 pub(super) fn fields64<const L: usize>(blocks: &TableView<'_>, at: &[u32]) -> [__m512i; L] {
     let mut fields = [_mm512_setzero_si512(); L];
     for (bit, field) in fields.iter_mut().enumerate() {
-        // SAFETY: a field of the group.
+        // SAFETY: reads a field of the group.
         *field = vector64(|i| unsafe { blocks.word(at[i] as usize + bit) });
     }
     fields
 }
 
-/// The seeds in these fields of 64 bits.
+/// The seeds in these 64-bit fields.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn seeds64<const L: usize>(fields: &[__m512i; L]) -> __m512i {
