@@ -166,7 +166,7 @@ impl BenchArgs {
         if let Some(structure) = structures.iter().flatten().find(|structure| !structure.is_built_in()) {
             return Err(BenchError::Usage(structure.missing()));
         }
-        if self.page.is_some() && cfg!(feature = "peers") && !native::is_native() {
+        if self.page.is_some() && !self.options.quick && cfg!(feature = "peers") && !native::is_native() {
             let (what, how) =
                 (native::compiled_for(), "scripts/bench.sh compiles it for the processor it runs on");
             return Err(BenchError::Usage(format!(

@@ -12,7 +12,7 @@
 //!   line.
 //! - A text is parsed without knowing which classes exist. A name that is neither declared nor a class of the text
 //!   becomes an anonymous element of that class; [`check()`] decides whether the class exists, or whether an undeclared
-//! element was meant.
+//!   element was meant.
 //! - A variable whose value refers to more than ten others in sequence, or to itself, is an error. Click leaves it as it is.
 //! - The result of a substitution must be valid arguments by itself: no unbalanced quotes or parentheses. So every
 //!   configuration can be printed and parsed again.

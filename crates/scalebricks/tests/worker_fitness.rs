@@ -51,7 +51,9 @@ fn a_worker_that_panics_ends_its_process_with_a_failure_and_says_why() {
         std::thread::sleep(Duration::from_secs(60));
         return;
     }
-    let name = "a_worker_that_panics_ends_its_process_with_a_failure_and_says_why";
+    // The test's whole name: the harness names the thread after it.
+    let this = std::thread::current();
+    let name = this.name().unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")
