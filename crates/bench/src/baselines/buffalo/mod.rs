@@ -20,8 +20,7 @@ mod sizes;
 pub use side_by_side::SideBySide;
 pub use sizes::Sizes;
 
-use super::{Answer, Baseline, BaselineError, Lines, Touch};
-use crate::keys::mix;
+use super::{Answer, Baseline, BaselineError, Pick, Touch};
 use scalebricks_tables::filter::{BloomFilter, ProbeWords};
 use scalebricks_types::KeyHash;
 
@@ -51,46 +50,23 @@ impl Buffalo {
         }
         Ok(Self { filters, seed: sizes.seed() })
     }
-
-    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let words = ProbeWords::of(name, self.seed, K_MAX);
-        let (mut fitting, mut picked) = (0, 0);
-        for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
-            // The filter's own position and size.
-            touch.line(0, usize::from(action) * size_of::<BloomFilter>() / 64);
-            if filter.contains_words(&words, |line| touch.line(1 + usize::from(action), line)) {
-                fitting += 1;
-                // Picks each fitting action with equal probability: the new one with probability 1/`fitting`.
-                if mix(name.get() ^ fitting).is_multiple_of(fitting) {
-                    picked = action;
-                }
-            }
-        }
-        match fitting {
-            0 => Answer::Unknown,
-            1 => Answer::Action(picked),
-            _ => Answer::Picked(picked),
-        }
-    }
 }
 
 impl Baseline for Buffalo {
-    fn name(&self) -> &'static str {
-        "buffalo"
-    }
-
     fn table_bytes(&self) -> u64 {
         let filters = self.filters.iter().map(|filter| filter.table_bytes() + size_of::<BloomFilter>());
         filters.sum::<usize>() as u64
     }
 
-    fn look_up(&self, name: KeyHash) -> Answer {
-        self.find(name, &mut ())
-    }
-
-    fn lines(&self, name: KeyHash) -> usize {
-        let mut lines = Lines::default();
-        self.find(name, &mut lines);
-        lines.take()
+    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
+        let (words, mut pick) = (ProbeWords::of(name, self.seed, K_MAX), Pick::new(name));
+        for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
+            // The filter's own position and size.
+            touch.line(0, usize::from(action) * size_of::<BloomFilter>() / 64);
+            if filter.contains_words(&words, |line| touch.line(1 + usize::from(action), line)) {
+                pick.add(action);
+            }
+        }
+        pick.answer()
     }
 }

@@ -9,59 +9,40 @@ use scalebricks_report::exhibit::{Chart, Conclusion, Exhibits, PageTable};
 use scalebricks_report::stats::Summary;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A running benchmark: its options, the console, and the rows so far.
+/// A running benchmark: its options, the console, and the results so far.
 #[derive(Debug)]
-pub struct Session<'a> {
-    bench: &'static str,
-    options: &'a Options,
-    console: &'a Console,
-    interrupt: &'a Interrupt,
+pub struct BenchRun<'a> {
+    name: &'static str,
+    /// The options.
+    pub options: &'a Options,
+    /// The console for notes. Results are printed from the rows.
+    pub console: &'a Console,
+    /// The interrupt, for code that passes it on.
+    pub interrupt: &'a Interrupt,
     rows: Vec<Row>,
     exhibits: Exhibits,
     rejected: AtomicUsize,
 }
 
 #[cfg(test)]
-impl Session<'static> {
-    /// A quiet session for a test, which leaks what it borrows.
-    pub(crate) fn for_test(bench: &'static str, options: Options) -> Self {
+impl BenchRun<'static> {
+    /// A quiet run for a test, which leaks what it borrows.
+    pub(crate) fn for_test(name: &'static str, options: Options) -> Self {
         let options = Box::leak(Box::new(options));
-        Self::new(bench, options, Box::leak(Box::new(Console::new(true))), Box::leak(Box::default()))
+        Self::new(name, options, Box::leak(Box::new(Console::new(true))), Box::leak(Box::default()))
     }
 }
 
-impl<'a> Session<'a> {
-    /// A session of this benchmark.
-    pub const fn new(
-        bench: &'static str,
+impl<'a> BenchRun<'a> {
+    /// A run of this benchmark without results.
+    pub fn new(
+        name: &'static str,
         options: &'a Options,
         console: &'a Console,
         interrupt: &'a Interrupt,
     ) -> Self {
-        Self {
-            bench,
-            options,
-            console,
-            interrupt,
-            rows: Vec::new(),
-            exhibits: Exhibits { charts: Vec::new(), sheets: Vec::new(), conclusions: Vec::new() },
-            rejected: AtomicUsize::new(0),
-        }
-    }
-
-    /// The options.
-    pub const fn options(&self) -> &'a Options {
-        self.options
-    }
-
-    /// The console for notes. Results are printed from the rows.
-    pub const fn console(&self) -> &'a Console {
-        self.console
-    }
-
-    /// The interrupt, for code that passes it on.
-    pub const fn interrupt(&self) -> &'a Interrupt {
-        self.interrupt
+        let (rows, exhibits, rejected) = Default::default();
+        Self { name, options, console, interrupt, rows, exhibits, rejected }
     }
 
     /// Fails once the user has interrupted the run. Long work calls it between steps.
@@ -74,12 +55,12 @@ impl<'a> Session<'a> {
 
     /// A spinner for work that is not timed; it lasts until it is dropped.
     pub fn busy(&self, doing: &'static str) -> Busy {
-        self.console.busy(self.bench, doing)
+        self.console.busy(self.name, doing)
     }
 
     /// A progress bar of `total` steps.
     pub fn progress(&self, total: usize) -> Progress {
-        self.console.progress(self.bench, total as u64)
+        self.console.progress(self.name, total as u64)
     }
 
     /// Counts a rejected run, which is repeated.
@@ -94,12 +75,17 @@ impl<'a> Session<'a> {
 
     /// A case of this benchmark, to be completed by its setters.
     pub fn case(&self, structure: &str, keys: u64) -> Case {
-        Case { bench: self.bench, structure: structure.to_owned(), keys, ..Case::default() }
+        Case { bench: self.name, structure: structure.to_owned(), keys, ..Case::default() }
     }
 
     /// Adds a row.
     pub fn add(&mut self, case: Case, metric: Metric, figures: Summary) {
         self.rows.push(Row::new(case, metric, figures));
+    }
+
+    /// Adds a row with a figure that does not vary.
+    pub fn add_exact(&mut self, case: Case, metric: Metric, figure: f64) {
+        self.add(case, metric, Summary::exact(figure));
     }
 
     /// Adds a chart.
@@ -108,8 +94,8 @@ impl<'a> Session<'a> {
     }
 
     /// Adds a table for the page.
-    pub fn add_table(&mut self, sheet: PageTable) {
-        self.exhibits.sheets.push(sheet);
+    pub fn add_table(&mut self, table: impl Into<PageTable>) {
+        self.exhibits.sheets.push(table.into());
     }
 
     /// Adds a sentence that states, with numbers, what a table or chart of the page shows.
@@ -127,13 +113,13 @@ impl<'a> Session<'a> {
         (self.rows, self.exhibits)
     }
 
-    /// The sizes that fit in memory.
+    /// The requested sizes, or one of these lists, as far as they fit in memory: see [`Self::fits`].
     ///
     /// # Errors
     /// As [`Self::fits`].
-    pub fn fitting(&self, sizes: Vec<u64>, bytes_per_key: u64) -> Result<Vec<u64>, BenchError> {
-        let mut fitting = Vec::with_capacity(sizes.len());
-        for keys in sizes {
+    pub fn sizes(&self, quick: &[u64], full: &[u64], bytes_per_key: u64) -> Result<Vec<u64>, BenchError> {
+        let mut fitting = Vec::new();
+        for keys in self.options.keys(quick, full) {
             if self.fits(keys, bytes_per_key)? {
                 fitting.push(keys);
             }
@@ -148,17 +134,13 @@ impl<'a> Session<'a> {
     /// [`BenchError::Memory`] for a size that the user requested.
     pub fn fits(&self, keys: u64, bytes_per_key: u64) -> Result<bool, BenchError> {
         let needed = keys.saturating_mul(bytes_per_key);
-        match memory::available_bytes() {
-            Some(available) if needed > available => {
-                if self.options.keys.is_some() {
-                    return Err(BenchError::Memory { keys, needed, available });
-                }
-                let left_out =
-                    format!("{}: {} keys left out, too little memory", self.bench, short_count(keys));
-                self.console.note(&left_out);
-                Ok(false)
-            }
-            _ => Ok(true),
+        let Some(available) = memory::available_bytes().filter(|&available| needed > available) else {
+            return Ok(true);
+        };
+        if self.options.keys.is_some() {
+            return Err(BenchError::Memory { keys, needed, available });
         }
+        self.console.note(&format!("{}: {} keys skipped: too little memory", self.name, short_count(keys)));
+        Ok(false)
     }
 }
