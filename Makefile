@@ -11,7 +11,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a four-node cluster beside the three architectures it replaces (ARGS="--help" for more)
-	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo $(ARGS)
+	$(CARGO) run --release --locked -p scalebricks-lab --no-default-features --bin demo -- $(ARGS)
 
 lab: ## a cluster over real interfaces on this machine, checked from all sides; needs root (ARGS="--arch all", ARGS=--help)
 	@scripts/lab.sh run $(ARGS)
