@@ -21,7 +21,7 @@
 #   REQUIRE_HUGE_PAGES  1: too few huge pages fail the tests that need them
 #   REQUIRE_AVX512  1: a processor without AVX-512 fails the tests of kernels, and so does one that leaves a variant out
 #   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
-#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
+#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it; the lab needs one, too
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 #   SOAK_RUNS       how often the soak stage, which is no part of `all`, runs every test (20)
 set -uo pipefail
@@ -205,6 +205,8 @@ stage_lab() {
     if ! command -v ip >/dev/null; then
         what='no ip (on Debian: apt install iproute2)'
     elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
+    # A NATS server stores the log of labs with a control plane.
+    [ -n "$what" ] || scripts/nats.sh path >/dev/null || what='no nats-server of 2.15 or newer, and none could be built (install Go 1.21 or newer)'
     if [ -n "$what" ]; then
         [ "${REQUIRE_NAMESPACES:-}" = 1 ] || { skip "$what"; return; }
         printf 'required, but %s\n' "$what" >&2
