@@ -11,7 +11,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## compare a four-node cluster with three other architectures (ARGS=--help for options)
-	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo $(ARGS)
+	$(CARGO) run --release --locked -p scalebricks-lab --no-default-features --bin demo -- $(ARGS)
 
 lab: ## run and check a cluster over real interfaces on this machine; needs root (ARGS="--arch all", ARGS=--help)
 	@scripts/lab.sh run $(ARGS)

@@ -132,13 +132,6 @@ seeds() {
         bytes torn "00$segment""534752502400000001000000000000000100000000000000""000000001b00000001"
         bytes two "022400$segment""534752502400000001000000000000000100000000000000""000000001b00000001"
         ;;
-    engine_remote)
-        # A request for a position, a record found, an append, a stream's end.
-        bytes last "0b000000""02""0100000000000000""0700"
-        bytes found "17000000""08""0100000000000000""0001""010061""0500000000000000""00"
-        bytes append "21000000""01""0100000000000000""0700""0100000000000000""0200000000000000""020000006b76"
-        bytes end "0e000000""0e""0100000000000000""0200""01006b"
-        ;;
     gateway_node)
         # Architecture and slow paths; then operation, delay, frame length, frame.
         local kind down="0000""002f${mac}0800$inner" up="0400""005b${mac}0800$v4"

@@ -5,6 +5,9 @@
 #   scripts/lab.sh outages [NAME,...]  causes outages under load, one after the other (docs/outages.md)
 #   scripts/lab.sh up | test | down    creates the lab; checks it; removes it
 #
+# With a control plane (outages, --control, --flows) a NATS server stores the log: one on the PATH, or built with Go
+# (scripts/nats.sh).
+#
 # Namespaces need root: an ordinary user is asked by sudo. SCALEBRICKS names another program than the one built here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,6 +24,18 @@ if [ -z "${SCALEBRICKS:-}" ]; then
         }
         cargo build --release --locked -p scalebricks --bin scalebricks --features dpdk
     fi
+fi
+
+# The program of the log's server, unless the caller names one or the lab needs none.
+needs_log=0
+case "${1:-}" in
+outages) needs_log=1 ;;
+run | up) case " $* " in *' --control '* | *' --flows'[\ =]*) needs_log=1 ;; esac ;;
+esac
+case " $* " in *' --nats'* | *' --help '* | *' -h '*) needs_log=0 ;; esac
+if [ $needs_log = 1 ]; then
+    server=$(scripts/nats.sh path) || exit 2
+    set -- "$@" --nats-server "$server"
 fi
 
 if [ "$(id -u)" = 0 ]; then

@@ -21,7 +21,7 @@
 #   REQUIRE_HUGE_PAGES  1: tests that need huge pages fail without enough of them
 #   REQUIRE_AVX512  1: tests of kernels fail if the processor lacks AVX-512, or any variant of it
 #   NATS_TIMEOUT    seconds until the tests with NATS servers fail (600)
-#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
+#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it; the lab needs one too
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 #   SOAK_RUNS       how often the soak stage, which is not part of `all`, runs every test (20)
 set -uo pipefail
@@ -205,6 +205,8 @@ stage_lab() {
     if ! command -v ip >/dev/null; then
         what='no ip (on Debian: apt install iproute2)'
     elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to create network namespaces (run as root)'; fi
+    # A NATS server stores the log of labs with a control plane.
+    [ -n "$what" ] || scripts/nats.sh path >/dev/null || what='no nats-server of 2.15 or newer, and none could be built (install Go 1.21 or newer)'
     if [ -n "$what" ]; then
         [ "${REQUIRE_NAMESPACES:-}" = 1 ] || { skip "$what"; return; }
         printf 'required, but %s\n' "$what" >&2
