@@ -4,7 +4,7 @@ use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::Devices;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{
-    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, Spec, element,
+    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, element,
 };
 use scalebricks_io::{Packet, PacketBuf};
 
