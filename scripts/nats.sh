@@ -7,7 +7,7 @@
 #   scripts/nats.sh status [DIRECTORY]  print which servers run
 #   scripts/nats.sh path                print the path of a nats-server of 2.15 or newer: one on the PATH, or built with go
 #
-#   NATS_PORT  port of the first server for clients (4222); the others follow, and 2000 above are those among themselves
+#   NATS_PORT  client port of the first server (4222); the others follow; cluster ports are 2000 higher
 set -euo pipefail
 directory=${2:+$(realpath -m "$2")}
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ VERSION=2.15.2
 BUILT=$PWD/target/nats/nats-server
 PORT=${NATS_PORT:-4222}
 
-# Whether a program is a nats-server that is new enough.
+# Whether a program is a nats-server of a supported version.
 is_new_enough() {
     local version
     version=$("$1" --version 2>/dev/null | sed -n 's/^nats-server: v\{0,1\}\([0-9]*\)\.\([0-9]*\).*/\1 \2/p') || return 1
@@ -36,12 +36,12 @@ find_server() {
         printf 'building nats-server %s\n' "$VERSION" >&2
         mkdir -p "$(dirname "$BUILT")"
         GOBIN=$(dirname "$BUILT") go install "github.com/nats-io/nats-server/v2@v$VERSION" >&2 && is_new_enough "$BUILT" || {
-            printf 'no nats-server: building it failed. It needs the network, and Go 1.26 or one that fetches it (1.21 or newer); or put nats-server 2.15 or newer on the PATH\n' >&2
+            printf 'no nats-server: the build failed. It needs the network and Go 1.26, which Go 1.21 or newer downloads; or put nats-server 2.15 or newer on the PATH\n' >&2
             return 1
         }
         printf '%s\n' "$BUILT"
     else
-        printf 'no nats-server: put version 2.15 or newer on the PATH (from the releases of nats-io/nats-server; that of Debian is too old), or install Go 1.21 or newer to have it built\n' >&2
+        printf 'no nats-server: put version 2.15 or newer on the PATH (from the releases of nats-io/nats-server; the one of Debian is too old), or install Go 1.21 or newer to build it\n' >&2
         return 1
     fi
 }

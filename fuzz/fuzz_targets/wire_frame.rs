@@ -1,4 +1,4 @@
-//! A frame from outside, read as a node reads it: Ethernet, IP, UDP, GTP-U, the packet inside.
+//! Parses a frame as a node parses it: Ethernet, IP, UDP, GTP-U, the inner packet.
 
 #![no_main]
 

@@ -4,7 +4,7 @@ use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::Devices;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{
-    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, Spec, element,
+    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, element,
 };
 use scalebricks_io::{Packet, PacketBuf};
 
@@ -32,13 +32,9 @@ element! {
 macro_rules! inert {
     ($($class:ident)+) => { $(
         impl Class for $class {
-            const SPEC: &'static Spec = Self::SPEC;
-            type Params = NoParams;
             fn make(_: NoParams) -> Result<Self, String> { Ok(Self {}) }
         }
-        impl Control for $class {
-            fn spec(&self) -> &'static Spec { Self::SPEC }
-        }
+        impl Control for $class {}
         impl<P: PacketBuf> Element<P> for $class {
             fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, _: &mut Out<'_>) {
                 batch.drain().for_each(|slot| drop(frame.take(slot)));

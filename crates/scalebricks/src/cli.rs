@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks_admin::commands::{
-    self, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, StatusArgs, TraceArgs,
+    self, AskArgs, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, TraceArgs,
 };
 use scalebricks_daemon::engine;
 use scalebricks_daemon::graph::args as graph;
@@ -53,7 +53,7 @@ pub enum Command {
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]
-    Status(StatusArgs),
+    Status(AskArgs),
 
     /// What a running node has counted, or counts a second
     #[command(after_long_help = commands::STATS_EXAMPLES, after_help = "See --help for examples.")]

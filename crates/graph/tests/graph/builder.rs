@@ -7,7 +7,7 @@ use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, BuildError, Builder, Control, Element, Frame, Ledger, Out, SlotList, Spec, element,
+    Binder, BuildError, Builder, Control, Element, Frame, Ledger, Out, SlotList, element,
 };
 use scalebricks_io::{Packet, Pool};
 
@@ -186,11 +186,7 @@ element! {
     reads { Label on "labelled", }
 }
 
-impl Control for Half {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Half {}
 
 impl Element<Packet> for Half {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -227,10 +223,6 @@ element! {
 }
 
 impl Control for Greedy {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         assert_eq!((binder.inputs(), binder.outputs()), (1, 1));
         binder.column::<Label>().map(drop)

@@ -2,12 +2,14 @@
 
 use crate::elements::{Feed, Sink, Tray, packet, registry, sequence};
 use crate::rig::{packets, rig};
+use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::graph::EdgeInfo;
 use scalebricks_graph::spec::DropSpec;
 use scalebricks_graph::tap::{Selection, Taps};
 use scalebricks_graph::{
-    Builder, Bursts, Control, Element, Frame, HandlerId, Ledger, Out, SlotList, Spec, Trace, Worker, element,
+    Builder, Bursts, Control, Declared, Element, Frame, HandlerId, Ledger, Out, SlotList, Spec, Trace,
+    Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::Duration;
@@ -24,10 +26,6 @@ element! {
 }
 
 impl Control for Sort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.woken.to_string()
     }
@@ -71,11 +69,12 @@ impl Element<Packet> for Sort {
 /// Two of them as one element: even packets go from the first to the second.
 struct Two([Sort; 2]);
 
-impl Control for Two {
-    fn spec(&self) -> &'static Spec {
-        Sort::SPEC
-    }
+impl Declared for Two {
+    const SPEC: &'static Spec = Sort::SPEC;
+    type Params = NoParams;
 }
+
+impl Control for Two {}
 
 impl Element<Packet> for Two {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
@@ -260,11 +259,7 @@ element! {
     hooks { Begin, }
 }
 
-impl Control for Flood {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Flood {}
 
 impl Element<Packet> for Flood {
     fn begin(

@@ -3,7 +3,7 @@
 use crate::elements::{Feed, Split, Tray, packet};
 use crate::queues::{Hold, release};
 use crate::rig::{packets, rig};
-use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, Meta, Out, SlotList, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::{Packet, Pool};
 
 #[test]
@@ -60,11 +60,7 @@ element! {
     hooks { Begin, End, }
 }
 
-impl Control for Taker {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Taker {}
 
 impl Element<Packet> for Taker {
     fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -92,11 +88,7 @@ element! {
     hooks { Pulls, }
 }
 
-impl Control for Both {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Both {}
 
 impl Element<Packet> for Both {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {

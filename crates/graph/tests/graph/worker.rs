@@ -3,7 +3,7 @@
 use crate::elements::{Feed, Fork, Split, Tray, lap, packet};
 use crate::rig::{packets, rig};
 use scalebricks_graph::worker::BACKS_A_TURN;
-use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, INTAKE, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, INTAKE, Out, SlotList, element};
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -159,11 +159,7 @@ element! {
     counters { MADE = "made": "Packets made.", }
 }
 
-impl Control for Respawn {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Respawn {}
 
 impl Element<Packet> for Respawn {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -236,11 +232,7 @@ element! {
     outputs { push "out": "The same, later.", }
 }
 
-impl Control for Delay {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Delay {}
 
 impl Element<Packet> for Delay {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -286,11 +278,7 @@ element! {
     outputs { push "out": "Packets.", push "odd" [Optional]: "Nothing.", }
 }
 
-impl Control for Lazy {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Lazy {}
 
 impl Element<Packet> for Lazy {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
