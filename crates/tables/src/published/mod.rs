@@ -55,7 +55,7 @@ pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
 
-pub(crate) use control::ControlStructure;
+pub(crate) use control::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;

@@ -15,6 +15,8 @@ mod stages;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod vectors;
 mod view;
 
 use super::structure::{Generation, OthelloReader, OthelloStructure, Pinned};

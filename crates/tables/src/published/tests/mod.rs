@@ -2,7 +2,8 @@
 
 mod formats;
 
-use super::{Control, ControlStructure, Op, SnapshotError, Table, Units};
+use super::control::ControlStructure;
+use super::{Control, Op, SnapshotError, Table, Units};
 use scalebricks_types::{Applied, KeyHash};
 
 /// The snapshot of a table.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::tests::readers::{WatchedKeys, check_beside};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 

@@ -3,7 +3,7 @@
 use super::stress::reader_of;
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::tests::readers::{WatchedKeys, check_beside};
 use scalebricks_types::PartitionId;
 
 const PARTITIONS: u32 = 2;
