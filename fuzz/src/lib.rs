@@ -1,5 +1,7 @@
 //! What several targets share: frames in an input, and checksums that are right.
 
+pub mod tables;
+
 use scalebricks_wire::{checksum, parse_frame, parse_ip, protocol};
 
 /// The steps of an input: what to do, how much later, and a frame behind its length of two octets.

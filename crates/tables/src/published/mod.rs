@@ -44,6 +44,7 @@ pub(crate) mod ops;
 pub(crate) mod payload;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
+pub(crate) mod span;
 pub(crate) mod table;
 #[cfg(not(loom))]
 #[cfg(test)]
@@ -59,6 +60,7 @@ pub(crate) use control::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
+pub(crate) use span::TableSpan;
 
 use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;
@@ -136,13 +138,17 @@ pub(crate) trait Units: Structure<Params: TableParams> {
     fn layout(params: &Self::Params) -> Self::Layout;
 
     /// Checks that the units of one shape can become those of another.
-    fn check_units(from: &Self::Params, to: &Self::Params) -> Result<(), ReshapeError>;
+    fn check_units(_from: &Self::Params, _to: &Self::Params) -> Result<(), ReshapeError> {
+        Ok(())
+    }
 
     /// The side data of a generation with this many slots.
     fn side(params: &Self::Params, slots: usize) -> (Self::SideData, Self::SideDataWriter);
 
     /// Bytes of memory used beside slots.
-    fn side_bytes(side: &Self::SideData, params: &Self::Params) -> usize;
+    fn side_bytes(_side: &Self::SideData, _params: &Self::Params) -> usize {
+        0
+    }
 
     /// Sets the additional data of a unit, in a generation that no reader has seen yet.
     fn place(
@@ -192,7 +198,9 @@ pub(crate) trait Units: Structure<Params: TableParams> {
     ) -> Result<(Vec<u64>, Self::Extra), SnapshotError>;
 
     /// Whether a table has room for the additional data of these units.
-    fn has_room(params: &Self::Params, extras: &[(u32, Self::Extra)]) -> bool;
+    fn has_room(_params: &Self::Params, _extras: &[(u32, Self::Extra)]) -> bool {
+        true
+    }
 }
 
 /// Checks that a table of one shape can become one of another.
