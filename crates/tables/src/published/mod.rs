@@ -27,6 +27,7 @@
 //! | `local_table` | a table that its own control structure changes |
 //! | `reader` | [`Reader`] and [`Pin`] |
 //! | `snapshot` | tables as streams of bytes, and digests |
+//! | `span` | the size of a table, as far as lookup kernels depend on it |
 //! | `control` | [`Control`]: what all control structures share |
 //! | `ops` | operations on a control structure, and their errors |
 //!

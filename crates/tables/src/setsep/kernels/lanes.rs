@@ -82,7 +82,7 @@ pub(in crate::setsep) trait Word:
 }
 
 macro_rules! word {
-    ($word:ident, $multiplier:ident, $step:ident, $pack:expr) => {
+    ($word:ident, $multiplier:ident, $step:ident, $pack:ident) => {
         impl Word for $word {
             const ROWS: usize = Self::BITS as usize;
 
@@ -114,7 +114,11 @@ macro_rules! word {
         }
     };
 }
-word!(u32, MULTIPLIER_32, SEED_STEP_32, |fields: &[u32], words: &mut [u64]| {
+word!(u32, MULTIPLIER_32, SEED_STEP_32, pack_pairs);
+word!(u64, MULTIPLIER_64, SEED_STEP_64, pack_words);
+
+#[inline(always)]
+fn pack_pairs(fields: &[u32], words: &mut [u64]) {
     let (pairs, rest) = fields.as_chunks::<2>();
     for (word, &[low, high]) in words.iter_mut().zip(pairs) {
         *word = u64::from(low) | u64::from(high) << 32;
@@ -122,10 +126,12 @@ word!(u32, MULTIPLIER_32, SEED_STEP_32, |fields: &[u32], words: &mut [u64]| {
     if let ([last], Some(word)) = (rest, words.get_mut(pairs.len())) {
         *word = u64::from(*last);
     }
-});
-word!(u64, MULTIPLIER_64, SEED_STEP_64, |fields: &[u64], words: &mut [u64]| {
+}
+
+#[inline(always)]
+fn pack_words(fields: &[u64], words: &mut [u64]) {
     words[..fields.len()].copy_from_slice(fields);
-});
+}
 
 /// The elimination, written once for all instruction sets. `$ops` is a module with a vector type of `WIDTH`
 /// lanes and its operations.
