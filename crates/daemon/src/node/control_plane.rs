@@ -20,7 +20,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch may queue it.
+/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a
+/// switch may queue it.
 pub const GRACE: Duration = Duration::from_millis(50);
 
 /// Number of threads of the control plane.

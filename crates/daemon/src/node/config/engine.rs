@@ -124,8 +124,8 @@ impl NatsAt {
         Ok(options)
     }
 
-    /// Whether a secret goes to a server on another machine in clear text. A file of credentials does not count: its key signs, and
-    /// is not sent.
+    /// Whether a secret goes to a server on another machine in clear text. A file of credentials does not count: its
+    /// key signs, and is not sent.
     pub fn sends_secrets_in_clear(&self) -> bool {
         let is_secret = matches!(self.auth, NatsAuth::Password { .. } | NatsAuth::Token(_));
         let is_clear = |server: &String| {

@@ -6,11 +6,11 @@
 //!     └──────────────────── outcome ◀──────────────────┘
 //! ```
 //!
-//! A change is accepted when the log holds it. Its outcome, for example a refusal because the name exists, depends only on
-//! the entries before it, so all switches come to the same result. The caller gets it when its own switch has applied the
-//! entry. An entry that a writer logged twice is ignored the second time. From time to time a switch stores a snapshot of
-//! its names and trims the log. A log that ends before the position applied here was replaced by an older one: the switch
-//! then reads the names again.
+//! A change is accepted when the log holds it. Its outcome, for example a refusal because the name exists, depends only
+//! on the entries before it, so all switches come to the same result. The caller gets it when its own switch has
+//! applied the entry. An entry that a writer logged twice is ignored the second time. From time to time a switch stores
+//! a snapshot of its names and trims the log. A log that ends before the position applied here was replaced by an older
+//! one: the switch then reads the names again.
 
 mod progress;
 mod record;
@@ -208,7 +208,8 @@ async fn run(
     }
 }
 
-/// Checks that the log holds names of this kind. The first switch writes the kind to a record, before there are entries.
+/// Checks that the log holds names of this kind. The first switch writes the kind to a record, before there are
+/// entries.
 async fn check_kind(engine: &dyn Engine, kind: &str) -> Result<(), EngineError> {
     let refused = |what: String| Err(EngineError::Refused(what));
     if let Some(value) = engine.record(KIND_RECORD).await?.and_then(|record| record.value) {
