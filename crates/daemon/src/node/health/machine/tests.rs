@@ -81,7 +81,7 @@ fn each_reason_is_found_in_its_time_and_goes_after_a_second() {
             panic!("{reason:?}: {:?}", health.conditions())
         };
         assert_eq!((*found, said.as_str()), (reason, detail));
-        let back = health.last_look.unwrap();
+        let back = health.last_observed.unwrap();
         assert_eq!(first_change(&mut health, back, MS(5_000), |_| {}), Some(RECOVERY), "{reason:?}");
         assert!(health.conditions().is_empty());
     }
