@@ -10,7 +10,6 @@ use scalebricks_cluster::shared_tables::SharedTables;
 use scalebricks_control::engine::Engine;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::JetStream;
-use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::compact::{Params, ParamsError, Structure};
 use scalebricks_types::ClusterSize;
 use std::io::ErrorKind;
@@ -202,9 +201,6 @@ pub fn check_listen(address: SocketAddr, is_running: bool) -> Result<(), DaemonE
 /// Checks an engine's options without connecting. Reads secrets and files for TLS.
 pub(crate) fn check(engine: &EngineAt, cluster: &str) -> Result<(), DaemonError> {
     match engine {
-        EngineAt::Process(endpoint) => {
-            endpoint.check().map_err(|error| DaemonError::Engine(error.to_string()))
-        }
         EngineAt::Nats(nats) => {
             nats.options(cluster).map_err(DaemonError::Engine)?;
             match &nats.tls {
@@ -238,10 +234,6 @@ async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, D
     Ok(match engine {
         EngineAt::Directory(path) => {
             Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| told(&error))?)
-        }
-        EngineAt::Process(endpoint) => {
-            let connected = RemoteEngine::connect(endpoint.clone(), ClientOptions::default());
-            Arc::new(connected.map_err(|error| told(&error))?)
         }
         EngineAt::Nats(nats) => {
             let connected = JetStream::connect(nats.options(cluster).map_err(DaemonError::Engine)?).await;

@@ -6,11 +6,10 @@ use super::{AdminTcp, Port, Problems, sections};
 use scalebricks_apps::gateway::flow_tables::log::MAX_KEYS;
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::version::Version;
-use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -52,10 +51,9 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// Checks that no two parts of the node, and no engine on this machine, listen at the same address.
+    /// Checks that the admin server and the control plane listen at different addresses.
     pub(super) fn check_places(
         &self,
-        admin: &Path,
         admin_tcp: Option<&AdminTcp>,
         place: &Spanned<usize>,
         problems: &mut Problems<'_>,
@@ -66,17 +64,6 @@ impl ControlFile {
         if let Some(tcp) = admin_tcp.filter(|tcp| overlap(tcp.listen, self.listen)) {
             let what = format!("{} is also control.listen", tcp.listen);
             problems.add(place.span(), "admin_tcp.listen", what);
-        }
-        match &self.engine {
-            EngineAt::Process(Endpoint::Unix(path)) if path == admin => {
-                let what = format!("{} is also the engine's socket", admin.display());
-                problems.add(place.span(), "node.admin", what);
-            }
-            EngineAt::Process(Endpoint::Tcp(address)) if overlap(*address, self.listen) => {
-                let what = format!("{address} is also control.listen");
-                problems.add(place.span(), "control.engine", what);
-            }
-            _ => {}
         }
     }
 }

@@ -287,7 +287,7 @@ impl File {
         let default_socket = || PathBuf::from(format!("/run/scalebricks/node{id}.sock"));
         let admin = self.node.admin.unwrap_or_else(default_socket);
         if let Some(control) = &control {
-            control.check_places(&admin, self.admin_tcp.as_ref(), &self.node.id, problems);
+            control.check_places(self.admin_tcp.as_ref(), &self.node.id, problems);
         }
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = workers(self.worker, problems);

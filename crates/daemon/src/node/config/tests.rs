@@ -186,7 +186,7 @@ fn what_toml_refuses_is_named_too() {
 
 const CONTROL: &str = r#"
 [control]
-engine = "unix:/run/x/engine.sock"
+engine = "directory:/x/log"
 name = "berlin"
 listen = "10.254.0.12:7400"
 key = "cluster.key"
@@ -207,18 +207,18 @@ fn controlled(from: &str, to: &str) -> Result<NodeFile, Vec<String>> {
 #[test]
 fn flows_may_come_from_the_control_plane() {
     let control = controlled("", "").unwrap().control.unwrap();
-    assert_eq!(control.engine, EngineAt::Process("unix:/run/x/engine.sock".parse().unwrap()));
+    assert_eq!(control.engine, EngineAt::Directory("/x/log".into()));
     assert_eq!((control.name.as_str(), control.flows, control.partitions.get()), ("berlin", 1_000_000, 64));
     assert_eq!(control.peers[&NodeId::new(0)], "10.254.0.10:7400".parse().unwrap());
     assert_eq!(control.lease, LeaseTimes::default());
     let lease = "flows = 9\nlease = { claim_ms = 2000, forward_ms = 20000 }";
     let lease = controlled("flows = 1_000_000", lease).unwrap().control.unwrap().lease;
     assert_eq!((lease.claim.as_millis(), lease.forward.as_millis()), (2_000, 20_000));
-    let control = controlled("unix:/run/x/engine.sock", "directory:log").unwrap().control.unwrap();
+    let control = controlled("directory:/x/log", "directory:log").unwrap().control.unwrap();
     let engine = control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file));
     assert_eq!(engine, EngineAt::Directory("/etc/x/log".into()));
     let to = "engine = \"nats://a:4222, nats://b:4222\"\ncredentials = \"x.creds\"";
-    let control = controlled("engine = \"unix:/run/x/engine.sock\"", to).unwrap().control.unwrap();
+    let control = controlled("engine = \"directory:/x/log\"", to).unwrap().control.unwrap();
     let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
     assert_eq!((nats.servers.len(), nats.replicas), (2, 3));
     assert_eq!(nats.auth, NatsAuth::Credentials("x.creds".into()));
@@ -228,8 +228,7 @@ fn flows_may_come_from_the_control_plane() {
 fn nats_servers_know_a_node_in_one_of_several_ways() {
     let auth = |lines: &str| {
         let to = format!("engine = \"nats://a:4222\"\n{lines}");
-        let control =
-            controlled("engine = \"unix:/run/x/engine.sock\"", &to).map(|file| file.control.unwrap());
+        let control = controlled("engine = \"directory:/x/log\"", &to).map(|file| file.control.unwrap());
         control.map(|control| {
             match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
                 EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
@@ -303,8 +302,9 @@ fn problems_of_the_control_plane_are_named() {
     for (from, to, expected) in [
         ("id = 2", "id = 2\nflows = \"flows.csv\"", "set one of node.flows"),
         ("nodes = 4", "nodes = 4\narchitecture = \"vlb\"", "supports only the architecture scalebricks"),
-        ("unix:/run/x/engine.sock", "tcp:10.0.0.1:1", "no loopback address"),
-        ("unix:/run/x/engine.sock", "somewhere", "directory:PATH for a node that is alone"),
+        ("directory:/x/log", "tcp:127.0.0.1:1", "were removed. Write nats://HOST:PORT"),
+        ("directory:/x/log", "unix:/run/x/engine.sock", "were removed. Write nats://HOST:PORT"),
+        ("directory:/x/log", "somewhere", "directory:PATH for a single process"),
         ("flows = 1_000_000", "flows = 0", "set the number of flows"),
         ("flows = 1_000_000", "flows = 9\npartitions = 3", "control.partitions: 3 is not a power of two"),
         ("nodes = 4", "nodes = 4\ngpt = \"bloom\"", "cluster.gpt: \"bloom\" is not setsep or othello"),
