@@ -411,17 +411,17 @@ impl FlowParser {
 
     /// The first line of a file: the columns that flows of this cluster need, and the QoS flow.
     pub fn header(&self) -> String {
-        self.line(COLUMNS)
+        self.line(&COLUMNS)
     }
 
     /// A record as a line of a file with this [header](Self::header).
     pub fn file_line(&self, record: &FlowRecord) -> String {
-        self.line(record.texts().map(Option::unwrap_or_default))
+        self.line(&record.texts().map(Option::unwrap_or_default))
     }
 
-    fn line<T: AsRef<str>>(&self, texts: [T; COLUMNS.len()]) -> String {
+    fn line<T: AsRef<str>>(&self, texts: &[T; COLUMNS.len()]) -> String {
         let in_file = |column: &str| column == "qfi" || is_needed(column, self.profile);
-        let texts = COLUMNS.iter().zip(&texts).filter(|(column, _)| in_file(column));
+        let texts = COLUMNS.iter().zip(texts).filter(|(column, _)| in_file(column));
         texts.map(|(_, text)| text.as_ref()).collect::<Vec<_>>().join(",") + "\n"
     }
 }

@@ -3,7 +3,7 @@
 use super::Limits;
 use super::cluster;
 use super::rejected::from_rejections;
-use crate::flow_list::columns::{COLUMNS, FlowParser, NAME};
+use crate::flow_list::columns::{COLUMNS, Cell, FlowParser, NAME};
 use crate::flows::{Flows, FlowsError};
 use crate::model::{
     Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_PROBLEMS, PinnedFlow, Problem,
@@ -307,11 +307,11 @@ pub(super) async fn unpin(
 
 /// The key in a query.
 fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String> {
-    if record.uplink_teid != Default::default() {
+    if record.uplink_teid != Cell::Absent {
         record.only(&["uplink_teid"])?;
         return Ok(FlowKey::teid(parser.uplink_teid(record)?));
     }
-    if record.ue == Default::default() {
+    if record.ue == Cell::Absent {
         let name = match parser.profile() {
             KeyProfile::Ue => "by ue",
             KeyProfile::Flow5 => "by ue, remote, remote_port, ue_port and protocol",

@@ -232,7 +232,7 @@ fn nats_servers_know_a_node_in_one_of_several_ways() {
         control.map(|control| {
             match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
                 EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
-                other => panic!("{other:?}"),
+                other @ EngineAt::Directory(_) => panic!("{other:?}"),
             }
         })
     };
