@@ -87,13 +87,13 @@ mod tests {
         let pair = |certificate: &str, key: &str| (path(certificate), path(key));
         assert_eq!(check(None, None), Ok(()));
         assert_eq!(check(Some(&path("a.crt")), Some(&pair("b.crt", "b.key"))), Ok(()));
-        let told = |authorities: Option<&str>, identity: Option<(PathBuf, PathBuf)>| {
+        let error = |authorities: Option<&str>, identity: Option<(PathBuf, PathBuf)>| {
             check(authorities.map(path).as_deref(), identity.as_ref()).unwrap_err().to_string()
         };
-        assert!(told(Some("empty"), None).ends_with("empty: no certificate in the file"));
-        assert!(told(Some("none"), None).contains("none: "));
-        assert!(told(None, Some(pair("a.crt", "b.key"))).contains("not the key of"));
-        assert!(told(None, Some(pair("a.crt", "empty"))).contains("empty: "));
-        assert!(told(None, Some(pair("none", "a.key"))).contains("none: "));
+        assert!(error(Some("empty"), None).ends_with("empty: no certificate in the file"));
+        assert!(error(Some("none"), None).contains("none: "));
+        assert!(error(None, Some(pair("a.crt", "b.key"))).contains("not the key of"));
+        assert!(error(None, Some(pair("a.crt", "empty"))).contains("empty: "));
+        assert!(error(None, Some(pair("none", "a.key"))).contains("none: "));
     }
 }

@@ -127,7 +127,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn the_only_socket_that_answers_is_found_and_others_are_listed() {
+    fn the_only_answering_socket_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let find = |daemon| only_socket_in(folder.path(), daemon).map_err(|error| error.to_string());

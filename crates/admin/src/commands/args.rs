@@ -32,7 +32,7 @@ Examples:
 Exit status:
   0 answered    1 not answered    2 wrong usage    130 interrupted";
 
-/// What `scalebricks trace` does.
+/// Description of `scalebricks trace`.
 pub const TRACE_ABOUT: &str = "\
 Shows where the node would send a packet, and why. The node's own forwarding code answers, with the tables in use; \
 nothing is sent or counted. The state of earlier packets is not used: a later fragment finds no first fragment, and \
@@ -54,7 +54,7 @@ Examples:
 Exit status:
   0 answered    1 not answered    2 wrong usage";
 
-/// What `scalebricks capture` does.
+/// Description of `scalebricks capture`.
 pub const CAPTURE_ABOUT: &str = "\
 Copies frames at the node's ports, and dropped packets with their reasons, into a pcapng file. Captures do not slow \
 down the node: frames that the reader is too slow for are missing from the capture, and counted.

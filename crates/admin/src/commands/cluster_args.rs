@@ -4,7 +4,7 @@ use super::AskArgs;
 use super::flow_args::ChangeArgs;
 use clap::{Args, Subcommand};
 
-/// What `scalebricks cluster` does.
+/// Description of `scalebricks cluster`.
 pub const CLUSTER_ABOUT: &str = "\
 Shows the cluster as one of its nodes knows it, and drains, forgets and verifies nodes.";
 

@@ -5,7 +5,7 @@ use crate::model::FlowRecord;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What `scalebricks flow` does.
+/// Description of `scalebricks flow`.
 pub const FLOW_ABOUT: &str = "\
 Pins flows to nodes, through the control plane of any node of the cluster. An accepted change is in the cluster's log, and all \
 nodes will apply it; --wait returns when they have.

@@ -89,16 +89,16 @@ fn render(whole: &Whole) -> String {
 /// The numbers of differences, by kind.
 fn differ(verdict: &Verdict) -> String {
     let kinds = verdict.counts.iter().filter(|(_, number)| **number > 0);
-    let told: Vec<String> =
+    let counts: Vec<String> =
         kinds.map(|(kind, number)| format!("{} {}", count(*number), kind.name())).collect();
-    if told.is_empty() { "none".to_owned() } else { told.join(", ") }
+    if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
 fn differences(node: u16, verdict: &Verdict) -> String {
     let all: u64 = verdict.counts.values().sum();
-    let told = verdict.differences.len();
+    let listed = verdict.differences.len();
     let first =
-        if (told as u64) < all { format!(", the first {told} of {}", count(all)) } else { String::new() };
+        if (listed as u64) < all { format!(", the first {listed} of {}", count(all)) } else { String::new() };
     let line = |difference: &Difference| {
         let Difference { kind, partition, key, expected, found } = difference;
         let what = key.as_ref().map_or_else(|| format!("partition {partition}"), Clone::clone);

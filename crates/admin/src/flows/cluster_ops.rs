@@ -59,9 +59,9 @@ impl ControlledFlows {
         let member = view.member(node).ok_or(FlowsError::NoSuchNode(node))?;
         let (mut then, shape) = (plane.placement(), plane.shape());
         then.set_drained(node, true);
-        let nobody =
+        let no_heir =
             || FlowsError::Conflict(format!("cannot drain {node}: no other node is alive and not drained"));
-        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(nobody)?;
+        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(no_heir)?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
         let view = plane.view();
         if view.spoken() < Version::TENURES {
@@ -71,7 +71,7 @@ impl ControlledFlows {
         // All closures of the node, because a log accepts only those newer than its own.
         let closures = view.closures().iter().filter(|closure| closure.node == node);
         let closures: Vec<Closure> = closures.collect();
-        let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(nobody)?;
+        let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(no_heir)?;
         let nodes = closure.heirs.nodes().to_vec();
         let changes: Vec<Change> = closures.into_iter().map(Change::Close).collect();
         let accepted = plane.accept_in_all(&changes).await?;

@@ -125,7 +125,7 @@ mod tests {
         assert!(!check(&path).unwrap());
         assert!(!folder.path().join("no").exists(), "nothing is made");
         let (_listener, _file) = bind(&path).unwrap();
-        assert!(check(&path).unwrap(), "somebody listens");
+        assert!(check(&path).unwrap(), "a process listens");
         let file = folder.path().join("file");
         fs::write(&file, "something").unwrap();
         assert!(matches!(check(&file), Err(ServerError::NotASocket(_))));

@@ -92,7 +92,7 @@ impl Daemon {
         let engine = control.engine.clone();
         let (plane, known_mesh) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
         let (stop, stopped) = oneshot::channel();
-        let (told, started) = std::sync::mpsc::channel();
+        let (result, started) = std::sync::mpsc::channel();
         let run = {
             let (plane, known_mesh, tables) = (Arc::clone(&plane), Arc::clone(&known_mesh), tables.clone());
             move || {
@@ -104,18 +104,18 @@ impl Daemon {
                     .build();
                 let runtime = match runtime {
                     Ok(runtime) => runtime,
-                    Err(error) => return drop(told.send(Err(DaemonError::Thread(error)))),
+                    Err(error) => return drop(result.send(Err(DaemonError::Thread(error)))),
                 };
                 runtime.block_on(async move {
                     let name = mesh.cluster.clone();
                     let begun = check(&engine, &name).and_then(|()| Ok(Mesh::start(mesh)?));
                     let (mesh, events) = match begun {
                         Ok(begun) => begun,
-                        Err(error) => return drop(told.send(Err(error))),
+                        Err(error) => return drop(result.send(Err(error))),
                     };
                     let mesh = Arc::new(mesh);
                     let _once = known_mesh.set(Arc::downgrade(&mesh));
-                    let _waits = told.send(Ok(()));
+                    let _waits = result.send(Ok(()));
                     let lives = async {
                         let engine = open(&engine, &name).await;
                         live(config, engine, mesh, events, &plane, tables, Some(leasing)).await;
@@ -230,14 +230,14 @@ pub(crate) async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
 }
 
 async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, DaemonError> {
-    let told = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
+    let failed = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
     Ok(match engine {
         EngineAt::Directory(path) => {
-            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| told(&error))?)
+            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| failed(&error))?)
         }
         EngineAt::Nats(nats) => {
             let connected = JetStream::connect(nats.options(cluster).map_err(DaemonError::Engine)?).await;
-            Arc::new(connected.map_err(|error| told(&error))?)
+            Arc::new(connected.map_err(|error| failed(&error))?)
         }
     })
 }

@@ -159,7 +159,7 @@ mod tests {
         Takeover::new(me, &TakeoverFile { addresses })
     }
 
-    fn nobody() -> View {
+    fn empty_view() -> View {
         View::empty(PartitionCount::new(16).unwrap())
     }
 
@@ -179,7 +179,7 @@ mod tests {
             steps in prop::collection::vec((0..NODES, 0..5_u8, any::<u8>(), 0..70_000_u64), 1..40),
         ) {
             let mut machines: Vec<Takeover> = all().map(takeover).collect();
-            let mut view = nobody();
+            let mut view = empty_view();
             let mut now = Duration::ZERO;
             let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::RanLink));
             for (life, (node, what, ready, wait)) in (1..).zip(steps) {
@@ -212,7 +212,7 @@ mod tests {
     /// It lets go at once, and its stand-in goes on until it has said that it is back.
     #[test]
     fn an_unfit_node_claims_nothing_until_it_takes_flows_again() {
-        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
         let (unfit, now) = (NodeId::new(3), Duration::from_secs(100));
         let without = view.with_suspended(unfit, Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker)));
         let stand_in = without.stand_in(unfit).unwrap();
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_stand_in_goes_on_for_a_while_when_the_node_is_back() {
-        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
         let dead = NodeId::new(3);
         let without = view.without(dead);
         let stand_in = without.stand_in(dead).unwrap();

@@ -9,7 +9,7 @@ const RAN: OutputPort = OutputPort::BaseStation;
 
 type Answer = Box<dyn FnOnce(Option<bool>) + Send>;
 
-/// Answers when it is told to.
+/// Answers on demand.
 #[derive(Default)]
 struct Asked {
     has_caught_up: bool,

@@ -83,7 +83,7 @@ pub enum LogError {
     Thread(String),
 }
 
-/// Changes to append, and the caller who waits for the outcome.
+/// Changes to append, and the caller that waits for the outcome.
 struct ChangeRequest {
     payload: Arc<[u8]>,
     answer: Answer,
@@ -238,7 +238,7 @@ async fn check_kind(engine: &dyn Engine, kind: &str) -> Result<(), EngineError> 
     }
 }
 
-/// A caller who waits for the outcome of a batch.
+/// A caller that waits for the outcome of a batch.
 type Waiter = (BatchId, Answer);
 
 /// Appends one batch after another.

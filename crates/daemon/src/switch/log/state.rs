@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 /// The result of an entry's changes.
 pub(in super::super) type Outcome = Result<Changes, NameError>;
 
-/// Results of entries that are kept for callers who ask only after the entry was applied.
+/// Results of entries that are kept for callers that ask only after the entry was applied.
 const KEPT_OUTCOMES: usize = 1_024;
 
 /// The bound on what a switch replays when it starts: see [`scalebricks_control::replay`].
@@ -41,7 +41,7 @@ const FAILURES: u32 = 2;
 const KEPT_ENTRIES: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
 
-/// The names of a switch, as far as the log was applied, and the callers who wait for entries.
+/// The names of a switch, as far as the log was applied, and the callers that wait for entries.
 pub(super) struct LogState {
     file: SwitchFile,
     names: SharedNames,

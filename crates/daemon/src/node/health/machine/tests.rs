@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 const STEP: Duration = Duration::from_millis(50);
-/// What is different from a node that is well.
+/// A difference from a healthy node.
 type Change<'a> = &'a dyn Fn(&mut Observation);
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
