@@ -20,6 +20,7 @@ mod state;
 use super::config::{ControlFile, SwitchFile};
 use super::running::SharedNames;
 use crate::node::control_plane::{check as check_engine, open as open_engine};
+use crate::runtime::thread::RuntimeThread;
 pub use progress::LogProgress;
 use progress::SharedProgress;
 use scalebricks_admin::model::switch::ChangeView;
@@ -29,7 +30,6 @@ use scalebricks_engine::log::{LogWriter, NotLogged, WriterOptions};
 use scalebricks_types::PartitionId;
 use state::{LogState, Outcome};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -97,8 +97,7 @@ pub struct LogHandle {
     kind: &'static str,
     requests: mpsc::Sender<ChangeRequest>,
     progress: Arc<SharedProgress>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: RuntimeThread,
 }
 
 impl std::fmt::Debug for LogHandle {
@@ -128,26 +127,13 @@ impl LogHandle {
         names: SharedNames,
     ) -> Result<Self, LogError> {
         let (requests, queue) = mpsc::channel(QUEUE);
-        let (stop, stopped) = oneshot::channel();
         let progress = Arc::<SharedProgress>::default();
         let state = LogState::new(file.clone(), names, Arc::clone(&progress));
-        let thread_main = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => return tracing::error!(%error, "cannot follow the log"),
-            };
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = stopped => {}
-                    () = run(engine, state, queue) => {}
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(thread_main);
+        let runtime = &mut tokio::runtime::Builder::new_current_thread();
+        let thread = RuntimeThread::start("log", runtime, move || run(engine, state, queue));
         let thread = thread.map_err(|error| LogError::Thread(error.to_string()))?;
         let kind = file.names.kind.word();
-        Ok(Self { kind, requests, progress, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { kind, requests, progress, _thread: thread })
     }
 
     /// The current state.
@@ -168,15 +154,6 @@ impl LogHandle {
         let (answer, answered) = oneshot::channel();
         self.requests.send(ChangeRequest { payload, answer }).await.map_err(|_| LogError::Stopped)?;
         answered.await.map_err(|_| LogError::Stopped)?
-    }
-}
-
-impl Drop for LogHandle {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
     }
 }
 
