@@ -133,7 +133,6 @@ impl From<RefusedChanges> for FlowsError {
             | RefusedChanges::NotOpen(_)
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
-            | RefusedChanges::Upgrade(_)
             | RefusedChanges::Delayed(_)
             | RefusedChanges::Unknown
             | RefusedChanges::Stopping => Self::Later(what),

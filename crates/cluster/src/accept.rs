@@ -7,7 +7,6 @@ use scalebricks_control::calls::{CALL_CHANGES, Failure, Refusal};
 use scalebricks_control::membership::Suspension;
 use scalebricks_control::partition::{Outcome, Verdict, Void};
 use scalebricks_control::record::Change;
-use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 use tokio::sync::{mpsc, oneshot};
@@ -21,8 +20,8 @@ pub enum RefusedChanges {
     /// A flow would be pinned to a node that is not alive.
     #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
-    /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
-    #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
+    /// The node was drained or dead a moment ago.
+    #[error("{0} does not take flows yet; try again soon")]
     NotOpen(NodeId),
     /// The node is alive, and cannot do its work.
     #[error("{0} takes no flows ({1}): pin the flow to another, or try again later")]
@@ -48,16 +47,13 @@ pub enum RefusedChanges {
     /// More than one call may bring.
     #[error("{0} changes of one partition in one call, {CALL_CHANGES} are allowed: split them")]
     TooMany(usize),
-    /// A node that was removed may still forward a key for another flow. Told when that lasted for as long as callers wait.
+    /// A node that was removed may still forward a key for another flow. Returned when that lasts for as long as callers wait.
     #[error("partition {}: a node that was removed may still forward one of the keys for another flow; try again soon", .0.0)]
     Delayed(PartitionId),
     /// The engine did not take the changes.
     #[error("the log did not take the changes: {0}")]
     Engine(String),
-    /// Some nodes run software that cannot read the changes.
-    #[error("a node of the cluster speaks version {0} of the protocol, and changes need version {need}: upgrade all nodes first", need = Version::VERDICTS)]
-    Upgrade(Version),
-    /// Nobody has said in time what became of them.
+    /// No owner answered in time: the changes may have been made.
     #[error(
         "it is not known whether all of the changes were made, as an owner has not answered in time: look, or send them again"
     )]
@@ -85,12 +81,12 @@ impl Why {
     }
 }
 
-/// What became of changes: verdicts that stay.
+/// The outcome of a call's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Accepted {
     /// Where those are that are in logs, void ones included.
     positions: Vec<(PartitionId, Position)>,
-    /// Those that were not made, by their place in the call, ascending. Of many in one partition the first are told.
+    /// Changes that were not made, by their place in the call, ascending. Of many in one partition only the first are listed.
     refused: Vec<(usize, Why)>,
     /// How many were not made.
     refused_changes: usize,
@@ -102,8 +98,8 @@ impl Accepted {
         &self.positions
     }
 
-    /// Changes that were not made, by their place in the call, ascending; all others were. Of many in one partition the first are
-    /// told.
+    /// Changes that were not made, by their place in the call, ascending; all others were. Of many in one partition only the first
+    /// are listed.
     pub fn refused(&self) -> &[(usize, Why)] {
         &self.refused
     }
@@ -146,14 +142,13 @@ struct Part {
 }
 
 impl ControlPlane {
-    /// Has changes made by the owners of their partitions. Pins name the epoch of this node's view, whatever they named before.
-    /// When this returns, each was judged: it is in its partition's log for
-    /// good and was executed there, in one order with all others, or it is told why it was not. Tables follow some milliseconds
-    /// later: see [`applied`](Self::applied). Changes of one partition for which there is no room are refused together; those of
-    /// other partitions may be made all the same.
+    /// Sends changes to the owners of their partitions. Pins get the epoch of this node's view. When this returns, each change was
+    /// judged: it is logged and was executed, in one order with all others, or the reason why not is returned. Tables follow some
+    /// milliseconds later: see [`applied`](Self::applied). If there is no room for the changes of one partition, they are refused
+    /// together; those of other partitions may still be made.
     ///
     /// # Errors
-    /// [`RefusedChanges`]; but for [`RefusedChanges::Unknown`] and [`RefusedChanges::Stopping`] none of them was made.
+    /// [`RefusedChanges`]; except for [`RefusedChanges::Unknown`] and [`RefusedChanges::Stopping`] none of the changes was made.
     pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
         let mut parts: BTreeMap<PartitionId, Part> = BTreeMap::new();
         let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
@@ -193,18 +188,7 @@ impl ControlPlane {
         self.submit(partitions.map(|partition| (partition, part())).collect()).await
     }
 
-    /// The version that all nodes understand, if it is too old for changes to be made.
-    pub(crate) fn too_old(&self) -> Option<Version> {
-        let view = self.shared.view.load();
-        // Of a cluster that nobody is in nothing is known.
-        let spoken = view.spoken().min(self.shared.version);
-        (view.alive().next().is_some() && spoken < Version::VERDICTS).then_some(spoken)
-    }
-
     async fn submit(&self, parts: BTreeMap<PartitionId, Part>) -> Result<Accepted, RefusedChanges> {
-        if let Some(version) = self.too_old() {
-            return Err(RefusedChanges::Upgrade(version));
-        }
         let view = self.shared.view.load();
         let mut permits = Vec::new();
         for (partition, part) in &parts {
@@ -252,7 +236,7 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until all living nodes have applied what is in logs. False: the node is stopping.
+    /// Waits until all living nodes have applied the logged changes. False: the node is stopping.
     pub async fn applied(&self, accepted: &Accepted) -> bool {
         let (answer, done) = oneshot::channel();
         self.events.send(Event::Wait(accepted.positions.clone(), answer)).await.is_ok() && done.await.is_ok()
@@ -268,6 +252,5 @@ fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChange
         Refusal::NodeFull(node) => RefusedChanges::NodeFull(node),
         Refusal::Log(why) => RefusedChanges::Engine(why),
         Refusal::Delayed => RefusedChanges::Delayed(partition),
-        Refusal::Version => RefusedChanges::Upgrade(Version::RESHAPES),
     }
 }

@@ -1,38 +1,38 @@
-//! Changes on their way to the owner of one partition: what drives [`Lane`].
+//! Drives the [`Lane`] of one partition: sends changes to the partition's owner.
 //!
-//! What comes while two messages have no answer goes together with the next, so under load an owner is sent few messages with many
-//! calls.
+//! Changes that arrive while two messages have no answer share the next message, so under load an owner gets few messages with
+//! many calls.
 
 use super::event::Event;
 use super::identity::Identity;
-use super::plane::{Link, Shared};
-use super::wire::Envelope;
+use super::peers::Peers;
+use super::plane::Shared;
+use super::wire::Message;
 use scalebricks_control::calls::{Answer, Failure, Lane};
 use scalebricks_control::partition::Verdict;
 use scalebricks_control::record::Change;
-use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionId};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Submissions that wait for a partition's lane, at most; who comes then is turned away.
+/// Most submissions that wait for a partition's lane; more are refused.
 pub(super) const WAITING: usize = 8_192;
 
 /// Submissions in the lane that were not sent yet; the others wait before it.
 const UNSENT: usize = 1_024;
 
-/// Messages with answers that wait for a lane. What is lost is asked for again.
+/// Most messages with answers that wait for a lane. A lost answer is asked for again.
 pub(super) const ANSWERS: usize = 256;
 
-/// Time between two looks at the clock and at who owns the partition, while calls have no outcome.
+/// Time between two checks of the clock and of the partition's owner, while calls have no outcome.
 const TICK: Duration = Duration::from_millis(25);
 
 /// Between two tries to draw another number.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Changes that go together, and who waits for their verdict.
+/// Changes that are executed together, and the channel for their verdict.
 pub(super) struct Submission {
     pub(super) changes: Vec<Change>,
     pub(super) answer: oneshot::Sender<Result<Verdict, Failure>>,
@@ -51,14 +51,14 @@ pub(super) struct Calling {
     pub(super) submissions: mpsc::Receiver<Submission>,
     pub(super) answers: mpsc::Receiver<(NodeId, Vec<Answer>)>,
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) link: Arc<dyn Link>,
+    pub(super) peers: Arc<Peers>,
     pub(super) identity: Arc<Identity>,
-    /// Not held: who drops it ends the lane.
+    /// A weak reference: dropping the control plane ends the lane.
     pub(super) shared: Weak<Shared>,
 }
 
 impl Calling {
-    /// Calls, until nobody can submit any more.
+    /// Runs until no submitter is left.
     pub(super) async fn run(mut self) {
         let mut lane = Lane::default();
         let start = Instant::now();
@@ -95,7 +95,7 @@ impl Calling {
         }
     }
 
-    /// Sends what is to be sent, and tells what is over. Whether somebody is there.
+    /// Sends what is due, and returns outcomes. Whether the control plane still exists.
     async fn go_on(&self, lane: &mut Lane<oneshot::Sender<Result<Verdict, Failure>>>, now: Duration) -> bool {
         let Some(owner) = self.shared.upgrade().map(|shared| shared.view.load().owner(self.partition)) else {
             return false;
@@ -106,7 +106,7 @@ impl Calling {
                     return false;
                 }
             } else {
-                self.link.send(to, Envelope::Calls(self.partition, calls).encode(Version::NEWEST));
+                self.peers.send(to, Message::Calls(self.partition, calls));
             }
         }
         for (answer, outcome) in lane.take_done() {

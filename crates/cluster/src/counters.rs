@@ -1,5 +1,4 @@
-//! Counts of flows that left this node, carried to where the flows are: what drives
-//! [`Courier`].
+//! Transfers the counts of flows that left this node to the flows' current nodes: drives [`Courier`].
 //!
 //! ```text
 //!  workers ─▶ FlowTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ FlowTables of the next node
@@ -7,17 +6,16 @@
 //!                 └── it is here again ─────────┘ └─ it is nowhere ─▶ ended flows: sums
 //! ```
 //!
-//! Where a flow is says this node's GPT, once the node has caught up: bits name the next node before a flow leaves this one.
-//! A key that is nowhere leads anywhere: the counts of a flow that was deleted may go to another node before they have
-//! ended.
+//! This node's GPT tells where a flow is, once the node has caught up: bits name the next node before a flow leaves this one. A
+//! deleted key leads to an arbitrary node, so the counts of a deleted flow may visit another node before they end.
 
 use super::moved::{FlowSums, MovedCounters};
-use super::plane::{Link, Shared};
+use super::peers::Peers;
+use super::plane::Shared;
 use super::shared_tables::SharedTables;
-use super::wire::Envelope;
+use super::wire::Message;
 use scalebricks_apps::gateway::flow_tables::Locator;
 use scalebricks_control::courier::{Count, Courier, Packet, Place, Work};
-use scalebricks_control::version::Version;
 use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::{NodeId, Teid};
 use std::sync::{Arc, PoisonError};
@@ -34,11 +32,11 @@ const ARRIVED: usize = 256;
 /// Flows that are not here and whose counts wait, from which on no parcel is taken: 50 MiB.
 const STRAYS: usize = 1 << 20;
 
-/// What is handed to the task.
+/// Events of the task.
 pub(super) enum Arrived {
-    /// A courier's packet, and who sent it.
+    /// A packet of another node's courier.
     Packet(NodeId, Packet),
-    /// A node asks what a flow has counted here, under this number.
+    /// A node asks for a flow's counts here, under this number.
     Question(NodeId, u64, Teid),
     /// This process asks.
     Ask(Teid, oneshot::Sender<Option<FlowCount>>),
@@ -48,7 +46,7 @@ pub(super) enum Arrived {
 pub(super) struct Carrying {
     node: NodeId,
     tables: SharedTables,
-    link: Arc<dyn Link>,
+    peers: Arc<Peers>,
     shared: Arc<Shared>,
     courier: Courier,
     locator: Locator,
@@ -59,18 +57,18 @@ pub(super) struct Carrying {
 }
 
 impl Carrying {
-    /// Starts it on the current runtime. It ends when nobody can hand it packets any more.
+    /// Starts the task on the current runtime. It ends when the sender is dropped.
     pub(super) fn start(
         node: NodeId,
         tables: SharedTables,
-        link: Arc<dyn Link>,
+        peers: Arc<Peers>,
         shared: Arc<Shared>,
     ) -> mpsc::Sender<Arrived> {
         let (sender, arrived) = mpsc::channel(ARRIVED);
         let locator = tables.lock().locator();
         let courier = Courier::new(shared.process);
         let (epoch, next_expiry, moved) = (None, EXPIRY, MovedCounters::default());
-        let carrying = Self { node, tables, link, shared, courier, locator, epoch, next_expiry, moved };
+        let carrying = Self { node, tables, peers, shared, courier, locator, epoch, next_expiry, moved };
         tokio::spawn(carrying.run(arrived));
         sender
     }
@@ -90,7 +88,7 @@ impl Carrying {
                     Arrived::Packet(from, packet) => self.take(from, packet),
                     Arrived::Question(from, number, flow) => {
                         let count = self.tables.lock().count(flow).map(opaque);
-                        self.link.send(from, Envelope::Tallied(number, count).encode(Version::FIRST));
+                        self.peers.send(from, Message::Tallied(number, count));
                     }
                     Arrived::Ask(flow, answer) => {
                         let _gone = answer.send(self.tables.lock().count(flow));
@@ -107,7 +105,7 @@ impl Carrying {
         }
     }
 
-    /// Another courier speaks.
+    /// Handles a packet of another courier.
     fn take(&mut self, from: NodeId, packet: Packet) {
         let mut tables = self.tables.lock();
         if matches!(packet, Packet::Parcel(_)) && tables.strays() >= STRAYS {
@@ -120,7 +118,7 @@ impl Carrying {
         }
         drop(tables);
         if let Some(reply) = received.reply {
-            self.link.send(from, Envelope::Counts(reply).encode(Version::FIRST));
+            self.peers.send(from, Message::Counts(reply));
         }
     }
 
@@ -172,11 +170,11 @@ impl Carrying {
             self.moved.ended.add(flow_count(count));
         }
         for (to, packet) in packets {
-            self.link.send(to, Envelope::Counts(packet).encode(Version::FIRST));
+            self.peers.send(to, Message::Counts(packet));
         }
     }
 
-    /// Tells the rest of the process how it goes.
+    /// Publishes the counters.
     fn tell(&mut self) {
         let stats = self.courier.stats();
         let (waiting, under_way) = self.courier.flows();

@@ -1,4 +1,4 @@
-//! What comes from other nodes, on its way to the actor.
+//! Receives messages of other nodes for the actor.
 
 use super::event::Event;
 use scalebricks_control::membership::{Beat, Fitness, HEARING, HearingReport, NodeSet};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// What comes from other nodes.
+/// The receiving end of a node.
 #[derive(Clone)]
 pub struct Inbox {
     pub(super) events: mpsc::Sender<Event>,
@@ -38,13 +38,12 @@ struct Heard {
     sent_after: Instant,
 }
 
-/// What another node last said of whom it grants a lease.
+/// The grants in another node's last heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Granted {
     pub(super) by: NodeId,
-    /// `None` from a node that speaks an older version.
-    pub(super) report: Option<HearingReport>,
-    /// When it said so at the earliest.
+    pub(super) report: HearingReport,
+    /// The earliest time at which it can have been sent.
     pub(super) since: Instant,
 }
 
@@ -84,7 +83,7 @@ impl Beats {
         heard.map(|(node, _)| *node).collect()
     }
 
-    /// What each node that was heard within [`HEARING`] last said of grants.
+    /// The grants of each node that was heard within [`HEARING`].
     pub(super) fn granted(&self, now: Instant) -> Vec<Granted> {
         let received = self.received();
         let heard = received.heard.iter().filter(|(_, heard)| now < heard.at + HEARING);
@@ -98,7 +97,7 @@ impl Beats {
 }
 
 impl Inbox {
-    /// The heartbeats that came, for who reports them while the actor is busy.
+    /// The received heartbeats, for heartbeats that are sent while the actor is busy.
     pub const fn beats(&self) -> &Arc<Beats> {
         &self.beats
     }
@@ -118,7 +117,7 @@ impl Inbox {
         received.heard.insert(from, Heard { beat, since, at, sent_after });
     }
 
-    /// Another node sent this. Waits for room; false: nobody is there any more.
+    /// Queues a message of another node. Waits for room; false: the actor ended.
     pub async fn came(&self, from: NodeId, bytes: Vec<u8>) -> bool {
         self.events.send(Event::Came(from, bytes)).await.is_ok()
     }

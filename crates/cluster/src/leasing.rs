@@ -17,10 +17,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Time between two looks at what came.
+/// Time between two updates of the lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a node's lease is made of.
+/// Configuration and state of a node's lease.
 #[derive(Debug, Clone)]
 pub struct Leasing {
     /// How long it lasts.
@@ -34,7 +34,7 @@ pub struct Leasing {
 }
 
 impl ControlPlane {
-    /// Keeps this lease from now on, for as long as the plane is there. Once; later calls do nothing.
+    /// Maintains this lease until the plane is dropped. Only the first call has an effect.
     pub async fn keep_lease(&self, leasing: Leasing) {
         if self.shared.lease.set(leasing.clone()).is_err() {
             return;
@@ -59,7 +59,7 @@ impl ControlPlane {
         self.runtime.spawn(keeping.run());
     }
 
-    /// How the node's lease stands, and how long it still lets the node forward. `None` if no lease is kept.
+    /// The state of the node's lease, and for how long the node may still forward. `None` without a lease.
     pub fn lease(&self) -> Option<(LeaseState, Duration)> {
         let leasing = self.shared.lease.get()?;
         let now = leasing.start.elapsed();
@@ -74,7 +74,7 @@ impl Leasing {
         Deadlines { claim_until, forward_until }
     }
 
-    /// Whether the node may speak for what it owns.
+    /// Whether the node may answer for the partitions that it owns.
     pub(super) fn is_held(&self) -> bool {
         self.lease.may_claim(self.start.elapsed())
     }
@@ -110,7 +110,7 @@ impl Reading {
     }
 }
 
-/// Renews the lease by what came, and moves its deadlines.
+/// Renews the lease from received grants, and sets its deadlines.
 struct Keeping {
     me: NodeId,
     machine: lease::Lease,
@@ -144,19 +144,14 @@ impl Keeping {
             let members = view.members().filter(|(_, member)| member.is_alive);
             fabric.set_identity(life, view.epoch(), members.map(|(node, member)| (node, member.life)));
             for (by, at) in fabric.grants_to_me(now) {
-                // It quotes something that this node said no longer before, in this life.
+                // The grant quotes a message that this node sent within that time, in this life.
                 self.machine.granted(by, view.epoch(), at.saturating_sub(HEARING));
             }
         }
         for Granted { by, report, since } in shared.beats.granted(Instant::now()) {
             let since = since.saturating_duration_since(self.leasing.start);
-            match report {
-                Some(report) if report.grants.contains(self.me) => {
-                    self.machine.granted(by, report.epoch, since);
-                }
-                Some(_) => {}
-                // Older software grants nothing, and takes nothing away.
-                None => self.machine.granted(by, view.epoch(), since),
+            if report.grants.contains(self.me) {
+                self.machine.granted(by, report.epoch, since);
             }
         }
         while let Ok((view, asked)) = self.reads.try_recv() {
@@ -167,7 +162,7 @@ impl Keeping {
         self.tell(deadlines.state(now));
     }
 
-    /// Logs how the lease stands, when that changes.
+    /// Logs changes of the lease's state.
     fn tell(&mut self, state: LeaseState) {
         if state == self.told {
             return;

@@ -4,8 +4,9 @@ use crate::inbox::Inbox;
 use crate::leasing::Leasing;
 use crate::mesh::{Event, Events, Mesh};
 use crate::mesh_link::MeshLink;
-use crate::plane::{ControlPlane, Link, PlaneConfig};
+use crate::plane::{ControlPlane, PeerLink, PlaneConfig};
 use crate::shared_tables::SharedTables;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::Engine;
 use scalebricks_control::membership::Beat;
 use std::pin::pin;
@@ -28,7 +29,7 @@ pub async fn live(
     let to_others = MeshLink::start(&mesh);
     let mut way_in = None;
     let started = loop {
-        let link = |inbox: Inbox| -> Arc<dyn Link> {
+        let link = |inbox: Inbox| -> Arc<dyn PeerLink> {
             let received = Arc::clone(&inbox.beats);
             way_in = Some(inbox);
             Arc::new(to_others.hearing_by(received))

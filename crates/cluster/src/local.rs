@@ -3,7 +3,7 @@
 
 use super::inbox::Inbox;
 use super::mesh::MeshLimits;
-use super::plane::{ControlPlane, Link, PlaneConfig};
+use super::plane::{ControlPlane, PeerLink, PlaneConfig};
 use super::verify::Readable;
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::{Engine, EngineError};
@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Between two looks whether something has come to be.
+/// Time between two checks of a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What is the same at all nodes.
+/// Configuration that is the same at all nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Partitions of the key space.
@@ -72,7 +72,7 @@ impl MemoryTables {
         keys.into_iter().map(|key| reader.get(self.shape.hasher.hash(key))).collect()
     }
 
-    /// What the FIB holds for a key.
+    /// The FIB's value of a key.
     pub fn get(&self, key: &FlowKey) -> Option<FibValue> {
         self.share(self.partition(self.shape.hasher.hash(key))).get(key).copied()
     }
@@ -191,7 +191,7 @@ impl Way {
     }
 }
 
-/// The ways into nodes; what is for a node that is gone is lost.
+/// The receiving ends of nodes; messages to a killed node are lost.
 type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
 
 /// Directed links, from one node to another, on which everything is lost.
@@ -201,7 +201,7 @@ struct Channels {
     me: NodeId,
     ways: Ways,
     cuts: Cuts,
-    /// Bytes of the longest message: what is longer is lost, as over the mesh.
+    /// Most bytes of a message: longer ones are lost, as over the mesh.
     longest: usize,
 }
 
@@ -211,7 +211,7 @@ impl Channels {
     }
 }
 
-impl Link for Channels {
+impl PeerLink for Channels {
     fn beat(&self, beat: Beat) {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         if ways.contains_key(&self.me) {
@@ -296,7 +296,7 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// A node is gone, with all it had. Clones of its plane keep it running, and nobody hears it.
+    /// Kills a node. Clones of its plane keep it running, but its messages are lost.
     pub fn kill(&mut self, node: NodeId) {
         self.ways.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         self.nodes.remove(&node);
@@ -322,7 +322,7 @@ impl LocalCluster {
         self.nodes.iter().map(|(number, node)| (*number, node))
     }
 
-    /// Whether all nodes hold what they are to hold, and know that all of them are alive, and nobody else.
+    /// Whether all nodes have complete tables, and a view in which exactly these nodes are alive.
     pub fn is_whole(&self) -> bool {
         let all = || self.nodes.keys().copied();
         self.nodes.values().all(|node| node.plane.has_caught_up() && node.plane.view().alive().eq(all()))
@@ -340,8 +340,8 @@ impl LocalCluster {
         true
     }
 
-    /// Where the tables differ from what all the keys there are shall lead to: the first place found. What has left a FIB
-    /// is a difference until the node has let go of it.
+    /// The first difference between the tables and the wanted sessions of all keys. A key that has left a FIB is a difference until the
+    /// node has removed it.
     pub fn difference<'a, I>(&self, wanted: impl Fn() -> I) -> Option<String>
     where
         I: Iterator<Item = (&'a FlowKey, &'a Session)>,

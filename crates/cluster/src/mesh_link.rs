@@ -3,7 +3,8 @@
 use super::beating::{Beating, LOOK_EVERY};
 use super::inbox::Beats;
 use super::mesh::{Mesh, SendError};
-use super::plane::Link;
+use super::plane::PeerLink;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,12 +14,12 @@ use tokio::time::Instant;
 /// Time between two log lines about messages that were not sent. All of them are counted.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// The mesh as a [`Link`]. Clones are the same.
+/// The mesh as a [`PeerLink`]. Clones are the same.
 #[derive(Clone)]
 pub(super) struct MeshLink {
     mesh: Arc<Mesh>,
     beating: Arc<Beating>,
-    /// What came from the others, for heartbeats while the control plane is busy.
+    /// Received heartbeats, for heartbeats that are sent while the actor is busy.
     received: Arc<Beats>,
     unsent: Arc<Mutex<Unsent>>,
 }
@@ -55,7 +56,7 @@ impl MeshLink {
         link
     }
 
-    /// The same link, whose heartbeats report what comes there while the control plane is busy.
+    /// The same link with these received heartbeats, for heartbeats that are sent while the actor is busy.
     pub(super) fn hearing_by(&self, received: Arc<Beats>) -> Self {
         Self { received, ..self.clone() }
     }
@@ -74,7 +75,7 @@ impl MeshLink {
     }
 }
 
-impl Link for MeshLink {
+impl PeerLink for MeshLink {
     fn beat(&self, beat: Beat) {
         self.beating.asked(beat, &self.received, Instant::now());
         send_beat(&self.mesh, &beat);
@@ -88,7 +89,7 @@ impl Link for MeshLink {
     }
 }
 
-/// Tells all that this node is alive. Datagrams that the system does not take are counted by the mesh, and the next follows.
+/// Sends a heartbeat to all nodes. The mesh counts datagrams that the system does not accept; the next one follows.
 fn send_beat(mesh: &Mesh, beat: &Beat) {
     if let Err(error) = mesh.beat(&beat.encode()) {
         tracing::error!(%error, "cannot send heartbeat");

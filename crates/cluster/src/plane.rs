@@ -7,8 +7,8 @@ use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
 use super::leasing::Leasing;
 use super::moved::MovedCounters;
+use super::peers::Peers;
 use super::placement::{self, Placed};
-use super::relaying::Relaying;
 use super::repins::Repins;
 use super::rib::Reading;
 use super::shared_tables::SharedTables;
@@ -41,7 +41,7 @@ const EVENTS: usize = 4_096;
 /// How long a question may take.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// What a node's control plane is told.
+/// Configuration of a node's control plane.
 #[derive(Debug, Clone)]
 pub struct PlaneConfig {
     /// The node.
@@ -58,8 +58,8 @@ pub struct PlaneConfig {
     pub version: Version,
 }
 
-/// The way to other nodes. Whatever is sent may be lost; nothing comes twice.
-pub trait Link: Send + Sync {
+/// The link to other nodes. Messages may be lost, and are not duplicated.
+pub trait PeerLink: Send + Sync {
     /// Sends a heartbeat to all others.
     fn beat(&self, beat: Beat);
 
@@ -67,7 +67,7 @@ pub trait Link: Send + Sync {
     fn send(&self, to: NodeId, bytes: Vec<u8>);
 }
 
-/// What the actor tells, and what all may use.
+/// State that the actor publishes, and that all tasks use.
 pub(super) struct Shared {
     pub(super) node: NodeId,
     /// This process.
@@ -76,13 +76,11 @@ pub(super) struct Shared {
     hasher: KeyHasher,
     /// Keys of the cluster.
     pub(super) keys: AtomicU64,
-    /// By partition, to its owner, wherever that is.
+    /// By partition, the queues to its owner.
     pub(super) lanes: Vec<LaneWays>,
     /// By partition, to its log, for the owner.
     pub(super) logs: Vec<mpsc::Sender<Work>>,
     pub(super) identity: Arc<Identity>,
-    /// The newest version of the protocol to use.
-    pub(super) version: Version,
     pub(super) view: ArcSwap<View>,
     pub(super) shape: ArcSwap<Shape>,
     pub(super) placed: ArcSwap<Placed>,
@@ -92,7 +90,7 @@ pub(super) struct Shared {
     pub(super) life: AtomicU64,
     /// The life in which its tables hold all they are to hold; 0 in none.
     pub(super) caught_up_in: AtomicU64,
-    /// What came from other nodes last, and how fit this one is.
+    /// Received heartbeats, and this node's fitness.
     pub(super) beats: Arc<Beats>,
     /// Its lease, if one is kept.
     pub(super) lease: OnceLock<Leasing>,
@@ -115,7 +113,7 @@ impl Shared {
         self.beats.fitness()
     }
 
-    /// The record of membership is now this one. An older one than known is passed over.
+    /// Publishes a view of the record. Older views are ignored.
     pub(super) fn viewed(&self, view: &View) {
         if self.view.load().epoch() < view.epoch() {
             let view = Arc::new(view.clone());
@@ -123,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// The controller says this of nodes. Older than known is passed over.
+    /// Publishes the placement. Older revisions are ignored.
     pub(super) fn placed(&self, placed: Placed) {
         let placed = Arc::new(placed);
         self.placed.rcu(|known| Arc::clone(if known.revision < placed.revision { &placed } else { known }));
@@ -147,16 +145,16 @@ impl fmt::Debug for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the control plane of a node, on the current runtime, when its engine can be reached. `link` is given the way in
-    /// for what comes from other nodes.
+    /// Starts the control plane of a node on the current runtime, once its engine can be reached. `link` gets the receiving end for
+    /// messages of other nodes.
     ///
     /// # Errors
-    /// [`EngineError`] where the engine cannot be used, or keeps another cluster.
+    /// [`EngineError`] if the engine cannot be used, or stores another cluster.
     pub async fn start<T: Tables + Readable + Clone + 'static>(
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
         mut tables: T,
-        link: impl FnOnce(Inbox) -> Arc<dyn Link>,
+        link: impl FnOnce(Inbox) -> Arc<dyn PeerLink>,
     ) -> Result<Self, EngineError> {
         let writer = draw_writer(&*engine).await?;
         let (revision, view) = view::read(&*engine, config.partitions).await?;
@@ -166,8 +164,7 @@ impl ControlPlane {
         let (events, inbox) = mpsc::channel(EVENTS);
         let beats = Arc::<Beats>::default();
         let way_in = Inbox { events: events.clone(), beats };
-        // All that is sent goes round broken pairs, the calls of writers too.
-        let link = Arc::new(Relaying::new(link(way_in.clone())));
+        let peers = Arc::new(Peers::new(link(way_in.clone())));
         let identity = Arc::new(Identity::new(Arc::clone(&engine), writer));
         let (mut lanes, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
@@ -189,7 +186,6 @@ impl ControlPlane {
             lanes,
             logs,
             identity: Arc::clone(&identity),
-            version: config.version,
             view: ArcSwap::from_pointee(view.clone()),
             shape: ArcSwap::from_pointee(shape),
             placed: ArcSwap::from_pointee(placed),
@@ -213,7 +209,7 @@ impl ControlPlane {
                 submissions,
                 answers,
                 events: events.clone(),
-                link: Arc::clone(&link) as Arc<dyn Link>,
+                peers: Arc::clone(&peers),
                 identity: Arc::clone(&identity),
                 shared: Arc::downgrade(&shared),
             };
@@ -229,7 +225,7 @@ impl ControlPlane {
         agent.shaped(shape_revision, shape);
         let (stop, stopped) = oneshot::channel();
         let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone(), Arc::clone(&shared)));
-        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), way_in, verifications);
+        let actor = Actor::new(agent, config, engine, peers, Arc::clone(&shared), way_in, verifications);
         tokio::spawn(async move {
             actor.run(inbox, stopped).await;
             watching.abort();
@@ -238,7 +234,7 @@ impl ControlPlane {
         Ok(Self { shared, events, reading, runtime, _stop: Arc::new(stop) })
     }
 
-    /// Who is alive and owns what.
+    /// The newest view.
     pub fn view(&self) -> Arc<View> {
         self.shared.view.load_full()
     }
@@ -253,18 +249,17 @@ impl ControlPlane {
         self.shared.has_caught_up.load(Ordering::Relaxed)
     }
 
-    /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
-    /// thread.
+    /// Sets this node's fitness. Other nodes get it within some milliseconds and act on it. Callable from any thread.
     pub fn set_fitness(&self, fitness: Fitness) {
         self.shared.beats.set_fitness(fitness);
     }
 
-    /// What [`ControlPlane::set_fitness`] was told last; fit before.
+    /// The fitness that was set last; fit before.
     pub fn fitness(&self) -> Fitness {
         self.shared.fitness()
     }
 
-    /// Keys of the cluster, as the owners told of their partitions a moment ago.
+    /// Number of the cluster's keys, as the owners recently reported.
     pub fn keys(&self) -> u64 {
         self.shared.keys.load(Ordering::Relaxed)
     }
@@ -275,21 +270,21 @@ impl ControlPlane {
         let _stops = self.events.send(Event::Carry(tables)).await;
     }
 
-    /// What a flow has carried, as a node has it that counts it: here and at the nodes it was at before. `None` if that node
-    /// knows nothing of it, or does not answer in time.
+    /// A flow's counts at the node that handles it, including those of its earlier nodes. `None` if that node does not know the flow,
+    /// or does not answer in time.
     pub async fn flow_count(&self, node: NodeId, uplink: Teid) -> Option<FlowCount> {
         let (answer, count) = oneshot::channel();
         self.events.send(Event::Tally(node, uplink, answer)).await.ok()?;
         tokio::time::timeout(ANSWER_TIME, count).await.ok()?.ok()?
     }
 
-    /// What has become of the counters of flows that left this node.
+    /// Counters of the flow counters that left this node.
     pub fn moved_counters(&self) -> MovedCounters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a key exists, as the owner of its partition has it: told to `answer`, on a thread of the control plane, within two
-    /// seconds. `None`: no owner said so in time.
+    /// Asks the owner of a key's partition whether the key exists, and passes the result to `answer` on a thread of the control plane
+    /// within two seconds. `None`: no owner answered in time.
     pub fn ask_whether_exists(&self, key: FlowKey, answer: impl FnOnce(Option<bool>) + Send + 'static) {
         let plane = self.clone();
         self.runtime.spawn(async move {
@@ -298,10 +293,10 @@ impl ControlPlane {
         });
     }
 
-    /// What a key leads to, as the owner of its partition has it.
+    /// The session of a key, from the owner of its partition.
     ///
     /// # Errors
-    /// [`RefusedChanges::NoOwner`] where nobody answers in time.
+    /// [`RefusedChanges::NoOwner`] if no owner answers in time.
     pub async fn session(&self, key: &FlowKey) -> Result<Option<Session>, RefusedChanges> {
         let (answer, found) = oneshot::channel();
         self.events.send(Event::Ask(*key, answer)).await.map_err(|_| RefusedChanges::Stopping)?;

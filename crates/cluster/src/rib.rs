@@ -1,4 +1,4 @@
-//! A partition's RIB, made by whoever wants it: it is a function of the partition's log, so no owner has to be asked.
+//! Builds a partition's RIB from its log: it is a function of the log, so no owner has to be asked.
 
 use super::plane::ControlPlane;
 use scalebricks_control::engine::{Engine, EngineError, Entry, ReadError, Snapshot};
@@ -15,7 +15,7 @@ use tokio::runtime::RuntimeFlavor;
 /// Bytes of a log read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// How often a log that is trimmed meanwhile is begun anew.
+/// Most attempts to read a log that is trimmed meanwhile.
 const TRIES: usize = 3;
 
 /// How long a partition may take: an engine that cannot be reached answers some time or never.
@@ -52,9 +52,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// A partition as its log has it now: the newest snapshot, and all entries behind it.
+    /// A partition in the present state of its log: the newest snapshot, and all later entries.
     ///
-    /// Cost: memory of one partition's owner; the time to apply what lies behind the newest snapshot, at most
+    /// Cost: memory of one partition's owner; the time to apply the entries after the newest snapshot, at most
     /// [`REPLAY`](scalebricks_control::agent::REPLAY) while its owner can store snapshots.
     pub(super) async fn load(&self, partition: PartitionId) -> Result<Partition, RibError> {
         let load = async {
@@ -62,7 +62,7 @@ impl Reading {
             loop {
                 let rib = self.restore(partition).await?;
                 match self.advance(rib).await {
-                    // A newer snapshot came, and what was between the two is gone; or an older log took the place of this one.
+                    // A newer snapshot was stored and the entries between the two are gone, or an older log replaced this one.
                     Err(RibError::Log(ReadError::Trimmed { .. } | ReadError::Ahead { .. }))
                         if tries < TRIES =>
                     {
@@ -100,7 +100,7 @@ impl Reading {
         restored.map_err(|error| RibError::Snapshot { partition, what: error.to_string() })
     }
 
-    /// Brings a partition to where its log is now, and tells of which keys something was said meanwhile.
+    /// Applies the log up to its present end, and returns the keys that changed.
     pub(super) async fn advance(
         &self,
         mut rib: Partition,
@@ -113,7 +113,7 @@ impl Reading {
                 let from = Position(rib.position().0 + 1);
                 let entries = self.engine.read(partition, from, READ_BYTES).await?;
                 if entries.is_empty() {
-                    let what = "the log is shorter than it was said to be".to_owned();
+                    let what = "the log is shorter than the engine reported".to_owned();
                     return Err(RibError::Log(ReadError::Unavailable(what)));
                 }
                 let (next, keys) = blocking(move || apply(rib, &entries)).await??;
@@ -126,7 +126,7 @@ impl Reading {
     }
 }
 
-/// Applies entries. Whatever changes the session of a key changes some node's FIB.
+/// Applies entries. Every change of a key's session changes some node's FIB.
 fn apply(mut rib: Partition, entries: &[Entry]) -> Result<(Partition, Vec<FlowKey>), RibError> {
     let mut touched = Vec::new();
     for entry in entries {

@@ -1,6 +1,7 @@
 //! The record of the table's shape: made by the first node that starts, changed by compare-and-set.
 
 use super::event::Event;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::shape::Shape;
 use scalebricks_tables::compact::Params;
@@ -34,14 +35,14 @@ pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision
         let shape = Shape::new(first);
         match engine.swap(KEY, revision, Some(shape.encode().into())).await {
             Ok(revision) => return Ok((revision, shape)),
-            // Somebody else did, or perhaps this node: it is read then.
+            // Another node created it, or this attempt may have: it is read then.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }
     }
 }
 
-/// Tries to change the record. Who comes second learns so from the watch.
+/// Tries to change the record. If another node was first, the watch delivers the record.
 pub(super) async fn propose(
     engine: Arc<dyn Engine>,
     expected: Revision,

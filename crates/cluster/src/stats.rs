@@ -1,4 +1,4 @@
-//! What a node's control plane counts, declared once: whoever shows counters goes through this list.
+//! The counters of a node's control plane, declared once: metrics and tables use this list.
 
 use super::plane::{ControlPlane, Shared};
 use scalebricks_control::agent::AgentStats;
@@ -53,7 +53,7 @@ macro_rules! counters {
         ];
 
         impl ControlPlane {
-            /// What was counted here.
+            /// The counters.
             pub fn stats(&self) -> PlaneStats {
                 let Shared { $($source,)+ agent, .. } = &*self.shared;
                 // All of the agent's: one that is missing here does not compile.

@@ -1,4 +1,4 @@
-//! Who waits until all nodes have applied the entries up to some position.
+//! Callers that wait until all nodes have applied the entries up to some position.
 
 use scalebricks_types::{PartitionId, Position};
 use std::collections::BTreeMap;
@@ -27,12 +27,12 @@ impl Waiter {
     }
 }
 
-/// All who wait.
+/// All waiting callers.
 #[derive(Default)]
 pub(super) struct Waiters(BTreeMap<PartitionId, BTreeMap<Position, Vec<Arc<Waiter>>>>);
 
 impl Waiters {
-    /// Somebody waits for all of these.
+    /// Adds a caller that waits for all of these positions.
     pub(super) fn add(&mut self, positions: Vec<(PartitionId, Position)>, answer: oneshot::Sender<()>) {
         let waiter = Waiter {
             // One more than there are: it cannot be over before all are noted.
@@ -54,14 +54,14 @@ impl Waiters {
         }
     }
 
-    /// The log of a partition lost all entries behind this one: who waits for one of them waits no longer, and is not answered.
+    /// The log of a partition lost all entries after this one: callers that wait for them are dropped without an answer.
     pub(super) fn lost(&mut self, partition: PartitionId, last: Position) {
         if let Some(waiting) = self.0.get_mut(&partition) {
             waiting.split_off(&Position(last.0.saturating_add(1)));
         }
     }
 
-    /// Forgets those who gave up.
+    /// Removes callers that gave up.
     pub(super) fn tidy(&mut self) {
         for waiting in self.0.values_mut() {
             waiting.retain(|_, waiters| {

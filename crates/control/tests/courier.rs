@@ -7,6 +7,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::courier::{Count, Courier, Packet, Parcel, Place, ProcessId};
 use scalebricks_types::{NodeId, Teid};
 use std::cmp::Reverse;

@@ -15,7 +15,7 @@ use scalebricks_control::distribution::{Message, Owner, Replica, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};
+use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, encode};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, PartitionCount, PartitionId, Position, Teid};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -178,8 +178,7 @@ impl World {
         self.removed = Some(self.now);
         self.owner.left(node(CUT));
         let heirs = Heirs::new((0..CUT).map(node)).unwrap();
-        let upto = Position(self.log.len() as u64);
-        self.append(Change::Repin(Repin { from: node(CUT), upto, heirs }));
+        self.append(Change::Close(Closure { node: node(CUT), epoch: Epoch::new(1), heirs }));
     }
 
     /// It comes back in another life, with the tables it has.

@@ -12,12 +12,12 @@ use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::lease::{LeaseState, LeaseTimes};
 use scalebricks_control::membership::{Fitness, Placement, Suspension, Unfitness};
 use scalebricks_control::partition::{MAX_REQUESTERS, Void};
-use scalebricks_control::record::{Call, CallId, Change, Heirs, Repin, Session, encode_calls};
+use scalebricks_control::record::{Call, CallId, Change, Closure, Epoch, Heirs, Session, encode_calls};
 use scalebricks_control::version::Version;
 use scalebricks_elements::gateway::Lease;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Structure};
-use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
+use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,8 +164,8 @@ fn what_cannot_be_is_refused() {
         let at_nobody = plane.accept(vec![Change::Upsert(key(1), session(5, 1))]).await;
         assert_eq!(at_nobody, Err(RefusedChanges::NodeNotAlive(node(5))));
         let heirs = Heirs::new([node(1)]).unwrap();
-        let repin = Repin { from: node(0), upto: Position(u64::MAX), heirs };
-        assert_eq!(plane.accept(vec![Change::Repin(repin)]).await, Err(RefusedChanges::NoKey));
+        let closure = Closure { node: node(0), epoch: Epoch::new(1), heirs };
+        assert_eq!(plane.accept(vec![Change::Close(closure)]).await, Err(RefusedChanges::NoKey));
     });
 }
 
@@ -505,20 +505,6 @@ fn a_process_that_was_forgotten_goes_on_under_another_number() {
             cluster.settle(&[(0, told)]).await;
         }
         cluster.check(&[(key(1), session(0, 2))].into()).await;
-    });
-}
-
-#[test]
-fn nothing_is_accepted_before_all_nodes_know_verdicts() {
-    run(async {
-        let mut cluster = Cluster::new(1).await;
-        let tables = MemoryTables::new(shape());
-        cluster.nodes.start_with(node(1), tables, Version::RESHAPES).await.unwrap();
-        cluster.wait("all know all", |cluster| cluster.nodes.is_whole()).await;
-        for number in [0, 1] {
-            let told = cluster.plane(number).accept(vec![Change::Upsert(key(1), session(0, 1))]).await;
-            assert_eq!(told, Err(RefusedChanges::Upgrade(Version::RESHAPES)));
-        }
     });
 }
 

@@ -8,7 +8,6 @@ use scalebricks_cluster::repins::{RepinCause, RepinNotice};
 use scalebricks_control::membership::{Placement, Standby, View};
 use scalebricks_control::partition::Void;
 use scalebricks_control::record::{Change, Closure};
-use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::sync::Arc;
 
@@ -61,13 +60,9 @@ impl ControlledFlows {
         then.set_drained(node, true);
         let nobody =
             || FlowsError::Conflict(format!("{node} cannot be drained: no other is alive and not drained"));
-        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(nobody)?;
+        then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(nobody)?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
         let view = plane.view();
-        if view.spoken() < Version::TENURES {
-            // The owners see to it, a second later: changes have no verdicts yet.
-            return Ok((Accepted::default(), heirs.nodes().to_vec()));
-        }
         // All of the node, as a log takes only those that are newer than all that it has.
         let closures = view.closures().iter().filter(|closure| closure.node == node);
         let closures: Vec<Closure> = closures.collect();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long to wait when the system lets nothing be received.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What is between us and all peers.
+/// The links to all peers.
 pub(super) struct Beats {
     /// Never waits: a datagram that it does not take at once is not sent.
     socket: UdpSocket,
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// Tells all peers that we are there, so that they have proven themselves, and we ourselves, before the first beat.
+    /// Sends greetings to all peers, so that both ends have proven themselves before the first heartbeat.
     pub(super) fn greet_all(&self) {
         for peer in self.peers.keys() {
             self.greet(*peer, None);
@@ -59,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// Sends a datagram to where the configuration has the peer, wherever something may have come from. It bears the
-    /// peer's last ticket, or this one. Under the lock, so that counters rise on the wire as well.
+    /// Sends a datagram to the peer's configured address, not to the source of an earlier one. It bears the peer's last ticket, or
+    /// this one. Takes the lock, so that counters rise on the wire as well.
     fn say(&self, receiver: NodeId, kind: Kind, bears: Option<Ticket>, payload: &[u8]) -> bool {
         let mut links = lock(&self.beats.links);
         let (Some(link), Some(peer)) = (links.get_mut(&receiver), self.peers.get(&receiver)) else {
@@ -85,7 +85,7 @@ impl Shared {
         let Some(link) = link else { return self.strangers.one(StrangerCount::DatagramMisdirected) };
         let verdict = link.judge(&self.beats.secret, &head, now);
         let is_unproven = verdict == Verdict::Unproven;
-        // Who comes back is told at once what it needs to believe us, and to be believed.
+        // A peer that comes back immediately gets what it needs to believe this node and to be believed.
         let answers = verdict == Verdict::Fresh { is_new: true } || (is_unproven && link.may_greet(now));
         let sent_after = link.sent_after();
         drop(links);
@@ -101,15 +101,15 @@ impl Shared {
             Verdict::Unproven => self.count(head.sender, PeerCount::DatagramsUnproven, 1),
         }
         if answers {
-            // Its ticket is not kept, as nobody knows how old it is: good enough for an answer to the peer itself.
+            // Its ticket is not kept, as its age is unknown; it is good enough for an answer to the peer itself.
             self.greet(head.sender, is_unproven.then_some(head.gives));
         }
     }
 }
 
-/// Takes datagrams for as long as the mesh is there.
+/// Receives datagrams until the mesh ends.
 pub(super) async fn receive(shared: Arc<Shared>, socket: tokio::net::UdpSocket) {
-    // One byte more than any of ours, so that what is cut off is not taken for whole.
+    // One byte more than the longest datagram, to detect longer ones.
     let mut bytes = [0; DATAGRAM_BYTES + 1];
     loop {
         match socket.recv_from(&mut bytes).await {

@@ -1,10 +1,10 @@
-//! What is counted, by peer and by reason.
+//! Counters by peer and by reason.
 
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes an enum of what is counted, its list, and its names.
+/// Defines an enum of counters, its list, and its names.
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -24,7 +24,7 @@ macro_rules! counted {
 }
 
 counted! {
-    /// What is counted for each peer.
+    /// Counters of each peer.
     PeerCount {
         /// Beats that were sent to it.
         BeatsSent = "beats_sent",
@@ -38,7 +38,7 @@ counted! {
         BeatsReplaced = "beats_replaced",
         /// Datagrams that, or a later one, had been here before.
         DatagramsStale = "datagrams_stale",
-        /// Datagrams that could be old: the peer has just started, or does not hear us, or somebody sends them again.
+        /// Datagrams that may be old: the peer has just started, or does not hear this node, or they are replayed.
         DatagramsUnproven = "datagrams_unproven",
         /// Messages that were written to a connection.
         MessagesSent = "messages_sent",
@@ -58,7 +58,7 @@ counted! {
         Connected = "connected",
         /// Connections to it that could not be made.
         ConnectFailed = "connect_failed",
-        /// Whatever answers at its address does not have the key.
+        /// A server at its address does not have the key.
         ConnectWrongKey = "connect_wrong_key",
         /// Connections from it.
         Accepted = "accepted",
@@ -66,7 +66,7 @@ counted! {
         Broken = "broken",
         /// Connections from it that were closed as nothing came over them.
         Silent = "silent",
-        /// Connections from it that were closed as a message was not what it had sent.
+        /// Connections from it that were closed because a message was altered.
         FrameWrongKey = "frame_wrong_key",
         /// Connections from it that were closed as a message was too large.
         FrameTooLarge = "frame_too_large",
@@ -74,7 +74,7 @@ counted! {
 }
 
 counted! {
-    /// What is counted of those who have not shown that they are peers.
+    /// Counters of senders that have not proven to be peers.
     StrangerCount {
         /// Datagrams that are none of ours.
         DatagramMalformed = "datagram_malformed",
@@ -153,28 +153,28 @@ impl StrangerCounters {
 pub struct MeshStats {
     /// For each peer.
     pub peers: BTreeMap<NodeId, PeerStats>,
-    /// Of those who have not shown that they are peers.
+    /// Of senders that have not proven to be peers.
     pub strangers: BTreeMap<StrangerCount, u64>,
 }
 
-/// What there is to say about a peer.
+/// State of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerStats {
     /// Whether there is a connection over which messages go to it.
     pub is_connected: bool,
     /// Messages that wait to be sent to it.
     pub waiting: usize,
-    /// What was counted.
+    /// Its counters.
     pub counts: BTreeMap<PeerCount, u64>,
 }
 
 impl MeshStats {
-    /// What was counted for a peer; 0 for a node that is none.
+    /// A counter of a peer; 0 for an unknown node.
     pub fn of(&self, peer: NodeId, what: PeerCount) -> u64 {
         self.peers.get(&peer).and_then(|peer| peer.counts.get(&what)).copied().unwrap_or(0)
     }
 
-    /// What was counted of those who have not shown that they are peers.
+    /// A counter of senders that have not proven to be peers.
     pub fn strangers(&self, what: StrangerCount) -> u64 {
         self.strangers.get(&what).copied().unwrap_or(0)
     }

@@ -27,7 +27,7 @@ pub(super) enum Refusal {
     WrongKey,
 }
 
-/// One direction of a connection: its key, and how many frames have gone.
+/// One direction of a connection: its key, and the number of frames so far.
 pub(super) struct Frames {
     key: Key,
     number: u64,
@@ -67,7 +67,7 @@ impl Frames {
         stream.flush().await
     }
 
-    /// Reads a message of up to so many bytes. Memory is taken as bytes come, not as a length asks for it.
+    /// Reads a message of up to `most` bytes. Memory grows with the bytes received, not with the announced length.
     pub(super) async fn read(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -87,7 +87,7 @@ impl Frames {
     }
 }
 
-/// Reads so many bytes, and shows them as they come.
+/// Reads so many bytes, and passes them to `seen` as they arrive.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     mut bytes: Vec<u8>,
@@ -97,7 +97,7 @@ async fn read(
 ) -> Result<Vec<u8>, Refusal> {
     while bytes.len() < length {
         let had = bytes.len();
-        // At most twice what has come, so that a length alone costs nothing.
+        // At most twice what has arrived, so that an announced length costs nothing.
         let piece = (length - had).min(PIECE);
         bytes.reserve(piece.min(had.max(4096)));
         let room = piece.min(bytes.capacity() - had);

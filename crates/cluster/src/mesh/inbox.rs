@@ -1,4 +1,4 @@
-//! What came, until it is taken.
+//! Queues of received events.
 
 use super::config::MeshLimits;
 use super::lock;
@@ -16,7 +16,7 @@ pub enum Event {
     Beat {
         /// The peer.
         from: NodeId,
-        /// What it says.
+        /// Its payload.
         payload: Vec<u8>,
         /// When it was sent at the earliest.
         sent_after: Instant,
@@ -33,20 +33,20 @@ pub enum Event {
         /// The peer.
         peer: NodeId,
     },
-    /// Messages cannot go to this peer, and some that were sent may be lost. Told before each next `Connected`.
+    /// Messages cannot go to this peer, and some sent messages may be lost. Comes before each next `Connected`.
     Disconnected {
         /// The peer.
         peer: NodeId,
     },
 }
 
-/// What comes to a node. Dropping it does not stop the mesh.
+/// The received events of a node. Dropping it does not stop the mesh.
 pub struct Events(pub(super) Arc<Inbox>);
 
 impl Events {
-    /// Waits for the next event; `None` once the mesh is gone. Nothing is lost if the wait is given up.
+    /// Waits for the next event; `None` once the mesh has ended. Cancelling the wait loses nothing.
     ///
-    /// Changes of connections come first, then beats, then messages: of all peers in turn, and of each in order.
+    /// Changes of connections come first, then heartbeats, then messages: of all peers in turn, and of each in order.
     pub async fn next(&mut self) -> Option<Event> {
         self.first(State::take).await
     }
@@ -78,7 +78,7 @@ impl fmt::Debug for Events {
     }
 }
 
-/// What came and was not taken: a beat, a connection's change, and a bounded row of messages for each peer.
+/// Events not yet taken: of each peer a heartbeat, a change of its connection, and a bounded queue of messages.
 pub(super) struct Inbox {
     messages: usize,
     bytes: usize,
@@ -95,7 +95,7 @@ struct State {
 
 #[derive(Default)]
 struct Lane {
-    /// The number of the connection that is up, and of the one that was told to be.
+    /// The number of the present connection, and of the one last reported.
     up: Option<u64>,
     told: Option<u64>,
     beat: Option<(Vec<u8>, Instant)>,
@@ -150,7 +150,7 @@ impl Inbox {
         self.came.notify_one();
     }
 
-    /// Nothing more is told.
+    /// No more events are reported.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
@@ -161,7 +161,7 @@ impl Inbox {
 }
 
 impl State {
-    /// What is no message.
+    /// Takes an event other than a message.
     fn take_sign(&mut self) -> Option<Event> {
         for (peer, lane) in &mut self.lanes {
             if lane.told != lane.up {

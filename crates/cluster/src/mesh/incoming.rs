@@ -20,8 +20,8 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Bytes that are read ahead.
 const AHEAD: usize = 64 * 1024;
 
-/// Accepts connections for as long as the mesh is there. Those that have not shown whose they are, are few: a new one
-/// pushes out the oldest, so that a peer, which needs a moment only, gets through a crowd of others.
+/// Accepts connections until the mesh ends. Few connections may be unidentified: a new one replaces the oldest, so a peer, which
+/// needs only a moment, gets through among many strangers.
 pub(super) async fn run(shared: Arc<Shared>, listener: TcpListener) {
     let mut unknown: VecDeque<AbortHandle> = VecDeque::new();
     loop {

@@ -1,4 +1,4 @@
-//! What waits to be sent to one peer.
+//! The queue of messages to one peer.
 
 use super::lock;
 use bytes::Bytes;

@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// Connects to a peer, again and again, and sends what waits for it.
+/// Connects to a peer, repeatedly, and sends the messages in its queue.
 pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, outbox: Arc<Outbox>) {
     let mut retry = shared.limits.first_retry;
     let mut was_wrong = false;
@@ -42,12 +42,12 @@ pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, 
                 let what = if is_wrong { PeerCount::ConnectWrongKey } else { PeerCount::ConnectFailed };
                 shared.count(peer, what, 1);
                 if is_wrong && !was_wrong {
-                    tracing::warn!(%peer, %address, "what answers there does not have the key of this cluster");
+                    tracing::warn!(%peer, %address, "the server at the peer's address does not have the key of this cluster");
                 }
                 was_wrong |= is_wrong;
             }
         }
-        // What waits would be old when it gets there; its sender sends again.
+        // Queued messages would be outdated on arrival; their senders repeat them.
         shared.count(peer, PeerCount::DroppedUnconnected, outbox.clear());
         sleep(retry).await;
         retry = (retry * 2).min(shared.limits.last_retry);
@@ -70,7 +70,7 @@ async fn send(shared: &Shared, peer: NodeId, mut stream: TcpStream, mut frames: 
         let message = tokio::select! {
             message = outbox.pop() => Some(message),
             () = sleep(pause) => None,
-            // The peer never says anything here: it has closed, or is none of ours.
+            // The peer never sends anything here: it closed the connection, or is not a node.
             _ = from.read(&mut nothing) => return,
         };
         let payload = message.as_deref().unwrap_or_default();

@@ -1,11 +1,10 @@
-//! Whether a datagram that a node once wrote was written just now.
+//! Detects replayed datagrams.
 //!
-//! A datagram can be captured and sent again, at once or after years. What counts as a sign of life must therefore show
-//! that its sender has heard us not long ago. In all that we send to a peer we *give* it a ticket that nobody could have
-//! known before, and it *bears* the last one it was given. A ticket proves once, and is replaced then; one that is older than
-//! [`LEASE`] proves nothing. A session (a start of the peer) that has proven itself is believed for [`LEASE`] from when
-//! that ticket was made, as long as its counter rises. Nothing is kept over a restart of either side, and nobody's wall
-//! clock matters.
+//! A datagram can be captured and sent again, at once or after years. A heartbeat must therefore show that its sender heard this
+//! node recently. Every datagram to a peer *gives* it an unpredictable ticket, and *bears* the last one received from it. A ticket
+//! proves once, and is then replaced; one older than [`LEASE`] proves nothing. A session (one start of the peer) that has proven
+//! itself is accepted for [`LEASE`] from the creation of that ticket, as long as its counter rises. Nothing is stored over a
+//! restart of either side, and no wall clock is used.
 
 use super::datagram::{Head, NO_TICKET, Session, Ticket};
 use super::keys;
@@ -13,13 +12,13 @@ use ring::hmac::Key;
 use scalebricks_types::NodeId;
 use std::time::{Duration, Instant};
 
-/// How long a proof holds. A node that died can be made to look alive for no longer by one who holds back its datagrams.
+/// How long a proof holds: a dead node can be made to look alive for at most this time by delaying its datagrams.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
-/// Time between two answers to what proved nothing.
+/// Time between two answers to datagrams that proved nothing.
 const GREETING: Duration = Duration::from_millis(10);
 
-/// What a datagram is worth.
+/// The judgement of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Its sender is alive.
@@ -33,7 +32,7 @@ pub(super) enum Verdict {
     Unproven,
 }
 
-/// What is between us and a peer.
+/// The state of the link to a peer.
 pub(super) struct Link {
     peer: NodeId,
     /// The ticket that is given, when it was made, and how many were.
@@ -127,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
     use ring::hmac::HMAC_SHA256;
 
-    /// One end, which speaks to the other.
+    /// One end of a link.
     struct End {
         link: Link,
         secret: Key,
@@ -147,7 +146,7 @@ mod tests {
             Head { kind: Kind::Beat, sender, receiver, session: self.session, counter, gives, bears }
         }
 
-        /// The answer to what proved nothing.
+        /// The answer to a datagram that proved nothing.
         fn greet(&mut self, said: &Head, now: Instant) -> Head {
             Head { bears: said.gives, ..self.say(now) }
         }
@@ -201,7 +200,7 @@ mod tests {
         let back = b.say(start);
         a.hear(&back, start);
         let held: Vec<Head> = (0..10).map(|_| a.say(start)).collect();
-        // A is dead now. The first still comes in time, and what follows is believed as long as the lease runs.
+        // A is dead now. The first datagram is still in time, and later ones are accepted until the lease ends.
         assert_eq!(b.hear(&held[0], start + BEAT), OLD);
         assert_eq!(b.hear(&held[1], start + BEAT * 9), OLD);
         for said in &held[2..] {
@@ -267,13 +266,13 @@ mod tests {
         assert!(a.link.may_greet(now + GREETING));
     }
 
-    /// What may happen between two ends, with one between them who keeps all that A says.
+    /// Steps of two ends, with an attacker between them who keeps all datagrams of A.
     #[derive(Debug, Clone)]
     enum Step {
         Say,
-        /// B says something, which A hears.
+        /// B sends something, which A receives.
         Back,
-        /// One of the things that A said comes to B, and B's answer to A, or not.
+        /// One of A's datagrams reaches B, and B's answer reaches A or not.
         Deliver(prop::sample::Index, bool),
         Wait(u64),
         RestartA,
@@ -299,7 +298,7 @@ mod tests {
             let mut now = Instant::now();
             let (mut a, mut b) = pair(now);
             let mut starts = 10;
-            // What A said, when, and whether it has counted.
+            // A's datagrams, when they were sent, and whether they were accepted.
             let mut said: Vec<(Head, Instant, bool)> = Vec::new();
             for step in steps {
                 match step {
@@ -331,7 +330,7 @@ mod tests {
                     }
                 }
             }
-            // Whatever has happened: who is there now is believed after a round trip and a half.
+            // Whatever has happened: a running peer is accepted after one and a half round trips.
             let first = a.say(now);
             if b.hear(&first, now) == Verdict::Unproven {
                 let answer = b.greet(&first, now);

@@ -1,4 +1,4 @@
-//! Keys of one partition: what the RIB says, and what the tables have.
+//! Compares the keys of one partition between RIB and tables.
 
 use super::Readable;
 use super::verdict::{Difference, DifferenceKind};
@@ -7,10 +7,10 @@ use scalebricks_control::record::Session;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowKey, NodeId, PartitionId};
 
-/// Keys read from the tables at a time: whoever changes these waits for one of them at most.
+/// Keys read from the tables at a time: an update of the tables waits for at most one such read.
 const BATCH: usize = 256;
 
-/// A key that is not as the RIB has it, unless something was said of it meanwhile.
+/// A key that differs from the RIB, unless an entry changed it meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suspect {
     pub(super) key: FlowKey,
@@ -19,7 +19,7 @@ pub(super) struct Suspect {
     found: Word,
 }
 
-/// What is said of a key.
+/// The state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {
     Node(u8),
@@ -49,7 +49,7 @@ impl Suspect {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     pub(super) keys: u64,

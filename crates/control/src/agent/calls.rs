@@ -1,4 +1,4 @@
-//! A node's part in calls: what the owners of partitions do for callers.
+//! Calls at the owners of partitions.
 
 use super::ownership::Ownership;
 use super::{Action, Agent};
@@ -6,18 +6,14 @@ use crate::calls::{Answer, Refusal, Reply};
 use crate::distribution::Tables;
 use crate::partition::Judged;
 use crate::record::{Call, CallId};
-use crate::version::Version;
 use scalebricks_types::{NodeId, PartitionId};
 
 impl<T: Tables> Agent<T> {
-    /// A node, which may be this one, asks for changes in a partition. It is answered by an [`Action::Answer`] when they are
-    /// judged, or if they are not logged; a node that asks too early is told so, and asks again.
+    /// A node, which may be this one, asks for changes in a partition. Its answers are an [`Action::Answer`] when the calls are
+    /// judged or refused. Calls to a partition that is not loaded yet are refused, and the caller repeats them.
     pub fn called(&mut self, from: NodeId, partition: PartitionId, calls: Vec<Call>) {
-        let is_understood = self.spoken() >= Version::VERDICTS;
-        let open = self.owned.get(&partition).and_then(Ownership::open).filter(|_| is_understood);
-        let Some(owner) = open else {
-            let refusal = if is_understood { Refusal::NotOwner } else { Refusal::Version };
-            let refused = calls.into_iter().map(|call| refused(call.id, &refusal));
+        let Some(owner) = self.owned.get(&partition).and_then(Ownership::open) else {
+            let refused = calls.into_iter().map(|call| refused(call.id, &Refusal::NotOwner));
             return self.answers.entry((from, partition)).or_default().extend(refused);
         };
         let desk = self.desks.entry(partition).or_default();
@@ -50,7 +46,7 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// The log says what became of calls.
+    /// Calls were applied from the log.
     pub(super) fn judged(&mut self, partition: PartitionId, calls: &[Judged]) {
         let Some(desk) = self.desks.get_mut(&partition) else { return };
         for (id, verdict) in calls {
@@ -70,7 +66,7 @@ impl<T: Tables> Agent<T> {
         self.judged(partition, &known);
     }
 
-    /// Tells callers what is known by now.
+    /// Sends the answers that are known by now.
     pub(super) fn answer(&mut self, actions: &mut Vec<Action>) {
         let answers = std::mem::take(&mut self.answers);
         actions.extend(

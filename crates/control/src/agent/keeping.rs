@@ -1,4 +1,4 @@
-//! Snapshots of the partitions of a node: which is due, one at a time.
+//! Snapshots of the partitions of a node, stored one at a time.
 
 use super::{Action, Agent};
 use crate::distribution::Tables;
@@ -8,21 +8,21 @@ use scalebricks_types::PartitionId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What may have to be replayed of a partition when it is loaded: see [`crate::replay`]. Applying 16 MiB of changes takes about as
+/// Most that may have to be replayed of a partition when it is loaded: see [`crate::replay`]. Applying 16 MiB of changes takes as
 /// long as restoring a snapshot of that size.
 pub const REPLAY: Limits = Limits { entries: 20_000, bytes: 16 << 20 };
 
-/// Entries that are behind the newest snapshot for so long are due, however few: an engine frees its space in the order of writing,
-/// so a partition at rest must not hold what others have written since.
+/// A snapshot is due when an entry has followed the newest one for this time, however few follow: an engine frees space in the
+/// order of writing, so an idle partition must not hold the entries of others.
 pub const SNAPSHOT_AGE: Duration = Duration::from_secs(600);
 
-/// A snapshot whose outcome is unknown for so long holds up no other.
+/// A snapshot whose outcome is unknown for this time does not delay others.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The node's snapshots.
 #[derive(Debug)]
 pub(super) struct Keeping {
-    /// Bounds of what is replayed, of each partition.
+    /// Limits of the replay of each partition.
     pub(super) limits: Limits,
     /// Partitions with more behind their snapshots than they should have.
     due: BTreeSet<PartitionId>,
@@ -37,7 +37,7 @@ impl Default for Keeping {
 }
 
 impl<T: Tables> Agent<T> {
-    /// The same with other bounds of what is replayed of a partition.
+    /// Sets other limits of the replay of a partition.
     #[must_use]
     pub const fn replaying(mut self, limits: Limits) -> Self {
         self.keeping.limits = limits;
@@ -58,7 +58,7 @@ impl<T: Tables> Agent<T> {
         self.keep_next();
     }
 
-    /// An entry was applied: if that makes a snapshot due, and no other is under way, it is taken of the state behind this entry.
+    /// An entry was applied. If a snapshot is now due and none is being stored, takes one of the state after this entry.
     pub(super) fn keep_if_due(&mut self, partition: PartitionId) {
         if self.owned.get(&partition).is_some_and(|ownership| ownership.replay.is_due()) {
             self.keeping.due.insert(partition);
@@ -82,7 +82,7 @@ impl<T: Tables> Agent<T> {
         self.keep_next();
     }
 
-    /// Takes the snapshot that is due most, if none is under way. It takes time and memory: one at once.
+    /// Takes the snapshot that is most overdue, if none is being stored. Snapshots take time and memory, so one at a time.
     fn keep_next(&mut self) {
         if self.keeping.under_way.is_some() || self.keeping.due.is_empty() {
             return;

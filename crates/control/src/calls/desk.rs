@@ -12,7 +12,7 @@ pub const DESK_CALLS: usize = 8_192;
 /// Changes in them, at most.
 pub const DESK_CHANGES: usize = 65_536;
 
-/// What a call takes.
+/// Room that a call needs.
 #[derive(Debug, Default)]
 struct Needs {
     /// Keys that are new to the partition.
@@ -35,7 +35,7 @@ struct Taken {
 pub struct Desk {
     taken: BTreeMap<CallId, Taken>,
     changes: usize,
-    /// What all that were taken need.
+    /// Room that all accepted calls need.
     keys: u64,
     arrivals: BTreeMap<NodeId, u64>,
 }
@@ -75,7 +75,7 @@ impl Desk {
         Ok(Some(call))
     }
 
-    /// Whether there is room for what is new, besides what was taken before.
+    /// Whether there is room for the new keys, beside those of earlier calls.
     fn check(&self, owner: &Owner, needs: &Needs) -> Result<(), Refusal> {
         if needs.keys > 0 && self.keys + needs.keys > owner.partition().room() {
             return Err(Refusal::NoRoom);
@@ -118,7 +118,7 @@ impl Desk {
     }
 }
 
-/// What changes take, as the partition is now. Keys that go make no room before they are gone.
+/// Room that changes need in the current partition. Deleted keys free no room before they are gone.
 fn needs(owner: &Owner, changes: &[Change]) -> Needs {
     let mut needs = Needs::default();
     for change in changes {

@@ -11,22 +11,22 @@ use std::time::Duration;
 /// Changes of one call, at most.
 pub const CALL_CHANGES: usize = 4_096;
 
-/// Changes of one message, at most: below the limit of a batch, whatever keys they have.
+/// Most changes of one message: within the limit of a batch, for keys of any length.
 pub const MESSAGE_CHANGES: usize = 8_192;
 
 /// A call without an answer is sent again after this.
 pub const RETRY: Duration = Duration::from_secs(1);
 
-/// And after this, if whoever was asked says that he is not the owner.
+/// Time before the next attempt if the node answered that it is not the owner.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A call that an owner delays goes again after this: see [`Refusal::Delayed`].
 pub const DELAY: Duration = Duration::from_millis(500);
 
-/// A caller is told after this that nobody knows what became of the call.
+/// After this time the caller gets [`Failure::Unknown`].
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Messages without answers: what comes meanwhile goes together.
+/// Messages without answers: calls submitted meanwhile share the next message.
 const MESSAGES: usize = 2;
 
 /// Why a call has no verdict.
@@ -37,7 +37,7 @@ pub enum Failure {
     Refused(Refusal),
     /// It may have been executed, or be later.
     #[error(
-        "it is not known whether the changes were made: no owner of the partition has said so in time; look, or send them again"
+        "it is not known whether the changes were made: no owner of the partition answered in time; check, or send them again"
     )]
     Unknown,
     /// It was not executed: the partition has no owner.
@@ -62,14 +62,14 @@ struct Sent<T> {
     message: u64,
     to: NodeId,
     at: Duration,
-    /// How often whoever is asked now was sent it, since he said that he is not the owner.
+    /// How often the current target was sent the call since it last answered that it is not the owner.
     tries: u32,
-    /// It was sent before, and whoever was asked then may have logged it.
+    /// The call was sent before, and an earlier target may have logged it.
     is_open: bool,
 }
 
-/// Calls of one process to one partition. `T` is whoever waits for the outcome. A machine without I/O: see the [module](super). Messages
-/// may be lost and overtake each other; none comes twice.
+/// Calls of one process to one partition. `T` identifies the waiting caller. A state machine without I/O: see the
+/// [module](super). Messages may be lost or reordered, but are not duplicated.
 #[derive(Debug)]
 pub struct Lane<T> {
     /// The number of the last call sent.
@@ -121,7 +121,7 @@ impl<T> Lane<T> {
         self.waiting.len()
     }
 
-    /// What has come to an end.
+    /// Takes the outcomes of finished calls.
     pub fn take_done(&mut self) -> Vec<(T, Result<Verdict, Failure>)> {
         std::mem::take(&mut self.done)
     }
@@ -131,8 +131,8 @@ impl<T> Lane<T> {
         self.retired
     }
 
-    /// What is to be sent now, under the process's number as it is now. To be called after everything that happened, and every few
-    /// ten milliseconds while calls have no outcome.
+    /// Returns the messages to send now, under the process's current number. Call it after every event, and every few ten
+    /// milliseconds while calls have no outcome.
     pub fn poll(&mut self, owner: Option<NodeId>, by: WriterId, now: Duration) -> Vec<(NodeId, Vec<Call>)> {
         self.expire(now);
         // In front of younger ones, in their order.
@@ -163,7 +163,7 @@ impl<T> Lane<T> {
         out
     }
 
-    /// Sends what waits, as much as goes into one message. Whether there was something.
+    /// Sends waiting calls, as many as fit into one message. Returns whether there were any.
     fn next(
         &mut self,
         owner: NodeId,
@@ -220,7 +220,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Tells those who have waited too long.
+    /// Ends calls that have waited too long.
     fn expire(&mut self, now: Duration) {
         while self.waiting.front().is_some_and(|first| first.until <= now) {
             let first = self.waiting.pop_front();
@@ -362,7 +362,7 @@ mod tests {
         lane.poll(Some(FIRST), ME, at(0));
         lane.answered(FIRST, refused(1, Refusal::NoRoom), at(1));
         assert_eq!(lane.take_done(), [(0, Err(Failure::Refused(Refusal::NoRoom)))]);
-        // Who says at once that he is not the owner has not logged it.
+        // A node that answers that it is not the owner has not logged it.
         lane.answered(FIRST, refused(2, Refusal::NotOwner), at(1));
         assert!(lane.poll(Some(FIRST), ME, at(20)).is_empty());
         assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(60))), [(FIRST, vec![2])]);
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(
             numbers(&again),
             [(FIRST, vec![6, 7, 8, 9, 10])],
-            "nobody logged them under the first numbers"
+            "they were never logged under the first numbers"
         );
         lane.answered(FIRST, judged(ME, 7), at(501));
         assert!(matches!(lane.take_done()[..], [(2, Ok(_))]));
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(1_003))), [(SECOND, vec![6, 8, 9, 10])]);
     }
 
-    /// Who waited in vain hears that nothing was changed.
+    /// A caller whose call was never executed is told that nothing changed.
     #[test]
     fn a_call_that_is_delayed_to_the_end_was_not_executed() {
         let mut lane = lane(1);

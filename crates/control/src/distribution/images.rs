@@ -49,7 +49,7 @@ impl FibImage {
         self.wrong > 0 && report.wholes > self.wholes
     }
 
-    /// Whether nothing more is to be sent: the node has it, or gets a newer one from another owner, or needs none.
+    /// Whether the transfer is over: the node has the image, gets a newer one from another owner, or needs none.
     pub(super) fn is_over(&self, report: &Report) -> bool {
         let at = self.transfer.part().at;
         if report.wholes > self.wholes || report.fib_part.at > at {
@@ -64,7 +64,7 @@ impl FibImage {
         !is_begun && is_in_vain
     }
 
-    /// What is to be sent now.
+    /// The pieces to send now.
     pub(super) fn pieces(
         &mut self,
         partition: PartitionId,
@@ -101,13 +101,13 @@ impl Bits {
         Self { transfer: Transfer::new(part, bytes.len() as u64, now), bytes, position, previous }
     }
 
-    /// Whether nothing more is to be sent: the node has it or something newer, or gets something newer from another owner, or a
-    /// FIB was given as a whole since, and these bits may name its node for keys that it has never had.
+    /// Whether the transfer is over: the node has this or something newer, gets something newer from another owner, or a whole FIB
+    /// was sent since, and these bits may name its node for keys that the node has never had.
     pub(super) fn is_over(&self, report: &Report, wholes: Position) -> bool {
         report.gpt >= self.position || report.gpt_part.at > self.position || self.position < wholes
     }
 
-    /// What is to be sent now.
+    /// The pieces to send now.
     pub(super) fn pieces(
         &mut self,
         partition: PartitionId,

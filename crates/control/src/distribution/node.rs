@@ -1,4 +1,4 @@
-//! What an owner knows of a node.
+//! An owner's state of one node.
 
 use super::RESEND;
 use super::images::{Bits, FibImage};
@@ -9,7 +9,7 @@ use scalebricks_types::Position;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// How long a FIB rests that was loaded anew twice and is still wrong. Doubles each time.
+/// How long a FIB is left alone that was loaded again twice and is still wrong. Doubles each time.
 const FIRST_REST: Duration = Duration::from_secs(10);
 
 /// The longest rest: a FIB that cannot be mended, as the node holds another form of a value, costs one image in this time.
@@ -20,9 +20,9 @@ const LAST_REST: Duration = Duration::from_secs(640);
 pub(super) struct Sending {
     /// The last position sent.
     pub(super) upto: Position,
-    /// What the node had when it last came on.
+    /// The node's position when it last advanced.
     have: Position,
-    /// When it did, or when it was last sent what follows what it has.
+    /// When it did, or when the update after its position was last sent.
     at: Duration,
 }
 
@@ -44,16 +44,16 @@ impl Sending {
     }
 }
 
-/// What is said again and again.
+/// A statement that is repeated.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Saying {
-    /// What was said.
+    /// The position in it.
     pub(super) upto: Position,
     /// When.
     pub(super) at: Duration,
 }
 
-/// An image that a node gets, from whatever owner, and when it last got more of it.
+/// An image that some owner sends the node, and when the node last got more of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     part: Part,
@@ -67,18 +67,18 @@ impl Seen {
         }
     }
 
-    /// Whether somebody sends the node an image.
+    /// Whether some owner is sending the node an image.
     pub(super) fn is_served(&self, now: Duration) -> bool {
         self.part.at > Position(0) && now < self.at + TAKE_OVER
     }
 }
 
-/// What is known of a node.
+/// State of one node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Which of its lives it is in.
     pub(super) life: u64,
-    /// Where it said to be; `None` until it does.
+    /// The node's last report; `None` before the first.
     pub(super) report: Option<Report>,
     pub(super) fib: Sending,
     pub(super) gpt: Sending,
@@ -93,11 +93,11 @@ pub(super) struct Node {
     pub(super) bits_seen: Seen,
     /// The last of its sweeps that was compared.
     pub(super) compared: u32,
-    /// No FIB is loaded anew before this.
+    /// No FIB is loaded again before this time.
     pub(super) rests_until: Duration,
     rest: Duration,
-    /// It has what no entry of the log brought: `again` of the report that showed it. Nothing else is sent to it before it has
-    /// begun anew.
+    /// The node's state comes from lost entries: `again` of the report that showed it. Nothing else is sent to the node before it has
+    /// restarted the partition.
     pub(super) rewound: Option<u32>,
     pub(super) rewind: Sending,
 }
@@ -118,18 +118,18 @@ impl Node {
         (self.rests_until, self.rest) = (Duration::ZERO, Duration::ZERO);
     }
 
-    /// Its FIB was loaded anew because it was wrong.
+    /// Its FIB was wrong and was loaded again.
     pub(super) fn mended(&mut self, now: Duration) {
         self.rests_until = now + self.rest;
         self.rest = (self.rest * 2).clamp(FIRST_REST, LAST_REST);
     }
 
-    /// It says where it is.
+    /// Handles a report.
     pub(super) fn heard(&mut self, report: Report) {
         self.keys.reported(report.fib);
         // Reports overtake each other, and within a life a node never goes back.
         let before = self.report.unwrap_or(report);
-        // But for one that began anew.
+        // Except if the node restarted the partition.
         match report.again.cmp(&before.again) {
             Ordering::Less => return self.report = Some(before),
             Ordering::Equal => {}
@@ -156,7 +156,7 @@ impl Node {
     }
 }
 
-/// What a node has of an image, by the report of later words.
+/// The newer of two states of an image, ordered by the reports' words.
 fn newer<T: Ord + Copy>(word: T, before: T, part: Part, part_before: Part) -> Part {
     match word.cmp(&before) {
         Ordering::Less => part_before,

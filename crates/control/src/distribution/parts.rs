@@ -7,7 +7,7 @@ use std::collections::HashSet;
 /// Bytes of the longest delta that is put together: those of the longest there is.
 const MOST_DELTA_BYTES: u64 = MAX_PAYLOAD_BYTES as u64 + 64;
 
-/// What is to be done with a piece.
+/// How a piece is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     /// It begins an image.
@@ -38,8 +38,8 @@ pub(super) struct FibParts {
 }
 
 impl FibParts {
-    /// What is to be done with a piece, where `parts` are on their way, at a FIB that has come to `fib`. `mends`: whether the piece is
-    /// of an image that the node needs though it is no newer.
+    /// How to handle a piece, given the image `parts` in progress and the FIB's position `fib`. `mends`: the piece belongs to an
+    /// image that the node needs though it is no newer.
     pub(super) fn sort(parts: Option<&Self>, piece: &FibPiece, fib: Position, mends: bool) -> Piece {
         let count = piece.entries.len() as u64;
         let is_whole = piece.first.checked_add(count).is_some_and(|end| end <= piece.keys);
@@ -66,7 +66,7 @@ impl FibParts {
         Self { position: piece.position, keys: piece.keys, have: 0, mends, unconfirmed }
     }
 
-    /// So many more keys are in the FIB. Whether these were the last.
+    /// Counts keys that were set. Whether they were the last.
     pub(super) const fn advance(&mut self, keys: usize) -> bool {
         self.have += keys as u64;
         self.have == self.keys
@@ -87,7 +87,7 @@ pub(super) struct DeltaParts {
 }
 
 impl DeltaParts {
-    /// What is to be done with a piece, at a table that has come to `gpt`.
+    /// How to handle a piece at a table at position `gpt`.
     pub(super) fn sort(parts: Option<&Self>, piece: &GptPiece, gpt: Position) -> Piece {
         let count = piece.part.len() as u64;
         let is_whole = piece.first.checked_add(count).is_some_and(|end| end <= piece.bytes);
@@ -107,7 +107,7 @@ impl DeltaParts {
                 }
                 order(piece.first, parts.have.len() as u64)
             }
-            // Of the same position, what carries more is later: see `Part::later`.
+            // Of two images of the same position, the one that contains more is newer: see `Part::later`.
             Some(parts)
                 if piece.position < parts.position
                     || (piece.position == parts.position && piece.previous > parts.previous) =>
@@ -130,7 +130,7 @@ impl DeltaParts {
         self.have.len() as u64 == self.bytes
     }
 
-    /// What has come.
+    /// The bytes received so far.
     pub(super) fn have(&self) -> &[u8] {
         &self.have
     }

@@ -1,6 +1,6 @@
 //! A node's tables, as they follow the owners of all partitions.
 
-use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Report, Rewind, Sweep, Target};
+use super::message::{Digest, FibPiece, GptPiece, Message, Report, Rewind, Sweep, Target};
 use super::parts::{DeltaParts, FibParts, Piece};
 use super::room::FibRoom;
 use super::shed::Shed;
@@ -9,7 +9,7 @@ use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::{FibDigest, FibOp};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// Time between two tries to put keys into a FIB that was full.
@@ -17,7 +17,7 @@ const RETRY_EVERY: Duration = Duration::from_millis(100);
 /// Time between two sweeps of a node's FIB, each of which reads all of its entries.
 pub const FIB_SWEEP_EVERY: Duration = Duration::from_secs(4);
 
-/// A partition with more keys that have left and are still held is swept when they have gone.
+/// A partition with more keys that have left and are still held is not swept until they are removed.
 const MOST_LEAVING: usize = 1 << 14;
 
 /// Bytes of deltas that come in pieces, of all partitions. Beyond it those of all others are dropped, and come again.
@@ -25,7 +25,7 @@ const MOST_DELTA_BYTES: usize = 128 << 20;
 
 /// The tables of a node.
 pub trait Tables {
-    /// Begins anew with the GPT: no keys, this shape. Its partitions are those it has.
+    /// Restarts the GPT: no keys, this shape, the same partitions.
     fn begin(&mut self, params: Params);
 
     /// Applies a delta to the GPT.
@@ -37,16 +37,16 @@ pub trait Tables {
     /// Where a partition's bits in the GPT are, and their digest; `None` if they have none now.
     fn digest(&self, partition: PartitionId) -> Option<(Position, u32)>;
 
-    /// Begins anew with a partition's bits: they answer as they did, and whatever comes next has to be all of them.
+    /// Restarts a partition's bits: they answer as before, and the next delta must contain all of them.
     fn forget(&mut self, partition: PartitionId);
 
-    /// Puts a key into the FIB, whether it is there or not.
+    /// Sets a key in the FIB, new or existing.
     ///
     /// # Errors
     /// Those of the FIB; nothing is then changed.
     fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError>;
 
-    /// Takes a key out of the FIB, if it is there.
+    /// Removes a key from the FIB, if it is there.
     fn remove(&mut self, key: &FlowKey);
 
     /// The FIB's keys of a partition.
@@ -63,11 +63,11 @@ pub trait Tables {
     /// The digest of the entry that the FIB really holds for a key; that of nothing if it holds none.
     fn entry_digest(&self, key: &FlowKey) -> FibDigest;
 
-    /// Entries of a partition were found to be wrong, and have all been set anew or removed.
+    /// Entries of a partition were wrong, and have all been set again or removed.
     fn mended(&mut self, _partition: PartitionId) {}
 }
 
-/// Why a message did not do what it should.
+/// Why a message had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// Something before it is missing: the owner sends it when it sees the node's report.
@@ -76,16 +76,16 @@ pub enum Trouble {
     /// The GPT refused it.
     #[error("the GPT refused a delta: {0}")]
     Gpt(ApplyError),
-    /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
+    /// The bits differ from the owner's at the same position. They are replaced.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
-    /// The FIB's entries are not those that its owner has, at the position of its last sweep. They are loaded anew.
+    /// The FIB's entries differ from the owner's at the position of the last sweep. They are loaded again.
     #[error("partition {}: the FIB's entries are wrong", .0.0)]
     FibAstray(PartitionId),
     /// A piece that can be of no image.
     #[error("partition {}: a piece of no image", .0.0)]
     Piece(PartitionId),
-    /// Its log ends before what these tables have: they are to be given all of it again.
+    /// The log ends before the state of these tables: they are filled again.
     #[error("partition {}: its log ends at {}, and the tables are at {}", .0.0, .1.0, .2.0)]
     Rewound(PartitionId, Position, Position),
     /// There is no such partition.
@@ -107,24 +107,24 @@ struct Share {
     /// A long delta that is coming.
     gpt_parts: Option<DeltaParts>,
     sweep: Sweep,
-    /// Where it is to be, as it was last told in this life.
+    /// The newest target of this life.
     target: Option<Target>,
-    /// The newest bits that there were when this node was first told of them in this life: it has not caught up before it has them.
-    /// The bits of a target alone may be older, while other nodes lack keys that newer ones name.
+    /// The newest bits when the owner sent its first target of this life: the node has not caught up before it has them. The bits of
+    /// the target alone may be older, while other nodes lack keys that newer bits name.
     goal: Option<Position>,
     /// Whether it was there once in this life. While updates come, it always has a few before it.
     has_caught_up: bool,
-    /// Whether it ever had. Before, no node that knows what is settled sends packets here for a key that had left by then.
+    /// Whether it ever had. Before that, no node that knows the settled position sends packets here for a key that had left.
     was_there: bool,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
     leaving: HashMap<FlowKey, Position>,
-    /// Updates by which keys left, with what the FIB had been at before: entries from there on may have taken the keys away.
+    /// Updates by which keys left, with the FIB's position before: entries from there on may have removed the keys.
     left_from: VecDeque<(Position, Position)>,
     /// The same in the order of entries, until all nodes have the bits.
     unsettled: VecDeque<(Position, Vec<FlowKey>)>,
     /// Keys that the FIB has no room for.
     shed: Shed,
-    /// Those that left, with the time from which nobody can send packets of them here.
+    /// Keys that left, with the time from which no node can send packets for them here.
     settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
 }
 
@@ -132,7 +132,7 @@ impl Share {
     /// The FIB holds no key that entries up to here took away.
     fn let_go(&self) -> Position {
         let Some(target) = self.target else { return Position(0) };
-        // What was settled before this node came may be in updates that it does not have.
+        // Removals that settled before this node joined may be in updates that it does not have.
         let settled = if self.fib >= target.fib { target.settled } else { target.settled.min(self.fib) };
         let from = self.first_held().map(|held| {
             let from = self.left_from.iter().find(|(at, _)| *at == held);
@@ -205,7 +205,7 @@ impl<T: Tables> Replica<T> {
         &self.tables
     }
 
-    /// The tables, for those who change them behind the owners' backs: tests of what happens then.
+    /// The tables, for tests that change them without their owners.
     pub const fn tables_mut(&mut self) -> &mut T {
         &mut self.tables
     }
@@ -253,7 +253,7 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Begins anew with the GPT, in this shape: its bits are arbitrary until the owners have told all of them.
+    /// Restarts the GPT in this shape: its bits are arbitrary until the owners have sent all of them.
     pub fn begin(&mut self, params: Params) {
         self.tables.begin(params);
         for share in &mut self.shares {
@@ -262,12 +262,12 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Where a partition's owner told this node to be, in this life.
+    /// The newest target of a partition in this life.
     pub fn target(&self, partition: PartitionId) -> Option<Target> {
         self.shares.get(usize::from(partition.0))?.target
     }
 
-    /// Whether a partition's owner has told, in this life, where the node is to be, and it came there.
+    /// Whether this node reached the target of a partition in this life.
     pub fn has_caught_up(&self, partition: PartitionId) -> bool {
         self.shares.get(usize::from(partition.0)).is_some_and(|share| share.has_caught_up)
     }
@@ -282,10 +282,10 @@ impl<T: Tables> Replica<T> {
         self.shares.get(usize::from(partition.0)).is_some_and(|share| share.leaving.contains_key(key))
     }
 
-    /// Acts on what an owner says. Whether it was news.
+    /// Handles an owner's message. Whether it changed anything.
     ///
     /// # Errors
-    /// [`Trouble`], to be counted: the owner sends it again.
+    /// [`Trouble`], to be counted: the owner repeats the message.
     pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
         let outcome = self.act_on(message, now);
         if let Some(share) = message.partition().and_then(|at| self.shares.get_mut(usize::from(at.0))) {
@@ -303,7 +303,6 @@ impl<T: Tables> Replica<T> {
     fn act_on(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
         match message {
             Message::Fib(update) => self.fib(update),
-            Message::FibWhole(whole) => self.fib_whole(whole),
             Message::Gpt(deltas) => {
                 deltas.iter().try_fold(false, |is_news, delta| Ok(self.gpt(delta)? || is_news))
             }
@@ -315,8 +314,8 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Forgets where a partition is. The FIB keeps all it holds, and the bits answer as they did, until the whole of both has come:
-    /// what is right in them goes on to be found.
+    /// Forgets the position of a partition. The FIB keeps its entries, and the bits answer as before, until the whole of both has
+    /// arrived: correct entries stay in use.
     fn rewind(&mut self, Rewind { partition, life, again, last }: Rewind) -> Result<bool, Trouble> {
         let is_mine = self.life == life;
         let here = self.report(partition).ok_or(Trouble::NoPartition(partition))?;
@@ -360,21 +359,7 @@ impl<T: Tables> Replica<T> {
         self.leave(update.partition, update.position, deleted)
     }
 
-    fn fib_whole(&mut self, whole: &FibWhole) -> Result<bool, Trouble> {
-        let share = self.share(whole.partition)?;
-        let coming = share.fib_parts.as_ref().map_or(Position(0), |parts| parts.part().at);
-        if whole.position <= share.fib || whole.position < coming {
-            return Ok(false);
-        }
-        let sets = whole.entries.iter().map(|(key, value)| (key, *value));
-        self.set_all(whole.partition, sets)?;
-        let stay: HashSet<&FlowKey> = whole.entries.iter().map(|(key, _)| key).collect();
-        let mut gone = self.known(whole.partition)?;
-        gone.retain(|key| !stay.contains(key));
-        self.has_all(whole.partition, whole.position, gone)
-    }
-
-    /// Takes some of a whole FIB. Its keys are set as they come; what is to go is known when all have come.
+    /// Handles a piece of a whole FIB. Sets its keys at once; the keys to remove are known when all pieces have arrived.
     fn fib_piece(&mut self, piece: &FibPiece) -> Result<bool, Trouble> {
         let partition = piece.partition;
         let share = self.share(partition)?;
@@ -414,7 +399,7 @@ impl<T: Tables> Replica<T> {
         if is_found { Err(Trouble::FibAstray(partition)) } else { Ok(true) }
     }
 
-    /// A whole FIB is there, and these keys are not in it.
+    /// A whole FIB has arrived, and these keys are not in it.
     fn has_all(&mut self, partition: PartitionId, at: Position, gone: Vec<FlowKey>) -> Result<bool, Trouble> {
         let share = self.share(partition)?;
         share.whole = at;
@@ -470,7 +455,7 @@ impl<T: Tables> Replica<T> {
         }
         self.shedding += share.shed.len();
         if !share.was_there && share.target.is_some_and(|target| position <= target.settled) {
-            // What is read again of the log: these keys left before this node was there.
+            // The log is read again: these keys left before this node joined.
             for key in &gone {
                 share.leaving.remove(key);
                 self.tables.remove(key);
@@ -531,7 +516,7 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Reads all entries of the FIB, if it is time, and notes their digests for the owners to compare. Whether it did.
+    /// If a sweep is due, reads all entries of the FIB and notes their digests for the owners to compare. Whether it did.
     ///
     /// Cost: about 0.1 µs per entry, and a lookup for each key that has left and is still held.
     pub fn sweep(&mut self, now: Duration) -> bool {
@@ -541,7 +526,7 @@ impl<T: Tables> Replica<T> {
         }
         self.next_sweep = Some(now + self.sweep_every);
         for (share, mut digest) in self.shares.iter_mut().zip(self.tables.fib_digests()) {
-            // What is shed is known to be missing.
+            // Keys without room are known to be missing.
             let is_at_rest = share.fib_parts.is_none() && share.shed.len() == 0;
             if !is_at_rest || share.leaving.len() > MOST_LEAVING {
                 continue;
@@ -577,7 +562,7 @@ impl<T: Tables> Replica<T> {
         let (grace, life) = (self.grace, self.life);
         let share = self.share(target.partition)?;
         let due = if share.was_there { now + grace } else { now };
-        if target.again.is_some_and(|again| again != share.again) {
+        if target.again != share.again {
             return Ok(false);
         }
         if target.life == life {
@@ -604,7 +589,7 @@ impl<T: Tables> Replica<T> {
         Ok(is_news)
     }
 
-    /// Drops what has left and nobody asks for any longer, and returns how many keys. Keys that found no room are tried again.
+    /// Removes keys that left and that no node asks for any longer, and returns their number. Retries keys that found no room.
     pub fn poll(&mut self, now: Duration) -> usize {
         let mut dropped = 0;
         if self.shedding > 0 && now >= self.next_retry {

@@ -20,7 +20,7 @@ struct Executed {
 }
 
 impl Partition {
-    /// Executes the calls that are new, and tells the verdicts of all.
+    /// Executes the calls that are new, and returns the verdicts of all.
     pub(super) fn calls(&mut self, calls: Vec<Call>) -> Effects {
         let (mut new, mut judged, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let mut first = 0;

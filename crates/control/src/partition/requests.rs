@@ -1,33 +1,33 @@
-//! The requests of which a partition remembers the verdicts, so that one that comes again is answered and not executed.
+//! Remembered verdicts: a repeated call is answered and not executed again.
 //!
-//! For each process: the requests above its *floor*. The floor rises with what the process says it still waits for, and by
-//! [`WINDOW`] numbers at the latest. Requests below it are over: one that comes all the same is void, and may have been executed
+//! A partition remembers, for each process, the calls above its *floor*. The floor rises with the oldest call that the process
+//! still waits for, and to [`WINDOW`] below the newest at the latest. A call below the floor is void, and may have been executed
 //! before. Processes are numbered in the order in which they start; of more than [`MAX_REQUESTERS`] the oldest is forgotten.
 
 use super::effects::Void;
 use super::verdict::Verdict;
 use crate::engine::WriterId;
-use crate::record::codec::{Reader, put_words};
-use crate::record::{CallId, DecodeError, WINDOW};
+use crate::record::{CallId, WINDOW};
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::Position;
 use std::collections::BTreeMap;
 
 /// Processes remembered.
 pub const MAX_REQUESTERS: usize = 1024;
 
-/// What a call is to the partition.
+/// The state of a call in the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Not seen yet.
     New,
     /// Judged already.
     Known(Verdict),
-    /// Nobody knows any more.
+    /// Its verdict is forgotten.
     Forgotten(Void),
 }
 
 /// The requests of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 struct Window {
     /// Requests below are over.
     floor: u64,
@@ -52,7 +52,7 @@ impl Window {
 }
 
 /// The requests of all processes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub(super) struct Requests {
     known: BTreeMap<WriterId, Window>,
     /// Processes up to this one are forgotten.
@@ -60,11 +60,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.retired.is_none()
-    }
-
-    /// What a call is now. Changes nothing.
+    /// The state of a call. Changes nothing.
     pub(super) fn standing(&self, id: CallId) -> Standing {
         if self.retired.is_some_and(|retired| id.by <= retired) {
             return Standing::Forgotten(Void::WriterRetired);
@@ -80,7 +76,7 @@ impl Requests {
         }
     }
 
-    /// What a call is that comes in an entry, and what its process says besides. `oldest` is at most the call's number.
+    /// The state of a call in an entry; raises its process's floor. `oldest` is at most the call's number.
     pub(super) fn admit(&mut self, id: CallId, oldest: u64) -> Standing {
         let standing = self.standing(id);
         if standing == Standing::Forgotten(Void::WriterRetired) {
@@ -103,46 +99,14 @@ impl Requests {
         }
     }
 
-    /// Whether a process is retired and which, number of processes; each with its floor, the number of verdicts, and each of them.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let retired = self.retired.map_or([0, 0], |writer| [1, writer.0]);
-        put_words(out, &retired);
-        put_words(out, &[self.known.len() as u64]);
-        for (by, window) in &self.known {
-            put_words(out, &[by.0, window.floor, window.verdicts.len() as u64]);
-            for (number, verdict) in &window.verdicts {
-                put_words(out, &[*number]);
-                verdict.put(out);
-            }
-        }
-    }
-
-    pub(super) fn read(from: &mut Reader<'_>, position: Position) -> Result<Self, DecodeError> {
-        let malformed = DecodeError::Malformed(0, "verdicts that no log leads to");
-        let [has_retired, retired, count] = from.words()?;
-        let mut requests =
-            Self { known: BTreeMap::new(), retired: (has_retired != 0).then_some(WriterId(retired)) };
-        if count > MAX_REQUESTERS as u64 {
-            return Err(malformed);
-        }
-        for _ in 0..count {
-            let [by, floor, verdicts] = from.words()?;
-            let mut window = Window { floor, verdicts: BTreeMap::new() };
-            if verdicts > WINDOW {
-                return Err(malformed);
-            }
-            for _ in 0..verdicts {
-                let [number] = from.words()?;
-                let verdict = Verdict::take(from)?;
-                let is_next = window.verdicts.last_key_value().is_none_or(|(last, _)| *last < number);
-                if !is_next || number < floor || verdict.position > position {
-                    return Err(malformed);
-                }
-                window.verdicts.insert(number, verdict);
-            }
-            requests.known.insert(WriterId(by), window);
-        }
-        Ok(requests)
+    /// Whether a log can lead to this state at this position.
+    pub(super) fn is_valid(&self, position: Position) -> bool {
+        let is_valid = |window: &Window| {
+            let is_known =
+                |(number, verdict): (&u64, &Verdict)| *number >= window.floor && verdict.position <= position;
+            window.verdicts.len() as u64 <= WINDOW && window.verdicts.iter().all(is_known)
+        };
+        self.known.len() <= MAX_REQUESTERS && self.known.values().all(is_valid)
     }
 }
 
@@ -163,7 +127,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Windows say what a map of all verdicts says, of requests that their process still waits for.
+        /// Windows agree with a map of all verdicts, for calls that their process still waits for.
         #[test]
         fn windows_agree_with_a_map(calls in prop::collection::vec((0..3_u64, 1..60_u64, 0..9_u64, any::<bool>()), 1..300)) {
             let mut requests = Requests::default();
@@ -184,11 +148,9 @@ mod tests {
                     all.insert((by, number), verdict(at));
                 }
             }
-            let mut bytes = Vec::new();
-            requests.write(&mut bytes);
-            let mut reader = Reader::new(&bytes);
-            prop_assert_eq!(Requests::read(&mut reader, Position(300)).unwrap(), requests);
-            prop_assert!(reader.rest().is_empty());
+            let bytes = borsh::to_vec(&requests).unwrap();
+            prop_assert_eq!(borsh::from_slice::<Requests>(&bytes).unwrap(), requests.clone());
+            prop_assert!(requests.is_valid(Position(300)));
         }
     }
 

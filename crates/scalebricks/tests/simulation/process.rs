@@ -7,7 +7,7 @@ use scalebricks_apps::gateway::{FlowTables, Node, NodePorts};
 use scalebricks_cluster::beating::{Beating, LOOK_EVERY};
 use scalebricks_cluster::inbox::Inbox;
 use scalebricks_cluster::leasing::Leasing;
-use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::plane::PeerLink;
 use scalebricks_cluster::shared_tables::SharedTables;
 use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::lease::LeaseTimes;
@@ -95,7 +95,7 @@ struct Beats {
     inbox: Inbox,
 }
 
-impl Link for Beats {
+impl PeerLink for Beats {
     fn beat(&self, beat: Beat) {
         self.beating.asked(beat, self.inbox.beats(), Instant::now());
         self.link.send_beat(&beat);
@@ -223,7 +223,7 @@ impl Process {
             let plane = loop {
                 let engine = Arc::<SimEngine>::clone(&engine);
                 let mut way_in = None;
-                let link = |inbox: Inbox| -> Arc<dyn Link> {
+                let link = |inbox: Inbox| -> Arc<dyn PeerLink> {
                     way_in = Some(inbox.clone());
                     let link = SimLink { hub: hub.clone(), node, process };
                     Arc::new(Beats { link, beating: Arc::clone(&beating), inbox })

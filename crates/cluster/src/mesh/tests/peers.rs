@@ -1,4 +1,4 @@
-//! What peers may expect of each other.
+//! Behaviour between peers.
 
 use super::*;
 
@@ -110,7 +110,7 @@ async fn who_takes_nothing_fills_its_own_queue_and_holds_up_nobody() {
     }
     assert!(a.mesh.stats().peers[&B].waiting <= limits.queue_messages);
     assert_eq!(a.count(C, PeerCount::DroppedFull), 0);
-    // Beats get past what waits.
+    // Heartbeats overtake waiting messages.
     let before = b.count(A, PeerCount::BeatsReceived);
     a.mesh.beat(b"still here").unwrap();
     until("the beat came", || b.count(A, PeerCount::BeatsReceived) > before).await;
