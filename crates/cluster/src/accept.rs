@@ -1,4 +1,4 @@
-//! Changes that callers bring: to the owners of their partitions, and the verdicts.
+//! Accepts changes from callers: sends them to the owners of their partitions and returns the verdicts.
 
 use super::calling::Submission;
 use super::event::Event;
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Why changes were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedChanges {
-    /// Too much waits for the log already.
+    /// Too many changes wait for the log.
     #[error("too many changes wait for the log; try again soon")]
     Busy,
     /// A flow would be pinned to a node that is not alive.
@@ -23,7 +23,7 @@ pub enum RefusedChanges {
     /// The node was drained or dead a moment ago.
     #[error("{0} does not take flows yet; try again soon")]
     NotOpen(NodeId),
-    /// The node is alive, and cannot do its work.
+    /// The node is alive but cannot do its work.
     #[error("{0} takes no flows ({1}): pin the flow to another, or try again later")]
     Suspended(NodeId, Suspension),
     /// The table cannot name the node yet.
@@ -41,21 +41,21 @@ pub enum RefusedChanges {
     /// The partition has no owner, or none that has loaded it.
     #[error("partition {} has no owner yet; try again soon", .0.0)]
     NoOwner(PartitionId),
-    /// It is about no key: [`ControlPlane::accept_in_all`] takes such.
-    #[error("a change about no key is for all partitions")]
+    /// The change has no key: use [`ControlPlane::accept_in_all`].
+    #[error("a change without a key is for all partitions")]
     NoKey,
-    /// More than one call may bring.
+    /// Too many changes in one call.
     #[error("{0} changes of one partition in one call, {CALL_CHANGES} are allowed: split them")]
     TooMany(usize),
     /// A node that was removed may still forward a key for another flow. Returned when that lasts for as long as callers wait.
     #[error("partition {}: a node that was removed may still forward one of the keys for another flow; try again soon", .0.0)]
     Delayed(PartitionId),
-    /// The engine did not take the changes.
-    #[error("the log did not take the changes: {0}")]
+    /// The engine refused the changes.
+    #[error("the log refused the changes: {0}")]
     Engine(String),
     /// No owner answered in time: the changes may have been made.
     #[error(
-        "it is not known whether all of the changes were made, as an owner has not answered in time: look, or send them again"
+        "it is not known whether all changes were made: an owner did not answer in time; check, or send them again"
     )]
     Unknown,
     /// The process is stopping.
@@ -65,8 +65,8 @@ pub enum RefusedChanges {
 
 /// Why a change of a call was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
-    /// It is in the log, and does nothing.
+pub enum ChangeRefusal {
+    /// It is logged and void.
     #[error(transparent)]
     Void(#[from] Void),
     /// The partition's owner did not log it.
@@ -74,7 +74,7 @@ pub enum Why {
     Refused(#[from] Refusal),
 }
 
-impl Why {
+impl ChangeRefusal {
     /// Whether there was no room for it.
     pub const fn is_room(&self) -> bool {
         matches!(self, Self::Void(Void::NoRoom) | Self::Refused(Refusal::NoRoom | Refusal::NodeFull(_)))
@@ -84,42 +84,42 @@ impl Why {
 /// The outcome of a call's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Accepted {
-    /// Where those are that are in logs, void ones included.
+    /// Positions of logged changes, including void ones.
     positions: Vec<(PartitionId, Position)>,
     /// Changes that were not made, by their place in the call, ascending. Of many in one partition only the first are listed.
-    refused: Vec<(usize, Why)>,
-    /// How many were not made.
+    refused: Vec<(usize, ChangeRefusal)>,
+    /// Their number.
     refused_changes: usize,
 }
 
 impl Accepted {
-    /// Where changes are in the logs of their partitions.
+    /// Positions of the logged changes.
     pub fn positions(&self) -> &[(PartitionId, Position)] {
         &self.positions
     }
 
     /// Changes that were not made, by their place in the call, ascending; all others were. Of many in one partition only the first
     /// are listed.
-    pub fn refused(&self) -> &[(usize, Why)] {
+    pub fn refused(&self) -> &[(usize, ChangeRefusal)] {
         &self.refused
     }
 
-    /// How many changes were not made.
+    /// Number of changes that were not made.
     pub const fn refused_changes(&self) -> usize {
         self.refused_changes
     }
 
-    /// A call to one partition is over; its changes have these places.
+    /// Adds the outcome of one partition; its changes have these places in the call.
     fn over(&mut self, partition: PartitionId, places: &[usize], outcome: Result<Verdict, Refusal>) {
         let why = match outcome {
             Ok(Verdict { position, outcome, voids, void_changes }) => {
                 self.positions.push((partition, position));
                 match outcome {
-                    Outcome::Void(why) => Why::Void(why),
+                    Outcome::Void(why) => ChangeRefusal::Void(why),
                     Outcome::Done => {
                         let voids = voids.iter();
                         let told = voids.filter_map(|(number, why)| {
-                            Some((*places.get(*number as usize)?, Why::Void(*why)))
+                            Some((*places.get(*number as usize)?, ChangeRefusal::Void(*why)))
                         });
                         self.refused.extend(told);
                         self.refused_changes += void_changes as usize;
@@ -127,14 +127,14 @@ impl Accepted {
                     }
                 }
             }
-            Err(refusal) => Why::Refused(refusal),
+            Err(refusal) => ChangeRefusal::Refused(refusal),
         };
         self.refused_changes += places.len();
         self.refused.extend(places.iter().map(|place| (*place, why.clone())));
     }
 }
 
-/// Changes of one partition, and their places in the call.
+/// The changes of one partition, and their places in the call.
 #[derive(Default)]
 struct Part {
     places: Vec<usize>,
@@ -178,7 +178,7 @@ impl ControlPlane {
         self.submit(parts).await
     }
 
-    /// Has changes made in every partition, for those that are about no key.
+    /// Makes changes in every partition, for changes without a key.
     ///
     /// # Errors
     /// As [`ControlPlane::accept`].
@@ -198,8 +198,8 @@ impl ControlPlane {
             if view.owner(*partition).is_none() {
                 return Err(RefusedChanges::NoOwner(*partition));
             }
-            let lane = &self.shared.lanes[usize::from(partition.0)].submissions;
-            permits.push(lane.try_reserve().map_err(|error| match error {
+            let queues = &self.shared.call_queues[usize::from(partition.0)].submissions;
+            permits.push(queues.try_reserve().map_err(|error| match error {
                 mpsc::error::TrySendError::Full(()) => RefusedChanges::Busy,
                 mpsc::error::TrySendError::Closed(()) => RefusedChanges::Stopping,
             })?);
@@ -243,7 +243,7 @@ impl ControlPlane {
     }
 }
 
-/// Nothing of a call was logged, for this reason.
+/// The error of a call of which nothing was logged.
 fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChanges {
     match refusal {
         Refusal::NotOwner => RefusedChanges::NoOwner(partition),

@@ -1,16 +1,16 @@
 //! The task that owns the agent: passes events to it and carries out its actions.
 
-use super::counters::{Arrived, Carrying, flow_count};
+use super::counters::{CounterEvent, CounterTransfer, flow_count};
 use super::event::Event;
 use super::follow::{PartitionFollower, confirm};
 use super::inbox::{Beats, Inbox};
 use super::leasing::Leasing;
 use super::peers::Peers;
 use super::placement::Placed;
-use super::plane::{PlaneConfig, Shared};
+use super::plane::{PlaneConfig, PlaneState};
 use super::pulses::Pulses;
 use super::repins::RepinNotice;
-use super::rib::Reading;
+use super::rib::LogReader;
 use super::snapshots::keep;
 use super::verify::Verifications;
 use super::waiting::Waiters;
@@ -38,7 +38,7 @@ use tokio::time::Instant;
 /// Most events handled before the agent is polled.
 const TOGETHER: usize = 512;
 
-/// Time between two looks at the clock.
+/// Interval of polling the agent without events.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Time between two updates of the relays.
@@ -47,10 +47,10 @@ const ROUTE_EVERY: Duration = Duration::from_millis(100);
 /// Time between two removals of abandoned requests.
 const TIDY: Duration = Duration::from_secs(10);
 
-/// The partition is another's, or not loaded.
+/// The partition is another node's, or not loaded.
 struct NotHere;
 
-/// The task.
+/// The actor task.
 pub(super) struct Actor<T> {
     pub(super) agent: Agent<T>,
     config: PlaneConfig,
@@ -58,11 +58,11 @@ pub(super) struct Actor<T> {
     pub(super) peers: Arc<Peers>,
     next_routes: Duration,
     pulses: Pulses,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PlaneState>,
     events: mpsc::Sender<Event>,
     beats: Arc<Beats>,
     start: Instant,
-    /// Partitions that are followed.
+    /// Partitions whose logs are followed.
     followed: HashMap<PartitionId, (u64, AbortHandle)>,
     loads: u64,
     questions: HashMap<u64, oneshot::Sender<Option<Session>>>,
@@ -70,7 +70,7 @@ pub(super) struct Actor<T> {
     asked: u64,
     waiters: Waiters,
     /// To the task that transfers counters.
-    counts: Option<mpsc::Sender<Arrived>>,
+    counts: Option<mpsc::Sender<CounterEvent>>,
     next_tidy: Duration,
     next_word_of_delays: Duration,
     verifications: Verifications,
@@ -86,7 +86,7 @@ impl<T: Tables> Actor<T> {
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
         peers: Arc<Peers>,
-        shared: Arc<Shared>,
+        shared: Arc<PlaneState>,
         Inbox { events, beats }: Inbox,
         verifications: Verifications,
     ) -> Self {
@@ -196,7 +196,7 @@ impl<T: Tables> Actor<T> {
             Event::Ask(key, answer) => self.ask(key, answer),
             Event::Wait(positions, answer) => self.waiters.add(positions, answer),
             Event::Tally(node, flow, answer) if node == self.agent.node() => {
-                self.hand_on(Arrived::Ask(flow, answer));
+                self.hand_on(CounterEvent::Ask(flow, answer));
             }
             Event::Tally(node, flow, answer) => {
                 self.asked += 1;
@@ -207,7 +207,7 @@ impl<T: Tables> Actor<T> {
             Event::Carry(tables) => {
                 let (node, peers, shared) =
                     (self.config.node, Arc::clone(&self.peers), Arc::clone(&self.shared));
-                self.counts.get_or_insert_with(|| Carrying::start(node, tables, peers, shared));
+                self.counts.get_or_insert_with(|| CounterTransfer::start(node, tables, peers, shared));
             }
             Event::Where(partition, answer) => {
                 let _gone = answer.send(self.agent.replica().report(partition));
@@ -257,11 +257,11 @@ impl<T: Tables> Actor<T> {
                     let _gone = answer.send(session);
                 }
             }
-            Message::Counts(packet) => self.hand_on(Arrived::Packet(from, packet)),
+            Message::Counts(packet) => self.hand_on(CounterEvent::Packet(from, packet)),
             Message::Tally(number, flow) if self.counts.is_some() => {
-                self.hand_on(Arrived::Question(from, number, flow));
+                self.hand_on(CounterEvent::Question(from, number, flow));
             }
-            // Nothing counts here.
+            // No counters are transferred here.
             Message::Tally(number, _) => self.peers.send(from, Message::Tallied(number, None)),
             Message::Tallied(number, count) => {
                 if let Some(answer) = self.tallies.remove(&number) {
@@ -278,12 +278,12 @@ impl<T: Tables> Actor<T> {
 
     /// Passes an owner's answers to this process's calls on. If the queue is full they are lost, and the calls repeated.
     fn answered(&self, from: NodeId, partition: PartitionId, answers: Vec<Answer>) {
-        if let Some(lane) = self.shared.lanes.get(usize::from(partition.0)) {
-            let _lost = lane.answers.try_send((from, answers));
+        if let Some(queues) = self.shared.call_queues.get(usize::from(partition.0)) {
+            let _lost = queues.answers.try_send((from, answers));
         }
     }
 
-    /// Has calls logged.
+    /// Logs calls.
     fn log(&mut self, partition: PartitionId, calls: Vec<Call>) {
         let log = &self.shared.logs[usize::from(partition.0)];
         if let Err(TrySendError::Full(Work::Calls(calls))) = log.try_send(Work::Calls(calls)) {
@@ -293,7 +293,7 @@ impl<T: Tables> Actor<T> {
     }
 
     /// To the task that transfers counters. If its queue is full the packet is lost, and repeated by its sender.
-    fn hand_on(&self, arrived: Arrived) {
+    fn hand_on(&self, arrived: CounterEvent) {
         if let Some(counts) = &self.counts {
             let _lost = counts.try_send(arrived);
         }
@@ -327,7 +327,7 @@ impl<T: Tables> Actor<T> {
                     let as_a_whole = match applied.outcome {
                         Outcome::Done | Outcome::Void(Void::Applied | Void::Duplicate) => 0,
                         Outcome::Void(why) => {
-                            tracing::warn!(partition = partition.0, position = entry.position.0, %why, "an entry does nothing");
+                            tracing::warn!(partition = partition.0, position = entry.position.0, %why, "a log entry has no effect");
                             1
                         }
                     };
@@ -413,7 +413,7 @@ impl<T: Tables> Actor<T> {
     fn follow(&mut self, partition: PartitionId) {
         self.loads += 1;
         let follower = PartitionFollower {
-            reading: Reading {
+            reading: LogReader {
                 engine: Arc::clone(&self.engine),
                 params: self.shared.shape.load().first,
                 hasher: self.config.hasher,
@@ -438,7 +438,7 @@ impl<T: Tables> Actor<T> {
             if log.send(work).await.is_ok() {
                 let _outcome = logged.await;
             }
-            // If it failed it is asked for once more.
+            // If it failed, the agent asks again.
             let _ends = events.send(done).await;
         });
     }

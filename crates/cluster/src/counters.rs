@@ -11,7 +11,7 @@
 
 use super::moved::{FlowSums, MovedCounters};
 use super::peers::Peers;
-use super::plane::Shared;
+use super::plane::PlaneState;
 use super::shared_tables::SharedTables;
 use super::wire::Message;
 use scalebricks_apps::gateway::flow_tables::Locator;
@@ -23,47 +23,47 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Time between two looks for flows that have left.
+/// Time between two checks for flows that have left.
 const EXPIRY: Duration = Duration::from_millis(20);
 
-/// Packets that wait to be looked at: some for each node, of which none sends another parcel before it has a receipt.
+/// Packets that wait for the task: some per node, since a node sends no further parcel before it has a receipt.
 const ARRIVED: usize = 256;
 
-/// Flows that are not here and whose counts wait, from which on no parcel is taken: 50 MiB.
+/// With so many flows waiting that are not here, no more parcels are accepted: 50 MiB.
 const STRAYS: usize = 1 << 20;
 
 /// Events of the task.
-pub(super) enum Arrived {
+pub(super) enum CounterEvent {
     /// A packet of another node's courier.
     Packet(NodeId, Packet),
     /// A node asks for a flow's counts here, under this number.
     Question(NodeId, u64, Teid),
-    /// This process asks.
+    /// This process asks for a flow's counts.
     Ask(Teid, oneshot::Sender<Option<FlowCount>>),
 }
 
 /// The task.
-pub(super) struct Carrying {
+pub(super) struct CounterTransfer {
     node: NodeId,
     tables: SharedTables,
     peers: Arc<Peers>,
-    shared: Arc<Shared>,
+    shared: Arc<PlaneState>,
     courier: Courier,
     locator: Locator,
-    /// The view's, as the courier knows it.
+    /// The epoch of the view that the courier has.
     epoch: Option<u64>,
     next_expiry: Duration,
     moved: MovedCounters,
 }
 
-impl Carrying {
+impl CounterTransfer {
     /// Starts the task on the current runtime. It ends when the sender is dropped.
     pub(super) fn start(
         node: NodeId,
         tables: SharedTables,
         peers: Arc<Peers>,
-        shared: Arc<Shared>,
-    ) -> mpsc::Sender<Arrived> {
+        shared: Arc<PlaneState>,
+    ) -> mpsc::Sender<CounterEvent> {
         let (sender, arrived) = mpsc::channel(ARRIVED);
         let locator = tables.lock().locator();
         let courier = Courier::new(shared.process);
@@ -73,7 +73,7 @@ impl Carrying {
         sender
     }
 
-    async fn run(mut self, mut arrived: mpsc::Receiver<Arrived>) {
+    async fn run(mut self, mut arrived: mpsc::Receiver<CounterEvent>) {
         let start = Instant::now();
         let mut together = Vec::with_capacity(ARRIVED);
         loop {
@@ -85,12 +85,12 @@ impl Carrying {
             let now = start.elapsed();
             for arrived in together.drain(..) {
                 match arrived {
-                    Arrived::Packet(from, packet) => self.take(from, packet),
-                    Arrived::Question(from, number, flow) => {
+                    CounterEvent::Packet(from, packet) => self.take(from, packet),
+                    CounterEvent::Question(from, number, flow) => {
                         let count = self.tables.lock().count(flow).map(opaque);
                         self.peers.send(from, Message::Tallied(number, count));
                     }
-                    Arrived::Ask(flow, answer) => {
+                    CounterEvent::Ask(flow, answer) => {
                         let _gone = answer.send(self.tables.lock().count(flow));
                     }
                 }
@@ -122,7 +122,7 @@ impl Carrying {
         }
     }
 
-    /// Takes the counts of flows that no worker counts for any more; not of more than the courier has room for.
+    /// Posts the counts of flows that no worker counts any more, as many as the courier has room for.
     fn expire(&mut self, now: Duration) {
         if !self.courier.has_room() {
             return;
@@ -158,7 +158,7 @@ impl Carrying {
             }
             match u8::try_from(self.locator.node(flow).get()).map(NodeId::new) {
                 Ok(node) if node != self.node && view.member(node).is_some() => Place::At(node),
-                // Here, or at a node that never was: the key is no key any more.
+                // Here, or at a node that never was a member: the key was deleted.
                 _ => Place::Nowhere,
             }
         });
@@ -197,7 +197,7 @@ const fn opaque(count: FlowCount) -> Count {
     Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes])
 }
 
-/// The four counters as the data plane names them.
+/// The four counters in the data plane's form.
 pub(super) const fn flow_count(count: Count) -> FlowCount {
     let Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes]) = count;
     FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }

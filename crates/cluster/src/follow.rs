@@ -1,7 +1,7 @@
 //! Follows the log of a partition that this node owns, for the agent.
 
 use super::event::Event;
-use super::rib::Reading;
+use super::rib::LogReader;
 use scalebricks_control::engine::{Engine, ReadError};
 use scalebricks_engine::log::{Follower, FollowerOptions, Step};
 use scalebricks_types::{PartitionId, Position};
@@ -17,7 +17,7 @@ const OPTIONS: FollowerOptions = FollowerOptions {
 
 /// Follows one partition, and reports to the actor.
 pub(super) struct PartitionFollower {
-    pub(super) reading: Reading,
+    pub(super) reading: LogReader,
     pub(super) partition: PartitionId,
     /// Counts the loads of all partitions: the actor ignores events of an earlier load of the same partition.
     pub(super) load: u64,

@@ -15,7 +15,7 @@ pub struct Inbox {
     pub(super) beats: Arc<Beats>,
 }
 
-/// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
+/// The newest heartbeat of each node, outside the queue: a busy node must not take the others for dead.
 #[derive(Debug, Default)]
 pub struct Beats(Mutex<Received>);
 
@@ -23,17 +23,17 @@ pub struct Beats(Mutex<Received>);
 struct Received {
     new: BTreeMap<NodeId, Beat>,
     heard: BTreeMap<NodeId, Heard>,
-    /// How fit this node is, for its own beats.
+    /// This node's fitness, for its own heartbeats.
     fitness: Fitness,
 }
 
-/// The newest beat of a node.
+/// The newest heartbeat of a node.
 #[derive(Debug, Clone, Copy)]
 struct Heard {
     beat: Beat,
-    /// Since when it has beaten in this life.
+    /// Since when it has been in this life.
     since: Instant,
-    /// When the newest came, and when it was sent at the earliest.
+    /// When the newest was received, and the earliest time at which it can have been sent.
     at: Instant,
     sent_after: Instant,
 }
@@ -52,17 +52,17 @@ impl Beats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
     }
 
-    /// How fit this node is, from now on.
+    /// Sets this node's fitness.
     pub(super) fn set_fitness(&self, fitness: Fitness) {
         self.received().fitness = fitness;
     }
 
-    /// How fit this node is.
+    /// This node's fitness.
     pub(super) fn fitness(&self) -> Fitness {
         self.received().fitness
     }
 
-    /// Those that came since the last call.
+    /// Takes the heartbeats since the last call.
     pub(super) fn take(&self) -> BTreeMap<NodeId, Beat> {
         std::mem::take(&mut self.received().new)
     }
@@ -72,7 +72,7 @@ impl Beats {
         self.heard(now, |_| true)
     }
 
-    /// Of those, the ones that have been in the same life since `then`.
+    /// Of those, the nodes that have been in the same life since `then`.
     pub(super) fn hears_since(&self, then: Instant, now: Instant) -> NodeSet {
         self.heard(now, |heard| heard.since <= then)
     }
@@ -102,12 +102,12 @@ impl Inbox {
         &self.beats
     }
 
-    /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
+    /// Receives a heartbeat. Never waits; keeps only the newest of each node.
     pub fn beat(&self, from: NodeId, beat: Beat) {
         self.beat_sent_after(from, beat, Instant::now());
     }
 
-    /// The same, of a beat that may be as old as this.
+    /// Receives a heartbeat that was sent at this time or later.
     pub fn beat_sent_after(&self, from: NodeId, beat: Beat, sent_after: Instant) {
         let at = Instant::now();
         let mut received = self.beats.received();

@@ -1,9 +1,9 @@
-//! The lease of a node: renewed beside the actor, so that it holds while that is busy, and expires while it is stuck for long.
-//! See [`scalebricks_control::lease`].
+//! The lease of a node: renewed outside the actor, so that it holds while the actor is busy, and expires while it is stuck for
+//! long. See [`scalebricks_control::lease`].
 
 use super::event::Event;
 use super::inbox::Granted;
-use super::plane::{ControlPlane, Shared};
+use super::plane::{ControlPlane, PlaneState};
 use super::view;
 use scalebricks_control::engine::Engine;
 use scalebricks_control::lease::{self, Deadlines, LeaseState, LeaseTimes, READ_EVERY};
@@ -23,13 +23,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Configuration and state of a node's lease.
 #[derive(Debug, Clone)]
 pub struct Leasing {
-    /// How long it lasts.
+    /// Durations of the lease.
     pub times: LeaseTimes,
-    /// Its deadlines, as the workers see them.
+    /// Its deadlines, shared with the workers.
     pub lease: Arc<Lease>,
     /// The workers' own probes, which carry grants as heartbeats do.
     pub fabric: Option<Arc<FabricHealth>>,
-    /// The moment from which the workers' time is counted.
+    /// The start of the workers' clock.
     pub start: Instant,
 }
 
@@ -41,14 +41,14 @@ impl ControlPlane {
         }
         let _stops = self.events.send(Event::RebindAfter(leasing.times.rebind_after())).await;
         let (tell, reads) = mpsc::channel(1);
-        let reading = Reading {
+        let reading = ViewReader {
             engine: Arc::clone(&self.reading.engine),
             shared: Arc::downgrade(&self.shared),
             start: leasing.start,
             tell,
         };
         self.runtime.spawn(reading.run());
-        let keeping = Keeping {
+        let keeping = LeaseKeeper {
             me: self.shared.node,
             machine: lease::Lease::new(self.shared.node, leasing.times),
             leasing,
@@ -80,16 +80,16 @@ impl Leasing {
     }
 }
 
-/// Reads the view from the engine, again and again.
-struct Reading {
+/// Reads the view from the engine periodically.
+struct ViewReader {
     engine: Arc<dyn Engine>,
-    shared: Weak<Shared>,
+    shared: Weak<PlaneState>,
     start: Instant,
-    /// Views, with when each was asked for.
+    /// Views, with the times of their requests.
     tell: mpsc::Sender<(View, Duration)>,
 }
 
-impl Reading {
+impl ViewReader {
     async fn run(self) {
         while let Some(partitions) = self.shared.upgrade().map(|shared| shared.partitions) {
             let asked = self.start.elapsed();
@@ -111,16 +111,16 @@ impl Reading {
 }
 
 /// Renews the lease from received grants, and sets its deadlines.
-struct Keeping {
+struct LeaseKeeper {
     me: NodeId,
     machine: lease::Lease,
     leasing: Leasing,
-    shared: Weak<Shared>,
+    shared: Weak<PlaneState>,
     reads: mpsc::Receiver<(View, Duration)>,
     told: LeaseState,
 }
 
-impl Keeping {
+impl LeaseKeeper {
     async fn run(mut self) {
         while let Some(shared) = self.shared.upgrade() {
             self.look(&shared);
@@ -129,7 +129,7 @@ impl Keeping {
         }
     }
 
-    fn look(&mut self, shared: &Shared) {
+    fn look(&mut self, shared: &PlaneState) {
         let now = self.leasing.start.elapsed();
         let life = shared.life.load(Ordering::Relaxed);
         let has_caught_up = life > 0 && shared.caught_up_in.load(Ordering::Relaxed) == life;
@@ -137,7 +137,7 @@ impl Keeping {
             self.leasing.lease.filled();
         }
         let view = shared.view.load();
-        // It may have expired since the last look.
+        // The lease may have expired since the last call.
         let _noted = self.machine.deadlines(has_caught_up, now);
         self.machine.viewed(&view, life);
         if let Some(fabric) = &self.leasing.fabric {

@@ -44,11 +44,11 @@
 
 mod accept;
 mod actor;
-pub mod beating;
 mod calling;
 pub mod counters;
 mod event;
 mod follow;
+pub mod heartbeat;
 mod identity;
 pub mod inbox;
 pub mod leasing;

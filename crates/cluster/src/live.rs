@@ -1,4 +1,4 @@
-//! A control plane from the start of a node until the mesh ends.
+//! Runs a control plane from the start of a node until the mesh ends.
 
 use crate::inbox::Inbox;
 use crate::leasing::Leasing;
@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Time between two tries to reach the engine at the start.
+/// Time between two attempts to reach the engine at the start.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs a node's control plane over this engine and this mesh, until the mesh ends. `plane` is set as soon as the engine can be used.
@@ -36,11 +36,11 @@ pub async fn live(
         };
         match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
             Ok(started) => break started,
-            Err(error) => tracing::warn!(%error, "the engine cannot be used yet"),
+            Err(error) => tracing::warn!(%error, "cannot use the engine yet"),
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
-    tracing::info!("the control plane has begun");
+    tracing::info!("the control plane has started");
     started.carry_counters(tables).await;
     if let Some(leasing) = leasing {
         started.keep_lease(leasing).await;
@@ -52,7 +52,7 @@ pub async fn live(
             sign(&inbox, event);
             continue;
         };
-        // A message waits for room; signs of life do not wait behind it.
+        // A message waits for room; heartbeats do not wait behind it.
         let mut came = pin!(inbox.came(from, payload));
         loop {
             tokio::select! {
@@ -68,7 +68,7 @@ pub async fn live(
     }
 }
 
-/// Something came that is no message.
+/// Handles an event other than a message.
 fn sign(inbox: &Inbox, event: Event) {
     match event {
         Event::Beat { from, payload, sent_after } => match Beat::decode(&payload) {

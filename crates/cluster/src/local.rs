@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Configuration that is the same at all nodes.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct LocalConfig {
     /// Partitions of the key space.
     pub partitions: PartitionCount,
     /// The shape of the GPT.
@@ -37,20 +37,20 @@ pub struct Shape {
     pub grace: Duration,
 }
 
-/// A node's tables: a real GPT, and a map in place of the FIB. Clones are the same tables.
+/// A node's tables: a real GPT, and a map instead of the FIB. Clones share them.
 #[derive(Debug, Clone)]
 pub struct MemoryTables {
     gpt: Table,
     /// By partition.
     fib: Arc<Vec<Mutex<HashMap<FlowKey, FibValue>>>>,
-    /// Keys in it, at most.
+    /// Most keys in it.
     capacity: usize,
-    shape: Shape,
+    shape: LocalConfig,
 }
 
 impl MemoryTables {
-    /// Empty ones.
-    pub fn new(shape: Shape) -> Self {
+    /// Empty tables.
+    pub fn new(shape: LocalConfig) -> Self {
         let fib = (0..shape.partitions.get()).map(|_| Mutex::default()).collect();
         Self { gpt: Table::new(shape.params), fib: Arc::new(fib), capacity: usize::MAX, shape }
     }
@@ -170,13 +170,13 @@ impl Readable for MemoryTables {
     }
 }
 
-/// The way into a node. Messages arrive in the order in which they were sent, as the mesh has them arrive.
-struct Way {
+/// The receiving end of a node. Messages arrive in the order in which they were sent, as over the mesh.
+struct Receiver {
     inbox: Inbox,
     messages: mpsc::UnboundedSender<(NodeId, Vec<u8>)>,
 }
 
-impl Way {
+impl Receiver {
     fn into(inbox: Inbox) -> Self {
         let (messages, mut sent) = mpsc::unbounded_channel();
         let open = inbox.clone();
@@ -192,14 +192,14 @@ impl Way {
 }
 
 /// The receiving ends of nodes; messages to a killed node are lost.
-type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
+type Receivers = Arc<RwLock<HashMap<NodeId, Receiver>>>;
 
-/// Directed links, from one node to another, on which everything is lost.
+/// Directed links that lose everything.
 type Cuts = Arc<RwLock<BTreeSet<(NodeId, NodeId)>>>;
 
 struct Channels {
     me: NodeId,
-    ways: Ways,
+    ways: Receivers,
     cuts: Cuts,
     /// Most bytes of a message: longer ones are lost, as over the mesh.
     longest: usize,
@@ -250,19 +250,19 @@ pub struct LocalNode {
     pub tables: MemoryTables,
 }
 
-/// Nodes in this process. To be used on a runtime, on which all of them run.
+/// Nodes in this process. Use it on the runtime that they run on.
 #[expect(missing_debug_implementations, reason = "channels cannot be shown")]
 pub struct LocalCluster {
-    shape: Shape,
+    shape: LocalConfig,
     engine: Arc<dyn Engine>,
-    ways: Ways,
+    ways: Receivers,
     cuts: Cuts,
     nodes: BTreeMap<NodeId, LocalNode>,
 }
 
 impl LocalCluster {
-    /// No nodes yet, over this log.
-    pub fn new(shape: Shape, engine: Arc<dyn Engine>) -> Self {
+    /// A cluster without nodes, over this log.
+    pub fn new(shape: LocalConfig, engine: Arc<dyn Engine>) -> Self {
         Self { shape, engine, ways: Arc::default(), cuts: Arc::default(), nodes: BTreeMap::new() }
     }
 
@@ -274,7 +274,7 @@ impl LocalCluster {
         self.start_with(node, MemoryTables::new(self.shape), Version::NEWEST).await
     }
 
-    /// Starts a node with these tables, which knows no newer version of the protocol than this.
+    /// Starts a node with these tables and this version of the protocol.
     ///
     /// # Errors
     /// Those of [`ControlPlane::start`].
@@ -284,11 +284,11 @@ impl LocalCluster {
         tables: MemoryTables,
         version: Version,
     ) -> Result<(), EngineError> {
-        let Shape { partitions, params, hasher, grace } = self.shape;
+        let LocalConfig { partitions, params, hasher, grace } = self.shape;
         let config = PlaneConfig { node, partitions, params, hasher, grace, version };
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
-            ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
+            ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Receiver::into(inbox));
             let longest = MeshLimits::default().message_bytes;
             Arc::new(Channels { me: node, ways: Arc::clone(&ways), cuts: Arc::clone(&self.cuts), longest })
         });
@@ -302,7 +302,7 @@ impl LocalCluster {
         self.nodes.remove(&node);
     }
 
-    /// Cuts the link from one node to another, in this direction, or mends it.
+    /// Cuts or repairs the link from one node to another, in this direction.
     pub fn cut(&self, from: NodeId, to: NodeId, is_cut: bool) {
         let mut cuts = self.cuts.write().unwrap_or_else(PoisonError::into_inner);
         if is_cut {
@@ -328,7 +328,7 @@ impl LocalCluster {
         self.nodes.values().all(|node| node.plane.has_caught_up() && node.plane.view().alive().eq(all()))
     }
 
-    /// Waits until something is so. Whether it came to be in time.
+    /// Waits for a condition. Returns whether it was met in time.
     pub async fn wait(&self, patience: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
         let began = Instant::now();
         while !is_so(self) {

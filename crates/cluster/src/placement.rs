@@ -8,7 +8,7 @@ use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::membership::Placement;
 use std::sync::Arc;
 
-/// Its key.
+/// The record's key.
 pub(super) const KEY: &str = "cluster.placement";
 
 /// Most attempts to change the record while others change it.
@@ -21,7 +21,7 @@ pub(super) struct Placed {
     pub(super) placement: Placement,
 }
 
-/// The record as it is; an empty one if there is none.
+/// The record; an empty one if there is none.
 pub(super) async fn read(engine: &dyn Engine) -> Result<Placed, EngineError> {
     let Some(record) = engine.record(KEY).await? else { return Ok(Placed::default()) };
     let placement = match record.value {
@@ -47,7 +47,7 @@ async fn change(engine: &dyn Engine, change: impl Fn(&mut Placement)) -> Result<
             Err(error) => return Err(EngineError::Refused(error.to_string())),
         }
     }
-    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+    Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
 impl ControlPlane {

@@ -1,7 +1,7 @@
-//! The control plane of a node, as the rest of the process has it.
+//! The handle of a node's control plane.
 
 use super::actor::Actor;
-use super::calling::{self, ANSWERS, Calling, LaneWays};
+use super::calling::{self, ANSWERS, CallDriver, CallQueues};
 use super::event::Event;
 use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
@@ -10,10 +10,10 @@ use super::moved::MovedCounters;
 use super::peers::Peers;
 use super::placement::{self, Placed};
 use super::repins::Repins;
-use super::rib::Reading;
+use super::rib::LogReader;
 use super::shared_tables::SharedTables;
 use super::verify::{Readable, Verifications};
-use super::write::{self, Work, Writing};
+use super::write::{self, LogTask, Work};
 use super::{shape, view};
 use arc_swap::ArcSwap;
 use scalebricks_control::agent::{Agent, AgentStats};
@@ -33,12 +33,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-pub use super::accept::{Accepted, RefusedChanges, Why};
+pub use super::accept::{Accepted, ChangeRefusal, RefusedChanges};
 
-/// Events that wait for the actor.
+/// Most events that wait for the actor.
 const EVENTS: usize = 4_096;
 
-/// How long a question may take.
+/// Time limit of a question to another node.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// Configuration of a node's control plane.
@@ -46,9 +46,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 pub struct PlaneConfig {
     /// The node.
     pub node: NodeId,
-    /// Partitions of the key space, the same at all nodes for ever.
+    /// Number of partitions of the key space, the same at all nodes forever.
     pub partitions: PartitionCount,
-    /// The shape of the GPT, if the cluster begins with this node.
+    /// The shape of the GPT, if this node starts the cluster.
     pub params: Params,
     /// The hash of keys, with the cluster's secret.
     pub hasher: KeyHasher,
@@ -63,22 +63,22 @@ pub trait PeerLink: Send + Sync {
     /// Sends a heartbeat to all others.
     fn beat(&self, beat: Beat);
 
-    /// Sends to one.
+    /// Sends a message to one node.
     fn send(&self, to: NodeId, bytes: Vec<u8>);
 }
 
 /// State that the actor publishes, and that all tasks use.
-pub(super) struct Shared {
+pub(super) struct PlaneState {
     pub(super) node: NodeId,
-    /// This process.
+    /// The number of this process.
     pub(super) process: ProcessId,
     pub(super) partitions: PartitionCount,
     hasher: KeyHasher,
-    /// Keys of the cluster.
+    /// Number of the cluster's keys.
     pub(super) keys: AtomicU64,
     /// By partition, the queues to its owner.
-    pub(super) lanes: Vec<LaneWays>,
-    /// By partition, to its log, for the owner.
+    pub(super) call_queues: Vec<CallQueues>,
+    /// By partition, the queue to its log, for the owner.
     pub(super) logs: Vec<mpsc::Sender<Work>>,
     pub(super) identity: Arc<Identity>,
     pub(super) view: ArcSwap<View>,
@@ -86,29 +86,29 @@ pub(super) struct Shared {
     pub(super) placed: ArcSwap<Placed>,
     pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
-    /// The life that the node is in; 0 before the actor has begun.
+    /// The node's life; 0 before the actor has started.
     pub(super) life: AtomicU64,
-    /// The life in which its tables hold all they are to hold; 0 in none.
+    /// The life in which its tables are complete; 0 if they are not.
     pub(super) caught_up_in: AtomicU64,
     /// Received heartbeats, and this node's fitness.
     pub(super) beats: Arc<Beats>,
-    /// Its lease, if one is kept.
+    /// The node's lease, if it keeps one.
     pub(super) lease: OnceLock<Leasing>,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
     pub(super) reloads: AtomicU64,
-    /// Replaced whole.
+    /// Replaced as a whole.
     pub(super) counters: Mutex<MovedCounters>,
     pub(super) agent: ArcSwap<AgentStats>,
 }
 
-impl Shared {
+impl PlaneState {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
     }
 
-    /// How fit this node is.
+    /// This node's fitness.
     pub(super) fn fitness(&self) -> Fitness {
         self.beats.fitness()
     }
@@ -131,9 +131,9 @@ impl Shared {
 /// A node's control plane. See the [module](super). Dropping it stops it.
 #[derive(Clone)]
 pub struct ControlPlane {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PlaneState>,
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) reading: Reading,
+    pub(super) reading: LogReader,
     pub(super) runtime: tokio::runtime::Handle,
     _stop: Arc<oneshot::Sender<()>>,
 }
@@ -166,24 +166,24 @@ impl ControlPlane {
         let way_in = Inbox { events: events.clone(), beats };
         let peers = Arc::new(Peers::new(link(way_in.clone())));
         let identity = Arc::new(Identity::new(Arc::clone(&engine), writer));
-        let (mut lanes, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut call_queues, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
             let (log, work) = mpsc::channel(write::WAITING);
             logs.push(log);
             let (engine, events, identity) = (Arc::clone(&engine), events.clone(), Arc::clone(&identity));
-            tokio::spawn(Writing { engine, partition, identity, work, events }.run());
+            tokio::spawn(LogTask { engine, partition, identity, work, events }.run());
             let (submissions, submitted) = mpsc::channel(calling::WAITING);
             let (answers, answered) = mpsc::channel(ANSWERS);
-            lanes.push(LaneWays { submissions, answers });
+            call_queues.push(CallQueues { submissions, answers });
             calls.push((partition, submitted, answered));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PlaneState {
             node: config.node,
             process: ProcessId(writer.0),
             partitions: config.partitions,
             hasher: config.hasher,
             keys: AtomicU64::new(0),
-            lanes,
+            call_queues,
             logs,
             identity: Arc::clone(&identity),
             view: ArcSwap::from_pointee(view.clone()),
@@ -203,7 +203,7 @@ impl ControlPlane {
             agent: ArcSwap::default(),
         });
         for (partition, submissions, answers) in calls {
-            let calling = Calling {
+            let calling = CallDriver {
                 me: config.node,
                 partition,
                 submissions,
@@ -215,7 +215,7 @@ impl ControlPlane {
             };
             tokio::spawn(calling.run());
         }
-        let reading = Reading { engine: Arc::clone(&engine), params: shape.first, hasher: config.hasher };
+        let reading = LogReader { engine: Arc::clone(&engine), params: shape.first, hasher: config.hasher };
         let readable: Arc<dyn Readable> = Arc::new(tables.clone());
         let verifications =
             Verifications::new(config.node, reading.clone(), readable, Arc::clone(&shared), events.clone());
@@ -244,7 +244,7 @@ impl ControlPlane {
         **self.shared.shape.load()
     }
 
-    /// Whether this node's tables hold all they are to hold.
+    /// Whether this node's tables are complete.
     pub fn has_caught_up(&self) -> bool {
         self.shared.has_caught_up.load(Ordering::Relaxed)
     }
@@ -264,8 +264,8 @@ impl ControlPlane {
         self.shared.keys.load(Ordering::Relaxed)
     }
 
-    /// From now on counters of flows move with them, from these tables and into them, which must be those that the plane was
-    /// started with. Once; later calls do nothing.
+    /// Starts the transfer of flow counters, from and to these tables, which must be those that the plane was started with. Only the
+    /// first call has an effect.
     pub async fn carry_counters(&self, tables: SharedTables) {
         let _stops = self.events.send(Event::Carry(tables)).await;
     }
@@ -278,7 +278,7 @@ impl ControlPlane {
         tokio::time::timeout(ANSWER_TIME, count).await.ok()?.ok()?
     }
 
-    /// Counters of the flow counters that left this node.
+    /// Counters about the counts of flows that left this node.
     pub fn moved_counters(&self) -> MovedCounters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -307,7 +307,7 @@ impl ControlPlane {
     }
 }
 
-/// A number for this process's batches, higher than all before.
+/// Draws a number for this process's batches, higher than all earlier ones.
 ///
 /// # Errors
 /// [`EngineError`] of the engine.
@@ -328,7 +328,7 @@ pub async fn draw_writer(engine: &dyn Engine) -> Result<WriterId, EngineError> {
         let revision = record.map(|record| record.revision);
         match engine.swap(KEY, revision, Some(next.to_le_bytes().as_slice().into())).await {
             Ok(_) => return Ok(WriterId(next)),
-            // Another was first, or it may have worked: the next number is free in any case.
+            // Another process was first, or this attempt may have succeeded: the next number is free in any case.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(error) => return Err(EngineError::Refused(error.to_string())),
         }

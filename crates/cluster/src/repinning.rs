@@ -10,7 +10,7 @@ use scalebricks_control::record::{Change, Closure, Heirs};
 use scalebricks_types::{NodeId, PartitionId};
 
 impl<T: Tables> Actor<T> {
-    /// Has tenures that the view closed closed in a partition's log.
+    /// Logs closures of the view in a partition.
     pub(super) fn close(&mut self, partition: PartitionId, closures: Vec<Closure>) {
         for closure in &closures {
             self.note_repin(partition, closure.node, &closure.heirs);

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Most notices that are kept.
 const KEPT: usize = 64;
 
-/// Partitions of one node follow each other within this: together they are one.
+/// Notices of one node within this time are merged.
 const TOGETHER_MS: u64 = 10_000;
 
 /// Why a node's flows went to others.
@@ -39,7 +39,7 @@ pub enum RepinCause {
 }
 
 impl RepinCause {
-    /// In a sentence about the node.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Died => "died",
@@ -60,24 +60,24 @@ pub struct RepinNotice {
     pub life: u64,
     /// Why.
     pub cause: RepinCause,
-    /// When the first of them went, milliseconds since 1970-01-01 UTC by the clock of the node that tells it.
+    /// When the first of them moved, in milliseconds since 1970-01-01 UTC by the reporting node's clock.
     pub at_unix_ms: u64,
-    /// Partitions of the key space that were told so.
+    /// Partitions of the key space that have logged it.
     pub partitions: u64,
-    /// Keys that went, two a flow; none while no owner of a partition has told.
+    /// Keys that moved, two per flow; none while no owner of a partition has reported.
     pub keys: Option<u64>,
-    /// The nodes that got them.
+    /// The nodes that took them.
     pub heirs: Vec<u16>,
 }
 
-/// Milliseconds since 1970-01-01 UTC, for people to read: nothing is decided by it.
+/// Milliseconds since 1970-01-01 UTC, for display only.
 fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl RepinNotice {
-    /// That it happens now; nothing is known of how much goes where.
+    /// A notice with the present time and unknown amounts.
     pub fn now(node: NodeId, life: u64, cause: RepinCause) -> Self {
         let node = u16::from(node.get());
         Self { node, life, cause, at_unix_ms: now_unix_ms(), partitions: 0, keys: None, heirs: Vec::new() }
@@ -102,7 +102,7 @@ impl RepinNotice {
     }
 }
 
-/// The last of them, the newest at the end.
+/// The newest notices, the newest at the end.
 #[derive(Debug, Default)]
 pub(super) struct Repins(Mutex<VecDeque<RepinNotice>>);
 

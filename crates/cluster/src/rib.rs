@@ -12,25 +12,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::RuntimeFlavor;
 
-/// Bytes of a log read at once.
+/// Bytes of a log per read.
 const READ_BYTES: usize = 1 << 20;
 
 /// Most attempts to read a log that is trimmed meanwhile.
 const TRIES: usize = 3;
 
-/// How long a partition may take: an engine that cannot be reached answers some time or never.
+/// Time limit for a partition: an engine that cannot be reached may never answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a partition's state could not be made.
+/// Why a partition's state could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RibError {
-    /// The log.
+    /// The log could not be read.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// The snapshot.
+    /// The snapshot is unusable.
     #[error("the snapshot of partition {}: {what}", .partition.0)]
     Snapshot {
-        /// Whose.
+        /// The partition.
         partition: PartitionId,
         /// What is wrong with it.
         what: String,
@@ -43,15 +43,15 @@ pub enum RibError {
     Stopping,
 }
 
-/// Makes partitions' states of an engine's snapshots and logs.
+/// Builds partitions' states from an engine's snapshots and logs.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
+pub(super) struct LogReader {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) params: Params,
     pub(super) hasher: KeyHasher,
 }
 
-impl Reading {
+impl LogReader {
     /// A partition in the present state of its log: the newest snapshot, and all later entries.
     ///
     /// Cost: memory of one partition's owner; the time to apply the entries after the newest snapshot, at most
@@ -75,7 +75,7 @@ impl Reading {
         tokio::time::timeout(PATIENCE, load).await.map_err(|_| RibError::TimedOut(partition))?
     }
 
-    /// A partition as its newest snapshot has it, or an empty one.
+    /// The state of the newest snapshot, or an empty partition.
     async fn restore(&self, partition: PartitionId) -> Result<Partition, RibError> {
         let loaded = load_snapshot(&*self.engine, partition).await;
         let (snapshot, _) = loaded.map_err(|error| match error {
@@ -86,7 +86,7 @@ impl Reading {
         self.build(partition, snapshot).await
     }
 
-    /// A partition as a snapshot has it; without one, an empty one.
+    /// The state of a snapshot; without one, an empty partition.
     pub(super) async fn build(
         &self,
         partition: PartitionId,
@@ -142,8 +142,7 @@ fn apply(mut rib: Partition, entries: &[Entry]) -> Result<(Partition, Vec<FlowKe
     Ok((rib, touched))
 }
 
-/// Work that takes long, beside the runtime's own threads; on a runtime of one thread in place, so that a simulation is the same each
-/// time.
+/// Runs long work outside the runtime's own threads, or in place on a runtime of one thread, so that a simulation is deterministic.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RibError> {
@@ -159,8 +158,8 @@ impl ControlPlane {
         (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)) // at most 2^16
     }
 
-    /// A partition's state as its log has it now, made here from the engine's snapshot and log: no owner is asked, and none is
-    /// needed. Takes the memory of one partition at its owner.
+    /// A partition's state from its present log, built here from the engine's snapshot and log without asking an owner. Takes the
+    /// memory of one partition at its owner.
     ///
     /// # Errors
     /// [`RibError`].

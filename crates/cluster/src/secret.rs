@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for SecretAt {
             // Not the error of serde, which would print the secret.
             fn visit_str<E: Error>(self, _secret: &str) -> Result<SecretAt, E> {
                 Err(E::custom(
-                    "a secret does not stand in this file: write { file = \"PATH\" }, a file that only its owner may read, \
+                    "a secret must not be in this file: write { file = \"PATH\" }, a file that only its owner may read, \
                      or { env = \"NAME\" }",
                 ))
             }

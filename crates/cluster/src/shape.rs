@@ -1,4 +1,4 @@
-//! The record of the table's shape: made by the first node that starts, changed by compare-and-set.
+//! The record of the table's shape: created by the first node, changed by compare-and-set.
 
 use super::event::Event;
 use scalebricks_control::codec::Encoded;
@@ -8,10 +8,10 @@ use scalebricks_tables::compact::Params;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Its key.
+/// The record's key.
 pub(super) const KEY: &str = "cluster.shape";
 
-/// The record as it is; of a cluster that begins, this shape.
+/// Reads the record, or creates it with this shape.
 pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision, Shape), EngineError> {
     loop {
         let record = engine.record(KEY).await?;
@@ -27,7 +27,7 @@ pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision
             }
             let (there, here) = (shape.first.structure(), first.structure());
             if there != here {
-                let what = format!("the cluster's table is of {there}, not of {here}: say so in cluster.gpt");
+                let what = format!("the cluster's table is of {there}, not of {here}: set cluster.gpt");
                 return Err(EngineError::Refused(what));
             }
             return Ok((record.revision, shape));
@@ -57,12 +57,12 @@ pub(super) async fn propose(
                 keys = to.keys_per_partition() * u64::from(to.partitions().get()),
                 value_bits = to.value_bits(),
                 is_there,
-                "the table changes its shape"
+                "the shape of the table changed"
             );
             let _ends = events.send(Event::Shaped(*revision, shape)).await;
         }
         Err(SwapError::Conflict(_)) => {}
-        Err(error) => tracing::warn!(%error, "the table's shape cannot be changed now"),
+        Err(error) => tracing::warn!(%error, "cannot change the record of the table's shape"),
     }
     swapped.map(drop)
 }

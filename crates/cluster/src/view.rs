@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::placement::{self, Placed};
-use super::plane::{ControlPlane, RefusedChanges, Shared};
+use super::plane::{ControlPlane, PlaneState, RefusedChanges};
 use super::shape;
 use futures_util::StreamExt;
 use scalebricks_control::codec::Encoded;
@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Its key.
+/// The record's key.
 const KEY: &str = "cluster.view";
 
 /// The records that are watched.
 const PREFIX: &str = "cluster.";
 
-/// Between two tries.
+/// Time between two attempts.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The record as it is; an empty view if there is none.
+/// Reads the record; an empty view if there is none.
 pub(super) async fn read(
     engine: &dyn Engine,
     partitions: PartitionCount,
@@ -39,7 +39,7 @@ pub(super) async fn read(
 }
 
 /// Watches the records of the cluster and passes on every change, forever.
-pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, shared: Arc<Shared>) {
+pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, shared: Arc<PlaneState>) {
     loop {
         let mut changes = engine.watch_records(PREFIX);
         while let Some(change) = changes.next().await {
@@ -50,7 +50,7 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, 
                 }
                 Ok(record) => record,
                 Err(error) => {
-                    tracing::warn!(%error, "the cluster's records cannot be watched now");
+                    tracing::warn!(%error, "cannot watch the cluster's records");
                     break;
                 }
             };
@@ -71,7 +71,7 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, 
                         return;
                     }
                 }
-                Err(error) => tracing::error!(key, error, "a record of the cluster is of no use"),
+                Err(error) => tracing::error!(key, error, "cannot decode a record of the cluster"),
             }
         }
         tokio::time::sleep(PATIENCE).await;
@@ -79,7 +79,7 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, 
 }
 
 /// The placement record changed.
-fn placed(record: &Record, shared: &Shared) {
+fn placed(record: &Record, shared: &PlaneState) {
     let revision = Some(record.revision);
     match record.value.as_deref().map_or_else(|| Ok(Placement::default()), Placement::decode) {
         Ok(placement) => shared.placed(Placed { revision, placement }),
@@ -101,12 +101,12 @@ async fn forget(
         let view = view.forgetting(node);
         match engine.swap(KEY, revision, Some(view.encode().into())).await {
             Ok(revision) => return Ok((revision, view)),
-            // Another was first, or it may have worked: to do it twice does no harm.
+            // Another change was first, or this one may have succeeded: doing it twice does no harm.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }
     }
-    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+    Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
 /// Closes the tenures of drained nodes, and opens those of nodes that are not drained any more. Returns the record if that
@@ -130,7 +130,7 @@ pub(super) async fn settle_tenures(
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }
     }
-    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+    Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
 impl ControlPlane {
@@ -145,7 +145,7 @@ impl ControlPlane {
         let forgotten = self.runtime.spawn(async move { forget(&*engine, partitions, node).await });
         let forgotten = forgotten.await.map_err(|_| RefusedChanges::Stopping)?;
         let (revision, view) = forgotten.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
-        tracing::warn!(node = node.get(), "a node is forgotten");
+        tracing::warn!(node = node.get(), "a node was removed by an operator");
         self.events.send(Event::Viewed(revision, view)).await.map_err(|_| RefusedChanges::Stopping)
     }
 }
@@ -163,6 +163,6 @@ pub(super) async fn propose(
             let _ends = events.send(Event::Viewed(revision, view)).await;
         }
         Err(SwapError::Conflict(_)) => {}
-        Err(error) => tracing::warn!(%error, "membership cannot be changed now"),
+        Err(error) => tracing::warn!(%error, "cannot change the membership record"),
     }
 }

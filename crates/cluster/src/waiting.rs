@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::oneshot;
 
-/// Waits for several partitions.
+/// A caller that waits for several partitions.
 struct Waiter {
     left: AtomicUsize,
     answer: std::sync::Mutex<Option<oneshot::Sender<()>>>,
@@ -35,7 +35,7 @@ impl Waiters {
     /// Adds a caller that waits for all of these positions.
     pub(super) fn add(&mut self, positions: Vec<(PartitionId, Position)>, answer: oneshot::Sender<()>) {
         let waiter = Waiter {
-            // One more than there are: it cannot be over before all are noted.
+            // One more than there are, so that it does not finish before all are added.
             left: AtomicUsize::new(positions.len() + 1),
             answer: std::sync::Mutex::new(Some(answer)),
         };
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_up_is_forgotten() {
+    fn abandoned_waiters_are_forgotten() {
         let mut waiters = Waiters::default();
         let (answer, done) = oneshot::channel();
         waiters.add(vec![(PartitionId(1), Position(5))], answer);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Messages with calls that wait for a partition's log, at most.
+/// Most messages with calls that wait for a partition's log.
 pub(super) const WAITING: usize = 8_192;
 
 const OPTIONS: WriterOptions =
@@ -29,8 +29,8 @@ pub(super) enum Work {
     Own(Vec<Change>, oneshot::Sender<()>),
 }
 
-/// Writes one partition.
-pub(super) struct Writing {
+/// The task of one partition.
+pub(super) struct LogTask {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) partition: PartitionId,
     pub(super) identity: Arc<Identity>,
@@ -38,8 +38,8 @@ pub(super) struct Writing {
     pub(super) events: mpsc::Sender<Event>,
 }
 
-impl Writing {
-    /// Writes, until there can be no more work.
+impl LogTask {
+    /// Runs until all senders of work are gone.
     pub(super) async fn run(mut self) {
         let mut log = LogWriter::new(Arc::clone(&self.engine), self.partition, OPTIONS);
         let mut spare = None;
@@ -88,7 +88,7 @@ impl Writing {
     }
 
     async fn refused(&self, calls: Vec<CallId>, why: String) {
-        tracing::warn!(partition = self.partition.0, why, "the log does not take a batch");
+        tracing::warn!(partition = self.partition.0, why, "cannot append a batch to the log");
         if !calls.is_empty() {
             let _ends = self.events.send(Event::NotLogged(self.partition, calls, Refusal::Log(why))).await;
         }

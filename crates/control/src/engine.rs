@@ -29,13 +29,13 @@ use std::sync::Arc;
 /// Most bytes of one batch: what a message server accepts with its default settings.
 pub const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// Bytes of one record that is changed by compare-and-set, at the most.
+/// Most bytes of a record that is changed by compare-and-set.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
 
-/// Bytes of a record's key, at the most. Keys are of `a` to `z`, `0` to `9`, `-` and `_`, in levels separated by `.`.
+/// Most bytes of a record's key. Keys consist of `a` to `z`, `0` to `9`, `-` and `_`, in levels separated by `.`.
 pub const MAX_KEY_BYTES: usize = 128;
 
-/// Bytes of a published message, at the most.
+/// Most bytes of a published message.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// A process that appends, in one of its lives. A later start has a higher number, drawn from a record that all processes share.
@@ -91,7 +91,7 @@ pub enum AppendError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The entry is gone; load a snapshot.
-    #[error("the log of partition {} begins at position {}, behind the one asked for", .partition.0, .first.0)]
+    #[error("the log of partition {} begins at position {}, above the requested one", .partition.0, .first.0)]
     Trimmed {
         /// Whose log.
         partition: PartitionId,
@@ -109,7 +109,7 @@ pub enum ReadError {
         what: String,
     },
     /// The engine cannot be reached or is broken; later it may do.
-    #[error("the log cannot be read now: {0}")]
+    #[error("cannot read the log: {0}")]
     Unavailable(String),
     /// The log ends before the entry that precedes the position asked for. The reader's state comes from entries that this log
     /// does not have: drop it, and load the snapshot and the log again.
@@ -132,7 +132,7 @@ pub enum SwapError {
     #[error("it is not known whether the record was changed: {0}")]
     Unknown(String),
     /// The key or the value is not allowed, for this reason.
-    #[error("no such record can be kept: {0}")]
+    #[error("invalid record: {0}")]
     Invalid(&'static str),
 }
 
@@ -140,7 +140,7 @@ pub enum SwapError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// It cannot be reached or is broken; later it may do.
-    #[error("the engine cannot be used now: {0}")]
+    #[error("cannot use the engine: {0}")]
     Unavailable(String),
     /// The engine never does this.
     #[error("the engine refused: {0}")]

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_applied_while_a_snapshot_is_stored_is_behind_it() {
+    fn entries_applied_while_a_snapshot_is_stored_follow_it() {
         let mut replay = Replay::new(LIMITS, 0);
         fill(&mut replay, 2_500);
         replay.storing(10);

@@ -55,7 +55,7 @@ impl BorshDeserialize for Shape {
 }
 
 impl Shape {
-    /// That of a cluster that begins.
+    /// The record of a new cluster.
     pub const fn new(first: Params) -> Self {
         Self { number: 0, first, now: first, next: None }
     }
@@ -72,7 +72,7 @@ impl Shape {
         Some(Reshape { number: self.number, to: self.next? })
     }
 
-    /// All have come there.
+    /// The record after all tables have the next shape.
     #[must_use]
     pub fn arrived(self) -> Option<Self> {
         Some(Self { now: self.next?, next: None, ..self })

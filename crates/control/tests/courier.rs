@@ -420,7 +420,7 @@ fn flows_that_end_leave_all_their_counts_behind() {
 }
 
 #[test]
-fn when_processes_end_nothing_is_counted_twice_and_what_may_be_lost_is_told() {
+fn when_processes_end_nothing_is_counted_twice_and_losses_are_reported() {
     seeds(20_000, 50, |seed| {
         let mut world = World::new(seed, 3 + seed as usize % 4);
         for flow in world.at.keys().copied().collect::<Vec<_>>() {

@@ -16,7 +16,9 @@ use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use scalebricks_control::distribution::{FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, Report, Trouble};
+use scalebricks_control::distribution::{
+    FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, ReplicaError, Report,
+};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, encode};
@@ -220,8 +222,8 @@ impl World {
                     }
                     // What is refused is sent again.
                     match self.nodes[number].replica.receive(&message, self.now) {
-                        Err(Trouble::FibAstray(MINE)) => self.astray[number] += 1,
-                        Ok(_) | Err(Trouble::Gap(..)) => {}
+                        Err(ReplicaError::FibAstray(MINE)) => self.astray[number] += 1,
+                        Ok(_) | Err(ReplicaError::Gap(..)) => {}
                         Err(other) => panic!("at {:?}, node {number}: {other}", self.now),
                     }
                 }

@@ -289,14 +289,14 @@ fn no_key_is_settled_for_another_flow_while_a_removed_node_may_forward_it() {
 }
 
 #[test]
-fn nor_if_owners_are_replaced_meanwhile() {
+fn no_key_is_settled_too_early_while_owners_are_replaced() {
     for seed in seeds() {
         let _ = run(seed, 0.002, false);
     }
 }
 
 #[test]
-fn a_node_that_comes_back_is_waited_for_until_it_has_let_go() {
+fn keys_wait_until_a_returned_node_has_removed_them() {
     for seed in seeds() {
         let mut world = run(seed, 0.0, true);
         world.live(Duration::from_secs(2), 0.0, 0.0);

@@ -61,7 +61,7 @@ impl Pair {
 }
 
 #[test]
-fn keys_that_find_no_room_stop_nothing() {
+fn keys_without_room_delay_no_others() {
     let mut pair = Pair::new(10);
     pair.log(&(0..8).map(|number| upsert(number, 1)).collect::<Vec<_>>());
     pair.log(&(8..14).map(|number| upsert(number, 1)).collect::<Vec<_>>());
@@ -85,7 +85,7 @@ fn keys_that_find_no_room_stop_nothing() {
 }
 
 #[test]
-fn a_whole_fib_says_which_keys_that_were_shed_are_still_the_node_s() {
+fn a_whole_fib_replaces_the_list_of_keys_without_room() {
     let mut pair = Pair::new(2);
     pair.log(&(0..5).map(|number| upsert(number, 1)).collect::<Vec<_>>());
     assert_eq!((pair.held(), pair.replica.shedding()), (2, 3));

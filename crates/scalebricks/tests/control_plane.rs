@@ -5,8 +5,8 @@
 
 use scalebricks_cluster::ControlPlane;
 use scalebricks_cluster::leasing::Leasing;
-use scalebricks_cluster::local::{LocalCluster, MemoryTables, Shape};
-use scalebricks_cluster::plane::{Accepted, RefusedChanges, Why};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig, MemoryTables};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal, RefusedChanges};
 use scalebricks_cluster::repins::RepinCause;
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::lease::{LeaseState, LeaseTimes};
@@ -26,13 +26,13 @@ use tokio::time::Instant;
 /// A test does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn shape() -> Shape {
+fn shape() -> LocalConfig {
     shape_of(Structure::SetSep)
 }
 
-fn shape_of(structure: Structure) -> Shape {
+fn shape_of(structure: Structure) -> LocalConfig {
     let partitions = PartitionCount::new(16).unwrap();
-    Shape {
+    LocalConfig {
         partitions,
         params: Params::for_keys(structure, 100_000, 3, partitions).unwrap(),
         hasher: KeyHasher::new(HashSeed::from_u64(5)),
@@ -55,7 +55,7 @@ impl Cluster {
         Self::with(nodes, shape()).await
     }
 
-    async fn with(nodes: usize, shape: Shape) -> Self {
+    async fn with(nodes: usize, shape: LocalConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
         let log = Arc::<EmbeddedLog>::clone(&engine);
@@ -353,7 +353,7 @@ fn grow(structure: Structure) {
     run(async {
         let partitions = PartitionCount::new(4).unwrap();
         let params = Params::for_keys(structure, 1_000, 1, partitions).unwrap();
-        let mut cluster = Cluster::with(2, Shape { partitions, params, ..shape() }).await;
+        let mut cluster = Cluster::with(2, LocalConfig { partitions, params, ..shape() }).await;
         let mut wanted = HashMap::new();
         let mut accepted = Vec::new();
         for part in 0..100 {
@@ -468,7 +468,7 @@ fn what_is_void_is_told_to_its_caller() {
         ];
         for number in [0, 1] {
             let told = cluster.plane(number).accept(changes.clone()).await.unwrap();
-            let missing = Why::Void(Void::Missing);
+            let missing = ChangeRefusal::Void(Void::Missing);
             assert_eq!(told.refused(), [(1, missing.clone()), (3, missing)]);
             assert_eq!(told.refused_changes(), 2);
             cluster.settle(&[(number, told)]).await;

@@ -3,7 +3,7 @@
 use super::{ControlledFlows, FlowsError};
 use crate::model::{ClusterView, MemberView, StandbyView, suspended_for};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::plane::{Accepted, Why};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal};
 use scalebricks_cluster::repins::{RepinCause, RepinNotice};
 use scalebricks_control::membership::{Placement, Standby, View};
 use scalebricks_control::partition::Void;
@@ -71,7 +71,8 @@ impl ControlledFlows {
         let changes: Vec<Change> = closures.into_iter().map(Change::Close).collect();
         let accepted = plane.accept_in_all(&changes).await?;
         // The owners may have been faster.
-        let mut refused = accepted.refused().iter().filter(|(_, why)| *why != Why::Void(Void::Applied));
+        let mut refused =
+            accepted.refused().iter().filter(|(_, why)| *why != ChangeRefusal::Void(Void::Applied));
         if let Some((_, why)) = refused.next() {
             // They see to what is left.
             tracing::warn!(node = number(node), %why, "not all partitions took a drain at once");

@@ -1,12 +1,12 @@
 //! Beats: sent to all peers at once, and judged as they come.
 
-use super::Shared;
+use super::MeshState;
 use super::config::MeshError;
 use super::counters::{PeerCount, StrangerCount};
-use super::datagram::{self, DATAGRAM_BYTES, Head, Kind, Refusal, Session, Ticket};
+use super::datagram::{self, DATAGRAM_BYTES, Head, Kind, Refusal, SessionId, Ticket};
 use super::keys;
 use super::lock;
-use super::proof::{Link, Verdict};
+use super::proof::{PeerProof, Verdict};
 use ring::hmac::{HMAC_SHA256, Key};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ const RETRY: Duration = Duration::from_millis(50);
 pub(super) struct Beats {
     /// Never waits: a datagram that it does not take at once is not sent.
     socket: UdpSocket,
-    session: Session,
+    session: SessionId,
     secret: Key,
-    links: Mutex<BTreeMap<NodeId, Link>>,
+    links: Mutex<BTreeMap<NodeId, PeerProof>>,
 }
 
 impl Beats {
@@ -31,12 +31,12 @@ impl Beats {
         let session = keys::random().ok_or(MeshError::Random)?;
         let secret = Key::new(HMAC_SHA256, &keys::random::<32>().ok_or(MeshError::Random)?);
         let now = Instant::now();
-        let links = peers.map(|peer| (peer, Link::new(peer, &secret, now))).collect();
+        let links = peers.map(|peer| (peer, PeerProof::new(peer, &secret, now))).collect();
         Ok(Self { socket, session, secret, links: Mutex::new(links) })
     }
 }
 
-impl Shared {
+impl MeshState {
     /// Sends a beat to all peers.
     pub(super) fn beat(&self, payload: &[u8]) {
         for peer in self.peers.keys() {
@@ -108,14 +108,14 @@ impl Shared {
 }
 
 /// Receives datagrams until the mesh ends.
-pub(super) async fn receive(shared: Arc<Shared>, socket: tokio::net::UdpSocket) {
+pub(super) async fn receive(shared: Arc<MeshState>, socket: tokio::net::UdpSocket) {
     // One byte more than the longest datagram, to detect longer ones.
     let mut bytes = [0; DATAGRAM_BYTES + 1];
     loop {
         match socket.recv_from(&mut bytes).await {
             Ok((length, _)) => shared.judge(bytes.get(..length).unwrap_or_default()),
             Err(error) => {
-                tracing::debug!(%error, "no datagram received");
+                tracing::debug!(%error, "cannot receive a datagram");
                 tokio::time::sleep(RETRY).await;
             }
         }

@@ -122,7 +122,7 @@ pub enum MeshError {
     #[error("mesh limits: {0}")]
     Limit(&'static str),
     /// The system gave no random numbers.
-    #[error("no random numbers")]
+    #[error("the system provides no random numbers")]
     Random,
     /// It was not started inside a runtime.
     #[error("a mesh needs a tokio runtime with its network and its clock")]

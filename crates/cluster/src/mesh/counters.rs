@@ -26,17 +26,17 @@ macro_rules! counted {
 counted! {
     /// Counters of each peer.
     PeerCount {
-        /// Beats that were sent to it.
+        /// Heartbeats sent to it.
         BeatsSent = "beats_sent",
-        /// Beats that the system did not take.
+        /// Heartbeats that the system did not accept.
         BeatsNotSent = "beats_not_sent",
-        /// Datagrams that asked it to prove itself, or proved us.
+        /// Datagrams that asked it to prove itself, or proved this node.
         GreetingsSent = "greetings_sent",
-        /// Beats that were signs of life.
+        /// Accepted heartbeats.
         BeatsReceived = "beats_received",
-        /// Beats that a newer one replaced before they were taken.
+        /// Heartbeats that a newer one replaced before they were taken.
         BeatsReplaced = "beats_replaced",
-        /// Datagrams that, or a later one, had been here before.
+        /// Replayed or reordered datagrams.
         DatagramsStale = "datagrams_stale",
         /// Datagrams that may be old: the peer has just started, or does not hear this node, or they are replayed.
         DatagramsUnproven = "datagrams_unproven",
@@ -44,7 +44,7 @@ counted! {
         MessagesSent = "messages_sent",
         /// Their bytes.
         BytesSent = "bytes_sent",
-        /// Messages that came.
+        /// Messages received.
         MessagesReceived = "messages_received",
         /// Their bytes.
         BytesReceived = "bytes_received",
@@ -64,11 +64,11 @@ counted! {
         Accepted = "accepted",
         /// Connections from it that it closed, or that broke.
         Broken = "broken",
-        /// Connections from it that were closed as nothing came over them.
+        /// Connections from it that were closed because nothing arrived over them.
         Silent = "silent",
         /// Connections from it that were closed because a message was altered.
         FrameWrongKey = "frame_wrong_key",
-        /// Connections from it that were closed as a message was too large.
+        /// Connections from it that were closed because a message was too large.
         FrameTooLarge = "frame_too_large",
     }
 }
@@ -76,36 +76,36 @@ counted! {
 counted! {
     /// Counters of senders that have not proven to be peers.
     StrangerCount {
-        /// Datagrams that are none of ours.
+        /// Malformed datagrams.
         DatagramMalformed = "datagram_malformed",
-        /// Datagrams whose writer does not have the key, or that were changed.
+        /// Datagrams that were altered, or whose sender does not have the key.
         DatagramWrongKey = "datagram_wrong_key",
-        /// Datagrams of the cluster from a node that is no peer, or for another.
+        /// Datagrams of the cluster from a node that is not a peer, or for another node.
         DatagramMisdirected = "datagram_misdirected",
-        /// Connections that began with something else.
+        /// Connections that began with other bytes.
         ConnectionMalformed = "connection_malformed",
-        /// Connections from one that does not have the key.
+        /// Connections of senders without the key.
         ConnectionWrongKey = "connection_wrong_key",
-        /// Connections from a node that is no peer, or to another.
+        /// Connections from a node that is not a peer, or to another node.
         ConnectionMisdirected = "connection_misdirected",
-        /// Connections that ended before it was clear whose they are.
+        /// Connections that ended before their peer was identified.
         ConnectionUnfinished = "connection_unfinished",
-        /// Connections that took too long to show whose they are.
+        /// Connections whose peer was not identified in time.
         ConnectionTimedOut = "connection_timed_out",
-        /// Connections that were closed as too many newer ones were unknown.
+        /// Connections that were closed because too many newer ones were unidentified.
         ConnectionCrowdedOut = "connection_crowded_out",
-        /// The system let no connection be accepted.
+        /// The system accepted no connection.
         AcceptFailed = "accept_failed",
     }
 }
 
-/// Counters that many tasks add to.
+/// Counters shared by many tasks.
 pub(super) struct Counters<const N: usize>([AtomicU64; N]);
 
 /// The counters of a peer.
 pub(super) type PeerCounters = Counters<{ PeerCount::ALL.len() }>;
 
-/// The counters of the others.
+/// The counters of strangers.
 pub(super) type StrangerCounters = Counters<{ StrangerCount::ALL.len() }>;
 
 impl<const N: usize> Counters<N> {
@@ -148,7 +148,7 @@ impl StrangerCounters {
     }
 }
 
-/// The counters of a mesh, read one by one: not all of the same instant.
+/// The counters of a mesh, read one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshStats {
     /// For each peer.

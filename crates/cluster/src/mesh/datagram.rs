@@ -1,11 +1,11 @@
-//! Datagrams: their form, and whether one was written by a node of the cluster.
+//! Encoding and authentication of datagrams.
 
 use super::keys::{self, MAC_BYTES};
 use borsh::{BorshDeserialize, BorshSerialize};
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
 
-/// Most bytes of a beat's payload.
+/// Most bytes of a heartbeat's payload.
 pub const BEAT_BYTES: usize = 1200;
 
 /// First byte of all datagrams.
@@ -17,8 +17,8 @@ const HEAD_BYTES: usize = 4 + 16 + 8 + 16 + 16;
 /// Most bytes of a datagram.
 pub(super) const DATAGRAM_BYTES: usize = HEAD_BYTES + BEAT_BYTES + MAC_BYTES;
 
-/// A start of a node: drawn once by each.
-pub(super) type Session = [u8; 16];
+/// One start of a node, drawn at random.
+pub(super) type SessionId = [u8; 16];
 
 /// A value that a receiver wants to see again.
 pub(super) type Ticket = [u8; 16];
@@ -30,7 +30,7 @@ pub(super) const NO_TICKET: Ticket = [0; 16];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 #[borsh(use_discriminant = true)]
 pub(super) enum Kind {
-    /// A sign of life, with a payload.
+    /// A heartbeat, with a payload.
     Beat = 1,
     /// Tickets only.
     Greeting = 2,
@@ -42,7 +42,7 @@ pub(super) struct Head {
     pub(super) kind: Kind,
     pub(super) sender: NodeId,
     pub(super) receiver: NodeId,
-    pub(super) session: Session,
+    pub(super) session: SessionId,
     /// Rises with each datagram of a session to this receiver.
     pub(super) counter: u64,
     /// The ticket that the sender wants to see.
@@ -51,7 +51,7 @@ pub(super) struct Head {
     pub(super) bears: Ticket,
 }
 
-/// Why bytes are no datagram for us.
+/// Why a datagram was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Malformed,
@@ -100,7 +100,7 @@ mod tests {
 
     fn heads() -> impl Strategy<Value = (Head, Vec<u8>)> {
         let numbers = (any::<u8>(), any::<u8>(), any::<u64>());
-        let blobs = (any::<Session>(), any::<Ticket>(), any::<Ticket>());
+        let blobs = (any::<SessionId>(), any::<Ticket>(), any::<Ticket>());
         (any::<bool>(), numbers, blobs, prop::collection::vec(any::<u8>(), 0..=BEAT_BYTES)).prop_map(
             |(is_beat, (sender, receiver, counter), (session, gives, bears), payload)| {
                 let kind = if is_beat { Kind::Beat } else { Kind::Greeting };
@@ -113,14 +113,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_read((head, payload) in heads()) {
+        fn datagrams_survive_encoding((head, payload) in heads()) {
             let bytes = encode(&key(), &head, &payload);
             prop_assert!(bytes.len() <= DATAGRAM_BYTES);
             prop_assert_eq!(decode(&key(), &bytes), Ok((head, &payload[..])));
         }
 
         #[test]
-        fn what_was_changed_or_cut_is_refused((head, payload) in heads(), at: prop::sample::Index, bit in 0_u32..8) {
+        fn altered_or_cut_datagrams_are_refused((head, payload) in heads(), at: prop::sample::Index, bit in 0_u32..8) {
             let bytes = encode(&key(), &head, &payload);
             let mut changed = bytes.clone();
             changed[at.index(bytes.len())] ^= 1_u8 << bit;

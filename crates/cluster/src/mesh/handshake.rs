@@ -1,4 +1,4 @@
-//! How both ends of a connection show that they have the key.
+//! The handshake of a connection: both ends prove that they have the key.
 
 use super::keys::{self, Keys, MAC_BYTES, Mac, NONCE_BYTES};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -15,12 +15,12 @@ const HELLO_BYTES: usize = MAGIC.len() + 2 + NONCE_BYTES;
 
 type Nonce = [u8; NONCE_BYTES];
 
-/// Why a connection came to nothing.
+/// Why a handshake failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It began with something else.
+    /// It began with other bytes.
     Malformed,
-    /// The sender is no peer, or means another node.
+    /// The sender is not a peer, or meant another node.
     Misdirected,
     /// The other end does not have the key.
     WrongKey,
@@ -72,7 +72,7 @@ fn nonce() -> Result<Nonce, Refusal> {
     keys::random().ok_or(Refusal::Unfinished)
 }
 
-/// The end that connects; gives the connection's key.
+/// The connecting end; returns the connection's key.
 pub(super) async fn connect(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     keys: &Keys,

@@ -8,10 +8,10 @@ use subtle::ConstantTimeEq;
 /// Bytes of a message authentication code.
 pub(super) const MAC_BYTES: usize = 32;
 
-/// Shows that the writer has the key, and that nothing was changed.
+/// Proves that the writer has the key, and that nothing was altered.
 pub(super) type Mac = [u8; MAC_BYTES];
 
-/// Bytes of a number that is drawn once.
+/// Bytes of a nonce.
 pub(super) const NONCE_BYTES: usize = 32;
 
 /// The keys of a mesh.
@@ -41,7 +41,7 @@ impl Keys {
     }
 }
 
-/// The code over these parts, one behind the other.
+/// The code over these parts in order.
 pub(super) fn mac(key: &Key, parts: &[&[u8]]) -> Mac {
     let mut context = Context::with_key(key);
     for part in parts {

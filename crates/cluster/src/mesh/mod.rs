@@ -88,31 +88,31 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// How often another port is tried if one was to be chosen, and only TCP has it free.
+/// How many ports are tried if only TCP has the chosen one free.
 const PORT_TRIES: usize = 16;
 
-/// Why something was not sent. It was counted, where it was for a peer.
+/// Why a message was not sent. Counted if it was for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The node is no peer.
-    #[error("{0} is no peer")]
+    #[error("{0} is not a peer")]
     NoPeer(NodeId),
     /// The payload is empty, or longer than the limit.
-    #[error("a payload of {0} bytes")]
+    #[error("a payload of {0} bytes is empty or too long")]
     Length(usize),
-    /// Too much waits for this peer already.
-    #[error("too much waits for {0}")]
+    /// The peer's queue is full.
+    #[error("the queue to {0} is full")]
     Full(NodeId),
 }
 
-/// A node's part in the mesh. Dropping it ends all its connections and tasks.
+/// One node's end of the mesh. Dropping it ends all its connections and tasks.
 pub struct Mesh {
-    shared: Arc<Shared>,
+    shared: Arc<MeshState>,
     address: SocketAddr,
 }
 
 /// State shared by the tasks of a mesh.
-struct Shared {
+struct MeshState {
     node: NodeId,
     limits: MeshLimits,
     keys: Keys,
@@ -147,7 +147,7 @@ impl Mesh {
         let address = tcp.local_addr().map_err(failed)?;
         let incoming_udp = udp.try_clone().and_then(tokio::net::UdpSocket::from_std).map_err(failed)?;
         let incoming_tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
-        let shared = Arc::new(Shared::new(config, udp)?);
+        let shared = Arc::new(MeshState::new(config, udp)?);
         shared.spawn(beats::receive(Arc::clone(&shared), incoming_udp));
         shared.spawn(incoming::run(Arc::clone(&shared), incoming_tcp));
         for (id, peer) in &shared.peers {
@@ -159,7 +159,7 @@ impl Mesh {
         Ok((Self { shared, address }, events))
     }
 
-    /// Where it listens, with the port that was chosen if 0 was asked for.
+    /// The listening address, with the chosen port if port 0 was configured.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -233,7 +233,7 @@ impl fmt::Debug for Mesh {
     }
 }
 
-impl Shared {
+impl MeshState {
     fn new(config: MeshConfig, udp: UdpSocket) -> Result<Self, MeshError> {
         let MeshConfig { cluster, node, mut peers, key, limits, .. } = config;
         peers.remove(&node);
@@ -301,7 +301,7 @@ fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing under these locks can be half done.
+/// No panic can leave a value under these locks inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use super::counters::PeerCount;
 use super::frame::Frames;
 use super::handshake::{self, Refusal};
 use super::outbox::Outbox;
-use super::{Shared, prepare};
+use super::{MeshState, prepare};
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 /// Connects to a peer, repeatedly, and sends the messages in its queue.
-pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, outbox: Arc<Outbox>) {
+pub(super) async fn run(shared: Arc<MeshState>, peer: NodeId, address: SocketAddr, outbox: Arc<Outbox>) {
     let mut retry = shared.limits.first_retry;
     let mut was_wrong = false;
     loop {
@@ -32,7 +32,7 @@ pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, 
                 shared.inbox.connection(peer, None);
                 tracing::warn!(%peer, %address, "connection lost");
                 was_wrong = false;
-                // One that never lasts is not tried at once again.
+                // A connection that failed quickly is not retried at once.
                 if start.elapsed() >= shared.limits.last_retry {
                     retry = shared.limits.first_retry;
                 }
@@ -54,15 +54,15 @@ pub(super) async fn run(shared: Arc<Shared>, peer: NodeId, address: SocketAddr, 
     }
 }
 
-async fn connect(shared: &Shared, peer: NodeId, address: SocketAddr) -> Result<(TcpStream, Key), Refusal> {
+async fn connect(shared: &MeshState, peer: NodeId, address: SocketAddr) -> Result<(TcpStream, Key), Refusal> {
     let mut stream = TcpStream::connect(address).await?;
     prepare(&stream, shared.limits.silence)?;
     let key = handshake::connect(&mut stream, &shared.keys, (shared.node, peer)).await?;
     Ok((stream, key))
 }
 
-/// Sends messages, and empty ones if there is none for a while, until the connection breaks.
-async fn send(shared: &Shared, peer: NodeId, mut stream: TcpStream, mut frames: Frames, outbox: &Outbox) {
+/// Sends messages, and keep-alives if there are none for a while, until the connection breaks.
+async fn send(shared: &MeshState, peer: NodeId, mut stream: TcpStream, mut frames: Frames, outbox: &Outbox) {
     let (mut from, mut to) = stream.split();
     let pause = shared.limits.silence / 4;
     let mut nothing = [0];
@@ -74,7 +74,7 @@ async fn send(shared: &Shared, peer: NodeId, mut stream: TcpStream, mut frames: 
             _ = from.read(&mut nothing) => return,
         };
         let payload = message.as_deref().unwrap_or_default();
-        // A peer that takes nothing for too long breaks the connection: TCP_USER_TIMEOUT.
+        // A peer that acknowledges nothing for too long breaks the connection: TCP_USER_TIMEOUT.
         if frames.write(&mut to, payload).await.is_err() {
             shared.count(peer, PeerCount::DroppedUnconnected, usize::from(message.is_some()));
             return;

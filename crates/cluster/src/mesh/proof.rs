@@ -6,7 +6,7 @@
 //! itself is accepted for [`LEASE`] from the creation of that ticket, as long as its counter rises. Nothing is stored over a
 //! restart of either side, and no wall clock is used.
 
-use super::datagram::{Head, NO_TICKET, Session, Ticket};
+use super::datagram::{Head, NO_TICKET, SessionId, Ticket};
 use super::keys;
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
@@ -23,35 +23,35 @@ const GREETING: Duration = Duration::from_millis(10);
 pub(super) enum Verdict {
     /// Its sender is alive.
     Fresh {
-        /// It has just started, or we have.
+        /// The peer or this node has just started.
         is_new: bool,
     },
-    /// It, or a later one, has been here before.
+    /// It is a replay, or was reordered.
     Stale,
     /// It may be old.
     Unproven,
 }
 
 /// The state of the link to a peer.
-pub(super) struct Link {
+pub(super) struct PeerProof {
     peer: NodeId,
-    /// The ticket that is given, when it was made, and how many were.
+    /// The ticket given to the peer, its time, and the number of tickets so far.
     ticket: Ticket,
     made: Instant,
     serial: u64,
-    /// The ticket that is borne.
+    /// The ticket borne for the peer.
     borne: Ticket,
     /// The peer's session that has proven itself, and its highest counter.
-    session: Option<(Session, u64)>,
+    session: Option<(SessionId, u64)>,
     /// When the ticket was made that has proven it.
     proven: Instant,
-    /// Of our own datagrams.
+    /// Counter of this node's datagrams.
     counter: u64,
     greeted: Option<Instant>,
 }
 
-impl Link {
-    /// A peer of whom nothing is known. `secret` is drawn by each start, and makes the tickets.
+impl PeerProof {
+    /// The state for an unknown peer. `secret` is drawn at each start, and creates the tickets.
     pub(super) fn new(peer: NodeId, secret: &Key, now: Instant) -> Self {
         let mut link = Self {
             peer,
@@ -103,8 +103,8 @@ impl Link {
         Verdict::Fresh { is_new: known.is_none() }
     }
 
-    /// When the newest datagram that was believed can have been sent at the earliest: when the ticket was made that has proven its
-    /// session. At most [`LEASE`] ago then.
+    /// The earliest time at which the newest accepted datagram can have been sent: when the ticket that proved its session was
+    /// created. At most [`LEASE`] before it was accepted.
     pub(super) const fn sent_after(&self) -> Instant {
         self.proven
     }
@@ -128,15 +128,15 @@ mod tests {
 
     /// One end of a link.
     struct End {
-        link: Link,
+        link: PeerProof,
         secret: Key,
-        session: Session,
+        session: SessionId,
     }
 
     impl End {
         fn new(peer: u8, start: u8, now: Instant) -> Self {
             let secret = Key::new(HMAC_SHA256, &[start; 32]);
-            let link = Link::new(NodeId::new(peer), &secret, now);
+            let link = PeerProof::new(NodeId::new(peer), &secret, now);
             Self { link, secret, session: [start; 16] }
         }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_back_is_worth_nothing_after_the_lease() {
+    fn a_delayed_datagram_proves_nothing_after_the_lease() {
         let start = Instant::now();
         let (mut a, mut b) = pair(start);
         let back = b.say(start);
@@ -294,7 +294,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_counts_was_said_within_the_lease_and_counts_once(steps in steps()) {
+        fn an_accepted_datagram_was_sent_within_the_lease_and_is_accepted_once(steps in steps()) {
             let mut now = Instant::now();
             let (mut a, mut b) = pair(now);
             let mut starts = 10;

@@ -1,10 +1,10 @@
-//! Nodes that are asked to compare their tables, by one of them for all.
+//! Requests to compare tables, from one node to all.
 
-use super::{Readable, Verdict, Verifying};
+use super::{Comparison, Readable, Verdict};
 use crate::event::Event;
 use crate::peers::Peers;
-use crate::plane::{ControlPlane, Shared};
-use crate::rib::Reading;
+use crate::plane::{ControlPlane, PlaneState};
+use crate::rib::LogReader;
 use crate::wire::Message;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -15,14 +15,14 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Most differences that a node lists.
-pub const MAX_TOLD: u32 = 1_000;
+pub const MAX_DIFFERENCES: u32 = 1_000;
 
 /// The inputs of comparisons, and the requests to other nodes.
 pub(crate) struct Verifications {
     node: NodeId,
-    reading: Reading,
+    reading: LogReader,
     tables: Arc<dyn Readable>,
-    shared: Arc<Shared>,
+    shared: Arc<PlaneState>,
     events: mpsc::Sender<Event>,
     /// One comparison at a time: each takes memory and reads all of the log.
     place: Arc<Semaphore>,
@@ -33,16 +33,16 @@ pub(crate) struct Verifications {
 impl Verifications {
     pub(crate) fn new(
         node: NodeId,
-        reading: Reading,
+        reading: LogReader,
         tables: Arc<dyn Readable>,
-        shared: Arc<Shared>,
+        shared: Arc<PlaneState>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let place = Arc::new(Semaphore::new(1));
         Self { node, reading, tables, shared, events, place, asked: 0, waiting: HashMap::new() }
     }
 
-    /// Asks a node, or compares here.
+    /// Asks another node, or compares this node's tables.
     pub(crate) fn ask(&mut self, node: NodeId, told: u32, answer: oneshot::Sender<Verdict>, peers: &Peers) {
         if node == self.node {
             return self.begin(told, move |verdict| drop(answer.send(verdict)));
@@ -52,7 +52,7 @@ impl Verifications {
         peers.send(node, Message::Verify(self.asked, told));
     }
 
-    /// Another node asks.
+    /// Another node asks for a comparison.
     pub(crate) fn asked(&self, from: NodeId, number: u64, told: u32, peers: &Arc<Peers>) {
         let peers = Arc::clone(peers);
         self.begin(told, move |verdict| peers.send(from, Message::Verdict(number, verdict)));
@@ -76,13 +76,13 @@ impl Verifications {
         let Ok(place) = Arc::clone(&self.place).try_acquire_owned() else {
             return tell(Verdict::problem("it is already comparing its tables; ask again when that is done"));
         };
-        let verifying = Verifying {
+        let verifying = Comparison {
             node: self.node,
             partitions: self.shared.partitions,
             reading: self.reading.clone(),
             tables: Arc::clone(&self.tables),
             events: self.events.clone(),
-            told: told.min(MAX_TOLD) as usize,
+            told: told.min(MAX_DIFFERENCES) as usize,
         };
         tokio::spawn(async move {
             let verdict = verifying.run().await;

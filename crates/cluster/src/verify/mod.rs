@@ -19,7 +19,7 @@ pub(super) use asking::Verifications;
 pub use verdict::{Difference, DifferenceKind, Verdict};
 
 use super::event::Event;
-use super::rib::{Reading, RibError, blocking};
+use super::rib::{LogReader, RibError, blocking};
 use compare::Suspect;
 use scalebricks_control::partition::Partition;
 use scalebricks_tables::FibValue;
@@ -34,13 +34,13 @@ use tokio::time::Instant;
 /// Time between two checks of the tables' positions.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A partition's tables that do not come so far as its log was are behind.
+/// Tables that do not reach their log's end within this time are reported as behind.
 const BEHIND: Duration = Duration::from_secs(5);
 
 /// How often keys that were changed meanwhile are compared again.
 const ROUNDS: usize = 4;
 
-/// How often all of the FIB is read: the keys of a share of the partitions are in memory at a time.
+/// How often the whole FIB is read: the keys of one part of the partitions are in memory at a time.
 const SCANS: usize = 8;
 
 /// A node's tables, readable beside their updates.
@@ -56,17 +56,17 @@ pub trait Readable: Send + Sync {
 }
 
 /// Compares a node's tables with the logs.
-pub(super) struct Verifying {
+pub(super) struct Comparison {
     pub(super) node: NodeId,
     pub(super) partitions: PartitionCount,
-    pub(super) reading: Reading,
+    pub(super) reading: LogReader,
     pub(super) tables: Arc<dyn Readable>,
     pub(super) events: mpsc::Sender<Event>,
     /// Most differences to list; the others are counted.
     pub(super) told: usize,
 }
 
-impl Verifying {
+impl Comparison {
     /// Compares all partitions.
     pub(super) async fn run(self) -> Verdict {
         let mut verdict = Verdict::default();
@@ -174,7 +174,7 @@ impl Verifying {
         }
     }
 
-    /// Without keys that the node holds on purpose, until all others know that they have left.
+    /// Removes keys that the node holds deliberately until all others know that they have left.
     async fn without_leaving(
         &self,
         partition: PartitionId,

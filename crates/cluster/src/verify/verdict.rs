@@ -95,17 +95,17 @@ impl Difference {
 pub struct Verdict {
     /// Partitions that were compared.
     pub partitions: u64,
-    /// Keys of the cluster that the GPT was asked for.
+    /// Keys of the cluster that were looked up in the GPT.
     pub keys: u64,
     /// Keys that are pinned to the node.
     pub keys_here: u64,
-    /// Keys that were left out: something was said of them again and again while they were looked at.
+    /// Keys that were left out: they changed again and again while they were compared.
     pub in_flight: u64,
     /// Differences, by what differs.
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// The first of them, partition by partition.
     pub differences: Vec<Difference>,
-    /// Why not all was compared; none if it was.
+    /// Why not everything was compared; none if it was.
     pub problem: Option<String>,
 }
 

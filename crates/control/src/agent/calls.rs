@@ -16,11 +16,11 @@ impl<T: Tables> Agent<T> {
             let refused = calls.into_iter().map(|call| refused(call.id, &Refusal::NotOwner));
             return self.answers.entry((from, partition)).or_default().extend(refused);
         };
-        let desk = self.desks.entry(partition).or_default();
+        let server = self.servers.entry(partition).or_default();
         let mut new = Vec::new();
         for call in calls {
             let id = call.id;
-            match desk.take(owner, from, call) {
+            match server.take(owner, from, call) {
                 Ok(call) => new.extend(call),
                 Err(reply) => {
                     let waits = reply == Reply::Refused(Refusal::Delayed);
@@ -37,9 +37,9 @@ impl<T: Tables> Agent<T> {
 
     /// Calls of an [`Action::Append`] are not in the log, and never will be.
     pub fn not_logged(&mut self, partition: PartitionId, calls: &[CallId], refusal: &Refusal) {
-        let Some(desk) = self.desks.get_mut(&partition) else { return };
+        let Some(server) = self.servers.get_mut(&partition) else { return };
         for id in calls {
-            for node in desk.over(*id) {
+            for node in server.over(*id) {
                 self.stats.calls_refused += 1;
                 self.answers.entry((node, partition)).or_default().push(refused(*id, refusal));
             }
@@ -48,9 +48,9 @@ impl<T: Tables> Agent<T> {
 
     /// Calls were applied from the log.
     pub(super) fn judged(&mut self, partition: PartitionId, calls: &[Judged]) {
-        let Some(desk) = self.desks.get_mut(&partition) else { return };
+        let Some(server) = self.servers.get_mut(&partition) else { return };
         for (id, verdict) in calls {
-            for node in desk.over(*id) {
+            for node in server.over(*id) {
                 let answer = Answer { id: *id, reply: Reply::Judged(verdict.clone()) };
                 self.answers.entry((node, partition)).or_default().push(answer);
             }
@@ -60,8 +60,8 @@ impl<T: Tables> Agent<T> {
     /// A partition is loaded, with verdicts of calls that were handed over to be logged when it was this node's before.
     pub(super) fn judged_meanwhile(&mut self, partition: PartitionId) {
         let owner = self.owned.get(&partition).and_then(Ownership::owner);
-        let (Some(owner), Some(desk)) = (owner, self.desks.get(&partition)) else { return };
-        let known = desk.calls().filter_map(|id| Some((id, owner.partition().verdict(id)?)));
+        let (Some(owner), Some(server)) = (owner, self.servers.get(&partition)) else { return };
+        let known = server.calls().filter_map(|id| Some((id, owner.partition().verdict(id)?)));
         let known: Vec<Judged> = known.collect();
         self.judged(partition, &known);
     }

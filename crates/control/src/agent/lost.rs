@@ -10,9 +10,9 @@ impl<T: Tables> Agent<T> {
     /// again and brings all tables to its state.
     pub fn log_lost(&mut self, partition: PartitionId, last: Position) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
-            *ownership = Ownership::new(self.keeping.limits).behind(last);
+            *ownership = Ownership::new(self.snapshots.limits).behind(last);
             // Calls that were to be logged may have been logged, and lost.
-            self.desks.remove(&partition);
+            self.servers.remove(&partition);
             self.actions.push(Action::Load(partition));
         }
     }

@@ -16,21 +16,21 @@
 //! A state machine without I/O: its driver passes in what it received and the time, and carries out the [`Action`]s.
 
 mod calls;
-mod keeping;
 mod lost;
 mod ownership;
 mod packet;
 mod reports;
 mod reshaping;
+mod snapshots;
 mod tenures;
 
 pub use crate::distribution::Applied;
-pub use keeping::{REPLAY, SNAPSHOT_AGE};
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
+pub use snapshots::{REPLAY, SNAPSHOT_AGE};
 
-use crate::calls::{Answer, Desk};
-use crate::distribution::{Message, Replica, Tables, Trouble};
+use crate::calls::{Answer, CallServer};
+use crate::distribution::{Message, Replica, ReplicaError, Tables};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::lease::LeaseTimes;
 use crate::membership::{self, Beat, Fitness, Membership, View};
@@ -38,10 +38,10 @@ use crate::partition::{EntryError, Partition};
 use crate::record::{Call, Closure, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
-use keeping::Keeping;
 use ownership::Ownership;
-use reports::Early;
+use reports::EarlyReports;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
+use snapshots::SnapshotSchedule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenures::KnownTenures;
@@ -98,7 +98,7 @@ pub struct AgentStats {
     pub astray: u64,
     /// Keys that are this node's, and that its FIB has no room for now.
     pub shedding: u64,
-    /// Keys that its FIB had no room for when they came.
+    /// Keys that its FIB had no room for when they arrived.
     pub shed: u64,
     /// Calls that were not logged, by this node as their partition's owner.
     pub calls_refused: u64,
@@ -123,7 +123,7 @@ pub struct Agent<T> {
     /// Those of them to which something happened since they were last looked at.
     touched: BTreeSet<PartitionId>,
     next_sweep: Duration,
-    early: Early,
+    early: EarlyReports,
     tenures: KnownTenures,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
@@ -132,10 +132,10 @@ pub struct Agent<T> {
     /// Partitions whose owner gets a report at once, with the node whose message caused it.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
-    keeping: Keeping,
+    snapshots: SnapshotSchedule,
     actions: Vec<Action>,
     /// Calls at the partitions that this node owns or owned: calls handed over then may still be logged.
-    desks: BTreeMap<PartitionId, Desk>,
+    servers: BTreeMap<PartitionId, CallServer>,
     /// Answers to send.
     answers: BTreeMap<(NodeId, PartitionId), Vec<Answer>>,
     /// How long keys that a removed node may still forward are not given to other flows.
@@ -165,15 +165,15 @@ impl<T: Tables> Agent<T> {
             owned: BTreeMap::new(),
             touched: BTreeSet::new(),
             next_sweep: now,
-            early: Early::default(),
+            early: EarlyReports::default(),
             tenures: KnownTenures::default(),
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
             next_report: now,
-            keeping: Keeping::default(),
+            snapshots: SnapshotSchedule::default(),
             actions: Vec::new(),
-            desks: BTreeMap::new(),
+            servers: BTreeMap::new(),
             answers: BTreeMap::new(),
             rebind_after: LeaseTimes::default().rebind_after(),
             stats: AgentStats::default(),
@@ -263,7 +263,7 @@ impl<T: Tables> Agent<T> {
             if let Some(ownership) = self.owned.get_mut(&partition) {
                 ownership.follow(view);
             } else {
-                self.owned.insert(partition, Ownership::new(self.keeping.limits));
+                self.owned.insert(partition, Ownership::new(self.snapshots.limits));
                 self.actions.push(Action::Load(partition));
             }
         }
@@ -323,7 +323,7 @@ impl<T: Tables> Agent<T> {
                 Err(error)
             }
             Err(error @ EntryError::Version { .. }) => {
-                self.owned.insert(partition, Ownership::new(self.keeping.limits));
+                self.owned.insert(partition, Ownership::new(self.snapshots.limits));
                 self.actions.push(Action::Unload(partition));
                 Err(error)
             }
@@ -333,7 +333,7 @@ impl<T: Tables> Agent<T> {
     /// Loads a partition again: its log or snapshot could not be read, or the log was trimmed.
     pub fn reload(&mut self, partition: PartitionId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
-            *ownership = Ownership::new(self.keeping.limits);
+            *ownership = Ownership::new(self.snapshots.limits);
             self.actions.push(Action::Load(partition));
         }
     }
@@ -363,15 +363,15 @@ impl<T: Tables> Agent<T> {
         match self.replica.receive(message, now) {
             Ok(false) => return,
             Ok(true) => {}
-            Err(Trouble::Gap(..)) => self.stats.gaps += 1,
-            Err(Trouble::Astray(_)) => self.stats.astray += 1,
-            Err(Trouble::FibAstray(_)) => self.stats.fib_astray += 1,
-            Err(Trouble::Rewound(..)) => self.stats.rewound += 1,
-            Err(Trouble::Gpt(_)) => {
+            Err(ReplicaError::Gap(..)) => self.stats.gaps += 1,
+            Err(ReplicaError::Astray(_)) => self.stats.astray += 1,
+            Err(ReplicaError::FibAstray(_)) => self.stats.fib_astray += 1,
+            Err(ReplicaError::Rewound(..)) => self.stats.rewound += 1,
+            Err(ReplicaError::Gpt(_)) => {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
             }
-            Err(Trouble::Piece(_) | Trouble::NoPartition(_)) => self.stats.refused += 1,
+            Err(ReplicaError::Piece(_) | ReplicaError::NoPartition(_)) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
         self.to_report.insert((from, partition));

@@ -1,6 +1,6 @@
 //! A partition that this node owns: loads it and appends closures for nodes that died.
 
-use super::keeping::SNAPSHOT_AGE;
+use super::snapshots::SNAPSHOT_AGE;
 use crate::distribution::{Message, Owner};
 use crate::membership::View;
 use crate::partition::Partition;

@@ -12,7 +12,7 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// Reports that arrived before they could be handled.
 #[derive(Debug, Default)]
-pub(super) struct Early(BTreeMap<PartitionId, BTreeMap<NodeId, Report>>);
+pub(super) struct EarlyReports(BTreeMap<PartitionId, BTreeMap<NodeId, Report>>);
 
 impl<T: Tables> Agent<T> {
     /// Handles a node's report. Before this node knows the sender's life, owns the partition and has loaded it, it keeps the newest

@@ -1,23 +1,23 @@
 //! Calls: requests for changes, sent to the owner of their partition, which returns verdicts.
 //!
 //! ```text
-//! callers ─▶ Lane ══ calls ══▶ Desk ─ room? ─▶ log ─▶ Partition ─ verdicts ─▶ Desk ══ answers ══▶ Lane ─▶ callers
+//! callers ─▶ CallClient ══ calls ══▶ CallServer ─ room? ─▶ log ─▶ Partition ─ verdicts ─▶ CallServer ══ answers ══▶ CallClient ─▶ callers
 //!             └── again, under the same numbers, to the next owner
 //! ```
 //!
-//! A [`Lane`] is one process's end for one partition, a [`Desk`] the owner's. The owner checks that there is room before it logs
+//! A [`CallClient`] is one process's end for one partition, a [`CallServer`] the owner's. The owner checks that there is room before it logs
 //! a call, logs each call once, and answers with the result of applying the log. A repeated call is answered with its first
 //! verdict by any later owner, because the verdicts of recent calls are part of the partition's state. Two owners at once do no
 //! harm: both may log a call, and only the first entry counts.
 
 use borsh::{BorshDeserialize, BorshSerialize};
-mod desk;
-mod lane;
+mod client;
+mod server;
 #[cfg(test)]
 mod tests;
 
-pub use desk::{DESK_CALLS, DESK_CHANGES, Desk};
-pub use lane::{CALL_CHANGES, DEADLINE, DELAY, Failure, Lane, MESSAGE_CHANGES, RETRY};
+pub use client::{CALL_CHANGES, CallClient, DEADLINE, DELAY, Failure, MESSAGE_CHANGES, RETRY};
+pub use server::{CallServer, MAX_CALLS, MAX_CHANGES};
 
 use crate::partition::Verdict;
 use crate::record::CallId;
@@ -57,7 +57,7 @@ pub enum Refusal {
     #[error("the FIB of {0} has no room for new flows: pin the flow to another node")]
     NodeFull(NodeId),
     /// The engine did not take the batch, and will not.
-    #[error("the log did not take the changes: {0}")]
+    #[error("the log refused the changes: {0}")]
     Log(String),
     /// A node that was removed may still forward a key of the call for another flow. The caller repeats the call until that node's
     /// lease has expired: see [`crate::lease`].

@@ -25,12 +25,12 @@
 //! A state machine without I/O. Memory: about 60 bytes per waiting flow, and a parcel of up to 40 KiB per node.
 
 use borsh::{BorshDeserialize, BorshSerialize};
-mod lane;
+mod destination;
 #[cfg(test)]
 mod tests;
 
 use crate::codec::{Encoded, checked};
-use lane::Lane;
+use destination::Destination;
 use scalebricks_types::{NodeId, Teid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -195,7 +195,7 @@ pub struct Courier {
     /// Those of flows without a place to send them to, and since when.
     held: BTreeMap<Teid, (Count, Duration)>,
     next_look: Duration,
-    lanes: BTreeMap<NodeId, Lane>,
+    destinations: BTreeMap<NodeId, Destination>,
     senders: BTreeMap<NodeId, Sender>,
     stats: CourierStats,
 }
@@ -209,7 +209,7 @@ impl Courier {
             fresh: BTreeMap::new(),
             held: BTreeMap::new(),
             next_look: Duration::ZERO,
-            lanes: BTreeMap::new(),
+            destinations: BTreeMap::new(),
             senders: BTreeMap::new(),
             stats: CourierStats::default(),
         }
@@ -222,8 +222,8 @@ impl Courier {
 
     /// Flows whose counts wait here, and flows whose counts are in parcels without a receipt.
     pub fn flows(&self) -> (usize, usize) {
-        let waiting: usize = self.lanes.values().map(Lane::waiting).sum();
-        let under_way = self.lanes.values().map(Lane::under_way).sum();
+        let waiting: usize = self.destinations.values().map(Destination::waiting).sum();
+        let under_way = self.destinations.values().map(Destination::under_way).sum();
         (self.fresh.len() + self.held.len() + waiting, under_way)
     }
 
@@ -240,8 +240,8 @@ impl Courier {
     /// Sets which nodes are alive. Counts that wait for others get another destination.
     pub fn set_alive(&mut self, alive: BTreeSet<NodeId>) {
         self.alive = alive;
-        for (_, lane) in self.lanes.iter_mut().filter(|(node, _)| !self.alive.contains(node)) {
-            for (flow, count) in lane.give_back() {
+        for (_, destination) in self.destinations.iter_mut().filter(|(node, _)| !self.alive.contains(node)) {
+            for (flow, count) in destination.give_back() {
                 *self.fresh.entry(flow).or_default() += count;
             }
         }
@@ -263,9 +263,9 @@ impl Courier {
             Packet::Parcel(parcel) => self.parcel(from, parcel),
             Packet::Receipt(receipt) => {
                 if receipt.to == self.process
-                    && let Some(lane) = self.lanes.get_mut(&from)
+                    && let Some(destination) = self.destinations.get_mut(&from)
                 {
-                    self.stats.sent_flows += lane.receipted(receipt.number) as u64;
+                    self.stats.sent_flows += destination.receipted(receipt.number) as u64;
                 }
                 Received::default()
             }
@@ -281,7 +281,7 @@ impl Courier {
         if process > sender.process {
             *sender = Sender { process, delivered: 0 };
         }
-        for (_, count) in self.lanes.entry(node).or_default().meet(process) {
+        for (_, count) in self.destinations.entry(node).or_default().meet(process) {
             self.stats.lost_flows += 1;
             self.stats.lost += count;
         }
@@ -324,8 +324,9 @@ impl Courier {
                 self.put(flow, count, since, now, place(flow), &mut work);
             }
         }
-        for (&node, lane) in self.lanes.iter_mut().filter(|(node, _)| self.alive.contains(node)) {
-            if let Some((packet, is_again)) = lane.poll(self.process, now) {
+        for (&node, destination) in self.destinations.iter_mut().filter(|(node, _)| self.alive.contains(node))
+        {
+            if let Some((packet, is_again)) = destination.poll(self.process, now) {
                 self.stats.resent += u64::from(is_again);
                 work.packets.push((node, packet));
             }
@@ -346,7 +347,7 @@ impl Courier {
         let patience = match place {
             Place::Here => return work.back.push((flow, count)),
             Place::At(node) if self.alive.contains(&node) => {
-                return self.lanes.entry(node).or_default().add(flow, count);
+                return self.destinations.entry(node).or_default().add(flow, count);
             }
             Place::At(_) => LOST_SIGHT_AFTER,
             Place::Nowhere => ENDED_AFTER,

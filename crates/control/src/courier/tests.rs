@@ -73,7 +73,7 @@ fn parcels_follow_each_other_and_hold_no_more_than_they_may() {
 }
 
 #[test]
-fn what_comes_twice_is_delivered_once_and_receipted_again() {
+fn a_repeated_parcel_is_delivered_once_and_receipted_again() {
     let (mut a, mut b) = pair();
     a.post(flow(1), count(1));
     let first = sends(&mut a, Duration::ZERO);
@@ -93,7 +93,7 @@ fn what_comes_twice_is_delivered_once_and_receipted_again() {
 }
 
 #[test]
-fn who_is_only_taken_for_dead_loses_nothing() {
+fn a_node_that_was_wrongly_removed_loses_nothing() {
     let (mut a, mut b) = pair();
     a.post(flow(1), count(1));
     let parcel = sends(&mut a, Duration::ZERO);
@@ -112,7 +112,7 @@ fn who_is_only_taken_for_dead_loses_nothing() {
 }
 
 #[test]
-fn what_a_process_may_have_had_goes_to_no_other() {
+fn counts_that_an_ended_process_may_have_had_are_lost() {
     let (mut a, mut b) = pair();
     a.post(flow(1), count(1));
     let parcel = sends(&mut a, Duration::ZERO);
@@ -183,7 +183,7 @@ fn counts_find_their_place_or_an_end() {
 }
 
 #[test]
-fn too_much_is_told() {
+fn a_full_courier_has_no_room() {
     let mut a = courier(1, &[]);
     for number in 0..ENOUGH as u32 {
         assert!(a.flows().0 > 0 || a.has_room());

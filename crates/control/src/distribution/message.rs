@@ -147,7 +147,7 @@ impl Part {
         (self.at, self.since) == (other.at, other.since)
     }
 
-    /// The later one: a node goes on to images of higher positions, and to one that carries more, and gets more of each.
+    /// The later one: a node advances to images of higher positions, to one that contains more, and within an image.
     pub(super) fn later(self, other: Self) -> Self {
         let order = |part: &Self| (part.at, Reverse(part.since), part.have);
         std::cmp::max_by_key(self, other, order)
@@ -165,7 +165,7 @@ pub struct Sweep {
     pub digest: FibDigest,
 }
 
-/// From a node to an owner: where it is.
+/// A node's positions, sent to an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Report {
     /// The partition.

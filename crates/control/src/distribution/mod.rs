@@ -11,20 +11,20 @@
 //! where it begins and ends; a node applies the update that follows its position, and reports its position; the owner repeats
 //! what is missing. Several owners at once do no harm, as they send the same updates.
 
-mod images;
+mod bulk;
 mod message;
 mod node;
+mod overflow;
 mod owner;
-mod parts;
+mod reassembly;
 mod rebinding;
 mod recent;
 mod replica;
 mod room;
-mod shed;
 mod transfer;
 
 pub use message::{Digest, FibPiece, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 pub use owner::{Applied, COMPARE_EVERY, Owner, RESEND};
-pub use replica::{FIB_SWEEP_EVERY, Replica, Tables, Trouble};
+pub use replica::{FIB_SWEEP_EVERY, Replica, ReplicaError, Tables};
 pub use room::{FibRoom, USED_PERCENT};
 pub use transfer::Limits;

@@ -1,7 +1,7 @@
 //! An owner's state of one node.
 
 use super::RESEND;
-use super::images::{Bits, FibImage};
+use super::bulk::{FibTransfer, GptTransfer};
 use super::message::{Part, Report};
 use super::room::OnTheirWay;
 use super::transfer::TAKE_OVER;
@@ -15,7 +15,7 @@ const FIRST_REST: Duration = Duration::from_secs(10);
 /// The longest rest: a FIB that cannot be mended, as the node holds another form of a value, costs one image in this time.
 const LAST_REST: Duration = Duration::from_secs(640);
 
-/// Something that is sent in order, and again when the node does not report that it came on.
+/// Updates that are sent in order, and repeated if the node's position does not advance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sending {
     /// The last position sent.
@@ -27,8 +27,8 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    /// Where to go on for a node at `have`, or `None` if all up to `target` is on its way. Goes back to `have` if the node has not
-    /// come on for [`RESEND`], however much was sent since: while updates come, something is sent all the time.
+    /// The position to continue from for a node at `have`, or `None` if all updates up to `target` were sent. Returns to `have` if the
+    /// node has not advanced for [`RESEND`], however much was sent since.
     pub(super) fn from(&mut self, have: Position, target: Position, now: Duration) -> Option<Position> {
         if have > self.have {
             (self.have, self.at) = (have, now);
@@ -46,7 +46,7 @@ impl Sending {
 
 /// A statement that is repeated.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Saying {
+pub(super) struct Repeated {
     /// The position in it.
     pub(super) upto: Position,
     /// When.
@@ -55,12 +55,12 @@ pub(super) struct Saying {
 
 /// An image that some owner sends the node, and when the node last got more of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct Progress {
     part: Part,
     at: Duration,
 }
 
-impl Seen {
+impl Progress {
     fn see(&mut self, part: Part, now: Duration) {
         if self.part != part {
             *self = Self { part, at: now };
@@ -82,15 +82,15 @@ pub(super) struct Node {
     pub(super) report: Option<Report>,
     pub(super) fib: Sending,
     pub(super) gpt: Sending,
-    pub(super) settled: Saying,
+    pub(super) settled: Repeated,
     /// Keys given to it.
     pub(super) keys: OnTheirWay,
-    /// A whole FIB on its way.
-    pub(super) image: Option<FibImage>,
-    pub(super) image_seen: Seen,
-    /// A long delta on its way.
-    pub(super) bits: Option<Bits>,
-    pub(super) bits_seen: Seen,
+    /// A whole FIB being sent.
+    pub(super) image: Option<FibTransfer>,
+    pub(super) image_seen: Progress,
+    /// A long delta being sent.
+    pub(super) bits: Option<GptTransfer>,
+    pub(super) bits_seen: Progress,
     /// The last of its sweeps that was compared.
     pub(super) compared: u32,
     /// No FIB is loaded again before this time.
@@ -107,7 +107,7 @@ impl Node {
         Self { life, ..Self::default() }
     }
 
-    /// Notes when images came on.
+    /// Notes when images advanced.
     pub(super) fn look(&mut self, report: &Report, now: Duration) {
         self.image_seen.see(report.fib_part, now);
         self.bits_seen.see(report.gpt_part, now);
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_sent_again_while_more_is_sent() {
+    fn lost_updates_are_repeated_while_newer_ones_are_sent() {
         let (mut sending, mut now) = (Sending::default(), Duration::from_secs(1));
         assert_eq!(sending.from(Position(0), Position(1), now), Some(Position(0)));
         sending.upto = Position(1); // and lost

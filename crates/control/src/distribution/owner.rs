@@ -1,10 +1,10 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
-use super::images::{Bits, FibImage};
+use super::bulk::{FibTransfer, GptTransfer};
 use super::message::{Digest, Message, Report, Rewind, Target};
-use super::node::{Node, Saying, Sending};
+use super::node::{Node, Repeated, Sending};
 use super::rebinding::Rebinding;
-use super::recent::{NodeUpdate, Recent, Way, bytes_of_delta};
+use super::recent::{CatchUp, NodeUpdate, Recent, bytes_of_delta};
 use super::transfer::Limits;
 use crate::engine::Entry as LogEntry;
 use crate::partition::{Effects, EntryError, Judged, Outcome, Partition, Void};
@@ -67,7 +67,7 @@ pub struct Owner {
     settled: Position,
     /// The last entry that may have changed the shape of the bits.
     shaped: Position,
-    /// The number of the last change that all nodes have come through.
+    /// The number of the last change of shape that all nodes have made.
     shapes: u32,
     next_digest: Duration,
     whole: Whole,
@@ -156,8 +156,7 @@ impl Owner {
         self.rebinding.waits(&self.partition, change)
     }
 
-    /// New keys of this partition that a node's FIB takes, besides those that the log has; `None`: as many as there are, as far as
-    /// is known here.
+    /// The number of new keys of this partition that a node's FIB takes, beside logged ones; `None` if no limit is known.
     pub fn fib_room(&self, node: NodeId) -> Option<u64> {
         let known = self.nodes.get(&node)?;
         let room = known.report?.room;
@@ -231,7 +230,7 @@ impl Owner {
         self.compare(now, &mut out);
         let wholes = self.wholes();
         let release = Release { released, wholes, gpt_target };
-        let look = Look {
+        let look = NodeContext {
             partition: &self.partition,
             recent: &self.recent,
             limits: &self.limits,
@@ -266,7 +265,7 @@ impl Owner {
                 let (fib, newest) = (fib_target, self.partition.gpt_position());
                 let target = Target { partition, life, settled, fib, gpt, room, keys, shapes, again, newest };
                 out.push((number, Message::Target(target)));
-                node.settled = Saying { upto: self.settled, at: now };
+                node.settled = Repeated { upto: self.settled, at: now };
             }
         }
         out
@@ -319,7 +318,7 @@ impl Owner {
     /// The position of the last delta that may go out; `None` if it is older than all that are kept.
     fn gpt_target(&self, released: Position) -> Option<Position> {
         // A FIB that was given as a whole lacks keys that came and left before. Bits in between, which would name its node for
-        // them, must not go out alone.
+        // them, must not be sent alone.
         if self.wholes() > released {
             return None;
         }
@@ -356,7 +355,7 @@ struct Release {
 }
 
 /// The inputs that decide what a node needs.
-struct Look<'a> {
+struct NodeContext<'a> {
     partition: &'a Partition,
     recent: &'a Recent,
     limits: &'a Limits,
@@ -364,7 +363,7 @@ struct Look<'a> {
     now: Duration,
 }
 
-impl Look<'_> {
+impl NodeContext<'_> {
     /// The messages for a node's FIB.
     fn fib(&self, number: NodeId, node: &mut Node, report: &Report, target: Position) -> Vec<Message> {
         let now = self.now;
@@ -394,9 +393,9 @@ impl Look<'_> {
             }
             node.compared = node.compared.max(wrong);
             node.image =
-                Some(FibImage::new(self.partition, number, target.max(report.fib), wrong, report, now));
+                Some(FibTransfer::new(self.partition, number, target.max(report.fib), wrong, report, now));
         }
-        let pieces = |image: &mut FibImage| image.pieces(self.partition.id(), report, self.limits, now);
+        let pieces = |image: &mut FibTransfer| image.pieces(self.partition.id(), report, self.limits, now);
         node.image.as_mut().map(pieces).unwrap_or_default()
     }
 
@@ -429,7 +428,7 @@ impl Look<'_> {
     /// The messages for a node's bits.
     fn gpt(&self, node: &mut Node, report: &Report, release: &Release, whole: &mut Whole) -> Vec<Message> {
         let now = self.now;
-        let is_over = |bits: &mut Bits| bits.is_over(report, release.wholes);
+        let is_over = |bits: &mut GptTransfer| bits.is_over(report, release.wholes);
         if node.bits.take_if(is_over).is_some() {
             node.gpt = Sending::default();
         }
@@ -439,16 +438,16 @@ impl Look<'_> {
             // A node with wrong bits, or with bits of an older shape, needs all bits, not the changes.
             let needs_all = from == Position(0) && (report.again > 0 || self.shaped > Position(0));
             let way = if needs_all {
-                Way::Everything
+                CatchUp::Everything
             } else {
-                // Bits older than a FIB that was given as a whole must not be seen alone.
+                // Bits older than a whole FIB must not be visible alone.
                 self.recent.gpt_deltas(from, target, release.wholes, self.limits.message_bytes)
             };
             let deltas = match way {
-                Way::Next(deltas) => deltas,
+                CatchUp::Next(deltas) => deltas,
                 // A single long one goes in pieces. Of several nothing is seen before all are there, so all bits are sent.
-                Way::TooLong(deltas) if deltas.len() == 1 => deltas,
-                Way::TooLong(_) | Way::Everything => {
+                CatchUp::TooLong(deltas) if deltas.len() == 1 => deltas,
+                CatchUp::TooLong(_) | CatchUp::Everything => {
                     let whole = whole.get(self.partition, release.released, release.wholes);
                     whole.into_iter().collect()
                 }
@@ -463,9 +462,9 @@ impl Look<'_> {
             if is_served || last.previous > report.gpt {
                 return Vec::new();
             }
-            node.bits = Some(Bits::new(last, now));
+            node.bits = Some(GptTransfer::new(last, now));
         }
-        let pieces = |bits: &mut Bits| bits.pieces(self.partition.id(), report, self.limits, now);
+        let pieces = |bits: &mut GptTransfer| bits.pieces(self.partition.id(), report, self.limits, now);
         node.bits.as_mut().map(pieces).unwrap_or_default()
     }
 }

@@ -22,7 +22,7 @@ pub(super) const REMEMBERED: usize = 65_536;
 /// A node that was removed from the view, as far as this owner knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Removal {
-    /// It holds nothing that entries up to here took away.
+    /// It holds no key that entries up to here removed.
     let_go: Position,
     /// When its lease has expired for certain; `None` until the time is known.
     until: Option<Duration>,
@@ -141,8 +141,8 @@ impl Rebinding {
         self.is_new = true;
     }
 
-    /// The first entry that came too soon: it was on its way to the log when a node was removed that is not back. Without one that
-    /// is back nothing counts as settled anyway.
+    /// The first entry that was logged too early: it was on its way to the log when a node was removed that has not returned. If
+    /// the node has returned, nothing is settled without it anyway.
     fn first_held(&self, partition: &Partition) -> Option<Position> {
         let away = self.active().filter(|removal| removal.back.is_none());
         let let_go = away.map(|removal| removal.let_go).min()?;
@@ -155,8 +155,8 @@ impl Rebinding {
         self.ended.iter().filter_map(ended_early).min()
     }
 
-    /// The position before which the partition must not count as settled, if there is one: an entry gave a key to another flow that a
-    /// removed node may forward for the flow before.
+    /// The position of an entry that gave a key to another flow while a removed node may forward the key for its previous flow: the
+    /// partition must not be settled up to it.
     pub(super) const fn held(&self) -> Option<Position> {
         self.held
     }

@@ -32,7 +32,7 @@ pub(super) struct Recent(VecDeque<Kept>);
 
 /// How to bring a node up to date.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum CatchUp {
     /// By this.
     Next(Vec<Delta>),
     /// The next updates are too long for one message: send everything, in pieces.
@@ -124,22 +124,28 @@ impl Recent {
 
     /// The deltas after one position up to another: as many as fit into about `most_bytes`, and at least those up to `least`, which
     /// must not be sent without the others.
-    pub(super) fn gpt_deltas(&self, from: Position, to: Position, least: Position, most_bytes: usize) -> Way {
+    pub(super) fn gpt_deltas(
+        &self,
+        from: Position,
+        to: Position,
+        least: Position,
+        most_bytes: usize,
+    ) -> CatchUp {
         let deltas = self.behind(from).take_while(|kept| kept.position <= to);
         let mut deltas = deltas.filter_map(|kept| kept.gpt.as_ref()).peekable();
         if deltas.peek().is_none_or(|first| first.previous > from) {
-            return Way::Everything;
+            return CatchUp::Everything;
         }
         let (mut bytes, mut fitting) = (0, Vec::new());
         for delta in deltas {
             bytes += bytes_of_delta(delta);
             let has_least = fitting.last().is_some_and(|last: &Delta| last.position >= least);
             if bytes > most_bytes && has_least {
-                return Way::Next(fitting);
+                return CatchUp::Next(fitting);
             }
             fitting.push(delta.clone());
         }
-        if bytes > most_bytes { Way::TooLong(fitting) } else { Way::Next(fitting) }
+        if bytes > most_bytes { CatchUp::TooLong(fitting) } else { CatchUp::Next(fitting) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! A node's tables, as they follow the owners of all partitions.
 
 use super::message::{Digest, FibPiece, GptPiece, Message, Report, Rewind, Sweep, Target};
-use super::parts::{DeltaParts, FibParts, Piece};
+use super::overflow::Overflow;
+use super::reassembly::{DeltaReassembly, FibReassembly, Piece};
 use super::room::FibRoom;
-use super::shed::Shed;
 use crate::partition::FibUpdate;
 use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::{FibDigest, FibOp};
@@ -69,7 +69,7 @@ pub trait Tables {
 
 /// Why a message had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ReplicaError {
     /// Something before it is missing: the owner sends it when it sees the node's report.
     #[error("partition {} is at {}, an update begins at {}", .0.0, .1.0, .2.0)]
     Gap(PartitionId, Position, Position),
@@ -103,9 +103,9 @@ struct Share {
     /// Whole FIBs that were applied in this process.
     wholes: u32,
     /// A whole FIB that is coming.
-    fib_parts: Option<FibParts>,
+    fib_parts: Option<FibReassembly>,
     /// A long delta that is coming.
-    gpt_parts: Option<DeltaParts>,
+    gpt_parts: Option<DeltaReassembly>,
     sweep: Sweep,
     /// The newest target of this life.
     target: Option<Target>,
@@ -123,13 +123,13 @@ struct Share {
     /// The same in the order of entries, until all nodes have the bits.
     unsettled: VecDeque<(Position, Vec<FlowKey>)>,
     /// Keys that the FIB has no room for.
-    shed: Shed,
+    shed: Overflow,
     /// Keys that left, with the time from which no node can send packets for them here.
     settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
 }
 
 impl Share {
-    /// The FIB holds no key that entries up to here took away.
+    /// The position up to which the FIB holds no removed key.
     fn let_go(&self) -> Position {
         let Some(target) = self.target else { return Position(0) };
         // Removals that settled before this node joined may be in updates that it does not have.
@@ -156,7 +156,7 @@ impl Share {
     }
 }
 
-/// A node's tables and where they are. See the [module](super).
+/// A node's tables and their positions. See the [module](super).
 #[derive(Debug)]
 pub struct Replica<T> {
     tables: T,
@@ -214,8 +214,8 @@ impl<T: Tables> Replica<T> {
     pub fn report(&self, partition: PartitionId) -> Option<Report> {
         let share = self.shares.get(usize::from(partition.0))?;
         let Share { fib, whole, gpt, again, wholes, sweep, .. } = *share;
-        let fib_part = share.fib_parts.as_ref().map(FibParts::part).unwrap_or_default();
-        let gpt_part = share.gpt_parts.as_ref().map(DeltaParts::part).unwrap_or_default();
+        let fib_part = share.fib_parts.as_ref().map(FibReassembly::part).unwrap_or_default();
+        let gpt_part = share.gpt_parts.as_ref().map(DeltaReassembly::part).unwrap_or_default();
         let room = FibRoom { shed: self.shedding() as u64, ..self.tables.room() };
         Some(Report {
             partition,
@@ -285,8 +285,8 @@ impl<T: Tables> Replica<T> {
     /// Handles an owner's message. Whether it changed anything.
     ///
     /// # Errors
-    /// [`Trouble`], to be counted: the owner repeats the message.
-    pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
+    /// [`ReplicaError`], to be counted: the owner repeats the message.
+    pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, ReplicaError> {
         let outcome = self.act_on(message, now);
         if let Some(share) = message.partition().and_then(|at| self.shares.get_mut(usize::from(at.0))) {
             // Bits older than a whole FIB may name this node for keys that have left before it.
@@ -300,7 +300,7 @@ impl<T: Tables> Replica<T> {
         outcome
     }
 
-    fn act_on(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
+    fn act_on(&mut self, message: &Message, now: Duration) -> Result<bool, ReplicaError> {
         match message {
             Message::Fib(update) => self.fib(update),
             Message::Gpt(deltas) => {
@@ -316,9 +316,9 @@ impl<T: Tables> Replica<T> {
 
     /// Forgets the position of a partition. The FIB keeps its entries, and the bits answer as before, until the whole of both has
     /// arrived: correct entries stay in use.
-    fn rewind(&mut self, Rewind { partition, life, again, last }: Rewind) -> Result<bool, Trouble> {
+    fn rewind(&mut self, Rewind { partition, life, again, last }: Rewind) -> Result<bool, ReplicaError> {
         let is_mine = self.life == life;
-        let here = self.report(partition).ok_or(Trouble::NoPartition(partition))?;
+        let here = self.report(partition).ok_or(ReplicaError::NoPartition(partition))?;
         if !is_mine || here.again != again || here.furthest() <= last {
             return Ok(false);
         }
@@ -329,22 +329,22 @@ impl<T: Tables> Replica<T> {
         let (wholes, sweep, was_there) = (share.wholes, share.sweep, share.was_there);
         *share = Share { again: again.saturating_add(1), wholes, sweep, was_there, ..Share::default() };
         self.shedding -= shed;
-        Err(Trouble::Rewound(partition, last, here.furthest()))
+        Err(ReplicaError::Rewound(partition, last, here.furthest()))
     }
 
-    fn share(&mut self, partition: PartitionId) -> Result<&mut Share, Trouble> {
-        self.shares.get_mut(usize::from(partition.0)).ok_or(Trouble::NoPartition(partition))
+    fn share(&mut self, partition: PartitionId) -> Result<&mut Share, ReplicaError> {
+        self.shares.get_mut(usize::from(partition.0)).ok_or(ReplicaError::NoPartition(partition))
     }
 
-    fn fib(&mut self, update: &FibUpdate) -> Result<bool, Trouble> {
+    fn fib(&mut self, update: &FibUpdate) -> Result<bool, ReplicaError> {
         let share = self.share(update.partition)?;
         let have = share.fib;
-        // While an image comes, some keys are of its position and some are older: updates go on when all are there.
+        // While an image arrives, some keys are newer than others: updates continue when it is complete.
         if update.position <= have || share.fib_parts.is_some() {
             return Ok(false);
         }
         if update.previous > have {
-            return Err(Trouble::Gap(update.partition, have, update.previous));
+            return Err(ReplicaError::Gap(update.partition, have, update.previous));
         }
         let sets = update.ops.iter().filter_map(|op| match op {
             FibOp::Set(key, value) => Some((key, *value)),
@@ -360,47 +360,53 @@ impl<T: Tables> Replica<T> {
     }
 
     /// Handles a piece of a whole FIB. Sets its keys at once; the keys to remove are known when all pieces have arrived.
-    fn fib_piece(&mut self, piece: &FibPiece) -> Result<bool, Trouble> {
+    fn fib_piece(&mut self, piece: &FibPiece) -> Result<bool, ReplicaError> {
         let partition = piece.partition;
         let share = self.share(partition)?;
         let mends = piece.wrong > 0 && piece.wrong == share.sweep.number;
-        let was_coming = share.fib_parts.as_ref().map(|parts| parts.mends);
-        let sorted = FibParts::sort(share.fib_parts.as_ref(), piece, share.fib, mends);
+        let was_coming = share.fib_parts.as_ref().map(|reassembly| reassembly.mends);
+        let sorted = FibReassembly::sort(share.fib_parts.as_ref(), piece, share.fib, mends);
         match sorted {
             Piece::Stale => return Ok(false),
-            Piece::Malformed => return Err(Trouble::Piece(partition)),
+            Piece::Malformed => return Err(ReplicaError::Piece(partition)),
             Piece::Gap => {
-                let have = share.fib_parts.as_ref().map_or(share.fib, |parts| parts.part().at);
-                return Err(Trouble::Gap(partition, have, piece.position));
+                let have = share.fib_parts.as_ref().map_or(share.fib, |reassembly| reassembly.part().at);
+                return Err(ReplicaError::Gap(partition, have, piece.position));
             }
             Piece::First => {
                 let held = self.known(partition)?;
-                let parts = FibParts::begin(piece, mends || was_coming == Some(true), held);
-                self.share(partition)?.fib_parts = Some(parts);
+                let reassembly = FibReassembly::begin(piece, mends || was_coming == Some(true), held);
+                self.share(partition)?.fib_parts = Some(reassembly);
             }
             Piece::Next => {}
         }
         let sets = piece.entries.iter().map(|(key, value)| (key, *value));
         self.set_all(partition, sets)?;
         let share = self.share(partition)?;
-        let Some(parts) = &mut share.fib_parts else { return Ok(false) };
+        let Some(reassembly) = &mut share.fib_parts else { return Ok(false) };
         for (key, _) in &piece.entries {
-            parts.unconfirmed.remove(key);
+            reassembly.unconfirmed.remove(key);
         }
-        if parts.advance(piece.entries.len()) {
-            let mends = parts.mends;
-            let gone = share.fib_parts.take().into_iter().flat_map(|parts| parts.unconfirmed).collect();
+        if reassembly.advance(piece.entries.len()) {
+            let mends = reassembly.mends;
+            let gone =
+                share.fib_parts.take().into_iter().flat_map(|reassembly| reassembly.unconfirmed).collect();
             self.has_all(partition, piece.position, gone)?;
             if mends {
                 self.tables.mended(partition);
             }
         }
         let is_found = sorted == Piece::First && mends && was_coming.is_none();
-        if is_found { Err(Trouble::FibAstray(partition)) } else { Ok(true) }
+        if is_found { Err(ReplicaError::FibAstray(partition)) } else { Ok(true) }
     }
 
     /// A whole FIB has arrived, and these keys are not in it.
-    fn has_all(&mut self, partition: PartitionId, at: Position, gone: Vec<FlowKey>) -> Result<bool, Trouble> {
+    fn has_all(
+        &mut self,
+        partition: PartitionId,
+        at: Position,
+        gone: Vec<FlowKey>,
+    ) -> Result<bool, ReplicaError> {
         let share = self.share(partition)?;
         share.whole = at;
         share.wholes += 1;
@@ -412,7 +418,7 @@ impl<T: Tables> Replica<T> {
     }
 
     /// The keys of a partition that the FIB holds, or should hold and has no room for.
-    fn known(&mut self, partition: PartitionId) -> Result<Vec<FlowKey>, Trouble> {
+    fn known(&mut self, partition: PartitionId) -> Result<Vec<FlowKey>, ReplicaError> {
         let mut keys = self.tables.keys(partition);
         keys.extend(self.share(partition)?.shed.keys());
         Ok(keys)
@@ -423,9 +429,9 @@ impl<T: Tables> Replica<T> {
         &mut self,
         partition: PartitionId,
         sets: impl IntoIterator<Item = (&'a FlowKey, FibValue)>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReplicaError> {
         let at = usize::from(partition.0);
-        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
+        let share = self.shares.get_mut(at).ok_or(ReplicaError::NoPartition(partition))?;
         self.shedding -= share.shed.len();
         for (key, value) in sets {
             match share.shed.set(&mut self.tables, key, value) {
@@ -445,9 +451,9 @@ impl<T: Tables> Replica<T> {
         partition: PartitionId,
         position: Position,
         gone: Vec<FlowKey>,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ReplicaError> {
         let at = usize::from(partition.0);
-        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
+        let share = self.shares.get_mut(at).ok_or(ReplicaError::NoPartition(partition))?;
         let from = std::mem::replace(&mut share.fib, position);
         self.shedding -= share.shed.len();
         for key in &gone {
@@ -468,7 +474,7 @@ impl<T: Tables> Replica<T> {
         Ok(true)
     }
 
-    fn gpt(&mut self, delta: &Delta) -> Result<bool, Trouble> {
+    fn gpt(&mut self, delta: &Delta) -> Result<bool, ReplicaError> {
         let have = self.share(delta.partition)?.gpt;
         match self.tables.apply_gpt(delta) {
             Ok(Applied::Advanced) => {
@@ -476,31 +482,31 @@ impl<T: Tables> Replica<T> {
                 Ok(true)
             }
             Ok(Applied::Stale) => Ok(false),
-            Err(ApplyError::Gap { .. }) => Err(Trouble::Gap(delta.partition, have, delta.previous)),
-            Err(error) => Err(Trouble::Gpt(error)),
+            Err(ApplyError::Gap { .. }) => Err(ReplicaError::Gap(delta.partition, have, delta.previous)),
+            Err(error) => Err(ReplicaError::Gpt(error)),
         }
     }
 
-    /// Takes some of the bytes of a delta, which is applied when all have come.
-    fn gpt_piece(&mut self, piece: &GptPiece) -> Result<bool, Trouble> {
+    /// Handles a piece of a delta, which is applied when it is complete.
+    fn gpt_piece(&mut self, piece: &GptPiece) -> Result<bool, ReplicaError> {
         let partition = piece.partition;
         let share = self.share(partition)?;
-        match DeltaParts::sort(share.gpt_parts.as_ref(), piece, share.gpt) {
+        match DeltaReassembly::sort(share.gpt_parts.as_ref(), piece, share.gpt) {
             Piece::Stale => return Ok(false),
-            Piece::Malformed => return Err(Trouble::Piece(partition)),
-            Piece::Gap => return Err(Trouble::Gap(partition, share.gpt, piece.previous)),
-            Piece::First => share.gpt_parts = Some(DeltaParts::begin(piece)),
+            Piece::Malformed => return Err(ReplicaError::Piece(partition)),
+            Piece::Gap => return Err(ReplicaError::Gap(partition, share.gpt, piece.previous)),
+            Piece::First => share.gpt_parts = Some(DeltaReassembly::begin(piece)),
             Piece::Next => {}
         }
-        let Some(parts) = &mut share.gpt_parts else { return Ok(false) };
-        if parts.advance(&piece.part) {
-            let delta = Delta::decode(parts.have());
+        let Some(reassembly) = &mut share.gpt_parts else { return Ok(false) };
+        if reassembly.advance(&piece.part) {
+            let delta = Delta::decode(reassembly.have());
             share.gpt_parts = None;
             let delta = delta.ok().filter(|delta| {
                 (delta.partition, delta.position, delta.previous)
                     == (partition, piece.position, piece.previous)
             });
-            self.gpt(&delta.ok_or(Trouble::Piece(partition))?)?;
+            self.gpt(&delta.ok_or(ReplicaError::Piece(partition))?)?;
         } else {
             self.bound_deltas(partition);
         }
@@ -509,7 +515,7 @@ impl<T: Tables> Replica<T> {
 
     /// Deltas in pieces take only so much memory.
     fn bound_deltas(&mut self, newest: PartitionId) {
-        let bytes = |share: &Share| share.gpt_parts.as_ref().map_or(0, |parts| parts.have().len());
+        let bytes = |share: &Share| share.gpt_parts.as_ref().map_or(0, |reassembly| reassembly.have().len());
         if self.shares.iter().map(bytes).sum::<usize>() > MOST_DELTA_BYTES {
             let others = self.shares.iter_mut().enumerate().filter(|(at, _)| *at != usize::from(newest.0));
             others.for_each(|(_, share)| share.gpt_parts = None);
@@ -540,7 +546,7 @@ impl<T: Tables> Replica<T> {
     }
 
     /// Finds out whether the bits are those of the owner.
-    fn compare(&mut self, theirs: Digest) -> Result<bool, Trouble> {
+    fn compare(&mut self, theirs: Digest) -> Result<bool, ReplicaError> {
         let partition = theirs.partition;
         let here = self.share(partition)?.gpt;
         let is_astray = here == theirs.gpt
@@ -555,10 +561,10 @@ impl<T: Tables> Replica<T> {
         let share = self.share(partition)?;
         (share.gpt, share.again) = (Position(0), share.again + 1);
         share.gpt_parts = None;
-        Err(Trouble::Astray(partition))
+        Err(ReplicaError::Astray(partition))
     }
 
-    fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
+    fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, ReplicaError> {
         let (grace, life) = (self.grace, self.life);
         let share = self.share(target.partition)?;
         let due = if share.was_there { now + grace } else { now };
@@ -566,7 +572,7 @@ impl<T: Tables> Replica<T> {
             return Ok(false);
         }
         if target.life == life {
-            // Another owner may not have come so far.
+            // Another owner's target may be older.
             share.goal.get_or_insert(target.newest);
             let before = share.target.unwrap_or(*target);
             share.target = Some(Target {
@@ -576,7 +582,7 @@ impl<T: Tables> Replica<T> {
                 ..*target
             });
         }
-        // All that count as alive have the bits. If this node was given up, it may itself be none of them.
+        // All nodes that count as alive have the bits. A node that was removed may be none of them.
         let has_bits = share.gpt >= target.gpt;
         let gpt = share.gpt;
         let is_settled = |at: Position| at <= target.settled && (has_bits || at <= gpt);
@@ -603,7 +609,7 @@ impl<T: Tables> Replica<T> {
             while share.settled.front().is_some_and(|(due, ..)| *due <= now) {
                 let Some((_, at, keys)) = share.settled.pop_front() else { break };
                 for key in keys {
-                    // It may have come back since, or left once more.
+                    // It may have come back, or left again.
                     if share.leaving.get(&key) == Some(&at) {
                         share.leaving.remove(&key);
                         self.tables.remove(&key);

@@ -34,7 +34,7 @@ impl FibRoom {
         limit as u64 // below the capacity
     }
 
-    /// New keys of one partition that may come, besides `on_their_way`.
+    /// New keys that one partition may still assign, beside `on_their_way`.
     pub(super) fn share(self, alive: usize, partitions: PartitionCount, on_their_way: u64) -> u64 {
         if self.shed > 0 {
             return 0;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_report_includes_is_on_its_way_no_more() {
+    fn keys_in_a_report_are_not_counted_as_assigned() {
         let mut keys = OnTheirWay::default();
         keys.bring(Position(3), 5);
         keys.bring(Position(4), 0);

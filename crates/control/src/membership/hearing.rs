@@ -1,4 +1,4 @@
-//! Which nodes are heard here, and which nodes the others report to hear.
+//! Received heartbeats and the reports in them.
 
 use super::HEARING;
 use super::beat::{Beat, HearingReport};

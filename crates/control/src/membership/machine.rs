@@ -6,8 +6,8 @@ use super::beat::{Beat, HearingReport};
 use super::fitness::Fitness;
 use super::hearing::Hearing;
 use super::pulses::{PULSE, PULSELESS, Pulses};
-use super::returning::Returning;
-use super::unfit::Fit;
+use super::returning::RejoinDelay;
+use super::unfit::FitnessState;
 use super::view::View;
 use super::{BEAT, CONFIRM, CONTEST, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSPICION};
 use crate::engine::Revision;
@@ -40,7 +40,7 @@ pub struct Membership {
     revision: Option<Revision>,
     hearing: Hearing,
     pulses: Pulses,
-    pub(super) fit: Fit,
+    pub(super) fit: FitnessState,
     last_poll: Duration,
     next_beat: Duration,
     last_beat: Duration,
@@ -49,7 +49,7 @@ pub struct Membership {
     next_pulse: Duration,
     listens: bool,
     proposed: Option<(Option<Revision>, Duration)>,
-    returning: Returning,
+    returning: RejoinDelay,
 }
 
 impl Membership {
@@ -65,7 +65,7 @@ impl Membership {
             revision,
             hearing: Hearing::default(),
             pulses: Pulses::new(me),
-            fit: Fit::default(),
+            fit: FitnessState::default(),
             last_poll: now,
             next_beat: now,
             last_beat: Duration::ZERO,
@@ -73,7 +73,7 @@ impl Membership {
             next_pulse: now,
             listens: false,
             proposed: None,
-            returning: Returning::default(),
+            returning: RejoinDelay::default(),
         };
         machine.give_everybody_time(now);
         machine.fit.viewed(&machine.view, now);

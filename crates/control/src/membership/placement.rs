@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_whose_flows() {
+    fn heirs_follow_standbys_drains_and_suspensions() {
         let nobody = View::empty(PartitionCount::new(4).unwrap());
         let all = (0..4).fold(nobody, |view, number| view.with(node(number), 1, Version::NEWEST));
         let mut placement = Placement::default();

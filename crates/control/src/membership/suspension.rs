@@ -134,7 +134,7 @@ impl View {
         self.is_alive(node) && self.stand_in(node).is_none()
     }
 
-    /// The next view, in which a member is suspended, for this reason beside those that it is suspended for already. The same view
+    /// The next view, in which a member is suspended for this reason, in addition to earlier ones. The same view
     /// if it is not alive, or is suspended for that reason.
     #[must_use]
     pub fn with_suspended(&self, node: NodeId, suspension: Suspension) -> Self {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_view_says_of_suspended_nodes_is_refused() {
+    fn malformed_suspensions_are_refused() {
         let bytes = together(3).with_suspended(node(1), UNFIT).encode();
         // One suspended node, one with a lapse, no closures and the placement's revision.
         let at = bytes.len() - (4 + 3) - (4 + 2) - 4 - 8;
@@ -272,7 +272,7 @@ mod tests {
 
         /// For any joins, deaths and suspensions: each member answers for itself or has one stand-in, and the record survives encoding.
         #[test]
-        fn somebody_answers_for_each_node(steps in prop::collection::vec((0..5_u8, 0..5_u8, any::<u8>()), 1..60)) {
+        fn each_node_has_one_node_that_answers_for_it(steps in prop::collection::vec((0..5_u8, 0..5_u8, any::<u8>()), 1..60)) {
             let mut view = together(3);
             for (at, (number, what, bits)) in steps.into_iter().enumerate() {
                 let node = node(number);

@@ -42,7 +42,7 @@ impl Unfitness {
 
 /// This node's fitness, and how long other nodes have been able.
 #[derive(Debug, Default)]
-pub(super) struct Fit {
+pub(super) struct FitnessState {
     pub(super) now: Fitness,
     /// The fitness in the last heartbeat.
     pub(super) told: Fitness,
@@ -54,7 +54,7 @@ pub(super) struct Fit {
     able: BTreeMap<NodeId, (u64, u8, Duration)>,
 }
 
-impl Fit {
+impl FitnessState {
     /// The view is now this one.
     pub(super) fn viewed(&mut self, view: &View, now: Duration) {
         let before = std::mem::take(&mut self.able);

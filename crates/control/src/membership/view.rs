@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_is_dead_and_holds_nobody_to_what_it_knew() {
+    fn a_forgotten_node_is_dead_and_its_version_does_not_count() {
         let (old, new, never) = (NodeId::new(0), NodeId::new(1), NodeId::new(2));
         let view = View::empty(PartitionCount::new(4).unwrap());
         let view = view.with(old, 7, Version::FIRST).with(new, 1, Version::NEWEST);

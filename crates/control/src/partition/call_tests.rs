@@ -174,7 +174,7 @@ fn few_void_changes_are_remembered_and_all_are_counted() {
     let deletes = keys(300)[..300].iter().map(|key| Change::Delete(*key)).collect();
     let effects = partition.apply(&entry(1, &[call(1, 1, deletes)])).unwrap();
     let verdict = &effects.calls[0].1;
-    assert_eq!((verdict.void_changes, verdict.voids.len(), effects.voids.len()), (300, VOIDS_TOLD, 300));
+    assert_eq!((verdict.void_changes, verdict.voids.len(), effects.voids.len()), (300, MAX_VOIDS, 300));
     let restored = Partition::restore(&partition.snapshot(), HASHER).unwrap();
     assert_eq!(restored.verdict(effects.calls[0].0).as_ref(), Some(verdict));
 }

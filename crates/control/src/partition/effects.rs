@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, BorshSerialize, BorshDeserialize)]
 pub enum Void {
     /// The entry was applied before.
-    #[error("applied already")]
+    #[error("already applied")]
     Applied,
     /// The writer's batch is in the log twice.
-    #[error("a batch that is in the log already")]
+    #[error("the batch is already in the log")]
     Duplicate,
     /// The writer's batch is below its window.
-    #[error("a batch older than its writer's window")]
+    #[error("the batch is older than its writer's window")]
     BelowWindow,
     /// The writer was forgotten because newer ones came: it has to draw another number.
-    #[error("a batch of a writer that was forgotten")]
+    #[error("the batch's writer was forgotten")]
     WriterRetired,
     /// The payload is no list of changes, of no version.
     #[error("not a list of changes")]
@@ -30,10 +30,10 @@ pub enum Void {
     #[error("no room in the table: give it more blocks")]
     NoRoom,
     /// The key belongs to another partition.
-    #[error("a key of another partition")]
+    #[error("the key belongs to another partition")]
     OtherPartition,
     /// The GPT has no number for this node: it needs more value bits.
-    #[error("a node the table has no value for")]
+    #[error("the table has too few value bits for the node")]
     NoSuchNode,
     /// The key is not there.
     #[error("no such key")]
@@ -42,10 +42,10 @@ pub enum Void {
     #[error("the table cannot be given this shape")]
     Shape,
     /// A change that is made alone came with others.
-    #[error("a change of shape that is not alone in its batch")]
+    #[error("the change of shape is not alone in its batch")]
     NotAlone,
     /// Another key has the same hash. The cluster's secret would have to be another.
-    #[error("another key with the same hash is there")]
+    #[error("another key has the same hash")]
     SameHash,
 }
 

@@ -17,7 +17,7 @@ mod windows;
 pub use effects::{Effects, Ended, FibUpdate, Outcome, Void};
 pub use requests::MAX_REQUESTERS;
 pub use snapshot::SnapshotError;
-pub use verdict::{Judged, VOIDS_TOLD, Verdict};
+pub use verdict::{Judged, MAX_VOIDS, Verdict};
 pub use windows::{MAX_WRITERS, WINDOW};
 
 use crate::codec::{DecodeError, Encoded};
@@ -26,7 +26,7 @@ use crate::record::{CallId, Change, Closures, Payload, Reshape, Session};
 use crate::shape::names;
 use effects::ByNode;
 use plan::{Plan, Step, gpt_ops};
-use requests::{Requests, Standing};
+use requests::{CallState, Requests};
 use scalebricks_tables::compact::{Control, Params};
 use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, KeyHasher, NodeId, PartitionId, Position};
@@ -114,7 +114,7 @@ impl Partition {
         self.shapes
     }
 
-    /// The digest of its bits: that of every table that is where this is.
+    /// The digest of its bits: equal to that of every table at this position.
     pub fn digest(&self) -> Option<u32> {
         self.gpt.digest(self.id)
     }
@@ -160,9 +160,9 @@ impl Partition {
     /// process that was forgotten, one that [is forgotten](Verdict::is_forgotten).
     pub fn verdict(&self, id: CallId) -> Option<Verdict> {
         match self.requests.standing(id) {
-            Standing::New => None,
-            Standing::Known(verdict) => Some(verdict),
-            Standing::Forgotten(why) => Some(Verdict::void(self.position, why)),
+            CallState::New => None,
+            CallState::Known(verdict) => Some(verdict),
+            CallState::Forgotten(why) => Some(Verdict::void(self.position, why)),
         }
     }
 

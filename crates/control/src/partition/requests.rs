@@ -17,7 +17,7 @@ pub const MAX_REQUESTERS: usize = 1024;
 
 /// The state of a call in the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum CallState {
     /// Not seen yet.
     New,
     /// Judged already.
@@ -42,11 +42,11 @@ impl Window {
         }
     }
 
-    fn standing(&self, number: u64) -> Standing {
+    fn standing(&self, number: u64) -> CallState {
         match self.verdicts.get(&number) {
-            Some(verdict) => Standing::Known(verdict.clone()),
-            None if number < self.floor => Standing::Forgotten(Void::BelowWindow),
-            None => Standing::New,
+            Some(verdict) => CallState::Known(verdict.clone()),
+            None if number < self.floor => CallState::Forgotten(Void::BelowWindow),
+            None => CallState::New,
         }
     }
 }
@@ -61,25 +61,25 @@ pub(super) struct Requests {
 
 impl Requests {
     /// The state of a call. Changes nothing.
-    pub(super) fn standing(&self, id: CallId) -> Standing {
+    pub(super) fn standing(&self, id: CallId) -> CallState {
         if self.retired.is_some_and(|retired| id.by <= retired) {
-            return Standing::Forgotten(Void::WriterRetired);
+            return CallState::Forgotten(Void::WriterRetired);
         }
         if let Some(window) = self.known.get(&id.by) {
             return window.standing(id.number);
         }
         let is_oldest = self.known.first_key_value().is_none_or(|(first, _)| id.by < *first);
         if is_oldest && self.known.len() >= MAX_REQUESTERS {
-            Standing::Forgotten(Void::WriterRetired)
+            CallState::Forgotten(Void::WriterRetired)
         } else {
-            Standing::New
+            CallState::New
         }
     }
 
     /// The state of a call in an entry; raises its process's floor. `oldest` is at most the call's number.
-    pub(super) fn admit(&mut self, id: CallId, oldest: u64) -> Standing {
+    pub(super) fn admit(&mut self, id: CallId, oldest: u64) -> CallState {
         let standing = self.standing(id);
-        if standing == Standing::Forgotten(Void::WriterRetired) {
+        if standing == CallState::Forgotten(Void::WriterRetired) {
             return standing;
         }
         let window = self.known.entry(id.by).or_default();
@@ -137,13 +137,13 @@ mod tests {
                 let oldest = number.saturating_sub(below).max(1);
                 let floor = floors.entry(by).or_default();
                 let wanted = match all.get(&(by, number)) {
-                    _ if number < *floor => Standing::Forgotten(Void::BelowWindow),
-                    Some(known) => Standing::Known(Verdict::clone(known)),
-                    None => Standing::New,
+                    _ if number < *floor => CallState::Forgotten(Void::BelowWindow),
+                    Some(known) => CallState::Known(Verdict::clone(known)),
+                    None => CallState::New,
                 };
                 *floor = (*floor).max(oldest).max((number + 1).saturating_sub(WINDOW));
                 prop_assert_eq!(requests.admit(id(by, number), oldest), wanted.clone());
-                if wanted == Standing::New {
+                if wanted == CallState::New {
                     requests.judged(id(by, number), verdict(at));
                     all.insert((by, number), verdict(at));
                 }
@@ -158,29 +158,29 @@ mod tests {
     fn the_oldest_process_is_forgotten_for_good() {
         let mut requests = Requests::default();
         for by in 10..10 + MAX_REQUESTERS as u64 {
-            assert_eq!(requests.admit(id(by, 1), 1), Standing::New);
+            assert_eq!(requests.admit(id(by, 1), 1), CallState::New);
             requests.judged(id(by, 1), Verdict::void(Position(by), Void::NoRoom));
         }
-        // It would be forgotten as soon as it has come.
-        assert_eq!(requests.admit(id(9, 1), 1), Standing::Forgotten(Void::WriterRetired));
-        assert!(matches!(requests.admit(id(10, 1), 1), Standing::Known(_)));
-        assert_eq!(requests.admit(id(5_000, 1), 1), Standing::New);
-        assert_eq!(requests.admit(id(10, 1), 1), Standing::Forgotten(Void::WriterRetired));
-        let Standing::Known(known) = requests.standing(id(11, 1)) else { panic!("it is remembered") };
+        // It would be forgotten at once.
+        assert_eq!(requests.admit(id(9, 1), 1), CallState::Forgotten(Void::WriterRetired));
+        assert!(matches!(requests.admit(id(10, 1), 1), CallState::Known(_)));
+        assert_eq!(requests.admit(id(5_000, 1), 1), CallState::New);
+        assert_eq!(requests.admit(id(10, 1), 1), CallState::Forgotten(Void::WriterRetired));
+        let CallState::Known(known) = requests.standing(id(11, 1)) else { panic!("it is remembered") };
         assert_eq!(known.outcome, Outcome::Void(Void::NoRoom));
     }
 
     #[test]
-    fn what_its_process_waits_for_no_more_is_forgotten() {
+    fn verdicts_below_the_floor_are_forgotten() {
         let mut requests = Requests::default();
         for number in 1..=3 {
-            assert_eq!(requests.admit(id(1, number), 1), Standing::New);
+            assert_eq!(requests.admit(id(1, number), 1), CallState::New);
             requests.judged(id(1, number), verdict(number));
         }
-        assert_eq!(requests.admit(id(1, 4), 3), Standing::New);
-        assert_eq!(requests.standing(id(1, 2)), Standing::Forgotten(Void::BelowWindow));
-        assert_eq!(requests.standing(id(1, 3)), Standing::Known(verdict(3)));
-        assert_eq!(requests.admit(id(1, 3 + WINDOW), 3 + WINDOW), Standing::New);
-        assert_eq!(requests.standing(id(1, 3)), Standing::Forgotten(Void::BelowWindow));
+        assert_eq!(requests.admit(id(1, 4), 3), CallState::New);
+        assert_eq!(requests.standing(id(1, 2)), CallState::Forgotten(Void::BelowWindow));
+        assert_eq!(requests.standing(id(1, 3)), CallState::Known(verdict(3)));
+        assert_eq!(requests.admit(id(1, 3 + WINDOW), 3 + WINDOW), CallState::New);
+        assert_eq!(requests.standing(id(1, 3)), CallState::Forgotten(Void::BelowWindow));
     }
 }

@@ -308,7 +308,7 @@ fn entries_of_other_versions_are_refused() {
 }
 
 #[test]
-fn what_is_void_says_why() {
+fn void_changes_have_reasons() {
     let keys = keys(2);
     let session = |node| Session::new(NodeId::new(node), [1, 2]);
     let mut partition = empty();

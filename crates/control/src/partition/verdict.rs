@@ -8,7 +8,7 @@ use scalebricks_types::Position;
 use std::io::{self, Read};
 
 /// Void changes of a call that are remembered one by one; the others are counted.
-pub const VOIDS_TOLD: usize = 64;
+pub const MAX_VOIDS: usize = 64;
 
 /// The verdict of a call: a function of the log up to the call's entry, the same at every owner.
 #[derive(Debug, Clone, PartialEq, Eq, BorshSerialize)]
@@ -17,7 +17,7 @@ pub struct Verdict {
     pub position: Position,
     /// The call as a whole.
     pub outcome: Outcome,
-    /// Changes of an executed call that did nothing, by their number in the call, ascending: the first [`VOIDS_TOLD`] of them.
+    /// Changes of an executed call that did nothing, by their number in the call, ascending: the first [`MAX_VOIDS`] of them.
     pub voids: Vec<(u32, Void)>,
     /// How many did nothing in all.
     pub void_changes: u32,
@@ -32,7 +32,7 @@ impl Verdict {
     /// A call that was executed, but for these changes.
     pub fn done(position: Position, mut voids: Vec<(u32, Void)>) -> Self {
         let void_changes = voids.len() as u32; // as many as changes in an entry, at the most
-        voids.truncate(VOIDS_TOLD);
+        voids.truncate(MAX_VOIDS);
         Self { position, outcome: Outcome::Done, voids, void_changes }
     }
 
@@ -45,7 +45,7 @@ impl Verdict {
 impl BorshDeserialize for Verdict {
     fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
         checked(reader, |(position, outcome, voids, void_changes): (_, _, Vec<(u32, Void)>, u32)| {
-            let has_all = voids.len() == VOIDS_TOLD.min(void_changes as usize);
+            let has_all = voids.len() == MAX_VOIDS.min(void_changes as usize);
             let is_ascending = voids.is_sorted_by(|(one, _), (next, _)| one < next);
             if !has_all || !is_ascending || outcome != Outcome::Done && void_changes > 0 {
                 return Err("inconsistent verdict of a call");

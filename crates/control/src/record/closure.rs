@@ -70,7 +70,7 @@ impl BorshDeserialize for Closure {
     }
 }
 
-/// Closures that are remembered, at most: the newest of each node, and of the others the newest.
+/// Most closures that are remembered: the newest of each node, and the newest of the others.
 pub const MAX_CLOSURES: usize = 512;
 
 /// Closures, in their order. Memory: at most [`MAX_CLOSURES`], with up to 255 heirs each.

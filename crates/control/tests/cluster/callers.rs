@@ -4,7 +4,7 @@ use crate::cluster::common::{HASHER, node};
 use crate::cluster::world::{Sent, World};
 use rand::Rng;
 use rand::seq::IndexedRandom;
-use scalebricks_control::calls::{Answer, Failure, Lane, Refusal};
+use scalebricks_control::calls::{Answer, CallClient, Failure, Refusal};
 use scalebricks_control::engine::WriterId;
 use scalebricks_control::partition::{Effects, Outcome, Verdict};
 use scalebricks_control::record::{Call, CallId, Change, Session, encode_calls};
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Calling {
     /// The process's number.
     pub by: u64,
-    pub lanes: BTreeMap<PartitionId, Lane<u64>>,
+    pub lanes: BTreeMap<PartitionId, CallClient<u64>>,
     /// Batches that an owner has to append, and when it gets to it.
     pub batches: Vec<(Duration, PartitionId, Vec<Call>)>,
 }
@@ -234,7 +234,7 @@ impl World {
         let until = self.now + Duration::from_secs(60);
         let waiting = |world: &Self| {
             let processes = world.nodes.iter().flatten();
-            processes.flat_map(|process| process.calling.lanes.values()).map(Lane::len).sum::<usize>()
+            processes.flat_map(|process| process.calling.lanes.values()).map(CallClient::len).sum::<usize>()
         };
         while waiting(self) > 0 {
             assert!(self.now < until, "{} calls have no outcome", waiting(self));

@@ -189,7 +189,7 @@ fn from_two_to_sixty_four_nodes_and_back() {
 /// Nodes pause, are cut off and end between a call, its entry in the log, and the answer; logs refuse batches. Each caller is told
 /// what the log says, and no call is executed twice.
 #[test]
-fn callers_are_told_what_the_log_says() {
+fn callers_get_the_verdicts_of_the_log() {
     let (mut repeated, mut orphans) = (0, 0);
     let totals = std::sync::Mutex::new((0, 0));
     seeds(90_000, 12, |seed| {
@@ -292,7 +292,7 @@ fn wrong_bits_are_found_and_replaced() {
 
 /// A table becomes four times as large at once, and nobody can tell the node any more what happened between.
 #[test]
-fn who_slept_through_three_doublings_begins_anew() {
+fn a_node_that_missed_three_doublings_restarts_its_gpt() {
     seeds(80_000, 2, |seed| {
         let mut world = World::new(seed, 4);
         world.is_calm = true;

@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_logged_after_a_closure_and_names_what_it_closed_goes_to_the_heir() {
+fn a_pin_that_names_a_closed_tenure_goes_to_the_heir() {
     let keys = keys(2);
     let node = NodeId::new;
     let session = |at, epoch| Session { node: node(at), epoch: Epoch::new(epoch), value: [9 << 32, 1] };

@@ -21,7 +21,7 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The beats of a node.
 #[derive(Debug, Default)]
-pub struct Beating(Mutex<Option<Request>>);
+pub struct BackupHeartbeat(Mutex<Option<Request>>);
 
 #[derive(Debug, Clone)]
 struct Request {
@@ -32,7 +32,7 @@ struct Request {
     sent: Instant,
 }
 
-impl Beating {
+impl BackupHeartbeat {
     fn beat(&self) -> MutexGuard<'_, Option<Request>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
     }
@@ -67,56 +67,56 @@ mod tests {
 
     /// A node that is busy reports whom it hears now, not whom it heard when it was asked.
     #[test]
-    fn who_is_busy_reports_whom_it_hears_and_how_fit_it_is() {
+    fn overdue_heartbeats_report_heard_nodes_and_fitness() {
         let (events, _came) = tokio::sync::mpsc::channel(1);
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
-        let (beating, start, node) = (Beating::default(), Instant::now(), NodeId::new(7));
+        let (heartbeat, start, node) = (BackupHeartbeat::default(), Instant::now(), NodeId::new(7));
         let report =
             HearingReport { hears: [node].into_iter().collect(), epoch: 5, ..HearingReport::default() };
-        beating.asked(Beat { life: 1, report }, &inbox.beats, start);
-        let overdue = beating.overdue(start + OVERDUE).unwrap().report;
+        heartbeat.asked(Beat { life: 1, report }, &inbox.beats, start);
+        let overdue = heartbeat.overdue(start + OVERDUE).unwrap().report;
         assert!(!overdue.hears.contains(node) && overdue.epoch == 5);
         inbox.beat(node, Beat { life: 1, report: HearingReport::default() });
         let unfit = Fitness::FIT.with(Unfitness::RanLink);
         inbox.beats.set_fitness(unfit);
-        let overdue = beating.overdue(start + OVERDUE * 2).unwrap().report;
+        let overdue = heartbeat.overdue(start + OVERDUE * 2).unwrap().report;
         assert!(overdue.hears.contains(node) && overdue.fitness == unfit);
     }
 
     #[test]
-    fn who_is_busy_grants_nothing_to_a_node_in_another_life() {
+    fn overdue_heartbeats_grant_nothing_to_a_node_in_another_life() {
         let (events, _came) = tokio::sync::mpsc::channel(1);
         let inbox = super::super::inbox::Inbox { events, beats: Arc::default() };
-        let (beating, same, other) = (Beating::default(), NodeId::new(7), NodeId::new(8));
+        let (heartbeat, same, other) = (BackupHeartbeat::default(), NodeId::new(7), NodeId::new(8));
         let beat = |life| Beat { life, report: HearingReport::default() };
         inbox.beat(same, beat(1));
         inbox.beat(other, beat(1));
         let (asked, grants) = (Instant::now(), [same, other].into_iter().collect());
         let report = HearingReport { grants, ..HearingReport::default() };
-        beating.asked(Beat { life: 1, report }, &inbox.beats, asked);
+        heartbeat.asked(Beat { life: 1, report }, &inbox.beats, asked);
         while Instant::now() == asked {}
         inbox.beat(other, beat(2));
-        let overdue = beating.overdue(asked + OVERDUE).unwrap().report;
+        let overdue = heartbeat.overdue(asked + OVERDUE).unwrap().report;
         assert!(overdue.grants.contains(same) && !overdue.grants.contains(other));
         assert!(overdue.hears.contains(other));
     }
 
     #[test]
-    fn who_is_busy_beats_on_and_who_stands_still_does_not() {
-        let beating = Beating::default();
+    fn heartbeats_continue_for_a_busy_actor_and_stop_for_a_stuck_one() {
+        let heartbeat = BackupHeartbeat::default();
         let start = Instant::now();
         let received = Arc::default();
         let beat = |life| Beat { life, report: HearingReport::default() };
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        assert_eq!(beating.overdue(at(0)), None, "nobody asked yet");
-        beating.asked(beat(3), &received, at(0));
-        assert_eq!(beating.overdue(at(200)), None);
-        beating.asked(beat(4), &received, at(200));
+        assert_eq!(heartbeat.overdue(at(0)), None, "nobody asked yet");
+        heartbeat.asked(beat(3), &received, at(0));
+        assert_eq!(heartbeat.overdue(at(200)), None);
+        heartbeat.asked(beat(4), &received, at(200));
         let looks = (4..400).map(|look| look * 50);
-        let sent: Vec<u64> = looks.filter(|look| beating.overdue(at(*look)) == Some(beat(4))).collect();
+        let sent: Vec<u64> = looks.filter(|look| heartbeat.overdue(at(*look)) == Some(beat(4))).collect();
         assert!(sent.windows(2).all(|pair| pair[1] - pair[0] == 250), "{sent:?}");
         assert_eq!((sent.first(), sent.last()), (Some(&450), Some(&4_950)));
-        beating.asked(beat(5), &received, at(21_000));
-        assert_eq!((beating.overdue(at(21_200)), beating.overdue(at(21_250))), (None, Some(beat(5))));
+        heartbeat.asked(beat(5), &received, at(21_000));
+        assert_eq!((heartbeat.overdue(at(21_200)), heartbeat.overdue(at(21_250))), (None, Some(beat(5))));
     }
 }

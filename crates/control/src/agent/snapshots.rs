@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The node's snapshots.
 #[derive(Debug)]
-pub(super) struct Keeping {
+pub(super) struct SnapshotSchedule {
     /// Limits of the replay of each partition.
     pub(super) limits: Limits,
     /// Partitions with more behind their snapshots than they should have.
@@ -30,7 +30,7 @@ pub(super) struct Keeping {
     under_way: Option<(PartitionId, Option<Duration>)>,
 }
 
-impl Default for Keeping {
+impl Default for SnapshotSchedule {
     fn default() -> Self {
         Self { limits: REPLAY, due: BTreeSet::new(), under_way: None }
     }
@@ -40,7 +40,7 @@ impl<T: Tables> Agent<T> {
     /// Sets other limits of the replay of a partition.
     #[must_use]
     pub const fn replaying(mut self, limits: Limits) -> Self {
-        self.keeping.limits = limits;
+        self.snapshots.limits = limits;
         self
     }
 
@@ -49,11 +49,11 @@ impl<T: Tables> Agent<T> {
         if let Some(ownership) = self.owned.get_mut(&partition) {
             ownership.replay.stored(is_durable);
             if ownership.replay.is_due() {
-                self.keeping.due.insert(partition);
+                self.snapshots.due.insert(partition);
             }
         }
-        if self.keeping.under_way.is_some_and(|(under_way, _)| under_way == partition) {
-            self.keeping.under_way = None;
+        if self.snapshots.under_way.is_some_and(|(under_way, _)| under_way == partition) {
+            self.snapshots.under_way = None;
         }
         self.keep_next();
     }
@@ -61,7 +61,7 @@ impl<T: Tables> Agent<T> {
     /// An entry was applied. If a snapshot is now due and none is being stored, takes one of the state after this entry.
     pub(super) fn keep_if_due(&mut self, partition: PartitionId) {
         if self.owned.get(&partition).is_some_and(|ownership| ownership.replay.is_due()) {
-            self.keeping.due.insert(partition);
+            self.snapshots.due.insert(partition);
             self.keep_next();
         }
     }
@@ -70,10 +70,10 @@ impl<T: Tables> Agent<T> {
     pub(super) fn keep_old(&mut self, partitions: &BTreeSet<PartitionId>, now: Duration) {
         for partition in partitions {
             if self.owned.get_mut(partition).is_some_and(|ownership| ownership.is_old(now)) {
-                self.keeping.due.insert(*partition);
+                self.snapshots.due.insert(*partition);
             }
         }
-        if let Some((partition, since)) = &mut self.keeping.under_way {
+        if let Some((partition, since)) = &mut self.snapshots.under_way {
             let (partition, since) = (*partition, *since.get_or_insert(now));
             if now >= since + PATIENCE {
                 self.kept(partition, false);
@@ -84,17 +84,17 @@ impl<T: Tables> Agent<T> {
 
     /// Takes the snapshot that is most overdue, if none is being stored. Snapshots take time and memory, so one at a time.
     fn keep_next(&mut self) {
-        if self.keeping.under_way.is_some() || self.keeping.due.is_empty() {
+        if self.snapshots.under_way.is_some() || self.snapshots.due.is_empty() {
             return;
         }
         let share = |partition: &PartitionId| self.owned.get(partition).map(|own| own.replay.thousandths());
-        let Some(partition) = self.keeping.due.iter().copied().max_by_key(share) else { return };
-        self.keeping.due.remove(&partition);
+        let Some(partition) = self.snapshots.due.iter().copied().max_by_key(share) else { return };
+        self.snapshots.due.remove(&partition);
         let Some(ownership) = self.owned.get_mut(&partition) else { return };
         let Some(state) = ownership.owner().map(crate::distribution::Owner::partition) else { return };
         let snapshot = Snapshot { position: state.position(), bytes: state.snapshot().into() };
         ownership.replay.storing(snapshot.bytes.len());
-        self.keeping.under_way = Some((partition, None));
+        self.snapshots.under_way = Some((partition, None));
         self.actions.push(Action::Keep(partition, snapshot));
     }
 }

@@ -17,9 +17,9 @@ pub(super) fn fib_entries(partition: &Partition, node: NodeId) -> Vec<(FlowKey, 
     own.map(|(key, session)| (key, session.value)).collect()
 }
 
-/// A whole FIB on its way. Kept as it was when it began, while updates go on: 64 bytes a key, until the node has it.
+/// A whole FIB being sent, as of its start, while updates continue. Memory: 64 bytes per key, until the node has it.
 #[derive(Debug)]
-pub(super) struct FibImage {
+pub(super) struct FibTransfer {
     transfer: Transfer,
     entries: Vec<(FlowKey, FibValue)>,
     /// The node's sweep that asks for it; 0 if the node is behind.
@@ -28,7 +28,7 @@ pub(super) struct FibImage {
     wholes: u32,
 }
 
-impl FibImage {
+impl FibTransfer {
     /// That of the partition now, which is that of any position `at` since the last entry that meant something for the node.
     pub(super) fn new(
         partition: &Partition,
@@ -84,16 +84,16 @@ impl FibImage {
     }
 }
 
-/// A long delta on its way.
+/// A long delta being sent.
 #[derive(Debug)]
-pub(super) struct Bits {
+pub(super) struct GptTransfer {
     transfer: Transfer,
     bytes: Vec<u8>,
     position: Position,
     previous: Position,
 }
 
-impl Bits {
+impl GptTransfer {
     pub(super) fn new(delta: &Delta, now: Duration) -> Self {
         let Delta { position, previous, .. } = *delta;
         let bytes = delta.encode();

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 /// Keys of one partition that are this node's and that its FIB had no room for: 60 bytes each. Packets to them are dropped here, and
 /// counted, until there is room; nothing else waits for them.
 #[derive(Debug, Default)]
-pub(super) struct Shed(HashMap<FlowKey, FibValue>);
+pub(super) struct Overflow(HashMap<FlowKey, FibValue>);
 
-impl Shed {
+impl Overflow {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -7,10 +7,10 @@ use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 
 /// Calls that wait for a partition's log or for their verdicts, at most.
-pub const DESK_CALLS: usize = 8_192;
+pub const MAX_CALLS: usize = 8_192;
 
 /// Changes in them, at most.
-pub const DESK_CHANGES: usize = 65_536;
+pub const MAX_CHANGES: usize = 65_536;
 
 /// Room that a call needs.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct Taken {
 
 /// Calls to one partition. See the [module](super).
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct CallServer {
     taken: BTreeMap<CallId, Taken>,
     changes: usize,
     /// Room that all accepted calls need.
@@ -40,7 +40,7 @@ pub struct Desk {
     arrivals: BTreeMap<NodeId, u64>,
 }
 
-impl Desk {
+impl CallServer {
     /// Takes a call that a node hands over. `Some`: to be logged. `None`: it was taken before, and is answered once.
     ///
     /// Cost: a hash and a map access a change; two more while a node is removed.
@@ -61,7 +61,7 @@ impl Desk {
             return Err(Reply::Refused(Refusal::Delayed));
         }
         let changes = call.changes.len();
-        if self.taken.len() >= DESK_CALLS || self.changes + changes > DESK_CHANGES {
+        if self.taken.len() >= MAX_CALLS || self.changes + changes > MAX_CHANGES {
             return Err(Reply::Refused(Refusal::Busy));
         }
         let needs = needs(owner, &call.changes);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The sender's end.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct Destination {
     /// The receiving process; `None` before the node has answered.
     process: Option<ProcessId>,
     waiting: BTreeMap<Teid, Count>,
@@ -18,7 +18,7 @@ pub(super) struct Lane {
     next_send: Duration,
 }
 
-impl Lane {
+impl Destination {
     /// Flows that wait for a parcel.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
