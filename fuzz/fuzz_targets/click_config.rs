@@ -1,4 +1,5 @@
-//! Any text is read or refused with places in it, within the limits; what was read is printed and read again as it was.
+//! A parser of configurations accepts any text or refuses it with line and column, within the limits. Printing an
+//! accepted configuration and parsing it again gives the same configuration.
 
 #![no_main]
 
@@ -6,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use scalebricks_click::values::{AddressInfo, Kind};
 use scalebricks_click::{Catalog, ClassSpec, Limits, Options, check, parse};
 
-/// Knows every class with a capital, whose letter says what it is, so that random names find one.
+/// Has a class for every name that begins with a capital. The letter selects its ports, so that random names are found.
 struct ByLetter;
 
 impl Catalog for ByLetter {

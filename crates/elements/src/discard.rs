@@ -1,7 +1,6 @@
 //! `Discard`.
 
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Upstream, element};
 use scalebricks_io::{BURST, PacketBuf};
 
 element! {
@@ -12,22 +11,10 @@ element! {
     inputs { agnostic "in": "Packets to discard.", }
     counters { DISCARDED = "discarded" [Ended]: "Packets ended.", }
     hooks { Pulls, }
+    makes |_| Self { batch: SlotList::new() },
 }
 
-impl Class for Discard {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { batch: SlotList::new() })
-    }
-}
-
-impl Control for Discard {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Discard {}
 
 impl<P: PacketBuf + 'static> Element<P> for Discard {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

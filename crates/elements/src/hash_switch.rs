@@ -1,6 +1,6 @@
 //! `HashSwitch`.
 
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -20,20 +20,13 @@ element! {
 }
 
 impl Class for HashSwitch {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = HashSwitchParams;
-
     fn make(params: HashSwitchParams) -> Result<Self, String> {
         let HashSwitchParams { offset, length } = params;
         if length == 0 { Err("LENGTH must be at least 1".to_owned()) } else { Ok(Self { offset, length }) }
     }
 }
 
-impl Control for HashSwitch {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for HashSwitch {}
 
 /// FNV-1a with its upper half folded into the lower, which is weaker.
 fn hash(bytes: &[u8]) -> u32 {

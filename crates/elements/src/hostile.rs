@@ -4,11 +4,10 @@ use crate::columns::{DstIp, IpHeader};
 use crate::rig::{Rig, ipv4_of, ipv4_with_options};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use scalebricks_graph::element::BindError;
 use scalebricks_graph::frame::Parts;
 use scalebricks_graph::spec::{Counts, PortArity, PortKind, PortSpec};
 use scalebricks_graph::{
-    Binder, Builder, Control, CounterSnapshot, Frame, Handle, Ledger, Meta, Out, SlotList, Spec, element,
+    Builder, Control, CounterSnapshot, Frame, Handle, Ledger, Meta, Out, SlotList, Spec, element,
 };
 use scalebricks_io::{Packet, PacketBuf};
 use scalebricks_wire::MacAddr;
@@ -29,18 +28,10 @@ element! {
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
     writes { DstIp, IpHeader, }
+    binds { dst, }
 }
 
-impl Control for Claims {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for Claims {}
 
 impl Claims {
     fn process<P: PacketBuf>(
@@ -68,7 +59,7 @@ impl Claims {
     }
 }
 
-crate::agnostic::agnostic!(Claims);
+scalebricks_graph::agnostic! { Claims }
 
 /// As many ports as a class has, and two of each repeatable kind.
 fn ports(specs: &'static [PortSpec]) -> impl Iterator<Item = &'static PortSpec> {

@@ -54,10 +54,12 @@ mod split;
 mod test_environment;
 pub mod values;
 
+use scalebricks_graph::PerPacket;
+
 pub use handoff::{FromWorker, ToWorker, handoff};
 
 /// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are
-/// files of that folder. `fuse` names classes that run in one loop where they are connected in sequence.
+/// files of that folder. A class that is not `batch` implements [`PerPacket`]. `fuse` names classes that run in one loop where they are connected in sequence.
 macro_rules! elements {
     (
         $($kind:ident $module:ident $name:ident $(<$packet:ident>)?;)+
@@ -66,12 +68,14 @@ macro_rules! elements {
     ) => {
         $(mod $module; pub use $module::$name;)+
         $(mod $folder { $(mod $in_module; pub use $in_module::$in_name;)+ } pub use $folder::{$($in_name),+};)*
+        $(elements!(@$kind $name);)+
+        $($(elements!(@$in_kind $in_name);)+)*
 
         /// All classes of this crate.
         pub fn registry<P: scalebricks_io::PacketBuf + 'static>() -> scalebricks_graph::Registry<P> {
             let mut registry = scalebricks_graph::Registry::new();
-            $(elements!(@$kind registry, $name $(<$packet>)?);)+
-            $($(elements!(@$in_kind registry, $in_name $(<$in_packet>)?);)+)*
+            $(registry.add::<$name $(<$packet>)?>();)+
+            $($(registry.add::<$in_name $(<$in_packet>)?>();)+)*
             $(registry.fuse::<$fused>();)*
             registry
         }
@@ -79,8 +83,9 @@ macro_rules! elements {
         #[cfg(test)]
         const CLASSES: usize = [$(stringify!($name)),+ $($(, stringify!($in_name))+)*].len();
     };
-    (@batch $registry:ident, $class:ty) => { $registry.add::<$class>() };
-    (@per_packet $registry:ident, $class:ty) => { $registry.add_per_packet::<$class>() };
+    (@batch $class:ident) => {};
+    (@per_packet $class:ident) => { scalebricks_graph::agnostic! { $class } };
+    (@prints $class:ident) => { scalebricks_graph::agnostic! { $class, opens } };
 }
 
 elements! {
@@ -99,7 +104,7 @@ elements! {
     batch paint_switch PaintSwitch;
     batch paint_tee PaintTee;
     batch poll_device PollDevice<P>;
-    per_packet print Print;
+    prints print Print;
     batch queue Queue<P>;
     batch rated_source RatedSource;
     batch round_robin_switch RoundRobinSwitch;
@@ -136,7 +141,7 @@ elements! {
         per_packet ip_gw_options IPGWOptions;
         batch ip_input_combo IPInputCombo;
         batch ip_output_combo IPOutputCombo;
-        per_packet ip_print IPPrint;
+        prints ip_print IPPrint;
         batch linear_ip_lookup LinearIPLookup;
         per_packet mark_ip_header MarkIPHeader;
         batch radix_ip_lookup RadixIPLookup;

@@ -3,7 +3,7 @@
 use crate::header;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, State, element,
+    Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element,
 };
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
@@ -38,6 +38,7 @@ element! {
         read RATE = "rate": "Average packets per second.",
         write RESET = "reset": "Sets the average to 0.",
     }
+    keeps { average, }
 }
 
 /// An average over epochs.
@@ -67,9 +68,6 @@ impl Average {
 }
 
 impl Class for Meter {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = MeterParams;
-
     fn make(params: MeterParams) -> Result<Self, String> {
         let MeterParams { rates, exempt } = params;
         if rates.is_empty() || !rates.is_sorted_by(|a, b| a < b) {
@@ -83,10 +81,6 @@ impl Class for Meter {
 }
 
 impl Control for Meter {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         if binder.outputs() > self.rates.len() + 1 {
             let (rates, outputs) = (self.rates.len(), binder.outputs());
@@ -102,15 +96,6 @@ impl Control for Meter {
 
     fn write(&mut self, _: HandlerId, _: &str) -> Result<(), HandlerError> {
         self.average.per_second = 0.0;
-        Ok(())
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.average))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.average = *state.downcast()?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `PaintTee`.
 
 use crate::shared_names::{counters, handlers};
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -20,22 +20,10 @@ element! {
         NOT_COPIED = counters::NOT_COPIED,
     }
     handlers { read COLOR = handlers::PAINT, }
-}
-
-impl Class for PaintTee {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = PaintTeeParams;
-
-    fn make(params: PaintTeeParams) -> Result<Self, String> {
-        Ok(Self { color: params.color })
-    }
+    makes |params| Self { color: params.color },
 }
 
 impl Control for PaintTee {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.color.to_string()
     }

@@ -4,9 +4,10 @@ use crate::from_device::{FromDevice, FromDeviceParams};
 use crate::shared_names::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Environment, Frame, HandlerId, Meta, Out, Spec, State, Supply, Upstream, element,
+    Class, Control, Element, Environment, Frame, HandlerId, Meta, Out, Supply, Upstream, element,
 };
 use scalebricks_io::{BURST, PacketBuf};
+use std::any::Any;
 
 element! {
     /// The same as `FromDevice`, under the name that Click configurations use for polling drivers.
@@ -37,9 +38,6 @@ element! {
 }
 
 impl<P: PacketBuf + 'static> Class for PollDevice<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = PollDeviceParams;
-
     fn make(params: PollDeviceParams) -> Result<Self, String> {
         let PollDeviceParams { devname, burst, active, promisc, headroom } = params;
         let (sniffer, snaplen, method) = (false, 0, String::new());
@@ -56,10 +54,6 @@ const _: () = {
 };
 
 impl<P: PacketBuf + 'static> Control for PollDevice<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         self.inner.read(handler)
     }
@@ -68,12 +62,9 @@ impl<P: PacketBuf + 'static> Control for PollDevice<P> {
         self.inner.write(handler, value)
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        self.inner.hand_over()
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.inner.take_over(state)
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.inner.take_over(&mut before.inner);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `Switch`.
 
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -19,6 +19,7 @@ element! {
         read SWITCH = "switch": "The output, or -1.",
         write SET = "switch": "Sets the output; a negative number drops all packets.",
     }
+    makes |params| Self { output: params.output, outputs: 0 },
 }
 
 impl Switch {
@@ -30,20 +31,7 @@ impl Switch {
     }
 }
 
-impl Class for Switch {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = SwitchParams;
-
-    fn make(params: SwitchParams) -> Result<Self, String> {
-        Ok(Self { output: params.output, outputs: 0 })
-    }
-}
-
 impl Control for Switch {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.outputs = binder.outputs();
         Self::check(self.output, self.outputs).map_err(BindError::Refused)

@@ -7,6 +7,10 @@
 /// [`NameAndDoc`](crate::spec::NameAndDoc); each element gives the constant's path instead of a name and a text. Any
 /// constant with a method `const fn named(self) -> NameAndDoc` will do.
 ///
+/// `binds` lists fields that get their values from the element's place in the graph, `keeps` those that continue from
+/// its predecessor in the previous configuration. `makes` creates the element from its parameters; a class that may
+/// refuse them, or has a type parameter, implements [`Class`](crate::Class) instead.
+///
 /// ```
 /// use scalebricks_graph::spec::NameAndDoc;
 /// use scalebricks_graph::{Column, element};
@@ -38,6 +42,7 @@
 ///     drops { BROKEN = "table_broken": "The table gave no sense.", TOO_SHORT = SHORT, }
 ///     counters { ASKED = "asked": "Questions asked.", }
 ///     handlers { read TRIES = "tries": "How often it asks.", }
+///     makes |params| Self { tries: params.tries },
 /// }
 ///
 /// assert_eq!(Ask::SPEC.class, "Ask");
@@ -72,6 +77,9 @@ macro_rules! element {
             $access:ident $handler:ident = $($handler_name:literal: $handler_doc:literal)? $($handler_of:path)?,
         )* })?
         $(hooks { $($hook:ident,)* })?
+        $(binds { $($bound:ident),* $(,)? })?
+        $(keeps { $($($kept:ident).+),* $(,)? })?
+        $(makes |$given:pat_param| $make:expr $(,)?)?
     ) => {
         $(#[doc = $doc])+
         $(#[derive($($derived),*)])?
@@ -121,6 +129,26 @@ macro_rules! element {
                 $crate::element!(@access $access));)*)?
         }
 
+        impl $(<$($generic),+>)? $crate::element::Declared for $name $(<$($generic),+>)? {
+            const SPEC: &'static $crate::Spec = Self::SPEC;
+            type Params = $crate::element!(@params $($params)?);
+
+            $(fn bind_fields(&mut self, binder: &$crate::Binder<'_>) -> Result<(), $crate::element::BindError> {
+                $(self.$bound = $crate::element::Bound::bound(binder)?;)*
+                Ok(())
+            })?
+
+            $(fn keep(&mut self, before: &mut Self) {
+                $(std::mem::swap(&mut self.$($kept).+, &mut before.$($kept).+);)*
+            })?
+        }
+
+        $(impl $crate::Class for $name {
+            fn make($given: Self::Params) -> Result<Self, String> {
+                Ok($make)
+            }
+        })?
+
         $(
             #[doc = concat!("Parameters of [`", stringify!($name), "`].")]
             #[derive(Debug, Clone)]
@@ -142,6 +170,8 @@ macro_rules! element {
     };
     (@named $name:literal, $doc:literal) => { $crate::spec::NameAndDoc { name: $name, doc: $doc } };
     (@named $of:path) => { $of.named() };
+    (@params) => { $crate::args::NoParams };
+    (@params $params:ident) => { $params };
     (@by_value burst) => { true };
     (@by_value $flow:ident) => { false };
     (@flow burst) => { $crate::spec::PortKind::Push };

@@ -16,10 +16,9 @@
 //! An element that looks at one packet at a time, in a graph that runs:
 //!
 //! ```
-//! use scalebricks_graph::args::NoParams;
 //! use scalebricks_graph::{
-//!     Builder, Class, Control, Element, Frame, SlotList, Ledger, Meta, Out, PerPacket, Registry, Spec, PacketContext, Upstream,
-//!     Verdict, Worker, element,
+//!     Builder, Control, Element, Frame, SlotList, Ledger, Meta, Out, PerPacket, Registry, PacketContext, Upstream,
+//!     Verdict, Worker, agnostic, element,
 //! };
 //! use scalebricks_io::{Packet, PacketBuf, Pool};
 //! use std::time::Duration;
@@ -35,21 +34,12 @@
 //!         bytes: usize = 60,
 //!     }
 //!     drops { SHORT = "too_short": "The packet is too short.", }
+//!     makes |params| Self { bytes: params.bytes },
 //! }
 //!
-//! impl Class for DropShort {
-//!     const SPEC: &'static Spec = Self::SPEC;
-//!     type Params = DropShortParams;
-//!     fn make(params: DropShortParams) -> Result<Self, String> {
-//!         Ok(Self { bytes: params.bytes })
-//!     }
-//! }
+//! impl Control for DropShort {}
 //!
-//! impl Control for DropShort {
-//!     fn spec(&self) -> &'static Spec {
-//!         Self::SPEC
-//!     }
-//! }
+//! agnostic! { DropShort }
 //!
 //! impl<P: PacketBuf> PerPacket<P> for DropShort {
 //!     fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
@@ -68,8 +58,8 @@
 //!     struct End as "End" {}
 //!     inputs { push "in": "Packets.", }
 //! }
-//! # impl Control for Lengths { fn spec(&self) -> &'static Spec { Self::SPEC } }
-//! # impl Control for End { fn spec(&self) -> &'static Spec { Self::SPEC } }
+//! # impl Control for Lengths {}
+//! # impl Control for End {}
 //!
 //! impl<P: PacketBuf> Element<P> for Lengths {
 //!     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
@@ -89,7 +79,7 @@
 //! }
 //!
 //! let mut registry = Registry::<Packet>::new();
-//! registry.add_per_packet::<DropShort>();
+//! registry.add::<DropShort>();
 //! let mut builder = Builder::new();
 //! builder.add("lengths", Lengths {}).add("end", End {});
 //! builder.declare("short", "DropShort", &["BYTES 90"]).chain(&["lengths", "short", "end"]);
@@ -147,7 +137,7 @@ pub use builder::{BuildError, BuildErrors, Builder};
 pub use bursts::{Bursts, Chunk};
 pub use column::{Column, Handle, Values};
 pub use count::{CounterSnapshot, Ledger, Reading};
-pub use element::{Binder, Control, Element, Pull, State};
+pub use element::{Binder, Control, Declared, Element};
 pub use environment::{Clock, Environment, Inlet, Outlet, Recording, Supply};
 pub use frame::{Frame, INTAKE};
 pub use fuse::Fuse;
@@ -155,7 +145,7 @@ pub use graph::Graph;
 pub use mailbox::Remote;
 pub use meta::{Meta, PortId};
 pub use out::{Out, Turn};
-pub use per_packet::{PacketContext, PerPacket, PerPacketElement, Verdict};
+pub use per_packet::{PacketContext, PerPacket, Verdict};
 pub use ports::Ports;
 pub use quiescence::{GracePeriod, Mark, Quiescence};
 pub use registry::{Class, Registry};

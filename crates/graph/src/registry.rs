@@ -1,22 +1,16 @@
 //! Element classes by name.
 
 use crate::args::{ArgError, Args, Params};
-use crate::element::Element;
+use crate::element::{Declared, Element};
 use crate::fuse::{Chain, Fuse};
 use crate::graph::Part;
-use crate::per_packet::{PerPacket, PerPacketElement};
 use crate::spec::Spec;
 use scalebricks_io::PacketBuf;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// An element class that configurations can instantiate.
-pub trait Class: Sized {
-    /// The class's specification.
-    const SPEC: &'static Spec;
-    /// Its parameters; [`NoParams`](crate::args::NoParams) if it has none.
-    type Params: Params;
-
+pub trait Class: Declared {
     /// Creates an element.
     ///
     /// # Errors
@@ -96,13 +90,6 @@ impl<P: PacketBuf + 'static> Registry<P> {
     /// Adds a class, replacing one of the same name.
     pub fn add<C: Class + Element<P>>(&mut self) -> &mut Self {
         self.classes.insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(make::<C>(texts)?))));
-        self
-    }
-
-    /// Adds a per-packet class, replacing one of the same name.
-    pub fn add_per_packet<C: Class + PerPacket<P>>(&mut self) -> &mut Self {
-        self.classes
-            .insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(PerPacketElement(make::<C>(texts)?)))));
         self
     }
 

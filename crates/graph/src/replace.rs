@@ -38,12 +38,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         for at in 0..self.graph.nodes.len() {
             for part in 0..self.graph.nodes[at].parts.len() {
                 let Some((to, to_part)) = counterpart(&self.graph, new, at, part) else { continue };
-                let old = self.graph.nodes[at].control(part);
-                let Some(state) = old.hand_over() else { continue };
-                if let Err(state) = new.nodes[to].control(to_part).take_over(state) {
-                    // Returned to its owner, so that its packets are found below.
-                    drop(self.graph.nodes[at].control(part).take_over(state));
-                }
+                new.nodes[to].control(to_part).take_over(self.graph.nodes[at].control(part));
             }
             let node = &mut self.graph.nodes[at];
             let Some(part) = node.parts.first() else { continue };

@@ -52,10 +52,8 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
             node: edge.node,
             part: 0,
         };
-        if let Some(element) = node.element.as_pull() {
-            let mut upstream = Upstream { nodes: self.nodes, edges: &node.pulls };
-            element.pull(usize::from(edge.output), want, into, &mut upstream, frame, &mut own);
-        }
+        let mut upstream = Upstream { nodes: self.nodes, edges: &node.pulls };
+        node.element.pull(usize::from(edge.output), want, into, &mut upstream, frame, &mut own);
         if node.outs.iter().any(|list| !list.is_empty()) {
             out.desk.touched.push(edge.node);
         }

@@ -2,8 +2,7 @@
 
 use crate::annotations::PacketType;
 use crate::shared_names::drops;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -15,22 +14,10 @@ element! {
     outputs { agnostic "out": "Packets sent to one host.", }
     drops { BROADCAST = drops::LINK_BROADCAST, }
     counters { DROPS = "drops": "Packets dropped.", }
+    makes |_| Self {},
 }
 
-impl Class for DropBroadcasts {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for DropBroadcasts {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for DropBroadcasts {}
 
 impl<P: PacketBuf> PerPacket<P> for DropBroadcasts {
     fn each(&mut self, _: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

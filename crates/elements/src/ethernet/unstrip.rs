@@ -1,7 +1,7 @@
 //! `Unstrip`.
 
 use crate::shared_names::drops;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -17,22 +17,10 @@ element! {
     }
     example { "14", }
     drops { NO_ROOM = drops::NO_HEADROOM, }
+    makes |params| Self { length: params.length },
 }
 
-impl Class for Unstrip {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = UnstripParams;
-
-    fn make(params: UnstripParams) -> Result<Self, String> {
-        Ok(Self { length: params.length })
-    }
-}
-
-impl Control for Unstrip {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Unstrip {}
 
 impl<P: PacketBuf> PerPacket<P> for Unstrip {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {

@@ -3,7 +3,7 @@
 use super::action::PortNo;
 use super::storm::StormGuard;
 use crate::shared_names::drops;
-use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
@@ -29,11 +29,7 @@ impl FlatFlood {
     }
 }
 
-impl Control for FlatFlood {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FlatFlood {}
 
 impl<P: PacketBuf> Element<P> for FlatFlood {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {

@@ -1,7 +1,7 @@
 //! `FlatInput`.
 
 use super::action::PortNo;
-use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, Upstream, element};
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
 element! {
@@ -40,11 +40,7 @@ impl<P: PacketBuf> FlatInput<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FlatInput<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl<P: PacketBuf + 'static> Control for FlatInput<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for FlatInput<P> {
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -8,7 +8,7 @@ use super::route::route;
 use crate::gateway::DropReason;
 use crate::shared_names::drops;
 use arrayvec::ArrayVec;
-use scalebricks_graph::{Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, Spec, element};
+use scalebricks_graph::{Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{KeyHash, KeyHasher};
 
@@ -130,11 +130,7 @@ impl FlatLookup {
     }
 }
 
-impl Control for FlatLookup {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FlatLookup {}
 
 impl<P: PacketBuf> Element<P> for FlatLookup {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -1,7 +1,7 @@
 //! `FlatOutput`.
 
 use crate::gateway::DropReason;
-use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, SlotList, element};
 use scalebricks_io::{Burst, PacketBuf, TxPort};
 
 /// What a port receives of frames flooded from another port.
@@ -107,11 +107,7 @@ impl<P: PacketBuf> FlatOutput<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FlatOutput<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl<P: PacketBuf + 'static> Control for FlatOutput<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for FlatOutput<P> {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

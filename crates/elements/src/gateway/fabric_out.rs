@@ -6,7 +6,7 @@ use crate::gateway::fabric::mac::FabricMac;
 use crate::gateway::outside::down_links::DownLinks;
 use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
-use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Meta, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Meta, Out, element};
 use scalebricks_io::{Burst, PacketBuf};
 use scalebricks_wire::ethernet;
 use std::collections::VecDeque;
@@ -112,11 +112,7 @@ impl<P: PacketBuf> FabricOut<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FabricOut<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl<P: PacketBuf + 'static> Control for FabricOut<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for FabricOut<P> {
     fn burst(&mut self, input: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -1,7 +1,7 @@
 //! `FromPort`.
 
 use crate::gateway::role::PortRole;
-use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Upstream, element};
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::prefetch_in_front;
 
@@ -29,11 +29,7 @@ impl FromPort {
     }
 }
 
-impl Control for FromPort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FromPort {}
 
 impl<P: PacketBuf> Element<P> for FromPort {
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -16,8 +16,7 @@ use crate::gateway::packet::oversize::cut;
 use crate::gateway::packet::tunnels::{TunnelOutcome, Tunnels, prefetch_headers, prefetch_tunnel};
 use crate::gateway::punt::PuntReason;
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Bursts, Chunk, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Bursts, Chunk, Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::{Fib, FibValue};
 use scalebricks_types::{FlowKey, Teid};
@@ -76,6 +75,7 @@ element! {
         FRAGMENTED = "packets_fragmented": "Packets that were fragmented.",
         FRAGMENTS = "fragments_made": "Outer fragments sent instead of whole packets.",
     }
+    binds { parsed, keyed, found, punted, }
 }
 
 /// Input numbers.
@@ -352,19 +352,7 @@ impl<P: PacketBuf> HandlingStage<P> for Handle<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for Handle<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.parsed = binder.column()?;
-        self.keyed = binder.column()?;
-        self.found = binder.column()?;
-        self.punted = binder.column()?;
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for Handle<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for Handle<P> {
     fn push(&mut self, from: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

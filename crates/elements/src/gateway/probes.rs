@@ -4,7 +4,7 @@ use crate::gateway::fabric::health::FabricHealth;
 use crate::gateway::fabric::health::probe::{FRAME_BYTES, Kind, Probe};
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
@@ -66,11 +66,7 @@ impl Probes {
     }
 }
 
-impl Control for Probes {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Probes {}
 
 impl<P: PacketBuf> Element<P> for Probes {
     fn timer(&mut self, _: u64, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -4,10 +4,7 @@ use super::columns::PuntInfo;
 use super::drop_ids::DropIds;
 use crate::gateway::punt::{PUNTS, Punt};
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{
-    Binder, Control, DropId, Element, Frame, Handle, Meta, Out, SlotList, Spec, element,
-};
+use scalebricks_graph::{Control, DropId, Element, Frame, Handle, Meta, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -33,6 +30,7 @@ element! {
         NO_LEASE = DropReason::NoLease,
         SLOW_PATH_FULL = DropReason::SlowPathFull,
     }
+    binds { punted, }
 }
 
 impl<P> Default for SlowPath<P> {
@@ -60,16 +58,7 @@ impl<P> SlowPath<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for SlowPath<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.punted = binder.column()?;
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for SlowPath<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for SlowPath<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

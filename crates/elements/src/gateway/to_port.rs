@@ -3,7 +3,7 @@
 use crate::gateway::outside::down_links::DownLinks;
 use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
@@ -29,11 +29,7 @@ impl ToPort {
     }
 }
 
-impl Control for ToPort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for ToPort {}
 
 impl<P: PacketBuf> Element<P> for ToPort {
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

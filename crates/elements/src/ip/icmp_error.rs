@@ -6,9 +6,7 @@ use crate::header;
 use crate::shared_names::drops;
 use crate::values::{Ip, Ips};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
+use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, Meta, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
 use scalebricks_wire::icmp::{HEADER_LEN, v4};
@@ -66,6 +64,7 @@ element! {
         NO_ROOM = drops::NO_ROOM,
     }
     counters { ERRORS = "errors": "Errors made.", }
+    binds { dst, }
 }
 
 /// A type of ICMP errors.
@@ -104,9 +103,6 @@ impl Kind {
 }
 
 impl Class for ICMPError {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ICMPErrorParams;
-
     fn make(params: ICMPErrorParams) -> Result<Self, String> {
         const LEAST: usize = 2 * (MIN_HEADER_LEN + HEADER_LEN);
         let ICMPErrorParams { src, r#type, code, badaddrs, mtu, pmtu, set_fix_anno, rate, burst } = params;
@@ -134,16 +130,7 @@ impl Class for ICMPError {
     }
 }
 
-impl Control for ICMPError {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for ICMPError {}
 
 impl ICMPError {
     /// The second word of the ICMP header.
@@ -204,36 +191,28 @@ impl ICMPError {
         Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
     }
 
-    fn process<P: PacketBuf>(
+    fn each<P: PacketBuf>(
         &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        let Parts { mut packets, meta, columns } = frame.parts();
-        let dst = columns.get_mut(self.dst);
-        batch.filter_map_from(start, |slot| {
-            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
-            let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
-                Some(reason) => Err(reason),
-                None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
-                None => self.apply(packet, meta, dst[&slot].0),
-            };
-            match result {
-                Ok(sender) => {
-                    dst[&slot] = DstIp(sender);
-                    out.count(Self::ERRORS, 1);
-                    return Some(slot);
-                }
-                Err(reason) => out.drop(slot, reason),
-            }
-            None
-        });
+        packet: &mut P,
+        meta: &mut Meta,
+        dst: &mut DstIp,
+        out: &Out<'_>,
+    ) -> Verdict {
+        let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
+            Some(reason) => Err(reason),
+            None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
+            None => self.apply(packet, meta, dst.0),
+        };
+        match result {
+            Ok(sender) => *dst = DstIp(sender),
+            Err(reason) => return Verdict::Drop(reason),
+        }
+        out.count(Self::ERRORS, 1);
+        Verdict::ON
     }
 }
 
-crate::agnostic::agnostic!(ICMPError);
+crate::agnostic::per_destination!(ICMPError);
 
 #[cfg(test)]
 mod tests {

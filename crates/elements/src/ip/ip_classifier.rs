@@ -5,7 +5,7 @@ use crate::filter::{Expression, FilterText, Program};
 use crate::shared_names::{drops, handlers};
 use crate::split::Destination;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -29,9 +29,6 @@ element! {
 }
 
 impl Class for IPClassifier {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPClassifierParams;
-
     fn make(params: IPClassifierParams) -> Result<Self, String> {
         let read = |(number, FilterText(text)): (usize, &FilterText)| {
             Expression::parse(text).map_err(|error| format!("pattern {number}: {error}"))
@@ -43,10 +40,6 @@ impl Class for IPClassifier {
 }
 
 impl Control for IPClassifier {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         let outputs = binder.outputs();
         if outputs == self.patterns {

@@ -5,8 +5,7 @@ use crate::shared_names::drops;
 use crate::side_output::SideOutput;
 use crate::values::{Ip, Ips};
 use crate::{annotations, header};
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::MIN_HEADER_LEN;
 use std::net::Ipv4Addr;
@@ -40,6 +39,11 @@ element! {
         DROPS = "drops": "Packets with malformed options.",
         RECORDED = "recorded": "Packets in which something was recorded.",
     }
+    binds { side, }
+    makes |params| {
+        let own = RouterAddresses::new(params.myaddr.0, params.otheraddrs.unwrap_or_default().0);
+        Self { own, side: SideOutput::default() }
+    },
 }
 
 /// The addresses that a router writes into options.
@@ -173,26 +177,7 @@ pub(crate) enum OptionsError {
     NoHeader,
 }
 
-impl Class for IPGWOptions {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPGWOptionsParams;
-
-    fn make(params: IPGWOptionsParams) -> Result<Self, String> {
-        let own = RouterAddresses::new(params.myaddr.0, params.otheraddrs.unwrap_or_default().0);
-        Ok(Self { own, side: SideOutput::default() })
-    }
-}
-
-impl Control for IPGWOptions {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-}
+impl Control for IPGWOptions {}
 
 impl<P: PacketBuf> PerPacket<P> for IPGWOptions {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

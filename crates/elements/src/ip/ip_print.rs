@@ -7,12 +7,13 @@ use crate::printer::{Contents, Printer, line};
 use crate::shared_names::{counters, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
+    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
 use scalebricks_wire::transport::{Tcp, TcpFlags, Udp};
 use scalebricks_wire::{icmp, protocol};
+use std::any::Any;
 use std::fmt::Write;
 
 element! {
@@ -55,9 +56,6 @@ element! {
 }
 
 impl Class for IPPrint {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPPrintParams;
-
     fn make(params: IPPrintParams) -> Result<Self, String> {
         if params.contents != Contents::None && params.payload != Contents::None {
             return Err("CONTENTS and PAYLOAD exclude each other".to_owned());
@@ -68,10 +66,6 @@ impl Class for IPPrint {
 }
 
 impl Control for IPPrint {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.params.active.to_string()
     }
@@ -81,14 +75,10 @@ impl Control for IPPrint {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(std::mem::take(&mut self.printer)))
-    }
-
     /// The new configuration decides whether it prints.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.printer.follow(*state.downcast()?);
-        Ok(())
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.printer.follow(&mut before.printer);
     }
 }
 

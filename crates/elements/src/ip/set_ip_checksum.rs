@@ -3,8 +3,7 @@
 use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -15,22 +14,10 @@ element! {
     outputs { agnostic "out": "The same packets with a valid checksum.", }
     reads { IpHeader, }
     drops { NO_HEADER = drops::NO_HEADER, }
+    makes |_| Self {},
 }
 
-impl Class for SetIPChecksum {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for SetIPChecksum {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for SetIPChecksum {}
 
 impl<P: PacketBuf> PerPacket<P> for SetIPChecksum {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {

@@ -5,7 +5,7 @@ use crate::header;
 use crate::shared_names::drops;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
@@ -29,19 +29,12 @@ fn check(dscp: u8) -> Result<u8, String> {
 }
 
 impl Class for SetIPDSCP {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = SetIPDSCPParams;
-
     fn make(params: SetIPDSCPParams) -> Result<Self, String> {
         check(params.dscp).map(|dscp| Self { dscp })
     }
 }
 
 impl Control for SetIPDSCP {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.dscp.to_string()
     }

@@ -5,9 +5,9 @@ use crate::values::Probability;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::element::{BindError, HandlerError};
+use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Out, Pull, SlotList, Spec, State, Upstream, element,
+    Class, Control, Element, Frame, HandlerId, Out, SlotList, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
@@ -49,6 +49,8 @@ element! {
         write SET_MAX_P = "max_p": "Sets the probability.",
     }
     hooks { Watches, }
+    binds { side, }
+    keeps { early.average, drops, }
 }
 
 /// The drop probability as a function of the average.
@@ -156,9 +158,6 @@ impl RED {
 }
 
 impl Class for RED {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = REDParams;
-
     fn make(params: REDParams) -> Result<Self, String> {
         let REDParams { min_thresh: min, max_thresh: max, max_p: Probability(max_p), stability } = params;
         if stability > 31 {
@@ -170,15 +169,6 @@ impl Class for RED {
 }
 
 impl Control for RED {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         let law = self.early.law;
         match handler {
@@ -201,15 +191,6 @@ impl Control for RED {
         self.early.law = law.checked().map_err(HandlerError::Value)?;
         Ok(())
     }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.early.average, self.drops)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        (self.early.average, self.drops) = *state.downcast()?;
-        Ok(())
-    }
 }
 
 impl<P: PacketBuf + 'static> Element<P> for RED {
@@ -219,12 +200,7 @@ impl<P: PacketBuf + 'static> Element<P> for RED {
         out.all(0, batch);
     }
 
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-}
 
-impl<P: PacketBuf + 'static> Pull<P> for RED {
     fn pull(
         &mut self,
         output: usize,

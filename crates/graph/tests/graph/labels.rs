@@ -1,8 +1,7 @@
 //! Elements that write and read a column.
 
 use crate::elements::sequence;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Column, Control, Element, Frame, Handle, Out, SlotList, Spec, element};
+use scalebricks_graph::{Column, Control, Element, Frame, Handle, Out, SlotList, element};
 use scalebricks_io::{Packet, PacketBuf};
 
 /// A packet's own sequence number.
@@ -21,18 +20,10 @@ element! {
     inputs { push "in": "Packets.", }
     outputs { push "out": "Packets with a label.", push "bare" [Optional]: "Unused.", }
     writes { Label on "out", }
+    binds { label, }
 }
 
-impl Control for Stamp {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.label = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for Stamp {}
 
 impl Element<Packet> for Stamp {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -53,18 +44,10 @@ element! {
     outputs { push "out": "The same.", }
     reads { Label, }
     counters { WRONG = "wrong": "Labels of other packets.", }
+    binds { label, }
 }
 
-impl Control for Check {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.label = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for Check {}
 
 impl Element<Packet> for Check {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
