@@ -25,7 +25,6 @@
 //!
 //! element! {
 //!     /// Drops packets shorter than so many bytes.
-//!     #[derive(Debug)]
 //!     pub struct DropShort as "DropShort" { bytes: usize, }
 //!     inputs { agnostic "in": "Packets.", }
 //!     outputs { agnostic "out": "Those that are long enough.", }
@@ -128,9 +127,9 @@ mod replace;
 pub mod slot;
 pub mod spec;
 pub mod tap;
+mod timers;
 pub mod trace;
 pub mod upstream;
-mod wheel;
 pub mod worker;
 
 pub use builder::{BuildError, BuildErrors, Builder};
@@ -151,7 +150,7 @@ pub use quiescence::{GracePeriod, Mark, Quiescence};
 pub use registry::{Class, Registry};
 pub use slot::{SLOTS, Slot, SlotList};
 pub use spec::{CounterId, DropId, HandlerId, Spec};
+pub use timers::TimerId;
 pub use trace::Trace;
 pub use upstream::Upstream;
-pub use wheel::TimerId;
 pub use worker::{HOP_LIMIT, Worker};

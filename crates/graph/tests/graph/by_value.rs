@@ -16,7 +16,7 @@ use std::time::Duration;
 
 element! {
     /// Sends odd packets by one output and even ones by the other; marked ones are dropped, and so is what its timer finds.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Sort as "Sort" { part: u8, woken: u64, }
     inputs { burst "in" [Optional]: "Packets.", push "slots" [Optional]: "Packets in slots.", }
     outputs { burst "even": "Packets.", push "odd" [Optional]: "Packets.", }

@@ -44,7 +44,6 @@ pub enum ControlError {
 element! {
     /// Listens for Click's control protocol, version 1.3, which reads and writes handlers: `ControlSocket(TCP, 7777)`,
     /// `ControlSocket(UNIX, /run/router.sock)`. A TCP port is on the loopback address unless `LOCALHOST` is `false`.
-    #[derive(Debug)]
     pub struct ControlSocket as "ControlSocket" {}
     params ControlSocketParams {
         /// `TCP` or `UNIX`.
