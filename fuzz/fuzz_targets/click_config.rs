@@ -1,4 +1,5 @@
-//! Any text is read or refused with places in it, within the limits; what was read is printed and read again as it was.
+//! A parser of configurations accepts any text or refuses it with line and column, within the limits. Printing an
+//! accepted configuration and parsing it again gives the same configuration.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes are a courier's packet or an error, and what is read is written again as it was. A courier takes whatever packets come,
-//! delivers each number once, and waits for no more than it was given.
+//! Any bytes decode as a courier's packet or give an error, and a decoded packet encodes to the same bytes. A courier
+//! accepts any packets, delivers each number once, and waits only for acknowledgements of what it has sent.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     for flow in 0..3 {
         courier.post(Teid::new(flow), Count([1, 2, 3, 4]));
     }
-    // Each: who sends it, a length, and so many bytes.
+    // Each packet: its sender, its length, its bytes.
     let (mut rest, mut now) = (bytes, Duration::ZERO);
     while let [from, len, more @ ..] = rest {
         let (packet, left) = more.split_at(more.len().min(usize::from(*len)));

@@ -1,5 +1,5 @@
-//! Any bytes are changes or an error, a message or an error, and the state of a partition or an error; what is read is written again as it was. A
-//! partition takes whatever its log says.
+//! Any bytes decode as changes, as a message and as the state of a partition, or give an error; what was decoded
+//! encodes to the same bytes. A partition applies any log entry without a panic.
 
 #![no_main]
 
@@ -76,7 +76,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         1 => restore(bytes.to_vec()),
         _ => {
-            // A good one, edited in places, with its checksum made right again.
+            // A valid snapshot, edited in places, with a corrected checksum.
             let mut snapshot = sample().clone();
             for edit in bytes.chunks_exact(3) {
                 let at = usize::from(u16::from_le_bytes([edit[0], edit[1]])) % snapshot.len();

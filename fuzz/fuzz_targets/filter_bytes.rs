@@ -1,4 +1,5 @@
-//! Any bytes are a Bloom filter or a delta of one, or an error; what is taken means what it says.
+//! Any bytes decode as a Bloom filter or as a delta of one, or give an error. An accepted filter answers as its bytes
+//! say.
 
 #![no_main]
 

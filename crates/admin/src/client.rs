@@ -142,7 +142,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn status(&self) -> Result<Status, ClientError> {
-        self.json(Method::GET, "/v1/status", Bytes::new())
+        self.get("/v1/status")
     }
 
     /// What it has counted.
@@ -150,7 +150,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn stats(&self) -> Result<Stats, ClientError> {
-        self.json(Method::GET, "/v1/stats", Bytes::new())
+        self.get("/v1/stats")
     }
 
     /// Where it would send a packet.
@@ -158,8 +158,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn trace(&self, request: &TraceRequest) -> Result<Trace, ClientError> {
-        let body = self.body(request)?;
-        self.json(Method::POST, "/v1/trace", body)
+        self.post("/v1/trace", request)
     }
 
     /// Any page, as text.
@@ -185,7 +184,7 @@ impl Client {
     }
 
     /// Hands over an answer as it comes, as for [`Self::capture`]. Whether it came to its end.
-    pub(crate) fn stream(
+    fn stream(
         &self,
         method: Method,
         path: &str,
@@ -211,21 +210,20 @@ impl Client {
         })
     }
 
-    pub(crate) fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
+    fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
         serde_json::to_vec(request).map(Bytes::from).map_err(|error| self.protocol(&error))
     }
 
-    pub(crate) fn json<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<T, ClientError> {
-        self.json_of(method, path, JSON, body)
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.json(Method::GET, path, JSON, Bytes::new())
     }
 
-    /// The same with a body that is something else than JSON.
-    fn json_of<T: DeserializeOwned>(
+    fn post<T: DeserializeOwned>(&self, path: &str, request: &impl Serialize) -> Result<T, ClientError> {
+        self.json(Method::POST, path, JSON, self.body(request)?)
+    }
+
+    /// Sends a body of this content type; returns the JSON of the answer.
+    fn json<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -295,4 +293,17 @@ impl Client {
     fn protocol(&self, what: &impl ToString) -> ClientError {
         ClientError::Protocol { target: self.target.clone(), what: what.to_string() }
     }
+}
+
+/// Percent-encodes text for a path or a query (RFC 3986, section 2.3).
+fn encoded(text: &str) -> String {
+    use std::fmt::Write;
+    text.bytes().fold(String::with_capacity(text.len()), |mut all, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            all.push(char::from(byte));
+        } else {
+            let _infallible = write!(all, "%{byte:02X}");
+        }
+        all
+    })
 }

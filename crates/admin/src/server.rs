@@ -4,7 +4,6 @@
 //! time are bounded ([`Limits`]).
 
 mod accept;
-mod body;
 mod capture;
 mod cluster;
 mod flows;
@@ -12,7 +11,6 @@ pub mod graph;
 pub mod rejected;
 pub mod routes;
 mod socket;
-mod stall;
 mod tls;
 
 pub use graph::openapi as graph_openapi;
@@ -21,7 +19,7 @@ pub use routes::openapi;
 use super::flows::Flows;
 use super::graph::ServedGraph;
 use super::inspect::Inspect;
-use accept::Shared;
+use accept::ConnectionServer;
 use axum::Router;
 use socket::SocketFile;
 use std::fmt;
@@ -216,13 +214,13 @@ impl AdminServer {
         let limits = listen.limits;
         // Made on its own thread: connections are tasks of the runtime, and end when it is dropped.
         let serve = move || async move {
-            let shared = |router| Shared::new(router, limits);
-            let unix = accept::unix(unix, shared(router()));
+            let server = |router| ConnectionServer::new(router, limits);
+            let unix = accept::unix(unix, server(router()));
             let tls = async {
                 match tcp.zip(acceptor) {
                     Some((tcp, acceptor)) => {
                         let router = tls::guard(router(), acceptor.token());
-                        accept::tls(tcp, acceptor, shared(router)).await;
+                        accept::tls(tcp, acceptor, server(router)).await;
                     }
                     None => std::future::pending().await,
                 }

@@ -4,7 +4,7 @@
 //! [`registry`]. Documentation and tests take everything else from the element's own declaration. Each folder holds the
 //! elements of one layer. Code that several elements share:
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`columns`], [`annotations`] | metadata that elements keep beside packets |
 //! | [`values`] | parameter types in Click's notation |

@@ -1,6 +1,7 @@
 //! Asks a node about flows and its cluster.
 
-use super::{Client, ClientError, MAX_ANSWER_BYTES};
+use super::{Client, ClientError, MAX_ANSWER_BYTES, encoded};
+use crate::flow_list::columns::COLUMNS;
 use crate::model::{
     ClusterView, DrainRequest, Drained, FlowRecord, FlowsAccepted, NodeVerdict, PinnedFlow, StandbyView,
 };
@@ -48,18 +49,17 @@ impl Client {
             (false, true) => "?new=true",
             (true, true) => "?wait=applied&new=true",
         };
-        let body = self.body(&flows)?;
-        self.json(Method::POST, &format!("{}{options}", call.path()), body)
+        self.post(&format!("{}{options}", call.path()), &flows)
     }
 
-    /// Where a flow is pinned. It is named by fields and their values.
+    /// Finds the flow that a record names.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn flow(&self, fields: &[(&str, &str)]) -> Result<PinnedFlow, ClientError> {
-        let query: Vec<String> =
-            fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        self.json(Method::GET, &format!("/v1/flow?{}", query.join("&")), Bytes::new())
+    pub fn flow(&self, name: &FlowRecord) -> Result<PinnedFlow, ClientError> {
+        let fields = COLUMNS.iter().zip(name.texts());
+        let query = fields.filter_map(|(column, text)| Some(format!("{column}={}", encoded(&text?))));
+        self.get(&format!("/v1/flow?{}", query.collect::<Vec<_>>().join("&")))
     }
 
     /// Who is in the cluster.
@@ -67,7 +67,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn cluster(&self) -> Result<ClusterView, ClientError> {
-        self.json(Method::GET, "/v1/cluster", Bytes::new())
+        self.get("/v1/cluster")
     }
 
     /// All flows of the cluster as a flow file: `sink` gets its bytes as they come, and is called without any now and then. Whether it
@@ -119,8 +119,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn undrain(&self, node: u16) -> Result<DrainRequest, ClientError> {
-        let body = self.body(&DrainRequest { node })?;
-        self.json(Method::POST, "/v1/cluster/undrain", body)
+        self.post("/v1/cluster/undrain", &DrainRequest { node })
     }
 
     /// Gives a node up that does not come back as it was.
@@ -128,8 +127,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn forget(&self, node: u16) -> Result<DrainRequest, ClientError> {
-        let body = self.body(&DrainRequest { node })?;
-        self.json(Method::POST, "/v1/cluster/forget", body)
+        self.post("/v1/cluster/forget", &DrainRequest { node })
     }
 
     /// Sets who takes a node's flows when it dies or is drained; `None`: all others.
@@ -137,8 +135,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn set_standby(&self, node: u16, to: Option<u16>) -> Result<StandbyView, ClientError> {
-        let body = self.body(&StandbyView { node, to })?;
-        self.json(Method::POST, "/v1/cluster/standby", body)
+        self.post("/v1/cluster/standby", &StandbyView { node, to })
     }
 
     /// Has a node get no flows any more, and those it has pinned to others.
@@ -146,24 +143,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn drain(&self, node: u16, wait: bool) -> Result<Drained, ClientError> {
-        let body = self.body(&DrainRequest { node })?;
-        self.json(
-            Method::POST,
-            if wait { "/v1/cluster/drain?wait=applied" } else { "/v1/cluster/drain" },
-            body,
-        )
+        let path = if wait { "/v1/cluster/drain?wait=applied" } else { "/v1/cluster/drain" };
+        self.post(path, &DrainRequest { node })
     }
-}
-
-/// A value as it may stand in an address (RFC 3986, section 2.3).
-fn encoded(value: &str) -> String {
-    use std::fmt::Write;
-    value.bytes().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _never = write!(text, "%{byte:02X}");
-        }
-        text
-    })
 }

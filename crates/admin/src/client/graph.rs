@@ -1,22 +1,9 @@
 //! Asks a run of a graph of elements.
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, JSON, encoded};
 use crate::model::{ElementView, GraphView, HandlerAnswer, HandlerValue, ReplacedView};
 use hyper::Method;
 use hyper::body::Bytes;
-use std::fmt::Write;
-
-/// Text as part of a path or a query: everything but letters, digits and `-._~` as `%` and two digits.
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut all, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            all.push(char::from(byte));
-        } else {
-            let _never_fails = write!(all, "%{byte:02X}");
-        }
-        all
-    })
-}
 
 fn handler_path(element: &str, handler: &str) -> String {
     format!("/v1/graph/{}/{}", encoded(element), encoded(handler))
@@ -36,7 +23,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn graph(&self, worker: Option<usize>) -> Result<GraphView, ClientError> {
-        self.json(Method::GET, &format!("/v1/graph{}", query(worker, "")), Bytes::new())
+        self.get(&format!("/v1/graph{}", query(worker, "")))
     }
 
     /// An element, with its handlers.
@@ -44,8 +31,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, ClientError> {
-        let path = format!("/v1/graph/{}{}", encoded(name), query(worker, ""));
-        self.json(Method::GET, &path, Bytes::new())
+        self.get(&format!("/v1/graph/{}{}", encoded(name), query(worker, "")))
     }
 
     /// What a read handler answers.
@@ -59,8 +45,7 @@ impl Client {
         parameter: &str,
         worker: Option<usize>,
     ) -> Result<HandlerAnswer, ClientError> {
-        let path = format!("{}{}", handler_path(element, handler), query(worker, parameter));
-        self.json(Method::GET, &path, Bytes::new())
+        self.get(&format!("{}{}", handler_path(element, handler), query(worker, parameter)))
     }
 
     /// Gives a write handler a value.
@@ -69,7 +54,7 @@ impl Client {
     /// [`ClientError`].
     pub fn write_handler(&self, element: &str, handler: &str, value: &str) -> Result<(), ClientError> {
         let body = self.body(&HandlerValue { value: value.to_owned() })?;
-        let taken = self.json::<HandlerValue>(Method::PUT, &handler_path(element, handler), body);
+        let taken = self.json::<HandlerValue>(Method::PUT, &handler_path(element, handler), JSON, body);
         taken.map(drop)
     }
 
@@ -80,10 +65,10 @@ impl Client {
     /// [`ClientError`].
     pub fn replace_graph(&self, with: Option<(&str, Vec<u8>)>) -> Result<ReplacedView, ClientError> {
         match with {
-            None => self.json(Method::POST, "/v1/graph", Bytes::new()),
+            None => self.json(Method::POST, "/v1/graph", JSON, Bytes::new()),
             Some((file, text)) => {
                 let path = format!("/v1/graph?file={}", encoded(file));
-                self.json_of(Method::PUT, &path, "text/plain", text.into())
+                self.json(Method::PUT, &path, "text/plain", text.into())
             }
         }
     }

@@ -12,7 +12,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn switch(&self) -> Result<SwitchView, ClientError> {
-        self.json(Method::GET, "/v1/switch", Bytes::new())
+        self.get("/v1/switch")
     }
 
     /// Has names of a switch changed, one after another: all, or none.
@@ -20,8 +20,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn change_names(&self, changes: &[ChangeView]) -> Result<ChangedView, ClientError> {
-        let body = self.body(&changes)?;
-        self.json(Method::POST, "/v1/switch/names", body)
+        self.post("/v1/switch/names", &changes)
     }
 
     /// What becomes of frames with a name.
@@ -29,8 +28,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn look_name_up(&self, name: &str) -> Result<FoundView, ClientError> {
-        let body = self.body(&LookupView { name: name.to_owned() })?;
-        self.json(Method::POST, "/v1/switch/lookup", body)
+        self.post("/v1/switch/lookup", &LookupView { name: name.to_owned() })
     }
 
     /// All names of a switch as a file has them, handed to the sink as they come.

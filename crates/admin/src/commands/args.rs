@@ -6,7 +6,7 @@ use crate::model::{Direction, MAX_SNAP_BYTES, PortRole};
 use clap::Args;
 use scalebricks_wire::protocol;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Examples of `scalebricks status`.
@@ -74,27 +74,19 @@ Examples:
 Exit status:
   0 captured, also if Ctrl-C ended it    1 not    2 wrong usage";
 
-/// How a node is reached.
+/// How a process is reached, and how long to wait for it.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The node")]
-pub struct NodeArgs {
-    /// Its admin socket [default: the only /run/scalebricks/node*.sock that answers]
+#[command(next_help_heading = "The node, switch or run")]
+pub struct ReachArgs {
+    /// Its admin socket [default: the only one in /run/scalebricks that answers: node*.sock, switch*.sock or graph*.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     pub socket: Option<PathBuf>,
 
-    /// Elsewhere.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-}
-
-/// How a node or a switch is reached over the network, and how long it is waited for.
-#[derive(Debug, Clone, Args)]
-pub struct RemoteArgs {
     /// Its admin address, over TLS
     #[arg(long, value_name = "HOST:PORT", requires = "ca", requires = "token_file")]
     pub tcp: Option<String>,
 
-    /// The certificates to trust there, PEM
+    /// The trusted certificates, PEM
     #[arg(long, value_name = "FILE", requires = "tcp")]
     pub ca: Option<PathBuf>,
 
@@ -107,48 +99,55 @@ pub struct RemoteArgs {
     pub timeout: u16,
 }
 
-impl RemoteArgs {
-    /// A client of that address; without one, of this socket; without that, of the only process of this kind on this machine.
+impl ReachArgs {
+    /// A client for the address or the socket; without either, for the only process of this kind on this machine.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn client(&self, socket: Option<&Path>, daemon: Daemon) -> Result<Client, ClientError> {
-        let target = match (&self.tcp, &self.ca, &self.token_file) {
-            (Some(address), Some(ca), Some(token)) => {
+    pub fn client(&self, daemon: Daemon) -> Result<Client, ClientError> {
+        let target = match (&self.tcp, &self.ca, &self.token_file, &self.socket) {
+            (Some(address), Some(ca), Some(token), _) => {
                 Target::Tls { address: address.clone(), ca: ca.clone(), token: token.clone() }
             }
-            _ => Target::Unix(socket.map_or_else(|| only_socket(daemon), |socket| Ok(socket.to_owned()))?),
+            (_, _, _, Some(socket)) => Target::Unix(socket.clone()),
+            _ => Target::Unix(only_socket(daemon)?),
         };
         Client::new(target, Duration::from_secs(u64::from(self.timeout)))
     }
 }
 
-/// What `status` is told.
+/// Arguments of a command that shows an answer.
 #[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// As JSON
+pub struct AskArgs {
+    /// Show the answer as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// The node.
+    /// The process.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub reach: ReachArgs,
 }
 
-/// What `stats` is told.
+impl AskArgs {
+    /// A client for a node.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn node(&self) -> Result<Client, ClientError> {
+        self.reach.client(Daemon::Node)
+    }
+}
+
+/// Arguments of a command that shows counters.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// As JSON; with --watch a line each time
-    #[arg(long)]
-    pub json: bool,
-
-    /// Again every so many seconds, with rates, until Ctrl-C
+    /// Show them again every so many seconds, with rates, until Ctrl-C; with --json one line each time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub watch: Option<u32>,
 
-    /// The node.
+    /// The process.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 /// What `trace` is told.
@@ -212,13 +211,9 @@ pub struct TraceArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 0, conflicts_with = "packet")]
     pub payload: u16,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
     /// The node.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 /// What `capture` is told.
@@ -275,7 +270,7 @@ pub struct CaptureArgs {
 
     /// The node.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub reach: ReachArgs,
 }
 
 fn parse_teid(text: &str) -> Result<u32, String> {

@@ -1,6 +1,6 @@
 //! What `cluster` is told.
 
-use super::NodeArgs;
+use super::AskArgs;
 use super::flow_args::ChangeArgs;
 use clap::{Args, Subcommand};
 
@@ -32,17 +32,17 @@ Exit status:
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
     /// Say who is in the cluster and owns what, as the node knows it
-    Status(ClusterStatusArgs),
+    Status(AskArgs),
 
     /// Let a node get no flows any more, and pin those it has to others
     Drain(ClusterDrainArgs),
 
     /// Let a drained node get flows again
-    Undrain(ClusterUndrainArgs),
+    Undrain(ClusterNodeArgs),
 
     /// Give up a node that does not come back as it was
     #[command(long_about = FORGET_ABOUT)]
-    Forget(ClusterForgetArgs),
+    Forget(ClusterNodeArgs),
 
     /// Set who takes a node's flows when it dies or is drained
     Standby(ClusterStandbyArgs),
@@ -71,18 +71,6 @@ Keys that change while they are looked at are looked at again, and left out at l
   fib-surplus  the FIB holds a key that is not pinned to the node
   behind       the tables did not come to where the log was, within five seconds";
 
-/// What `cluster status` is told.
-#[derive(Debug, Args)]
-pub struct ClusterStatusArgs {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
-    #[command(flatten)]
-    pub node: NodeArgs,
-}
-
 /// What `cluster drain` is told.
 #[derive(Debug, Args)]
 pub struct ClusterDrainArgs {
@@ -95,36 +83,16 @@ pub struct ClusterDrainArgs {
     pub change: ChangeArgs,
 }
 
-/// What `cluster undrain` is told.
+/// Arguments of `cluster undrain` and `cluster forget`.
 #[derive(Debug, Args)]
-pub struct ClusterUndrainArgs {
-    /// Number of the node that may get flows again
+pub struct ClusterNodeArgs {
+    /// Number of the node
     #[arg(value_name = "NODE")]
-    pub undrained: u16,
+    pub number: u16,
 
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
-}
-
-/// What `cluster forget` is told.
-#[derive(Debug, Args)]
-pub struct ClusterForgetArgs {
-    /// Number of the node to be given up
-    #[arg(value_name = "NODE")]
-    pub forgotten: u16,
-
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
-    #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 /// What `cluster standby` is told.
@@ -138,13 +106,9 @@ pub struct ClusterStandbyArgs {
     #[arg(long, value_name = "NODE|all", value_parser = parse_standby)]
     pub to: StandbyArg,
 
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 /// Who takes a node's flows.
@@ -177,13 +141,9 @@ pub struct ClusterVerifyArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub patience: u32,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 fn parse_standby(text: &str) -> Result<StandbyArg, String> {

@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use super::flow_args::FlowExportArgs;
+use crate::client::sockets::Daemon;
 use scalebricks_console::atomic_file::AtomicWriter;
 use scalebricks_console::quantity::count;
 use scalebricks_console::{Console, Interrupt, Progress, status as exit};
@@ -17,7 +18,7 @@ pub(super) fn run(
     if is_pipe && io::stdout().is_terminal() {
         return Err(CommandError::Usage("standard output is a terminal: pipe it, or name a file".to_owned()));
     }
-    let client = args.node.client()?;
+    let client = args.reach.client(Daemon::Node)?;
     let progress = console.progress("flows", client.cluster()?.flows);
     let failed = |error: io::Error| CommandError::File { path: args.file.clone(), what: error.to_string() };
     let mut file = None;

@@ -1,7 +1,6 @@
 //! What `flow` is told.
 
-use super::NodeArgs;
-use crate::flow_list::columns::Column;
+use super::{AskArgs, ReachArgs};
 use crate::model::FlowRecord;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -68,7 +67,7 @@ out in calls of some thousands, several at a time, each accepted as a whole. A c
 sent again, for a minute. Ctrl-C ends it when those under way are answered. However it ends, it says how many flows were \
 accepted; to import the same file again does no harm.";
 
-/// What names a flow.
+/// The name of a flow.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The flow")]
 pub struct FlowName {
@@ -76,15 +75,30 @@ pub struct FlowName {
     #[arg(long, value_name = "ADDRESS")]
     pub ue: String,
 
+    /// The rest of the five-tuple.
+    #[command(flatten)]
+    pub tuple: TupleArgs,
+}
+
+impl FlowName {
+    /// The columns that name the flow.
+    pub fn record(&self) -> FlowRecord {
+        self.tuple.record(Some(&self.ue))
+    }
+}
+
+/// The five-tuple of a flow without the UE's address.
+#[derive(Debug, Args)]
+pub struct TupleArgs {
     /// Where five-tuples are the keys: address of the remote end
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", requires = "ue")]
     pub remote: Option<String>,
 
-    /// Its port
+    /// Port of the remote end
     #[arg(long, value_name = "PORT", requires = "remote")]
     pub remote_port: Option<String>,
 
-    /// The UE's port
+    /// Port of the UE
     #[arg(long, value_name = "PORT", requires = "remote")]
     pub ue_port: Option<String>,
 
@@ -93,17 +107,16 @@ pub struct FlowName {
     pub protocol: Option<String>,
 }
 
-impl FlowName {
-    /// It as columns, with more of them.
-    pub fn record(&self, more: impl Fn(Column) -> Option<String>) -> FlowRecord {
-        FlowRecord::of(|column| match column {
-            Column::Ue => Some(self.ue.clone()),
-            Column::Remote => self.remote.clone(),
-            Column::RemotePort => self.remote_port.clone(),
-            Column::UePort => self.ue_port.clone(),
-            Column::Protocol => self.protocol.clone(),
-            other => more(other),
-        })
+impl TupleArgs {
+    fn record(&self, ue: Option<&String>) -> FlowRecord {
+        FlowRecord {
+            ue: ue.into(),
+            remote: self.remote.as_ref().into(),
+            remote_port: self.remote_port.as_ref().into(),
+            ue_port: self.ue_port.as_ref().into(),
+            protocol: self.protocol.as_ref().into(),
+            ..FlowRecord::default()
+        }
     }
 }
 
@@ -114,13 +127,9 @@ pub struct ChangeArgs {
     #[arg(long)]
     pub wait: bool,
 
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 /// What `flow add` is told.
@@ -190,47 +199,23 @@ pub struct FlowShowArgs {
     #[arg(long, value_name = "ADDRESS", required_unless_present = "uplink_teid")]
     pub ue: Option<String>,
 
-    /// Where five-tuples are the keys: address of the remote end
-    #[arg(long, value_name = "ADDRESS", requires = "ue")]
-    pub remote: Option<String>,
-
-    /// Its port
-    #[arg(long, value_name = "PORT", requires = "remote")]
-    pub remote_port: Option<String>,
-
-    /// The UE's port
-    #[arg(long, value_name = "PORT", requires = "remote")]
-    pub ue_port: Option<String>,
-
-    /// tcp, udp or a number
-    #[arg(long, value_name = "PROTOCOL", requires = "remote")]
-    pub protocol: Option<String>,
+    /// The rest of the five-tuple.
+    #[command(flatten)]
+    pub tuple: TupleArgs,
 
     /// By its tunnel at the gateway's end, decimal or 0x...
     #[arg(long, value_name = "TEID", conflicts_with = "ue")]
     pub uplink_teid: Option<String>,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 impl FlowShowArgs {
-    /// The names and values of what is asked for.
-    pub fn fields(&self) -> Vec<(&'static str, &str)> {
-        let fields = [
-            (Column::Ue, &self.ue),
-            (Column::Remote, &self.remote),
-            (Column::RemotePort, &self.remote_port),
-            (Column::UePort, &self.ue_port),
-            (Column::Protocol, &self.protocol),
-            (Column::UplinkTeid, &self.uplink_teid),
-        ];
-        fields.into_iter().filter_map(|(column, value)| Some((column.name(), value.as_deref()?))).collect()
+    /// The columns that name the flow.
+    pub fn record(&self) -> FlowRecord {
+        FlowRecord { uplink_teid: self.uplink_teid.as_ref().into(), ..self.tuple.record(self.ue.as_ref()) }
     }
 }
 
@@ -269,9 +254,9 @@ pub struct FlowExportArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub reach: ReachArgs,
 }
 
 impl FlowCommand {

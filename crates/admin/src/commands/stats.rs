@@ -70,7 +70,7 @@ pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
 }
 
 fn packets(looks: &Samples<'_, NodeCounters>) -> String {
-    let mut table = table(&["packets", "in", "out"]);
+    let mut table = table(["packets", "in", "out"]);
     let of = |port: &str, direction: &str| {
         let spec = COUNTERS.iter().find(|spec| spec.labels == [("port", port), ("direction", direction)]);
         looks.cell(|counters| spec.map_or(0, |spec| counters.get(spec.name)))
@@ -98,7 +98,7 @@ fn drops(looks: &Samples<'_, NodeCounters>) -> String {
     if happened.is_empty() {
         return "nothing dropped".to_owned();
     }
-    let mut table = table(&["dropped", "packets"]);
+    let mut table = table(["dropped", "packets"]);
     for reason in happened {
         let pick = |c: &NodeCounters| c.dropped.get(reason).copied().unwrap_or(0);
         table.add_row(vec![Cell::new(reason), looks.cell(pick)]);
@@ -111,7 +111,7 @@ fn ports(looks: &Samples<'_, Stats>) -> String {
     let mut columns: Vec<&str> = DEVICE_COUNTERS.iter().map(|counter| counter.column).collect();
     columns.dedup();
     let head: Vec<&str> = std::iter::once("device").chain(columns.iter().copied()).collect();
-    let mut table = table(&head);
+    let mut table = table(head);
     let of = |port: &PortCounters, column: &str| {
         let added = DEVICE_COUNTERS.iter().filter(|counter| counter.column == column);
         added.map(|counter| (counter.value)(port)).sum()

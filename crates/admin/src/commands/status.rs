@@ -49,7 +49,7 @@ fn why(reason: &ReasonView) -> String {
 }
 
 fn ports(ports: &[PortView]) -> String {
-    let mut table = table(&["port", "device", "driver", "MAC", "addresses", "link"]);
+    let mut table = table(["port", "device", "driver", "MAC", "addresses", "link"]);
     for port in ports {
         let link = match (port.is_link_up, port.speed_mbps) {
             (false, _) => "down".to_owned(),
@@ -63,7 +63,7 @@ fn ports(ports: &[PortView]) -> String {
 }
 
 fn neighbours(neighbours: &[NeighbourView]) -> String {
-    let mut table = table(&["neighbour", "port", "MAC", "state", "last heard of"]);
+    let mut table = table(["neighbour", "port", "MAC", "state", "last heard of"]);
     for neighbour in neighbours {
         let age = neighbour.age_s.map_or_else(|| "never".to_owned(), |age| format!("{} ago", time(age)));
         let mac = neighbour.mac.as_deref().unwrap_or("unknown");
@@ -74,7 +74,7 @@ fn neighbours(neighbours: &[NeighbourView]) -> String {
 }
 
 fn fabric(peers: &[FabricPeerView]) -> String {
-    let mut table = table(&["fabric", "heard", "reached", "round trip", "way"]);
+    let mut table = table(["fabric", "heard", "reached", "round trip", "way"]);
     let yes_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
     for peer in peers {
         let round_trip = peer.round_trip_us.map_or_else(|| "unknown".to_owned(), |us| format!("{us:.0} us"));
@@ -86,7 +86,7 @@ fn fabric(peers: &[FabricPeerView]) -> String {
 }
 
 pub(super) fn workers<'a>(workers: impl Iterator<Item = &'a WorkerView>) -> String {
-    let mut table = table(&["worker", "core", "mode", "busy", "turns", "packets a busy turn"]);
+    let mut table = table(["worker", "core", "mode", "busy", "turns", "packets a busy turn"]);
     for worker in workers {
         table.add_row(vec![
             right(worker.worker),

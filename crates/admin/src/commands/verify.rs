@@ -5,7 +5,6 @@ use super::{CommandError, list, right, table, trimmed};
 use crate::model::NodeVerdict;
 use comfy_table::Cell;
 use scalebricks_cluster::verify::{Difference, Verdict};
-use scalebricks_console::output;
 use scalebricks_console::quantity::count;
 use scalebricks_console::{Console, Interrupt, status as exit};
 use serde::Serialize;
@@ -24,7 +23,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<u8, CommandError> {
     let mut nodes: Vec<NodeVerdict> = Vec::new();
-    let is_whole = args.node.client()?.verify(args.differences, args.patience, |verdict| {
+    let is_whole = args.ask.node()?.verify(args.differences, args.patience, |verdict| {
         if let Some(verdict) = verdict {
             console.note(&format!("node {} {}", verdict.node, answered(&verdict)));
             nodes.push(verdict);
@@ -38,8 +37,7 @@ pub(super) fn run(
     let is_same = |node: &NodeVerdict| node.verdict.as_ref().is_some_and(Verdict::is_same);
     // Of nobody nothing is known.
     let whole = Whole { is_same: !nodes.is_empty() && nodes.iter().all(is_same), nodes };
-    let text = if args.json { output::json(&whole)? } else { render(&whole) };
-    console.result(text.trim_end())?;
+    super::show(console, args.ask.json, &whole, render)?;
     Ok(if whole.is_same { exit::SUCCESS } else { exit::FAILURE })
 }
 
@@ -52,7 +50,7 @@ const fn answered(node: &NodeVerdict) -> &'static str {
 }
 
 fn render(whole: &Whole) -> String {
-    let mut nodes = table(&["node", "partitions", "keys", "keys here", "left out", "differ"]);
+    let mut nodes = table(["node", "partitions", "keys", "keys here", "left out", "differ"]);
     for node in &whole.nodes {
         let Some(verdict) = &node.verdict else {
             nodes.add_row(vec![right(node.node), Cell::new("did not answer in time")]);

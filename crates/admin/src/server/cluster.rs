@@ -1,9 +1,7 @@
 //! What is told of the cluster, and done with a node as a whole.
 
-use super::body::ChannelBody;
-use super::flows::{Asked, Options, Plane, Refusal, code};
+use super::flows::{Asked, Options, Plane, Refusal, channel_body, code};
 use crate::model::{ClusterView, DrainRequest, Drained, FlowsProblem, NodeVerdict, Problem, StandbyView};
-use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -159,11 +157,11 @@ pub(super) async fn verify(
     }
     let patience = Duration::from_secs(patience_s.into());
     let verdicts = plane.flows()?.verify(options.differences.unwrap_or(TOLD), patience).await?;
-    let body = ChannelBody::new(verdicts, |(node, verdict)| {
+    let body = channel_body(verdicts, |(node, verdict)| {
         let mut line = serde_json::to_vec(&NodeVerdict { node: u16::from(node.get()), verdict })
             .map_err(io::Error::other)?;
         line.push(b'\n');
         Ok(Bytes::from(line))
     });
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::new(body)).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }

@@ -1,10 +1,9 @@
-//! How flows are pinned, and where they are.
+//! Routes that pin, move, delete, find and export flows.
 
 use super::Limits;
-use super::body::ChannelBody;
 use super::cluster;
 use super::rejected::from_rejections;
-use crate::flow_list::columns::{Column, FlowParser, teid};
+use crate::flow_list::columns::{COLUMNS, FlowParser, NAME};
 use crate::flows::{Flows, FlowsError};
 use crate::model::{
     Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_PROBLEMS, PinnedFlow, Problem,
@@ -15,24 +14,25 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures_util::stream;
+use hyper::body::Bytes;
 use scalebricks_cluster::plane::Accepted;
 use scalebricks_types::{FlowKey, KeyProfile, Qfi};
 use serde::Deserialize;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
 
-/// Bytes of a body: as many flows as a call may bring, written at length.
+/// Largest body: as many flows as a call may contain, in the longest notation.
 const BODY_BYTES: usize = 2 << 20;
 
-/// What names a flow.
-const NAME: [Column; 5] = [Column::Ue, Column::Remote, Column::RemotePort, Column::UePort, Column::Protocol];
-
-/// What the routes know.
+/// The state of the routes.
 #[derive(Clone)]
 pub(super) struct Plane {
     flows: Option<Arc<dyn Flows>>,
-    /// A call that waits gives up after this, and says so.
+    /// How long a call waits until all nodes have applied its changes.
     patience: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Plane {
         })
     }
 
-    /// Whether all have applied it, as far as can be found out in time.
+    /// Whether all nodes are known to have applied the changes within [`Self::patience`].
     pub(super) async fn is_applied(&self, flows: &dyn Flows, accepted: &Accepted) -> Result<bool, Refusal> {
         match tokio::time::timeout(self.patience, flows.applied(accepted)).await {
             Ok(applied) => Ok(applied.map(|()| true)?),
@@ -53,18 +53,67 @@ impl Plane {
         }
     }
 
-    /// The answer to a call that brought flows.
+    /// The answer to a call that changed flows.
     async fn accepted(
         &self,
-        flows: &dyn Flows,
         options: Options,
-        done: (Accepted, usize, usize),
+        accepted: Accepted,
+        (count, absent): (usize, usize),
     ) -> Result<Response, Refusal> {
-        let (accepted, count, absent) = done;
-        let is_applied = options.wait.is_some() && self.is_applied(flows, &accepted).await?;
+        let is_applied = options.wait.is_some() && self.is_applied(self.flows()?, &accepted).await?;
         let answer = FlowsAccepted { accepted: count as u64, absent: absent as u64, is_applied };
         Ok((code(is_applied), Json(answer)).into_response())
     }
+
+    /// Parses the options and the flows of a call, which may have these columns. Each flow becomes a value, and keys that must
+    /// be unique in the call. All wrong flows are reported.
+    fn changes<T>(
+        &self,
+        asked: Asked<Options>,
+        body: Body,
+        columns: &[&str],
+        parse: impl Fn(&FlowParser, &FlowRecord) -> Result<(T, Vec<FlowKey>), String>,
+    ) -> Result<(Options, Vec<T>), Refusal> {
+        let parser = self.flows()?.parser();
+        let Query(options) = asked?;
+        let Json(Few(records)) = body?;
+        if records.is_empty() {
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, "no flows in the body"));
+        }
+        let (mut values, mut problems) = (Vec::with_capacity(records.len()), Vec::new());
+        let mut seen: HashMap<FlowKey, usize> = HashMap::new();
+        for (index, record) in records.iter().enumerate() {
+            let value = record.only(columns).and_then(|()| parse(parser, record)).and_then(
+                |(value, keys)| match keys.iter().find_map(|key| Some((key, seen.insert(*key, index)?))) {
+                    Some((key, before)) => {
+                        let what = if key.is_teid() { "uplink_teid" } else { "key" };
+                        Err(format!("the same {what} as flow {before}"))
+                    }
+                    None => Ok(value),
+                },
+            );
+            match value {
+                Ok(value) => values.push(value),
+                Err(error) => problems.push(FlowProblem { index: index as u64, error }),
+            }
+        }
+        if problems.is_empty() {
+            Ok((options, values))
+        } else {
+            Err(Refusal::flows(StatusCode::BAD_REQUEST, problems, records.len()))
+        }
+    }
+}
+
+/// A body from the items of a channel. An error cuts the answer off, so that its reader sees that it is incomplete.
+pub(super) fn channel_body<T: Send + 'static>(
+    channel: Receiver<T>,
+    piece: fn(T) -> io::Result<Bytes>,
+) -> axum::body::Body {
+    axum::body::Body::from_stream(stream::unfold(channel, move |mut channel| async move {
+        let item = channel.recv().await?;
+        Some((piece(item), channel))
+    }))
 }
 
 pub(super) const fn code(is_applied: bool) -> StatusCode {
@@ -173,55 +222,6 @@ impl IntoResponse for Refusal {
 type Body = Result<Json<Few<FlowRecord>>, JsonRejection>;
 pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
 
-/// The flows and options of a call, or what is wrong with its form.
-fn form(asked: Asked<Options>, body: Body) -> Result<(Options, Vec<FlowRecord>), Refusal> {
-    let Query(options) = asked?;
-    let Json(Few(flows)) = body?;
-    if flows.is_empty() {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "no flows in it"));
-    }
-    Ok((options, flows))
-}
-
-/// What is made of each flow of a call; all that cannot be are told. No two may have the same key.
-fn parsed<T>(
-    records: &[FlowRecord],
-    columns: &[Column],
-    parse: impl Fn(&FlowRecord) -> Result<(T, Vec<FlowKey>), String>,
-) -> Result<Vec<T>, Refusal> {
-    let (mut flows, mut problems) = (Vec::with_capacity(records.len()), Vec::new());
-    let mut seen: HashMap<FlowKey, usize> = HashMap::new();
-    for (index, record) in records.iter().enumerate() {
-        let flow = only(record, columns).and_then(|()| parse(record)).and_then(|(flow, keys)| {
-            match keys.iter().find_map(|key| Some((key, seen.insert(*key, index)?))) {
-                Some((key, before)) => {
-                    let what = if key.is_teid() { Column::UplinkTeid.name() } else { "key" };
-                    Err(format!("the same {what} as flow {before}"))
-                }
-                None => Ok(flow),
-            }
-        });
-        match flow {
-            Ok(flow) => flows.push(flow),
-            Err(error) => problems.push(FlowProblem { index: index as u64, error }),
-        }
-    }
-    if problems.is_empty() {
-        Ok(flows)
-    } else {
-        Err(Refusal::flows(StatusCode::BAD_REQUEST, problems, records.len()))
-    }
-}
-
-/// Nothing but what the call takes.
-fn only(record: &FlowRecord, columns: &[Column]) -> Result<(), String> {
-    let is_strange = |column: &Column| record.cell(*column).is_some() && !columns.contains(column);
-    match Column::ALL.into_iter().find(is_strange) {
-        Some(column) => Err(format!("{} is not asked for here", column.name())),
-        None => Ok(()),
-    }
-}
-
 /// Pins flows to nodes, whether they are there or not. Each has all columns of a flow file. A flow that is refused (409, 507) may
 /// be pinned in one direction only, until it is sent again or deleted; the others of the call are pinned.
 #[utoipa::path(post, path = "/v1/flows", params(Options), request_body = Vec<FlowRecord>, responses(
@@ -241,15 +241,13 @@ pub(super) async fn pin(
     asked: Asked<Options>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let (options, records) = form(asked, body)?;
-    let parser = flows.parser();
-    let specs = parsed(&records, &Column::ALL, |record| {
+    let (options, specs) = plane.changes(asked, body, &COLUMNS, |parser, record| {
         let spec = parser.flow(record)?;
         Ok((spec, vec![spec.key, FlowKey::teid(spec.uplink_teid)]))
     })?;
-    let accepted = flows.pin(specs, options.new == Some(true)).await?;
-    plane.accepted(flows, options, (accepted, records.len(), 0)).await
+    let count = specs.len();
+    let accepted = plane.flows()?.pin(specs, options.new == Some(true)).await?;
+    plane.accepted(options, accepted, (count, 0)).await
 }
 
 /// Pins flows that are there to other nodes. Each has what names it, and `node`.
@@ -271,16 +269,14 @@ pub(super) async fn move_to(
     asked: Asked<Options>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let (options, records) = form(asked, body)?;
-    let parser = flows.parser();
-    let columns = [&NAME[..], &[Column::Node]].concat();
-    let moves = parsed(&records, &columns, |record| {
+    let columns = [NAME, &["node"]].concat();
+    let (options, moves) = plane.changes(asked, body, &columns, |parser, record| {
         let key = parser.key(record)?;
         Ok(((key, parser.node(record)?), vec![key]))
     })?;
-    let accepted = flows.move_to(moves).await?;
-    plane.accepted(flows, options, (accepted, records.len(), 0)).await
+    let count = moves.len();
+    let accepted = plane.flows()?.move_to(moves).await?;
+    plane.accepted(options, accepted, (count, 0)).await
 }
 
 /// Takes flows out. Those that are not there are counted. Each has what names it.
@@ -300,32 +296,29 @@ pub(super) async fn unpin(
     asked: Asked<Options>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let (options, records) = form(asked, body)?;
-    let parser = flows.parser();
-    let keys = parsed(&records, &NAME, |record| {
+    let (options, keys) = plane.changes(asked, body, NAME, |parser, record| {
         let key = parser.key(record)?;
         Ok((key, vec![key]))
     })?;
-    let (accepted, absent) = flows.unpin(keys).await?;
-    let there = records.len().saturating_sub(absent);
-    plane.accepted(flows, options, (accepted, there, absent)).await
+    let count = keys.len();
+    let (accepted, absent) = plane.flows()?.unpin(keys).await?;
+    plane.accepted(options, accepted, (count.saturating_sub(absent), absent)).await
 }
 
-/// The flow that is asked for.
+/// The key in a query.
 fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String> {
-    if record.uplink_teid.is_some() {
-        only(record, &[Column::UplinkTeid])?;
-        return Ok(FlowKey::teid(teid(record, Column::UplinkTeid)?));
+    if record.uplink_teid != Default::default() {
+        record.only(&["uplink_teid"])?;
+        return Ok(FlowKey::teid(parser.uplink_teid(record)?));
     }
-    if record.ue.is_none() {
+    if record.ue == Default::default() {
         let name = match parser.profile() {
             KeyProfile::Ue => "by ue",
             KeyProfile::Flow5 => "by ue, remote, remote_port, ue_port and protocol",
         };
         return Err(format!("name the flow: {name}, or by uplink_teid"));
     }
-    only(record, &NAME)?;
+    record.only(NAME)?;
     parser.key(record)
 }
 
@@ -346,15 +339,10 @@ fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String
 ))]
 pub(super) async fn find(
     State(plane): State<Plane>,
-    asked: Asked<HashMap<String, String>>,
+    asked: Asked<FlowRecord>,
 ) -> Result<Json<PinnedFlow>, Refusal> {
     let flows = plane.flows()?;
-    let Query(mut fields) = asked?;
-    if let Some(strange) = fields.keys().find(|name| Column::named(name).is_none()) {
-        let error = format!("nothing is called '{strange}' here");
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error));
-    }
-    let record = FlowRecord::of(|column| fields.remove(column.name()));
+    let Query(record) = asked?;
     let parser = flows.parser();
     let key = asked_key(parser, &record).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error))?;
     let Some((node, state)) = flows.find(key).await? else {
@@ -380,6 +368,6 @@ pub(super) async fn find(
 ))]
 pub(super) async fn export(State(plane): State<Plane>) -> Result<Response, Refusal> {
     let pieces = plane.flows()?.export().await?;
-    let body = ChannelBody::new(pieces, |piece| piece);
-    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], axum::body::Body::new(body)).into_response())
+    let body = channel_body(pieces, |piece| piece);
+    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], body).into_response())
 }

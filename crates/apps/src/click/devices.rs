@@ -2,33 +2,18 @@
 
 use super::open_requests::OpenRequest;
 use super::shared_port::SharedPort;
+use scalebricks_graph::environment::DeviceSide;
 use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-/// What a device is bound to: where its packets come from, or go to.
-pub enum Binding<T: ?Sized> {
-    /// A port.
-    Port(Box<T>),
-    /// A capture.
-    Capture(PathBuf),
-    /// Nothing: no packets are received, or they are dropped on purpose.
-    Nothing,
-}
-
 /// The binding of a device's receiving side.
-pub type ReceiveBinding<P> = Binding<dyn RxPort<P>>;
+pub type ReceiveBinding<P> = DeviceSide<dyn RxPort<P>, PathBuf>;
 
 /// The binding of a device's sending side.
-pub type SendBinding<P> = Binding<dyn TxPort<P>>;
-
-impl<T: ?Sized> fmt::Debug for Binding<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Binding")
-    }
-}
+pub type SendBinding<P> = DeviceSide<dyn TxPort<P>, PathBuf>;
 
 /// A capture could not be completed or renamed.
 #[derive(Debug, thiserror::Error)]
@@ -70,12 +55,12 @@ enum Bound<T: ?Sized> {
     Nothing,
 }
 
-impl<T: ?Sized> From<Binding<T>> for Bound<T> {
-    fn from(binding: Binding<T>) -> Self {
+impl<T: ?Sized> From<DeviceSide<T, PathBuf>> for Bound<T> {
+    fn from(binding: DeviceSide<T, PathBuf>) -> Self {
         match binding {
-            Binding::Port(port) => Self::Port(SharedPort::new(port)),
-            Binding::Capture(path) => Self::Capture(path),
-            Binding::Nothing => Self::Nothing,
+            DeviceSide::Port(port) => Self::Port(SharedPort::new(port)),
+            DeviceSide::Capture(path) => Self::Capture(path),
+            DeviceSide::Nothing => Self::Nothing,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! text ─▶ scalebricks_click::parse ─▶ check ─▶ Builder ─▶ Graph ─▶ open(Environment) ─▶ run
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`config_only`] | classes that exist in configurations but not in graphs |
 //! | [`devices`] | devices and captures that elements open, by the user's bindings |

@@ -1,4 +1,4 @@
-//! Names and actions as text, and files of them.
+//! Names and actions as text, and name files.
 
 use super::kinds::{actions, kinds, name};
 use super::rig::port;
@@ -34,7 +34,7 @@ proptest! {
         let name = FlatName::Bytes(NameBytes::new(&bytes).unwrap());
         let text = name_text(&name, &ports);
         prop_assert_eq!(parse_name(&text, LABELS, &ports), Ok(name.clone()));
-        // As a line of a file, too.
+        // Also as a line of a file.
         let line = format!("{text},{}", action_text(&action, &ports));
         prop_assert_eq!(parse_names(line.as_bytes(), LABELS, &ports), Ok(vec![(name, action)]));
     }
@@ -123,7 +123,7 @@ fn names_are_there_once() {
         told,
         ["4:1: the name is already in line 2", "5:2: the name is already in line 3 with another action"]
     );
-    // A heading is one in the first line only.
+    // Only the first line can be a heading.
     let late = parse_names(b"02:00:00:00:00:01,drop\nname,action", NameKind::Mac, &ports()).unwrap_err();
     assert_eq!(late.lines[0].line, 2);
 }

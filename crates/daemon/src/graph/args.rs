@@ -2,7 +2,7 @@
 
 use crate::node::config::AdminTcp;
 use clap::{Args, Subcommand};
-use scalebricks_admin::commands::RemoteArgs;
+use scalebricks_admin::commands::{AskArgs, ReachArgs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -158,19 +158,6 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
-/// Where a run is reached.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The run, node or switch")]
-pub struct Reach {
-    /// Its admin socket [default: the only graph*.sock, node*.sock or switch*.sock in /run/scalebricks that answers]
-    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
-    pub socket: Option<PathBuf>,
-
-    /// Elsewhere.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-}
-
 /// What is shown.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
@@ -182,13 +169,9 @@ pub struct ShowArgs {
     #[arg(long, value_name = "NUMBER")]
     pub worker: Option<usize>,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub ask: AskArgs,
 }
 
 /// What is read.
@@ -208,7 +191,7 @@ pub struct ReadArgs {
 
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: ReachArgs,
 }
 
 /// What is written.
@@ -224,7 +207,7 @@ pub struct WriteArgs {
 
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: ReachArgs,
 }
 
 /// What is run from now on.
@@ -236,7 +219,7 @@ pub struct ReloadArgs {
 
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: ReachArgs,
 }
 
 /// Which elements are told of.

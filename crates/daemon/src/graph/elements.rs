@@ -1,7 +1,8 @@
 //! What there is to build graphs of.
 
 use super::args::ElementsArgs;
-use super::{GraphError, registry};
+use super::registry;
+use crate::error::ProcessError;
 use scalebricks_apps::click::config_only;
 use scalebricks_console::{Console, output, status};
 use scalebricks_elements::program_only;
@@ -14,8 +15,8 @@ use serde_json::{Value, json};
 /// Tells of one element class, or of all.
 ///
 /// # Errors
-/// [`GraphError::NoElement`].
-pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError> {
+/// [`ProcessError::NoElement`].
+pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, ProcessError> {
     let registry = registry::<Packet>();
     let mut classes: Vec<&'static Spec> = registry.specs().chain(config_only::specs()).collect();
     classes.sort_by_key(|spec| spec.class);
@@ -23,7 +24,7 @@ pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError
     if let Some(name) = &args.name {
         if !classes.iter().chain(&program_only).any(|spec| spec.class == name) {
             let all = classes.iter().chain(&program_only).map(|spec| spec.class);
-            return Err(GraphError::NoElement { name: name.clone(), hint: hint(name, all) });
+            return Err(ProcessError::NoElement { name: name.clone(), hint: hint(name, all) });
         }
         classes.retain(|spec| spec.class == name);
         program_only.retain(|spec| spec.class == name);

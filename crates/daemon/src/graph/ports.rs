@@ -1,7 +1,7 @@
 //! Devices over DPDK, by the names that a configuration has for them.
 
-use super::GraphError;
 use super::args::RunArgs;
+use crate::error::ProcessError;
 use crate::node::config::Dpdk;
 use crate::runtime::devices::{self, Devices, Wanted};
 use scalebricks_apps::click::devices::{ReceiveBinding, SendBinding};
@@ -19,8 +19,8 @@ pub(super) struct Ports {
 /// Starts DPDK and opens all devices.
 ///
 /// # Errors
-/// [`GraphError::Ports`].
-pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
+/// [`ProcessError::Ports`].
+pub(super) fn open(args: &RunArgs) -> Result<Ports, ProcessError> {
     let huge_pages =
         args.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
     let mebibytes = (u64::from(args.buffers) * u64::from(args.packet_bytes)) >> 20;
@@ -34,7 +34,7 @@ pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
     let wanted: Vec<Wanted<'_>> =
         args.port.iter().map(|(_, device)| Wanted { device, vlan: None, mtu }).collect();
     let opened = devices::open(&dpdk, 1, &wanted, |_, _| true, &Arc::default());
-    let Devices { workers, pool, .. } = opened.map_err(|error| GraphError::Ports(error.to_string()))?;
+    let Devices { workers, pool, .. } = opened.map_err(|error| ProcessError::Ports(error.to_string()))?;
     let halves = workers.into_iter().flatten();
     let named = args.port.iter().zip(halves).map(|((name, _), half)| {
         let (receives, sends) = half.split();

@@ -1,7 +1,8 @@
 //! The command line of a switch.
 
-use super::admin::args::{NAMES_EXAMPLES, NamesCommand, StatusArgs};
+use super::admin::args::{NAMES_EXAMPLES, NamesCommand};
 use clap::{Args, Subcommand};
+use scalebricks_admin::commands::StatsArgs;
 use std::path::PathBuf;
 
 /// What `scalebricks switch` is.
@@ -72,7 +73,7 @@ pub enum SwitchCommand {
     Replay(ReplayArgs),
 
     /// What a running switch is, and how it is
-    Status(StatusArgs),
+    Status(StatsArgs),
 
     /// The names of a running switch
     #[command(subcommand, after_long_help = NAMES_EXAMPLES, after_help = "See --help for examples.")]

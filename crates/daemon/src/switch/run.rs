@@ -6,11 +6,11 @@
 //!                    └── SIGHUP, by difference    └── SIGTERM, SIGINT: stop
 //! ```
 
-use super::SwitchError;
 use super::admin;
 use super::load::Configuration;
 use super::log::LogHandle;
 use super::running::Running;
+use crate::error::ProcessError;
 use crate::runtime::devices::{self, Devices, Half, Wanted};
 use crate::runtime::service;
 use crate::runtime::workers::{Workers, turn};
@@ -24,11 +24,11 @@ use std::time::Instant;
 /// Runs a switch until it is asked to stop.
 ///
 /// # Errors
-/// [`SwitchError`]: what it was told, ports that cannot be opened, names that cannot be.
-pub fn run(config: &Path) -> Result<u8, SwitchError> {
+/// [`ProcessError`]: what it was told, ports that cannot be opened, names that cannot be.
+pub fn run(config: &Path) -> Result<u8, ProcessError> {
     let started = Instant::now();
     // Before anything long: a signal that comes meanwhile is not lost.
-    let mut signals = service::signals().map_err(SwitchError::Signals)?;
+    let mut signals = service::signals().map_err(ProcessError::Signals)?;
     let configuration = Configuration::read(config)?;
     let table = configuration.table()?;
     let switch = Arc::new(Running::new(configuration, table, started));
@@ -42,7 +42,7 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     }
     let opened = devices::open(&file.dpdk, file.workers.count(), &wanted, |_, _| true, &switch.other_vlan);
     let Devices { eal, by_port, workers: ports, pool } =
-        opened.map_err(|error| SwitchError::Ports(error.to_string()))?;
+        opened.map_err(|error| ProcessError::Ports(error.to_string()))?;
     let admin = admin::serve(&switch)?;
     let workers = start_workers(&switch, eal, ports, pool)?;
     switch.set_state(NodeState::Ready);
@@ -62,7 +62,7 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
 }
 
 /// The ports to open.
-fn wanted(configuration: &Configuration) -> Result<Vec<Wanted<'_>>, SwitchError> {
+fn wanted(configuration: &Configuration) -> Result<Vec<Wanted<'_>>, ProcessError> {
     let ports = configuration.file.ports.iter().zip(configuration.devices()?);
     Ok(ports.map(|(port, device)| Wanted { device, vlan: port.vlan, mtu: port.mtu }).collect())
 }
@@ -87,7 +87,7 @@ fn start_workers(
     eal: Eal,
     halves: Vec<Vec<Half>>,
     pool: Pool,
-) -> Result<Workers, SwitchError> {
+) -> Result<Workers, ProcessError> {
     let (file, start) = (&switch.configuration.file.workers, Instant::now());
     let mut workers = Workers::new(eal);
     for (at, halves) in halves.into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn start_workers(
         let (idle, core) = (file.idle, file.cores.get(at).copied());
         workers
             .start(core, move |control| turn(&mut worker, idle, start, control))
-            .map_err(SwitchError::Thread)?;
+            .map_err(ProcessError::Thread)?;
     }
     Ok(workers)
 }

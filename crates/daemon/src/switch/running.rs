@@ -1,8 +1,8 @@
 //! A switch that runs: its names, who changes them, what its workers count.
 
-use super::SwitchError;
 use super::load::Configuration;
-use super::log::{LogError, LogHandle};
+use super::log::{LogError, LogHandle, LogProgress};
+use crate::error::ProcessError;
 use scalebricks_admin::graph::ServedGraph;
 use scalebricks_admin::model::NodeState;
 use scalebricks_admin::model::switch::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
@@ -154,14 +154,18 @@ impl Running {
 
     /// Whether all names are there that are to be there at the start.
     pub fn has_all_names(&self) -> bool {
-        self.configuration.file.control.is_none() || self.log.get().is_some_and(LogHandle::has_caught_up)
+        self.configuration.file.control.is_none() || self.progress().is_some_and(|log| log.has_caught_up)
+    }
+
+    fn progress(&self) -> Option<LogProgress> {
+        self.log.get().map(LogHandle::progress)
     }
 
     /// Reads the file of names again and changes what changed; `None` if names come from a log.
     ///
     /// # Errors
-    /// [`SwitchError`]; names then stay as they were.
-    pub fn reload(&self) -> Result<Option<Changes>, SwitchError> {
+    /// [`ProcessError`]; names then stay as they were.
+    pub fn reload(&self) -> Result<Option<Changes>, ProcessError> {
         if self.configuration.file.control.is_some() {
             return Ok(None);
         }
@@ -179,8 +183,9 @@ impl Running {
             let done = self.names.lock().apply(&ops);
             return done.map(|done| changed(done, None)).map_err(|error| of_name(error, changes));
         }
-        let log = self.log.get().filter(|log| log.has_caught_up());
-        let log = log.ok_or_else(|| ChangeError::NotReady(self.log.get().and_then(LogHandle::fault)))?;
+        let log = self.log.get().filter(|_| self.has_all_names());
+        let fault = || self.progress().and_then(|log| log.fault);
+        let log = log.ok_or_else(|| ChangeError::NotReady(fault()))?;
         // As the switch writes them: names in the log have one form.
         let ports = &self.configuration.file.port_names;
         let written: Vec<ChangeView> = ops.iter().map(|op| view(op, ports)).collect();
@@ -223,7 +228,7 @@ impl Running {
     /// What it is, and how it is.
     pub fn view(&self) -> SwitchView {
         let file = &self.configuration.file;
-        let stats = self.names.lock().stats();
+        let (stats, log) = (self.names.lock().stats(), self.progress());
         SwitchView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kind: file.names.kind.word().to_owned(),
@@ -231,9 +236,9 @@ impl Running {
             is_ready: self.is_ready(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
-            position: self.log.get().map(LogHandle::position),
-            fault: self.log.get().and_then(LogHandle::fault),
-            log_reloads: self.log.get().map_or(0, LogHandle::reloads),
+            position: log.as_ref().map(|log| log.position),
+            log_reloads: log.as_ref().map_or(0, |log| log.reloads),
+            fault: log.and_then(|log| log.fault),
             names: stats.names as u64,
             actions: stats.actions as u64,
             value_bits: stats.value_bits,

@@ -20,7 +20,7 @@
 //! [`Expression::parse`] takes time linear in the text's length and accepts nesting up to [`DEPTH`]. [`Program::new`]
 //! compiles expressions to a list of comparisons, each leading to another comparison or a result, without cycles.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | `lexer`, `names` | words with positions; named ports, protocols and the like |
 //! | `parser`, `primitive`, `meaning` | expressions; single primitives and their meaning |

@@ -348,7 +348,7 @@ fn a_file_is_imported_and_a_node_drained() {
     let said = cluster.says(&["cluster", "drain", "1", "--wait"]);
     assert_eq!(
         said,
-        "node 1 gets no flows any more and is emptied to 0: accepted, and applied by all living nodes\n"
+        "node 1 gets no new flows, its flows move to 0: accepted, and applied by all living nodes\n"
     );
     cluster.until("node 1 is empty", |cluster| cluster.tables[1].len() == 0);
     assert_eq!(cluster.tables[0].len(), 2 * FLOWS as usize);

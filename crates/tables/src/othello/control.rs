@@ -6,10 +6,11 @@ use super::params::Params;
 use super::payload::PayloadWriter;
 use super::snapshot;
 use super::store::Store;
-use super::structure::{Op, Othello, OthelloStructure, ReshapeError, SnapshotError, UpdateError};
+use super::structure::{Op, Othello, OthelloStructure};
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::published::snapshot::SnapshotHeader;
 use crate::published::{Control, ControlStructure, bits_per_key};
+use crate::published::{ReshapeError, SnapshotError, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 

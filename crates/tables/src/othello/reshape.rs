@@ -10,10 +10,9 @@
 //! steps send the same bits.
 
 use super::control::{OthelloControl, whole};
-use super::ops::Full;
 use super::params::Params;
 use super::store::Store;
-use super::structure::{ReshapeError, UpdateError};
+use crate::published::{Full, ReshapeError, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 
 impl OthelloControl {

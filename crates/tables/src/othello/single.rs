@@ -5,7 +5,8 @@ use super::batch::named;
 use super::control::OthelloControl;
 use super::payload::PayloadWriter;
 use super::store::{PrefetchStage, with};
-use super::structure::{Op, Othello, UpdateError};
+use super::structure::{Op, Othello};
+use crate::published::UpdateError;
 use scalebricks_types::{Delta, KeyHash, Position};
 
 impl OthelloControl {

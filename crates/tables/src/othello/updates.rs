@@ -1,7 +1,8 @@
 //! Updates of a control structure: a batch is applied to the ranges of its names, and results in deltas.
 
 use super::control::OthelloControl;
-use super::structure::{LocalTable, Op, Othello, UpdateError};
+use super::structure::{LocalTable, Op, Othello};
+use crate::published::UpdateError;
 use scalebricks_types::{Delta, PartitionId, Position};
 
 impl OthelloControl {

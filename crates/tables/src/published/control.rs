@@ -3,11 +3,9 @@
 
 use super::local_table::LocalTable;
 use super::ops::{Op, ReshapeError, UpdateError};
-use super::snapshot::{Digest, SnapshotHeader, end};
+use super::snapshot::{Digest, SnapshotError, SnapshotHeader, end};
 use super::table::Table;
-use super::{
-    Generation, ReshapeErrorOf, SnapshotErrorOf, Structure, TableParams, Units, check_shapes, marked,
-};
+use super::{Generation, TableParams, Units, check_shapes, marked};
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::reclaim::cache_line::Line;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
@@ -53,13 +51,13 @@ pub(crate) trait ControlStructure: Units {
         table: Option<&Table<Self>>,
         ops: &[Op<Self::Value>],
         counted: Option<Position>,
-    ) -> Result<Vec<Delta>, UpdateErrorOf<Self>>;
+    ) -> Result<Vec<Delta>, UpdateError>;
 
     /// The shape that the table is being reshaped to, if any.
     fn reshaping(keys: &Self::Keys) -> Option<&Self::Params>;
 
     /// Begins to reshape a table that is in one shape.
-    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
+    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeError>;
 
     /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
     /// it fails, nothing is changed.
@@ -67,7 +65,7 @@ pub(crate) trait ControlStructure: Units {
         control: &mut Control<Self>,
         partition: PartitionId,
         counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateErrorOf<Self>>;
+    ) -> Result<Option<Delta>, UpdateError>;
 
     /// For each partition, how many units of the old shape are in the new shape.
     fn done(keys: &Self::Keys) -> Vec<u32>;
@@ -94,7 +92,7 @@ pub(crate) trait ControlStructure: Units {
     fn take_keys<R: Read>(
         header: &SnapshotHeader<Self>,
         source: &mut ChecksumReader<R>,
-    ) -> Result<Self::Keys, SnapshotErrorOf<Self>>;
+    ) -> Result<Self::Keys, SnapshotError>;
 
     /// Cancels a reshaping in which nothing is converted yet.
     fn abandon(keys: &mut Self::Keys);
@@ -102,9 +100,6 @@ pub(crate) trait ControlStructure: Units {
     /// The payload that contains all of a held partition.
     fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
 }
-
-/// Why a batch was refused.
-pub(crate) type UpdateErrorOf<S> = UpdateError<<S as Structure>::Value, <S as Structure>::Full>;
 
 impl<S: ControlStructure> Control<S> {
     /// An empty control structure for all partitions, each at position 0.
@@ -161,7 +156,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// [`UpdateError`] of the first operation that is not possible; nothing is then changed.
-    pub fn batch(&mut self, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
+    pub fn batch(&mut self, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateError> {
         S::change(self, None, ops, None)
     }
 
@@ -172,11 +167,7 @@ impl<S: ControlStructure> Control<S> {
     /// # Errors
     /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in
     /// another shape: nothing is then changed, and the table needs the deltas it missed.
-    pub fn batch_with(
-        &mut self,
-        table: &Table<S>,
-        ops: &[Op<S::Value>],
-    ) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
+    pub fn batch_with(&mut self, table: &Table<S>, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateError> {
         S::change(self, Some(table), ops, None)
     }
 
@@ -190,7 +181,7 @@ impl<S: ControlStructure> Control<S> {
         &mut self,
         position: Position,
         ops: &[Op<S::Value>],
-    ) -> Result<Option<Delta>, UpdateErrorOf<S>> {
+    ) -> Result<Option<Delta>, UpdateError> {
         self.batch_at(position, ops, false)
     }
 
@@ -201,7 +192,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// As [`batch_to`](Self::batch_to); [`UpdateError::Position`] if the partition is beyond the position.
-    pub fn step_to(&mut self, position: Position, ops: &[Op<S::Value>]) -> Result<(), UpdateErrorOf<S>> {
+    pub fn step_to(&mut self, position: Position, ops: &[Op<S::Value>]) -> Result<(), UpdateError> {
         self.batch_at(position, ops, true).map(drop)
     }
 
@@ -210,7 +201,7 @@ impl<S: ControlStructure> Control<S> {
         position: Position,
         ops: &[Op<S::Value>],
         again: bool,
-    ) -> Result<Option<Delta>, UpdateErrorOf<S>> {
+    ) -> Result<Option<Delta>, UpdateError> {
         let Some(first) = ops.first() else { return Ok(None) };
         let partition_of = |hash: KeyHash| self.params().partitions().of(hash);
         let partition = partition_of(first.hash());
@@ -251,7 +242,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// [`ReshapeError`]; nothing is then changed.
-    pub fn reshape(&mut self, to: S::Params) -> Result<(), ReshapeErrorOf<S>> {
+    pub fn reshape(&mut self, to: S::Params) -> Result<(), ReshapeError> {
         if self.reshaping().is_some() {
             return Err(ReshapeError::Busy);
         }
@@ -277,7 +268,7 @@ impl<S: ControlStructure> Control<S> {
         partition: PartitionId,
         to: S::Params,
         position: Position,
-    ) -> Result<Delta, ReshapeErrorOf<S>> {
+    ) -> Result<Delta, ReshapeError> {
         let Some(at) = self.position(partition) else {
             return Err(UpdateError::NotHeld { op: 0, partition }.into());
         };
@@ -384,10 +375,10 @@ impl<S: ControlStructure> Control<S> {
     /// is in order and in its place, and that every bit follows from the keys.
     ///
     /// # Errors
-    /// [`SnapshotError`](super::SnapshotError). Memory use follows what was read: for SetSep a few times as
+    /// [`SnapshotError`]. Memory use follows what was read: for SetSep a few times as
     /// much and 2 MiB; for Othello at most 64 times as much, if slots have one bit and there are hardly any
     /// names.
-    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
+    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
         let (header, mut source) = SnapshotHeader::<S>::take(from, S::CONTROL_MAGIC)?;
         let keys = S::take_keys(&header, &mut source)?;
         end(source)?;

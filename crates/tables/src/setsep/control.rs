@@ -9,12 +9,13 @@ use super::payload::PayloadWriter;
 use super::reshape::ReshapeTarget;
 use super::snapshot;
 use super::store::BlockHeader;
-use super::structure::{Op, ReshapeError, Reshaping, SetSep, SetSepStructure, SnapshotError, UpdateError};
+use super::structure::{Op, Reshaping, SetSep, SetSepStructure};
 use super::updates::BlockUpdater;
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::isa::Isa;
 use crate::published::snapshot::SnapshotHeader;
 use crate::published::{Control, ControlStructure, bits_per_key};
+use crate::published::{ReshapeError, SnapshotError, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Read, Write};
 

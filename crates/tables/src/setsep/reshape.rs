@@ -19,12 +19,12 @@ use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
 use super::layout::set_choice;
-use super::ops::Full;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::solver;
-use super::structure::{Reshaping, UpdateError};
+use super::structure::Reshaping;
 use super::updates::BlockUpdater;
+use crate::published::{Full, UpdateError};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 /// The maximum number of blocks that one block may become.
@@ -225,7 +225,7 @@ fn convert(
         let keys = block::sorted_keys(&view, old.store.slots());
         let value =
             keys.into_iter().map(|key| key.1).find(|&value| !new.params.is_value(value)).unwrap_or(values);
-        return Err(UpdateError::Value { op: 0, value, bits });
+        return Err(UpdateError::Value { op: 0, value: value.into(), bits });
     }
     // First the group of each bucket, then the keys into their rows.
     let mut group_of = [[0u8; BUCKETS]; MAX_RATIO as usize];

@@ -10,8 +10,9 @@ use super::geometry::{GROUPS, bucket_of};
 use super::layout::{Layout, group_of};
 use super::params::Params;
 use super::solver::{evaluate, is_marked};
-use super::structure::{SetSepStructure, SnapshotError, clean_groups};
+use super::structure::{SetSepStructure, clean_groups};
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
+use crate::published::SnapshotError;
 use crate::published::snapshot::{SnapshotHeader, corrupt, take_flag};
 use std::io::{self, Read, Write};
 

@@ -5,12 +5,12 @@ use super::batch::Batch;
 use super::control::SetSepControl;
 use super::control_blocks::ControlBlocks;
 use super::kernels::Finder;
-use super::ops::Full;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::solver::Solver;
-use super::structure::{LocalTable, Op, SetSep, UpdateError};
+use super::structure::{LocalTable, Op, SetSep};
 use crate::isa::Isa;
+use crate::published::{Full, UpdateError};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 /// Blocks in one shape, and the scratch state for changing them.
@@ -131,7 +131,7 @@ impl SetSepControl {
             let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
             let error = match (self.keys.now.blocks.slot_of(hash), wide) {
                 (Err(partition), _) => UpdateError::NotHeld { op, partition },
-                (_, Some(value)) => UpdateError::Value { op, value, bits },
+                (_, Some(value)) => UpdateError::Value { op, value: value.into(), bits },
                 (Ok(slot), None) => {
                     match self
                         .keys

@@ -1,6 +1,6 @@
 //! Click's `ControlSocket`: programs read and write the handlers of a running router.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`protocol`] | the protocol, without sockets |
 //! | `request_handler` | serves one client with the handlers of the [directory](crate::directory) |

@@ -20,7 +20,8 @@ mod state;
 use super::config::{ControlFile, SwitchFile};
 use super::running::SharedNames;
 use crate::node::control_plane::{check as check_engine, open as open_engine};
-use progress::Progress;
+pub use progress::LogProgress;
+use progress::SharedProgress;
 use scalebricks_admin::model::switch::ChangeView;
 use scalebricks_cluster::draw_writer;
 use scalebricks_control::engine::{BatchId, Engine, EngineError, MAX_BATCH_BYTES, WriterId};
@@ -95,7 +96,7 @@ type Answer = oneshot::Sender<Result<(u64, Outcome), LogError>>;
 pub struct LogHandle {
     kind: &'static str,
     requests: mpsc::Sender<ChangeRequest>,
-    progress: Arc<Progress>,
+    progress: Arc<SharedProgress>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -128,7 +129,7 @@ impl LogHandle {
     ) -> Result<Self, LogError> {
         let (requests, queue) = mpsc::channel(QUEUE);
         let (stop, stopped) = oneshot::channel();
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::<SharedProgress>::default();
         let state = LogState::new(file.clone(), names, Arc::clone(&progress));
         let thread_main = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -149,24 +150,9 @@ impl LogHandle {
         Ok(Self { kind, requests, progress, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The position of the last entry applied.
-    pub fn position(&self) -> u64 {
-        self.progress.position()
-    }
-
-    /// Whether this switch has applied all entries that the log had when it was first read.
-    pub fn has_caught_up(&self) -> bool {
-        self.progress.has_caught_up()
-    }
-
-    /// The times that all names were read again, as the log had lost entries that were applied.
-    pub fn reloads(&self) -> u64 {
-        self.progress.reloads()
-    }
-
-    /// Why the log cannot be read now; `None`: it can.
-    pub fn fault(&self) -> Option<String> {
-        self.progress.fault()
+    /// The current state.
+    pub fn progress(&self) -> LogProgress {
+        self.progress.lock().clone()
     }
 
     /// Appends changes; returns their position and their outcome, when this switch has applied them.
@@ -210,7 +196,7 @@ async fn run(
             Ok(writer) => break writer,
             Err(error) => {
                 tracing::warn!(%error, "cannot use the engine yet; trying again");
-                state.progress.set_fault(Some(error.to_string()));
+                state.progress.lock().fault = Some(error.to_string());
             }
         }
         tokio::time::sleep(RETRY).await;

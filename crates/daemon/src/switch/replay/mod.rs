@@ -10,10 +10,10 @@ mod input;
 mod output;
 mod report;
 
-use super::SwitchError;
 use super::args::ReplayArgs;
 use super::load::Configuration;
 use super::running::Running;
+use crate::error::ProcessError;
 use input::{Came, Inputs};
 use output::Captures;
 use report::Report;
@@ -37,11 +37,11 @@ struct Rig {
 /// Runs a replay.
 ///
 /// # Errors
-/// [`SwitchError`]. Nothing is left of captures that are not complete.
-pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, SwitchError> {
+/// [`ProcessError`]. Nothing is left of captures that are not complete.
+pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
     let configuration = Configuration::read(&args.config)?;
     if configuration.file.control.is_some() {
-        return Err(SwitchError::NamesInLog);
+        return Err(ProcessError::NamesInLog);
     }
     let table = configuration.table()?;
     let switch = Running::new(configuration, table, Instant::now());
@@ -61,7 +61,7 @@ pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Resul
 }
 
 impl Rig {
-    fn new(switch: &Running) -> Result<Self, SwitchError> {
+    fn new(switch: &Running) -> Result<Self, ProcessError> {
         let ports = switch.configuration.file.ports.len();
         // A turn floods a whole burst at the most.
         let pool = Pool::new((ports + 1) * BURST, MAX_PACKET_BYTES)?;
@@ -80,7 +80,7 @@ fn drive(
     rig: &mut Rig,
     captures: &mut Captures,
     interrupt: &Interrupt,
-) -> Result<u64, SwitchError> {
+) -> Result<u64, ProcessError> {
     let mut burst: Vec<Came> = Vec::with_capacity(BURST);
     let (mut start, mut skipped) = (None, 0);
     while let Some(came) = inputs.next()? {
@@ -110,7 +110,7 @@ fn turn(
     start: Duration,
     rig: &mut Rig,
     captures: &mut Captures,
-) -> Result<(), SwitchError> {
+) -> Result<(), ProcessError> {
     let Some(first) = burst.first() else { return Ok(()) };
     let now = first.frame.timestamp.saturating_sub(start);
     for (id, came) in (0..).zip(burst.iter()) {

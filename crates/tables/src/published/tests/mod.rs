@@ -53,10 +53,7 @@ pub(crate) fn damage_is_noticed<S: ControlStructure>(control: &Control<S>) {
     assert_eq!((found, expected), (S::SNAPSHOT_VERSION + 1, S::SNAPSHOT_VERSION));
 }
 
-fn every_damage_is_noticed<P: std::error::Error + 'static>(
-    bytes: &[u8],
-    read: impl Fn(&[u8]) -> Result<(), SnapshotError<P>>,
-) {
+fn every_damage_is_noticed(bytes: &[u8], read: impl Fn(&[u8]) -> Result<(), SnapshotError>) {
     for cut in 0..bytes.len() {
         match read(&bytes[..cut]) {
             Err(SnapshotError::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof),

@@ -7,7 +7,6 @@ use super::super::geometry::{BUCKETS, GROUPS};
 use super::super::kernels::search::{SearchBits, SearchSolver};
 use super::super::kernels::{Balancer, Tile, Word};
 use super::super::layout::{CHOICE_WORDS, set_choice};
-use super::super::ops::Full;
 use super::super::params::Params;
 use super::super::solver;
 use super::super::store::{SpilledKey, StoreSlice};
@@ -16,6 +15,7 @@ use super::STRETCH;
 use super::passes::Job;
 use crate::isa::Isa;
 use crate::partition_pass::RecordPacking;
+use crate::published::Full;
 use scalebricks_types::KeyHash;
 
 /// One worker's scratch memory.

@@ -114,7 +114,7 @@ impl<'a> Passes<'a> {
         if !self.builder.params.is_value(wide) {
             let bits = self.builder.params.value_bits();
             let value = keys.map(|at| source.get(at).1).find(|&value| !self.builder.params.is_value(value));
-            return Err(BuildError::Value { value: value.unwrap_or(wide), bits });
+            return Err(BuildError::Value { value: value.unwrap_or(wide).into(), bits });
         }
         Ok(())
     }
