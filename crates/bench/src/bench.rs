@@ -1,11 +1,11 @@
 //! Runs the selected benchmarks.
 
 use crate::args::BenchArgs;
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::figures::chart;
 use crate::pair::CorePair;
 use crate::report::Report;
-use crate::bench_run::BenchRun;
 use crate::{svg, table};
 use scalebricks_allocator::HugePages;
 use scalebricks_console::machine::Processor;
@@ -57,10 +57,10 @@ pub fn run(
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name)) {
         console.note(&format!("{}: measuring", bench.name));
-        let mut bench = BenchRun::new(bench.name, options, console, interrupt);
-        (bench.run)(&mut bench)?;
-        rejected += bench.rejected();
-        let (found, shown) = bench.finish();
+        let mut run = BenchRun::new(bench.name, options, console, interrupt);
+        (bench.run)(&mut run)?;
+        rejected += run.rejected();
+        let (found, shown) = run.finish();
         console.result(&table::render(bench.name, &found))?;
         rows.extend(found);
         exhibits.extend(shown);

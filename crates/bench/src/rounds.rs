@@ -1,9 +1,9 @@
 //! Interleaved measurements, A B C A B C …, so that a disturbance of the machine affects all of them. Runs
 //! with impossible results, which a disturbed clock can produce, are repeated.
 
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::{Case, Metric};
-use crate::bench_run::BenchRun;
 use scalebricks_report::stats::Summary;
 
 /// Result of one run.

@@ -85,7 +85,10 @@ mod tests {
             n => (2 * n).to_string(),
         });
         let table = PageTable::from(sheet.without_empty(1));
-        assert_eq!((table.heads, table.rows, table.keys), (vec!["n".into(), "twice".into()], vec![vec!["1".into(), "2".into()]], 1));
+        assert_eq!(
+            (table.heads, table.rows, table.keys),
+            (vec!["n".into(), "twice".into()], vec![vec!["1".into(), "2".into()]], 1)
+        );
         let points = [("a", 1), ("b", 1), ("a", 2)].map(|(name, x)| (name.to_owned(), Point::exact(x, 1.0)));
         let chart = chart("c", "C", ("x", Scale::Linear), ("y", Scale::Linear), points);
         assert_eq!(chart.series.iter().map(|series| series.points.len()).collect::<Vec<_>>(), [2, 1]);

@@ -14,4 +14,5 @@ pub mod demo;
 pub mod ledger;
 pub mod pages;
 pub mod replay;
+#[cfg(feature = "testbed")]
 pub mod testbed;

@@ -16,6 +16,7 @@ mod node;
 mod node_check;
 mod node_worker;
 mod operators;
+mod replaceable;
 mod simulation;
 mod switch;
 mod unfit_node;

@@ -3,18 +3,17 @@ use super::orthogonal::Orthogonal;
 use super::sorted::Sorted;
 use super::tuple_space::TupleSpace;
 use super::*;
-use crate::keys;
 use std::collections::HashMap;
 
 /// A pseudo-random name.
 fn name(number: u64) -> KeyHash {
-    KeyHash::new(keys::mix(number ^ 0x5EED_0000_0000))
+    KeyHash::new(mix(number ^ 0x5EED_0000_0000))
 }
 
 /// Names with actions below `2^bits`; lower actions have more names.
 fn population(count: u64, bits: u8) -> Vec<(KeyHash, u16)> {
     let action = |number: u64| {
-        let (a, b) = (keys::mix(number) & 0xFFFF, keys::mix(!number) & 0xFFFF);
+        let (a, b) = (mix(number) & 0xFFFF, mix(!number) & 0xFFFF);
         (a.min(b) >> (16 - bits)) as u16
     };
     (0..count).map(|number| (name(number), action(number))).collect()
@@ -147,13 +146,13 @@ fn orthogonal_filters_tell_the_bits() {
 fn a_tuple_space_finds_what_a_map_of_masked_headers_does() {
     let mask = [0xFF00, u64::MAX, 0, 3];
     let header = |number: u64| {
-        let dice = keys::mix(number);
+        let dice = mix(number);
         [dice << 4, dice >> 40 & 7, dice, dice >> 24]
     };
     let masked = |header: [u64; 4]| std::array::from_fn::<u64, 4, _>(|at| header[at] & mask[at]);
     let (mut space, mut map) = (TupleSpace::new(mask), HashMap::new());
     for step in 0..3000_u64 {
-        let (header, action) = (header(step), keys::mix(!step) as u16);
+        let (header, action) = (header(step), mix(!step) as u16);
         space.insert(&header, action);
         map.insert(masked(header), action);
     }

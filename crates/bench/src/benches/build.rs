@@ -124,7 +124,8 @@ pub fn formats(
     options: &Options,
     make: BuildConfig,
 ) -> Vec<(Option<&'static str>, BuildConfig)> {
-    let formats = options.formats().into_iter().map(|of| (Some(of.name()), BuildConfig { format: of, ..make }));
+    let formats =
+        options.formats().into_iter().map(|of| (Some(of.name()), BuildConfig { format: of, ..make }));
     let sizings = Sizing::ALL.into_iter().map(|of| (Some(of.name()), BuildConfig { sizing: of, ..make }));
     match structure {
         Structure::SetSep => formats.collect(),
@@ -134,12 +135,7 @@ pub fn formats(
 }
 
 /// All builds of a structure.
-fn candidates(
-    bench: &BenchRun<'_>,
-    set: &KeySet,
-    threads: &[usize],
-    structure: Structure,
-) -> Vec<BuildCase> {
+fn candidates(bench: &BenchRun<'_>, set: &KeySet, threads: &[usize], structure: Structure) -> Vec<BuildCase> {
     let is_setsep = structure == Structure::SetSep;
     let isas = if is_setsep { bench.options.isas() } else { vec![Isa::best()] };
     let is_compact = is_setsep || structure == Structure::Othello;
@@ -206,7 +202,7 @@ pub fn built(structure: Structure, set: &KeySet, make: BuildConfig) -> Result<Bo
 }
 
 /// Looks up every key once.
-fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
+pub fn check(structure: Structure, table: &dyn Table, set: &KeySet) -> Result<(), BenchError> {
     let forms = KeyForms::of(set, [table.form()]);
     let mut answers = vec![0; set.len()];
     timing::lookup(table, LookupMode::Batch(64), set, &forms, 1, &mut answers)?;

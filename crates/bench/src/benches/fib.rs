@@ -95,7 +95,8 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, structures: &[Structure]) -> Result<
     tables.retain(|(structure, _)| structures.contains(structure));
     let cuckoo_lookups = keys.lookups(&cuckoo);
     let fib_lookups = Lookups::of(&fib, &keys.set, &keys.forms);
-    let lookups: Vec<[Lookups<'_>; 2]> = tables.iter().map(|(_, table)| keys.lookups(table.as_ref())).collect();
+    let lookups: Vec<[Lookups<'_>; 2]> =
+        tables.iter().map(|(_, table)| keys.lookups(table.as_ref())).collect();
     drop(busy);
     let batches = bench.options.batches(&BATCHES);
     let case = |structure: Structure, table: &dyn Table| {
@@ -207,7 +208,7 @@ impl<T: Table> Filling<T> {
         let removes = rows.len() > steps.len();
         Measurement::several(rows, move |answers: &mut Vec<u8>| {
             let mut table = (self.make)(set.len())?;
-            let mut timed = |edit: Edit<T>, table: &mut T, places: Range<usize>| {
+            let timed = |edit: Edit<T>, table: &mut T, places: Range<usize>| {
                 let count = places.len() as f64;
                 let (done, seconds) = timing::pinned(|| edit(table, flows, places))?;
                 done.map(|()| count / seconds)

@@ -138,12 +138,7 @@ impl<C: Compact> LiveTable<C> {
     }
 
     /// Measures changes of values, and deletes paired with inserts: `count` per run, `batch` at once.
-    pub fn turns<'a>(
-        case: Case,
-        count: usize,
-        batch: usize,
-        scope: Scope,
-    ) -> [Measurement<'a, Self>; 2] {
+    pub fn turns<'a>(case: Case, count: usize, batch: usize, scope: Scope) -> [Measurement<'a, Self>; 2] {
         let changes = Measurement::new(case.clone(), Metric::UpdateRate, move |live: &mut Self| {
             let places = live.window(count);
             let ops = live.changes(places);

@@ -36,12 +36,7 @@ const CHANGES: [(&str, Change); 3] = [
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(
-    bench: &mut BenchRun<'_>,
-    keys: u64,
-    value_bits: u8,
-    make: BuildConfig,
-) -> Result<(), BenchError> {
+pub fn run(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
     let runs = bench.options.pick(1, 3);
     let mut found = [const { (Vec::new(), None) }; CHANGES.len()];
     let bar = bench.progress(runs * CHANGES.len());

@@ -36,7 +36,8 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
                 bench.add_exact(case.clone(), Metric::BitsPerKey, bytes as f64 * 8.0 / keys as f64);
                 add_fill(bench, &case, fill);
                 bench.check()?;
-                let control = built(Structure::SetSep, &set, BuildConfig { product: Product::Control, ..make })?;
+                let control =
+                    built(Structure::SetSep, &set, BuildConfig { product: Product::Control, ..make })?;
                 add_fill(bench, &case, control.fill());
             }
         }

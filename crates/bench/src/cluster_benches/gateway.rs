@@ -54,7 +54,7 @@ fn one(bench: &mut BenchRun<'_>, flows: u64, threads: usize) -> Result<(), Bench
             let problem = format!("{} packets lost, {} misdelivered", result.lost, result.misdelivered);
             return Err(BenchError::check(result.name, problem));
         }
-        let case = session
+        let case = bench
             .case(result.name, flows)
             .threads(threads)
             .table_bytes(result.gpt_bytes_per_node + result.fib_bytes_per_node);

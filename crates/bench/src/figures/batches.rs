@@ -1,13 +1,13 @@
 //! Figure 7: lookups per second by keys per call and table size.
 
 use super::paper;
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Limits, Replay};
 use crate::rounds::interleave;
 use crate::row::{Case, Metric, Row};
-use crate::bench_run::BenchRun;
 use crate::structures::{BuildConfig, KeyForms, LookupMode, Queries, Structure, Table};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
@@ -64,7 +64,7 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8) -> Result<(), BenchE
     for format in formats(bench) {
         let make = BuildConfig { format, threads: pin::cores(), ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
-        tables.push((format, build::build(prepared.as_mut(), make.threads)?.0));
+        tables.push((format, build::build(&mut prepared, make.threads)?.0));
     }
     let forms = KeyForms::default();
     let times = LEAST_ASKED.div_ceil(keys.max(1) as usize);

@@ -1,12 +1,12 @@
 //! Figure 11: flows that fit by number of nodes, in closed form and with the sizes of real tables.
 
 use super::{cluster, paper};
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::{self, HASHER, KeySet};
 use crate::pin;
 use crate::row::Metric;
-use crate::bench_run::BenchRun;
 use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::bytes;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
@@ -68,7 +68,7 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
             let busy = bench.busy("building");
             let make = BuildConfig { format: *format, threads: pin::cores(), ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(&set, make)?;
-            let (table, _) = build::build(prepared.as_mut(), make.threads)?;
+            let (table, _) = build::build(&mut prepared, make.threads)?;
             let found = table.table_bytes() as f64 * 8.0 / keys as f64;
             bits.push(found);
             drop(busy);

@@ -1,12 +1,12 @@
 //! Table 1: build rates, and keys that go to the fallback.
 
 use super::paper;
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Metric, Row};
-use crate::bench_run::BenchRun;
 use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::count;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
@@ -93,7 +93,7 @@ fn one(
             let make = BuildConfig { format, threads, ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(set, make)?;
             Structure::SetSep.warm(set.len());
-            let (table, seconds) = build::build(prepared.as_mut(), threads)?;
+            let (table, seconds) = build::build(&mut prepared, threads)?;
             if !is_checked {
                 build::check(Structure::SetSep, table.as_ref(), set)?;
                 is_checked = true;
@@ -118,8 +118,7 @@ fn one(
     });
     let built: Vec<Built> = built.collect();
     for of in built.iter().filter(|of| Some(&of.threads) == threads.first()) {
-        let case =
-            bench.case(Structure::SetSep.name(), keys).format(of.format.name()).value_bits(value_bits);
+        let case = bench.case(Structure::SetSep.name(), keys).format(of.format.name()).value_bits(value_bits);
         bench.add(case.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
         bench.add(case, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
     }

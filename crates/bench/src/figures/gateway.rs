@@ -1,8 +1,8 @@
 //! Figures 8 to 10: packets per second of one node by number of flows, with the whole cache and with half of
 //! it, and latencies by load.
 
-use crate::row::{Metric, Row};
 use crate::bench_run::BenchRun;
+use crate::row::{Metric, Row};
 use scalebricks_console::quantity::short_count;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 

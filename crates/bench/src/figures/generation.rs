@@ -4,9 +4,9 @@
 use super::paper::{self, KEYS_PER_GROUP};
 use super::search::{Functions, Group};
 use super::theory;
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::Metric;
-use crate::bench_run::BenchRun;
 use rayon::prelude::*;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use scalebricks_report::stats::Summary;

@@ -2,12 +2,12 @@
 
 use super::loads::{self, Loads};
 use super::{paper, theory};
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
 use crate::row::{Metric, Row};
-use crate::bench_run::BenchRun;
 use crate::structures::{BuildConfig, Product, Structure};
 use scalebricks_console::quantity::{count, short_count};
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
@@ -110,7 +110,7 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, sheet: &mut PageTable, drawn: bool) 
         let make =
             BuildConfig { format, threads: pin::cores(), product: Product::Control, ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
-        let (table, _) = build::build(prepared.as_mut(), make.threads)?;
+        let (table, _) = build::build(&mut prepared, make.threads)?;
         let fullest = table.fill().max_group_load.unwrap_or(0);
         let case = bench.case(Structure::SetSep.name(), keys).format(format.name());
         bench.add(case.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));

@@ -7,10 +7,10 @@
 use super::cluster::TestCluster;
 use super::rfc2544::throughput;
 use super::tables::{ExactTable, Placement};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::pin;
 use crate::row::Metric;
-use crate::bench_run::BenchRun;
 use scalebricks_console::Interrupt;
 use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;

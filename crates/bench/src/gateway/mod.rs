@@ -32,8 +32,8 @@ pub mod stages;
 pub mod tables;
 pub mod traffic;
 
-use crate::error::BenchError;
 use crate::bench_run::BenchRun;
+use crate::error::BenchError;
 use crate::{figures, pin};
 use joined_ports::PacketStore;
 use packet_ring::{ROTATION, Ring};
@@ -65,7 +65,7 @@ pub fn measure(bench: &mut BenchRun<'_>, flows: &[u64]) -> Result<(), BenchError
     if cfg!(not(feature = "dpdk")) {
         bench.console.note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
-    let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ring = Ring::new(Slab::new(ROTATION).packets, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     let home = PacketStore::new(Slab::new(ROTATION).packets);
     let first = bench.rows().len();
     if pin::cores() < 2 {
@@ -116,7 +116,7 @@ fn with_mbufs(
     size: ClusterSize,
     tables: &[Tables],
 ) -> Result<(), BenchError> {
-    let ring = Ring::new(dpdk::packets(ROTATION)?, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ring = Ring::new(dpdk::packets(ROTATION)?, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     let ours: Vec<Tables> =
         tables.iter().filter(|tables| tables.exact == ExactTable::Cuckoo).cloned().collect();
     let (roles, suffix) = (&[INGRESS, HANDLING, BOTH, BOTH_UP], ", mbufs");

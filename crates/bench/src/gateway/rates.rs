@@ -5,9 +5,9 @@ use super::joined_ports::{PacketStore, TrafficMix};
 use super::packet_slab::SlabPacket;
 use super::stages::{EXTERNAL, HANDLING, traffic};
 use super::tables::{ExactTable, Placement, Tables};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::Metric;
-use crate::bench_run::BenchRun;
 use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;
 

@@ -1,7 +1,7 @@
 use super::*;
+use crate::bench_run::BenchRun;
 use crate::benches::ALL;
 use crate::options::Options;
-use crate::bench_run::BenchRun;
 use scalebricks_report::stats::Summary;
 
 /// The rows of a benchmark with few keys.
@@ -9,9 +9,9 @@ fn rows_of(name: &str) -> Vec<Row> {
     let bench = ALL.into_iter().find(|bench| bench.name == name).unwrap();
     let keys = 3000;
     let options = Options { keys: Some(vec![keys]), runs: Some(3), quick: true, ..Options::default() };
-    let mut bench = BenchRun::for_test(bench.name, options);
-    (bench.run)(&mut bench).unwrap();
-    bench.finish().0
+    let mut run = BenchRun::for_test(bench.name, options);
+    (bench.run)(&mut run).unwrap();
+    run.finish().0
 }
 
 #[test]

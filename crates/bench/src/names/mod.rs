@@ -81,9 +81,9 @@ pub fn headers(start: u128) -> impl Iterator<Item = [u64; 4]> + Clone {
     Lfsr::<u128>::new(IPV6, start).zip(others).map(|(state, other)| {
         let protocol = if other & 64 == 0 { 6 } else { 17 };
         [
-            (other >> 16) << 16 | (other & 63), // Ethernet source, ingress port
+            (other >> 16) << 16 | (other & 63),    // Ethernet source, ingress port
             ((state >> 80) as u64) << 16 | 0x0800, // Ethernet destination, EtherType
-            (state >> 16) as u64, // IPv4 source and destination
+            (state >> 16) as u64,                  // IPv4 source and destination
             (state as u64) << 48 | (other >> 8 & 0xFF) << 32 | protocol << 9, // ports, IP protocol
         ]
     })

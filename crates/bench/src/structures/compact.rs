@@ -205,7 +205,7 @@ fn narrow(value: impl Into<u16>) -> u8 {
     value.into() as u8
 }
 
-compact!(SetSep, "setsep", u8, setsep, SetSep, SetSepControl, SetSepReader, setsep::SetSepBuilder<'static>, {
+compact!(SetSep, "setsep", u8, setsep, SetSep, SetSepControl, SetSepReader, setsep::SetSepBuilder, {
     fn params(keys: u64, value_bits: u8, make: BuildConfig) -> Result<setsep::Params, BenchError> {
         fewest_partitions(|partitions| {
             let params = setsep::Params::for_keys_in(make.format, keys, value_bits, partitions)?;
@@ -235,27 +235,37 @@ compact!(SetSep, "setsep", u8, setsep, SetSep, SetSepControl, SetSepReader, sets
     }
 });
 
-compact!(Othello, "othello", u16, othello, Othello, OthelloControl, OthelloReader, othello::OthelloBuilder, {
-    fn params(keys: u64, value_bits: u8, make: BuildConfig) -> Result<othello::Params, BenchError> {
-        fewest_partitions(|partitions| {
-            let params = othello::Params::sized(make.sizing, keys, value_bits, partitions)?;
-            Ok::<_, othello::ParamsError>(params.with_seed(1))
-        })
-    }
+compact!(
+    Othello,
+    "othello",
+    u16,
+    othello,
+    Othello,
+    OthelloControl,
+    OthelloReader,
+    othello::OthelloBuilder,
+    {
+        fn params(keys: u64, value_bits: u8, make: BuildConfig) -> Result<othello::Params, BenchError> {
+            fewest_partitions(|partitions| {
+                let params = othello::Params::sized(make.sizing, keys, value_bits, partitions)?;
+                Ok::<_, othello::ParamsError>(params.with_seed(1))
+            })
+        }
 
-    fn builder(params: othello::Params, make: BuildConfig) -> Self::Builder {
-        othello::OthelloBuilder::new(params).threads(make.threads)
-    }
+        fn builder(params: othello::Params, make: BuildConfig) -> Self::Builder {
+            othello::OthelloBuilder::new(params).threads(make.threads)
+        }
 
-    fn look_up_batch(reader: &mut Self::Reader, hashes: &[KeyHash], answers: &mut [u8]) {
-        let mut values = [0; MAX_BATCH];
-        for (hashes, answers) in hashes.chunks(MAX_BATCH).zip(answers.chunks_mut(MAX_BATCH)) {
-            let values = &mut values[..hashes.len()];
-            reader.lookup_batch(hashes, values);
-            answers.iter_mut().zip(values).for_each(|(answer, value)| *answer = narrow(*value));
+        fn look_up_batch(reader: &mut Self::Reader, hashes: &[KeyHash], answers: &mut [u8]) {
+            let mut values = [0; MAX_BATCH];
+            for (hashes, answers) in hashes.chunks(MAX_BATCH).zip(answers.chunks_mut(MAX_BATCH)) {
+                let values = &mut values[..hashes.len()];
+                reader.lookup_batch(hashes, values);
+                answers.iter_mut().zip(values).for_each(|(answer, value)| *answer = narrow(*value));
+            }
         }
     }
-});
+);
 
 /// Converts a key set for a build.
 ///

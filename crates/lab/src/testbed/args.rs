@@ -1,6 +1,6 @@
 //! The command line of `scalebricks lab`.
 
-use super::plan::{Driver, MAX_FLOWS, Plan};
+use super::plan::{Driver, MAX_FLOWS, MAX_LOG_SERVERS, Plan};
 use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
@@ -75,9 +75,6 @@ pub enum LabCommand {
     /// One end of the paced streams
     #[command(hide = true)]
     Streams(StreamsArgs),
-    /// Between a node and the log
-    #[command(hide = true)]
-    Relay(RelayArgs),
     /// Holds the threads of a process still that have a name
     #[command(hide = true)]
     Halt(HaltArgs),
@@ -99,7 +96,6 @@ impl LabCommand {
             | Self::FileServer
             | Self::Frames(_)
             | Self::Streams(_)
-            | Self::Relay(_)
             | Self::Halt(_)
             | Self::Reaper(_) => true,
         }
@@ -133,7 +129,7 @@ pub struct ShapeArgs {
     #[arg(long, value_enum, default_value_t = Driver::Mixed)]
     pub driver: Driver,
 
-    /// Flows come from the control plane: an engine process keeps the log, and the flows of a node that dies go to others
+    /// Flows come from the control plane: a NATS server stores the log, and the flows of a node that dies go to others
     #[arg(long)]
     pub control: bool,
 
@@ -141,8 +137,11 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
-    /// Three NATS servers keep the log: this program, nats-server 2.15 or newer (`scripts/nats.sh path` names one). Flows come from
-    /// the control plane then
+    /// Program of the NATS server that stores the log: nats-server 2.15 or newer (`scripts/nats.sh path` names one)
+    #[arg(long, value_name = "PROGRAM", default_value = "nats-server", conflicts_with = "nats")]
+    pub nats_server: PathBuf,
+
+    /// Three NATS servers of this program store the log instead of one. Flows come from the control plane then
     #[arg(long, value_name = "PROGRAM")]
     pub nats: Option<PathBuf>,
 
@@ -173,7 +172,8 @@ impl ShapeArgs {
             architecture,
             is_controlled: self.control || self.nats.is_some() || self.flows > 0,
             gpt: self.gpt,
-            nats: self.nats.clone(),
+            nats: self.nats.as_ref().unwrap_or(&self.nats_server).clone(),
+            log_servers: if self.nats.is_some() { MAX_LOG_SERVERS } else { 1 },
             flows: self.flows,
         })
     }
@@ -335,18 +335,6 @@ pub struct StreamsArgs {
     /// Phones
     #[arg(long)]
     pub phones: u16,
-}
-
-/// A relay.
-#[derive(Debug, Args)]
-pub struct RelayArgs {
-    /// Socket that is listened at
-    #[arg(long)]
-    pub listen: PathBuf,
-
-    /// Socket that everything goes to
-    #[arg(long)]
-    pub to: PathBuf,
 }
 
 /// Threads that are held still.

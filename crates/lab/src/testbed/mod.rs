@@ -13,7 +13,8 @@
 //! | [`faults`], [`frames`] | faults, and the traffic that must continue |
 //! | [`outages`] | failures of nodes, links, workers and the log under load, and how long users notice them |
 //! | [`probes`], [`streams`], [`transfers`] | the load during outages: pings, paced UDP, TCP |
-//! | [`relay`], [`halt`] | disconnects a node from the log; stops a worker |
+//! | [`log`] | the NATS servers that store the log |
+//! | [`halt`] | stops a worker |
 //! | [`report`] | the results |
 //! | [`exec`], [`tools`] | runs the system's programs, and installs them |
 
@@ -33,7 +34,6 @@ pub mod nodes;
 pub mod outages;
 pub mod plan;
 pub mod probes;
-pub mod relay;
 pub mod report;
 pub mod rounds;
 pub mod session;
@@ -188,7 +188,6 @@ pub fn run(command: &LabCommand, console: &Console, interrupt: &Interrupt) -> Re
         LabCommand::Frames(args) => frames::run(args, console, interrupt),
         LabCommand::FileServer => http::run(console, interrupt),
         LabCommand::Streams(args) => streams::run(args, console, interrupt),
-        LabCommand::Relay(args) => relay::run(args, console, interrupt),
         LabCommand::Halt(args) => halt::run(args, console, interrupt),
         LabCommand::Reaper(args) => session::reap(args),
     }

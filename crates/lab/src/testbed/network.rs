@@ -265,7 +265,7 @@ impl Network<'_> {
             let namespace = self.plan.node(node);
             let told = Cmd::new(&format!("ip -n {namespace} -o addr show")).run(self.interrupt)?;
             if let Some(line) =
-                told.lines().find(|line| ![" lo ", " ctl "].iter().any(|own| line.contains(own)))
+                told.lines().find(|line| ![" lo ", " ctl ", " log "].iter().any(|own| line.contains(own)))
             {
                 let what =
                     format!("{namespace}: the kernel has an address on a node's port: {}", line.trim());

@@ -79,8 +79,7 @@ impl Processes<'_> {
         }
         for node in self.plan.size.nodes() {
             let admin = self.socket(node);
-            let engine = self.relay_socket(node);
-            let text = self.plan.node_toml(node, &admin.to_string_lossy(), &engine.to_string_lossy());
+            let text = self.plan.node_toml(node, &admin.to_string_lossy());
             state::write(&self.directory.join(format!("node{}.toml", node.get())), text.as_bytes())?;
         }
         Ok(())
@@ -89,32 +88,6 @@ impl Processes<'_> {
     /// A node's socket.
     pub fn socket(&self, node: NodeId) -> PathBuf {
         self.directory.join(format!("node{}.sock", node.get()))
-    }
-
-    /// The engine's socket.
-    fn engine_socket(&self) -> PathBuf {
-        self.directory.join("engine.sock")
-    }
-
-    /// Where a process of this machine keeps the log.
-    pub fn log_directory(&self) -> PathBuf {
-        self.directory.join("log")
-    }
-
-    /// Where a node finds the log, if a process of this machine keeps it.
-    fn relay_socket(&self, node: NodeId) -> PathBuf {
-        self.directory.join(format!("engine{}.sock", node.get()))
-    }
-
-    /// Starts what is between a node and the process that keeps the log.
-    ///
-    /// # Errors
-    /// As [`Process::await_word`].
-    pub fn relay(&self, node: NodeId) -> Result<Process, LabError> {
-        let (listen, to) = (self.relay_socket(node), self.engine_socket());
-        let line = format!("lab relay --listen {} --to {}", listen.display(), to.display());
-        let name = format!("relay{}", node.get());
-        self.own(&name, &line, &self.plan.switch())?.await_word("ready", self.interrupt)
     }
 
     /// Starts what holds the threads of a process still that have this name.
@@ -139,16 +112,6 @@ impl Processes<'_> {
         };
         let name = format!("streams-{}", end.name());
         self.own(&name, &line, &namespace)?.await_word("ready", self.interrupt)
-    }
-
-    /// Starts who keeps the log.
-    ///
-    /// # Errors
-    /// As [`Process::await_word`].
-    pub fn engine(&self) -> Result<Process, LabError> {
-        let (data, socket) = (self.log_directory(), self.engine_socket());
-        let line = format!("engine run --data {} --listen unix:{}", data.display(), socket.display());
-        self.own("engine", &line, &self.plan.switch())?.await_word("ready", self.interrupt)
     }
 
     /// Hands the flows to the control plane, and waits until all nodes have them.

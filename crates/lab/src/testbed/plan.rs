@@ -38,18 +38,14 @@ pub const UES_V6: &str = "2001:db8:45::/48";
 pub const INTERNET_MTU: u16 = 1500;
 /// MTU of the links to base stations and between nodes: a full packet fits with its tunnel headers.
 pub const TUNNEL_MTU: u16 = 1600;
-/// Name of the interface over which nodes speak of the cluster.
-pub const CONTROL: &str = "ctl";
-/// The bridge it leads to.
-pub const CONTROL_BRIDGE: &str = "br-ctl";
 /// The port that nodes listen on there.
 const CONTROL_PORT: u16 = 7_400;
 /// First source port of the base station's packets.
 pub const SOURCE_PORTS: u16 = 20_000;
 /// Source ports of the packets of phones that enter at one node, over which their flows are spread (TS 29.281 §4.4.2.0).
 pub const SOURCE_PORTS_PER_NODE: u16 = 16;
-/// Servers that keep the log, if NATS servers do.
-pub const LOG_SERVERS: u8 = 3;
+/// Maximum number of NATS servers that store the log.
+pub const MAX_LOG_SERVERS: u8 = 3;
 /// Name of the TUN where the phones are.
 pub const TUN: &str = "phones";
 /// Port of the file server at the Internet host.
@@ -256,10 +252,53 @@ impl Family {
     }
 }
 
+/// A network of the control plane: of the kernel, beside those of the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControlNet {
+    /// Between nodes: the control network.
+    Mesh,
+    /// Between nodes and a single server of the log.
+    Log,
+}
+
+impl ControlNet {
+    /// Name of its interfaces.
+    pub const fn interface(self) -> &'static str {
+        match self {
+            Self::Mesh => "ctl",
+            Self::Log => "log",
+        }
+    }
+
+    /// Its bridge.
+    pub const fn bridge(self) -> &'static str {
+        match self {
+            Self::Mesh => "br-ctl",
+            Self::Log => "br-log",
+        }
+    }
+
+    /// The first letter of its bridge's ports.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Mesh => 'c',
+            Self::Log => 'l',
+        }
+    }
+
+    /// The second octet of its addresses.
+    const fn octet(self) -> u8 {
+        match self {
+            Self::Mesh => 254,
+            Self::Log => 253,
+        }
+    }
+}
+
 /// All namespaces that a lab of this name can have, whatever its size.
 pub fn all_namespaces(name: &str) -> Vec<String> {
     let nodes = (0..MAX_NODES).map(|node| format!("{name}-n{node}"));
-    let logs = (0..LOG_SERVERS).map(|server| format!("{name}-log{server}"));
+    let logs = (0..MAX_LOG_SERVERS).map(|server| format!("{name}-log{server}"));
     let parts = ["inet", "ran", "ue", "switch"].map(|part| format!("{name}-{part}"));
     parts.into_iter().chain(nodes).chain(logs).collect()
 }
@@ -281,8 +320,10 @@ pub struct Plan {
     pub is_controlled: bool,
     /// What the GPT is made of then.
     pub gpt: Structure,
-    /// The program of the NATS servers that keep the log, if they do.
-    pub nats: Option<PathBuf>,
+    /// Program of the NATS servers that store the log of a lab with a control plane.
+    pub nats: PathBuf,
+    /// How many there are: 1, or [`MAX_LOG_SERVERS`].
+    pub log_servers: u8,
     /// Flows beside those of the phones, which no phone uses: at most [`MAX_FLOWS`].
     pub flows: u32,
 }
@@ -313,14 +354,20 @@ impl Plan {
         format!("{}-n{}", self.name, node.get())
     }
 
-    /// The namespace of a NATS server that keeps the log.
+    /// The namespace of a NATS server that stores the log.
     pub fn log_server(&self, server: u8) -> String {
         format!("{}-log{server}", self.name)
     }
 
-    /// The NATS servers that keep the log; none if a process of this machine does.
+    /// The NATS servers that store the log; none without a control plane.
     pub fn servers(&self) -> impl Iterator<Item = u8> + use<> {
-        0..if self.nats.is_some() { LOG_SERVERS } else { 0 }
+        0..if self.is_controlled { self.log_servers } else { 0 }
+    }
+
+    /// The network between nodes and log. One server has a network of its own, so that the log stays reachable while the
+    /// control network is down; three are on the control network.
+    pub const fn log_network(&self) -> ControlNet {
+        if self.log_servers == 1 { ControlNet::Log } else { ControlNet::Mesh }
     }
 
     /// The namespaces of this lab.
@@ -355,14 +402,14 @@ impl Plan {
         Ipv4Addr::new(10, 9, 0, 10 + node.get())
     }
 
-    /// Where a node's control plane listens.
-    pub const fn control_address(node: NodeId) -> Ipv4Addr {
-        Ipv4Addr::new(10, 254, 0, 10 + node.get())
+    /// A node's address on a network of the control plane.
+    pub const fn control_address(net: ControlNet, node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::new(10, net.octet(), 0, 10 + node.get())
     }
 
-    /// Where a NATS server that keeps the log listens.
-    pub const fn log_address(server: u8) -> Ipv4Addr {
-        Ipv4Addr::new(10, 254, 0, 100 + server)
+    /// Where a NATS server that stores the log listens.
+    pub const fn log_address(&self, server: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, self.log_network().octet(), 0, 100 + server)
     }
 
     /// The source ports of the base station's packets for phones that enter at a node.
@@ -403,7 +450,8 @@ impl Plan {
             architecture: Architecture::ScaleBricks,
             is_controlled: false,
             gpt: Structure::default(),
-            nats: None,
+            nats: PathBuf::from("nats-server"),
+            log_servers: 1,
             flows: 0,
         }
     }

@@ -261,7 +261,8 @@ mod tests {
             architecture,
             is_controlled: false,
             gpt: scalebricks_tables::compact::Structure::default(),
-            nats: None,
+            nats: "nats-server".into(),
+            log_servers: 1,
             flows: 0,
         };
         let mut report = Report::new(&plan);

@@ -3,7 +3,7 @@
 
 use super::LabError;
 use super::args::{NameArgs, UpArgs};
-use super::log::{Log, LogCut};
+use super::log::{self, Log};
 use super::network::Network;
 use super::nodes::{Process, Processes};
 use super::plan::{Driver, Plan};
@@ -36,7 +36,7 @@ pub struct Lab<'a> {
     pub directory: PathBuf,
     /// The nodes.
     pub nodes: BTreeMap<NodeId, Process>,
-    /// Who keeps the log, if flows come from the control plane.
+    /// The NATS servers that store the log, if flows come from the control plane.
     log: Log,
     /// How long it took to hand over the flows that no phone uses.
     pub handed_over: Option<Duration>,
@@ -55,6 +55,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`LabError`]; nothing is left behind then.
     pub fn build(plan: Plan, console: &'a Console, interrupt: &'a Interrupt) -> Result<Self, LabError> {
+        log::check_program(&plan, interrupt)?;
         let lock = Lock::take(&plan.name)?;
         let directory = state::directory(&plan.name);
         if directory.join(PLAN).exists() && state::stands(&plan.name) {
@@ -151,7 +152,7 @@ impl<'a> Lab<'a> {
         self.network().check()
     }
 
-    /// Starts who keeps the log.
+    /// Starts the NATS servers that store the log and do not run.
     ///
     /// # Errors
     /// [`LabError`] if it is not ready in time.
@@ -162,7 +163,7 @@ impl<'a> Lab<'a> {
         started
     }
 
-    /// Starts a NATS server that keeps the log.
+    /// Starts a NATS server that stores the log.
     ///
     /// # Errors
     /// [`LabError`] if it is not ready in time.
@@ -173,21 +174,7 @@ impl<'a> Lab<'a> {
         started
     }
 
-    /// Cuts a node off from the log, or lets it reach the log again.
-    ///
-    /// # Errors
-    /// [`LabError`].
-    pub fn set_log_way(&mut self, node: NodeId, cut: Option<LogCut>) -> Result<(), LabError> {
-        let mut log = std::mem::take(&mut self.log);
-        let done = match cut {
-            Some(how) => log.cut(self.network(), node, how),
-            None => log.heal(self.network(), self.processes(), node),
-        };
-        self.log = log;
-        done
-    }
-
-    /// Who keeps the log.
+    /// The NATS servers that store the log.
     pub const fn log(&mut self) -> &mut Log {
         &mut self.log
     }
@@ -318,8 +305,8 @@ struct Standing {
     is_controlled: bool,
     #[serde(default)]
     gpt: String,
-    #[serde(default)]
-    nats: Option<PathBuf>,
+    nats: PathBuf,
+    log_servers: u8,
     #[serde(default)]
     flows: u32,
 }
@@ -328,9 +315,10 @@ impl Standing {
     fn of(plan: &Plan) -> Self {
         let (nodes, architecture) = (plan.size.get(), plan.architecture.to_string());
         let (phones, driver) = (plan.ues_per_node, plan.driver);
-        let (is_controlled, nats, flows) = (plan.is_controlled, plan.nats.clone(), plan.flows);
+        let (is_controlled, flows) = (plan.is_controlled, plan.flows);
+        let (nats, log_servers) = (plan.nats.clone(), plan.log_servers);
         let gpt = plan.gpt.to_string();
-        Self { nodes, phones, driver, architecture, is_controlled, gpt, nats, flows }
+        Self { nodes, phones, driver, architecture, is_controlled, gpt, nats, log_servers, flows }
     }
 
     fn plan(&self, name: &str) -> Option<Plan> {
@@ -343,6 +331,7 @@ impl Standing {
             is_controlled: self.is_controlled,
             gpt: self.gpt.parse().unwrap_or_default(),
             nats: self.nats.clone(),
+            log_servers: self.log_servers,
             flows: self.flows,
         })
     }

@@ -78,7 +78,9 @@ fn compact(structure: Structure, set: &KeySet) -> Result<(Candidate, f64), Bench
     let (mut control, owned) = built.of(name)?;
     let isa = Isa::best();
     let table: Box<dyn structures::Table> = match &owned {
-        Table::SetSep(table) => Box::new(CompactTable::<structures::SetSep> { table: Arc::clone(table), isa }),
+        Table::SetSep(table) => {
+            Box::new(CompactTable::<structures::SetSep> { table: Arc::clone(table), isa })
+        }
         Table::Othello(table) => {
             Box::new(CompactTable::<structures::Othello> { table: Arc::clone(table), isa })
         }
@@ -106,7 +108,8 @@ fn full_copy(set: &KeySet) -> Result<(Candidate, f64), BenchError> {
         let flows: Vec<FlowKey> = changes.iter().map(|&(_, number, _)| keys::flow(number)).collect();
         let (done, seconds) = timing::pinned(|| {
             let mut changes = flows.iter().zip(changes);
-            changes.try_for_each(|(flow, &(hash, _, value))| fib.update(flow, hash, [value.into(), 0]).map(drop))
+            changes
+                .try_for_each(|(flow, &(hash, _, value))| fib.update(flow, hash, [value.into(), 0]).map(drop))
         })?;
         done.of(Kind::FullCopy.name())?;
         Ok((seconds, None))

@@ -137,7 +137,7 @@ fn digits(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    
+
     use super::*;
     use scalebricks_report::stats::Summary;
 

@@ -60,7 +60,7 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8, gpt: Structure) -> R
         for (kind, variant) in [(Kind::Moves, "moves"), (Kind::Values, "values")] {
             for which in [0, 1] {
                 let nodes_told = (which == 1).then_some(nodes);
-                let case = session
+                let case = bench
                     .case(both.0[which].name(), keys)
                     .format(gpt.name())
                     .variant(variant.to_owned())

@@ -63,7 +63,7 @@ fn one(
         vec![Measurement::new(disk, Metric::FsyncRate, move |rig: &mut Rig| syncs(rig, time / 2))];
     for (callers, batch) in CALLS {
         for to_tables in [false, true] {
-            let case = session
+            let case = bench
                 .case(name(bench), flows)
                 .format(gpt.name())
                 .variant(if to_tables { "to all tables" } else { "to the log" }.to_owned())
@@ -79,8 +79,8 @@ fn one(
     }
     interleave(bench, &mut rig, turns)?;
     if rig.epoch()? != epoch {
-        session
-            .console()
+        bench
+            .console
             .note("control: nodes were given up for a while, as they were not heard: use a quieter machine");
     }
     Ok(())

@@ -306,9 +306,8 @@ fn one(
 fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
     // Alone and its share of the limit, beside updates and its share, updates, loss.
     let groups = || {
-        rows.windows(6).filter(|of| {
-            of[5].metric == Metric::Loss && of[2].case.variant_text().starts_with(VARIANT)
-        })
+        rows.windows(6)
+            .filter(|of| of[5].metric == Metric::Loss && of[2].case.variant_text().starts_with(VARIANT))
     };
     let sheet = Sheet::new("concise-figure-5", groups())
         .column("names", |of| names(&&of[2]))
@@ -330,7 +329,8 @@ fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
                 (format!("{} names, {how}", names(&row)), row.point(of[4].median / 1e6, 1e6))
             })
         });
-        let (x, y) = (("million updates a second", Scale::Linear), ("million lookups a second", Scale::Linear));
+        let (x, y) =
+            (("million updates a second", Scale::Linear), ("million lookups a second", Scale::Linear));
         let title = format!("Lookups on one core beside {} on another", change.name());
         bench.add_chart(chart(name, &title, x, y, points));
     }

@@ -72,7 +72,9 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     bench.add_table(delay_table(&gaps, all.iter().flat_map(|(_, delays)| delays)));
     let others = all.iter().flat_map(|(_, delays)| {
         let by_rate = (0..RATES_PPS.len()).flat_map(|rate| delays.iter().filter(move |of| of.rate == rate));
-        by_rate.filter(|other| other.fib != Fib::OTHELLO).map(|other| (of(delays, Fib::OTHELLO, other.rate), other))
+        by_rate
+            .filter(|other| other.fib != Fib::OTHELLO)
+            .map(|other| (of(delays, Fib::OTHELLO, other.rate), other))
     });
     let crossings = Sheet::new("concise-figure-6-crossings", others)
         .column("names", |(_, other)| short_count(other.names))

@@ -11,7 +11,7 @@ use crate::error::{BenchError, OrFail};
 use crate::limit::{self, Replay};
 use crate::names::population::Population;
 use crate::structures::{self, BuildConfig, Compact, Cuckoo, Hashed, fewest_partitions};
-use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
+use scalebricks_tables::filter::{BloomFilter, FilterParams};
 use scalebricks_tables::othello::{Othello, OthelloBuilder, OthelloReader, Params, ParamsError, Sizing};
 use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::KeyHash;
@@ -102,7 +102,7 @@ impl Fib {
                 Box::new(OthelloFib { table, is_checked: check_bits > 0, filter: None })
             }
             Self::Filtered => {
-                let params = FilterParams::for_names(names.len() as u64, 0.01, Layout::Blocked).of(name)?;
+                let params = FilterParams::for_names(names.len() as u64, 0.01).of(name)?;
                 let filter = BloomFilter::new(params);
                 names.hashes.iter().for_each(|&name| filter.insert(name));
                 let table = othello(names, Sizing::Sharded, 0, threads)?;

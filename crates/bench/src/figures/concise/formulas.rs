@@ -99,8 +99,7 @@ mod tests {
     #[test]
     fn formulas_stand_beside_what_was_built() {
         let mut bench = BenchRun::for_test("concise", Options::default());
-        let case =
-            bench.case("othello", 5_000_000).format("sharded").variant("MAC".to_owned()).value_bits(8);
+        let case = bench.case("othello", 5_000_000).format("sharded").variant("MAC".to_owned()).value_bits(8);
         bench.add(Case { keys: 7, ..case.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
         bench.add(case, Metric::BitsPerKey, Summary::exact(19.0));
         run(&mut bench).unwrap();

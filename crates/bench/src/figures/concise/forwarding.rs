@@ -224,9 +224,9 @@ fn show(bench: &mut BenchRun<'_>) {
     let largest = rows.iter().map(|row| row.case.keys).filter(|&names| names < 2_000_000).max();
     if let Some(own) = largest.and_then(|names| of("othello", names)) {
         let names = own.case.keys;
-        let beside = ["cuckoo", "orthogonal", "binary-search"].into_iter().filter_map(|structure| {
-            Some(format!("{} of {structure}", compared(own, of(structure, names)?)))
-        });
+        let beside = ["cuckoo", "orthogonal", "binary-search"]
+            .into_iter()
+            .filter_map(|structure| Some(format!("{} of {structure}", compared(own, of(structure, names)?))));
         let sentence = format!(
             "With {} names of 64 bits, Othello has {}; the paper says 2 times the rate of cuckoo, 4 times that of orthogonal \
              filters, and 10–20 % of the memory of each.",
@@ -247,7 +247,7 @@ mod tests {
     fn packets_go_where_their_names_say() {
         let hosts = Arc::new(Hosts::new(1000, 5));
         for octets in [64, 1500] {
-            let rotation = super::rotation(Slab::new(ROTATION).packets, &hosts, octets);
+            let rotation = rotation(Slab::new(ROTATION).packets, &hosts, octets);
             for fib in STRUCTURES {
                 let table = fib.build(&hosts.set, 1).unwrap();
                 let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
@@ -257,7 +257,10 @@ mod tests {
             for mode in SwitchMode::ALL {
                 verify_switch(mode, &mode.fib(&hosts).unwrap(), &rotation, 1000).unwrap();
             }
-            assert!(verify_table(Fib::OTHELLO, Box::new(|_, actions| actions.fill(3)), &rotation, (1000, 0)).is_err());
+            assert!(
+                verify_table(Fib::OTHELLO, Box::new(|_, actions| actions.fill(3)), &rotation, (1000, 0))
+                    .is_err()
+            );
             assert_eq!(rotation.len(), ROTATION, "none is lost");
         }
     }
@@ -265,12 +268,12 @@ mod tests {
     #[test]
     fn a_switch_that_does_something_else_is_found_out() {
         let (hosts, others) = (Arc::new(Hosts::new(1000, 5)), Hosts::new(900, 5));
-        let rotation = || super::rotation(Slab::new(ROTATION).packets, &hosts, 64);
+        let make = || rotation(Slab::new(ROTATION).packets, &hosts, 64);
         let routes = SwitchMode::Routes.fib(&hosts).unwrap();
-        assert!(verify_switch(SwitchMode::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
+        assert!(verify_switch(SwitchMode::Forwards, &routes, &make(), 1000).is_err(), "routed instead");
         let fewer = SwitchMode::Forwards.fib(&others).unwrap();
         assert!(
-            verify_switch(SwitchMode::Forwards, &fewer, &rotation(), 1000).is_err(),
+            verify_switch(SwitchMode::Forwards, &fewer, &make(), 1000).is_err(),
             "not known: flooded, or dropped"
         );
     }

@@ -2,7 +2,9 @@
 //! names hashed in advance, and a skewed choice of names.
 
 use super::fibs::{BATCH, Fib, NameFib, replay};
-use super::{goals, has_default_sizing, lookup_runs, met, names, paper, threads_text, with_rate, with_threads};
+use super::{
+    goals, has_default_sizing, lookup_runs, met, names, paper, threads_text, with_rate, with_threads,
+};
 use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::limit::{self, LIMIT, Limits};
@@ -172,8 +174,11 @@ fn rate<'a>(rows: &'a [Row], like: &Row, how: &str, threads: usize) -> Option<&'
 /// Adds the charts and the tables of the lookups.
 fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
     let threads = bench.options.threads(&THREADS, &THREADS);
-    let made: Vec<&Row> =
-        rows.iter().metric(Metric::LookupRate).filter(|row| row.case.variant_text().starts_with(MADE)).collect();
+    let made: Vec<&Row> = rows
+        .iter()
+        .metric(Metric::LookupRate)
+        .filter(|row| row.case.variant_text().starts_with(MADE))
+        .collect();
     let first = made.iter().copied().filter(|row| row.case.threads == threads.first().copied());
     let bits = |row: &&Row| row.case.value_bits.unwrap_or(0);
     let sheet = Sheet::new("concise-figure-3", first)
@@ -191,11 +196,11 @@ fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
     }
     bench.add_table(sheet.column("table, MB", |row| super::megabytes(row.case.table_bytes.unwrap_or(0))));
     bench.add_table(costs(rows));
-    let most = made.iter().filter_map(|row| row.case.threads).filter(|&threads| threads <= pin::cores()).max();
+    let most =
+        made.iter().filter_map(|row| row.case.threads).filter(|&threads| threads <= pin::cores()).max();
     let most = most.unwrap_or(1);
     let draw = |name: &str, title: String, label: &dyn Fn(&Row) -> Option<String>| {
-        let points =
-            made.iter().filter_map(|row| Some((label(row)?, row.point(row.case.keys as f64, 1e6))));
+        let points = made.iter().filter_map(|row| Some((label(row)?, row.point(row.case.keys as f64, 1e6))));
         let (x, y) = (("names", Scale::Doublings), ("million lookups a second", Scale::Decades));
         chart(name, &title, x, y, points)
     };

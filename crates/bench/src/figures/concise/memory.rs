@@ -88,7 +88,9 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
             Lines::Unknown => "not asked".to_owned(),
         })
         .column("names with several actions", |of| {
-            of.ambiguous.map(|(names, of)| format!("{names} of {}", short_count(of as u64))).unwrap_or_default()
+            of.ambiguous
+                .map(|(names, of)| format!("{names} of {}", short_count(of as u64)))
+                .unwrap_or_default()
         })
         .column("doubts", |of| stated(of).and_then(|cell| cell.doubt).unwrap_or_default());
     bench.add_table(sheet);
@@ -320,9 +322,10 @@ fn conclude(bench: &mut BenchRun<'_>) {
     };
     let ratios = rows().structure("othello").format("sharded").filter_map(|row| {
         let of = &row.case;
-        let cuckoo = rows().structure("cuckoo").keys(of.keys).find(|row| {
-            (row.case.value_bits, &row.case.variant) == (of.value_bits, &of.variant)
-        })?;
+        let cuckoo = rows()
+            .structure("cuckoo")
+            .keys(of.keys)
+            .find(|row| (row.case.value_bits, &row.case.variant) == (of.value_bits, &of.variant))?;
         let case = of.clone().variant(goals::OVER_CUCKOO_MEMORY.to_owned());
         Some((case, row.median / cuckoo.median))
     });

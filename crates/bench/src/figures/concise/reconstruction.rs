@@ -131,12 +131,7 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuil
 }
 
 /// Measures one line of the table and adds its rows.
-fn one(
-    bench: &mut BenchRun<'_>,
-    names: u64,
-    value_bits: u8,
-    sizing: Sizing,
-) -> Result<Churned, BenchError> {
+fn one(bench: &mut BenchRun<'_>, names: u64, value_bits: u8, sizing: Sizing) -> Result<Churned, BenchError> {
     let busy = bench.busy("making names");
     let set = Population::of(Kind::Mac, names, value_bits);
     let fresh = Kind::Mac.hashes(set.len(), bench.options.pick(1 << 15, 1 << 21));
@@ -156,7 +151,8 @@ fn one(
         Summary::of(&found.iter().map(figure).collect::<Vec<_>>())
     };
     let share = over(&found, &|met| met.times.len() as f64 / met.additions.max(1) as f64);
-    let cost = over(&found, &|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
+    let cost =
+        over(&found, &|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
     found.retain(|met| !met.times.is_empty());
     let times = [0.5, 0.99, 1.0].map(|share| over(&found, &|met| percentile(&met.times, share)));
     let case = bench
@@ -169,7 +165,9 @@ fn one(
     bench.add(case.clone(), Metric::ReseedShare, share);
     bench.add(case.clone(), Metric::ReseedTime, cost);
     if !found.is_empty() {
-        for (metric, time) in [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyMax].into_iter().zip(times) {
+        for (metric, time) in
+            [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyMax].into_iter().zip(times)
+        {
             bench.add(case.clone(), metric, time);
         }
     }
@@ -193,7 +191,14 @@ fn digits(figure: f64) -> String {
 /// States the reconstructions of the default sizing, at the size nearest to a million names.
 fn conclude(bench: &mut BenchRun<'_>) {
     let of = |metric| {
-        bench.rows().iter().metric(metric).structure(NAME).format("sharded").variant(RECONSTRUCTION).nearest(1_000_000)
+        bench
+            .rows()
+            .iter()
+            .metric(metric)
+            .structure(NAME)
+            .format("sharded")
+            .variant(RECONSTRUCTION)
+            .nearest(1_000_000)
     };
     let (Some(cost), Some(longest)) = (of(Metric::ReseedTime), of(Metric::LatencyMax)) else { return };
     let theirs = paper::REBUILD.0 * paper::REBUILD.1 * 1e9;
@@ -230,7 +235,9 @@ mod tests {
         let names = Population::of(Kind::Mac, 20_000, 3);
         let fresh = Kind::Mac.hashes(names.len(), 400_000);
         for (sizing, least) in [(Sizing::Sharded, 0.6), (Sizing::Tight, 1.0)] {
-            let params = structures::Othello::params(20_000, 3, BuildConfig { sizing, ..BuildConfig::table() }).unwrap();
+            let params =
+                structures::Othello::params(20_000, 3, BuildConfig { sizing, ..BuildConfig::table() })
+                    .unwrap();
             let met = churn(params.with_seed(1), &names, &fresh).unwrap();
             let want = theory(&params, 20_000).unwrap() * met.additions as f64;
             let (got, slack) = (met.times.len() as f64, 5.0 * want.sqrt());

@@ -3,6 +3,7 @@
 
 use super::fibs::{BATCH, Fib, UNKNOWN};
 use super::{goals, megabytes, met, millions, paper};
+use crate::baselines::bloom::{self, ClassicFilter};
 use crate::bench_run::BenchRun;
 use crate::error::{BenchError, OrFail, ensure};
 use crate::names::population::{Kind, Population};
@@ -12,7 +13,7 @@ use crate::sheet::Sheet;
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series};
-use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
+use scalebricks_tables::filter::{BloomFilter, FilterParams};
 use scalebricks_tables::othello::Sizing;
 use scalebricks_types::KeyHash;
 
@@ -147,39 +148,52 @@ fn checksums(bench: &BenchRun<'_>, set: &Population) -> Result<Vec<NameFilter>, 
 }
 
 fn bloom_filters(bench: &BenchRun<'_>, set: &Population) -> Result<Vec<NameFilter>, BenchError> {
+    let names = set.len() as u64;
     let mut made = Vec::new();
-    for (layout, kind) in
-        [(Layout::Classic, "classic Bloom filter"), (Layout::Blocked, "Bloom filter of a line")]
-    {
+    for kind in ["classic Bloom filter", "Bloom filter of a line"] {
         for rate in RATES {
             bench.check()?;
             let _busy = bench.busy("building");
-            let params = FilterParams::for_names(set.len() as u64, rate, layout).of("bloom")?.with_seed(1);
-            let filter = BloomFilter::new(params);
-            set.hashes.iter().for_each(|&name| filter.insert(name));
-            let holds_all = set.hashes.iter().all(|&name| filter.contains(name));
-            ensure(holds_all, "bloom", || "a known name was refused")?;
+            let (params, known, theory): (_, CountKnown, _) = if kind == "classic Bloom filter" {
+                let params = bloom::params_for(names, rate).of("bloom")?.with_seed(1);
+                let mut filter = ClassicFilter::new(params);
+                set.hashes.iter().for_each(|&name| filter.insert(name));
+                let known = count_known(move |names, answers| filter.contains_batch(names, answers));
+                (params, known, bloom::rate_of(&params, names))
+            } else {
+                let params = FilterParams::for_names(names, rate).of("bloom")?.with_seed(1);
+                let filter = BloomFilter::new(params);
+                set.hashes.iter().for_each(|&name| filter.insert(name));
+                let known = count_known(move |names, answers| filter.contains_batch(names, answers));
+                (params, known, params.false_positive_rate(names))
+            };
+            ensure(known(&set.hashes) == set.len(), "bloom", || "a known name was refused")?;
             made.push(NameFilter {
                 structure: "bloom",
                 how: format!("{kind} for {rate}"),
                 kind,
-                known: Box::new(move |names| {
-                    let mut answers = [false; BATCH];
-                    let known = names.chunks(BATCH).map(|names| {
-                        let answers = &mut answers[..names.len()];
-                        filter.contains_batch(names, answers);
-                        answers.iter().filter(|&&is_in| is_in).count()
-                    });
-                    known.sum()
-                }),
+                known,
                 bytes: params.bits() / 8,
-                theory: params.false_positive_rate(set.len() as u64),
+                theory,
                 // The number of set bits varies by about 1/sqrt(bits), and the rate is its k-th power.
                 spread: 2.0 * f64::from(params.hashes()) / (params.bits() as f64).sqrt(),
             });
         }
     }
     Ok(made)
+}
+
+/// Counts the names that pass a filter queried in batches.
+fn count_known(contains: impl Fn(&[KeyHash], &mut [bool]) + Send + Sync + 'static) -> CountKnown {
+    Box::new(move |names| {
+        let mut answers = [false; BATCH];
+        let known = names.chunks(BATCH).map(|names| {
+            let answers = &mut answers[..names.len()];
+            contains(names, answers);
+            answers.iter().filter(|&&is_in| is_in).count()
+        });
+        known.sum()
+    })
 }
 
 /// Interleaves all filters on one core.
@@ -208,8 +222,12 @@ fn ask(
     let turns = turns.collect();
     interleave(bench, &mut passed, turns)?;
     let found = filters.into_iter().zip(passed).zip(&bench.rows()[first..]);
-    let found = found
-        .map(|((filter, passed), row)| Filtered { filter, passed, aliens: aliens.len(), row: row.clone() });
+    let found = found.map(|((filter, passed), row)| Filtered {
+        filter,
+        passed,
+        aliens: aliens.len(),
+        row: row.clone(),
+    });
     Ok(found.collect())
 }
 

@@ -221,8 +221,11 @@ fn one(bench: &mut BenchRun<'_>, names: u64, value_bits: u8) -> Result<[Sent; 3]
     let ([a, b], name_bits, value) = (params.slots(), (names as f64).log2(), f64::from(value_bits));
     let other_values = (f64::from(1_u32 << value_bits) - 1.0).log2();
     // An added address must be sent in full.
-    let kinds =
-        [("add", add, 48.0 + value), ("alter", alter, name_bits + other_values), ("delete", delete, name_bits)];
+    let kinds = [
+        ("add", add, 48.0 + value),
+        ("alter", alter, name_bits + other_values),
+        ("delete", delete, name_bits),
+    ];
     Ok(kinds.map(|(kind, stats, known)| {
         let entropy = stats.entropy(params.ranges(), a + b, params.width());
         let case = bench

@@ -170,7 +170,8 @@ fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
 /// States the slowest updates of the default sizing.
 fn conclude(bench: &mut BenchRun<'_>, rows: &[Row]) {
     let of = |metric: Metric| {
-        let paced = |row: &&Row| ["single", "batched"].iter().any(|pace| row.case.variant_text().starts_with(pace));
+        let paced =
+            |row: &&Row| ["single", "batched"].iter().any(|pace| row.case.variant_text().starts_with(pace));
         let rows = rows.iter().metric(metric).structure(NAME).format("sharded").filter(paced);
         rows.min_by(|a, b| a.median.total_cmp(&b.median))
     };

@@ -15,7 +15,8 @@ fn plan(architecture: Architecture) -> Plan {
         architecture,
         is_controlled: false,
         gpt: scalebricks_tables::compact::Structure::default(),
-        nats: None,
+        nats: "nats-server".into(),
+        log_servers: 1,
         flows: 0,
     }
 }

@@ -4,9 +4,8 @@
 
 use super::scene::Scene;
 use crate::testbed::LabError;
-use crate::testbed::log::LogCut;
 use crate::testbed::network::ControlEnd;
-use crate::testbed::plan::{CONTROL_BRIDGE, Link};
+use crate::testbed::plan::{ControlNet, Link};
 use rustix::process::Signal;
 use scalebricks_types::NodeId;
 use std::thread;
@@ -76,11 +75,11 @@ pub fn heal_split(scene: &mut Scene<'_, '_>) -> Done {
 }
 
 pub fn cut_control_of_all(scene: &mut Scene<'_, '_>) -> Done {
-    scene.lab.network().set_bridge(CONTROL_BRIDGE, false)
+    scene.lab.network().set_bridge(ControlNet::Mesh.bridge(), false)
 }
 
 pub fn heal_control_of_all(scene: &mut Scene<'_, '_>) -> Done {
-    scene.lab.network().set_bridge(CONTROL_BRIDGE, true)
+    scene.lab.network().set_bridge(ControlNet::Mesh.bridge(), true)
 }
 
 pub fn cut_control_link(scene: &mut Scene<'_, '_>) -> Done {
@@ -237,15 +236,15 @@ pub fn start_log(scene: &mut Scene<'_, '_>) -> Done {
 }
 
 pub fn cut_log(scene: &mut Scene<'_, '_>) -> Done {
-    scene.lab.set_log_way(scene.place.node, Some(LogCut::Silent))
+    scene.lab.network().set_log_way(scene.place.node, false)
 }
 
 pub fn heal_log(scene: &mut Scene<'_, '_>) -> Done {
-    scene.lab.set_log_way(scene.place.node, None)
+    scene.lab.network().set_log_way(scene.place.node, true)
 }
 
 pub fn restart_without_log(scene: &mut Scene<'_, '_>) -> Done {
-    scene.lab.set_log_way(scene.place.node, Some(LogCut::Refused))?;
+    scene.lab.network().set_log_way(scene.place.node, false)?;
     scene.kill(scene.place.node)?;
     scene.start(scene.place.node)
 }

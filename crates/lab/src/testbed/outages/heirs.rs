@@ -3,6 +3,7 @@
 use super::scene::Scene;
 use crate::testbed::LabError;
 use scalebricks_admin::client::{Client, Target};
+use scalebricks_admin::flow_list::columns::{Cell, FlowRecord};
 use scalebricks_types::NodeId;
 use std::path::PathBuf;
 use std::thread;
@@ -84,7 +85,8 @@ fn directions(socket: PathBuf, without: NodeId) -> Result<Directions, LabError> 
             found.left += u64::from(down == without);
             continue;
         }
-        let up = client.flow(&[("uplink_teid", &uplink_teid)]).map_err(|error| setup(&error))?.node;
+        let name = FlowRecord { uplink_teid: Cell::parse(&uplink_teid), ..FlowRecord::default() };
+        let up = client.flow(&name).map_err(|error| setup(&error))?.node;
         found.split += u64::from(up != down);
         found.left += u64::from(up == without || down == without);
     }

@@ -44,7 +44,7 @@ pub struct Outage {
     pub view_changes: u64,
     /// What else is looked at while it lasts.
     pub looks_at: LooksAt,
-    /// On which logs there is such a thing.
+    /// The servers of the log that it needs.
     pub log: LogKind,
 }
 
@@ -80,13 +80,13 @@ pub enum LooksAt {
     Stale,
 }
 
-/// Who keeps the log.
+/// The servers of the log that an outage needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
-    /// Whoever.
+    /// Any number.
     Any,
-    /// NATS servers.
-    Nats,
+    /// Several.
+    Several,
 }
 
 const fn nobody(_: Place, _: Route) -> bool {
@@ -319,7 +319,7 @@ pub const ALL: &[Outage] = &[
         name: "log-servers",
         title: "servers of the log killed and started again, one after the other",
         lasts_s: 1,
-        log: LogKind::Nats,
+        log: LogKind::Several,
         make: acts::kill_servers_in_turn,
         ..UNFELT
     },

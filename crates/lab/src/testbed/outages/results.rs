@@ -45,7 +45,7 @@ pub struct Results {
     pub nodes: usize,
     /// How nodes meet their interfaces.
     pub driver: Driver,
-    /// Who keeps the log.
+    /// The servers that store the log.
     pub log: String,
     /// One for each outage.
     pub rows: Vec<Row>,
@@ -370,7 +370,7 @@ impl Results {
             machine: machine::description(),
             nodes: plan.size.get(),
             driver: plan.driver,
-            log: if plan.nats.is_some() { "three NATS servers" } else { "engine process" }.to_owned(),
+            log: if plan.log_servers > 1 { "three NATS servers" } else { "one NATS server" }.to_owned(),
             rows: Vec::new(),
             isolation: Vec::new(),
         }

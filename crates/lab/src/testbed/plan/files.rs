@@ -1,6 +1,6 @@
 //! What nodes and base station are told.
 
-use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
+use super::{CONTROL_PORT, ControlNet, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
@@ -29,8 +29,8 @@ impl Plan {
         }
     }
 
-    /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine's, if there is one.
-    pub fn node_toml(&self, node: NodeId, admin: &str, engine: &str) -> String {
+    /// A node's configuration. `admin` is the path of its socket.
+    pub fn node_toml(&self, node: NodeId, admin: &str) -> String {
         let flows = if self.is_controlled { "" } else { "flows = \"flows.csv\"\n" };
         let has_gpt = self.architecture == Architecture::ScaleBricks;
         let gpt = if has_gpt { format!("gpt = \"{}\"\n", self.gpt) } else { String::new() };
@@ -48,7 +48,7 @@ impl Plan {
             node.get(),
         );
         if self.is_controlled {
-            text += &self.control_toml(node, engine);
+            text += &self.control_toml(node);
         }
         for link in Link::ALL {
             let addresses = match link {
@@ -73,13 +73,14 @@ impl Plan {
         text
     }
 
-    /// What a node is told of the control plane.
-    fn control_toml(&self, node: NodeId, engine: &str) -> String {
-        let engine = self.servers_url().unwrap_or_else(|| format!("unix:{engine}"));
-        let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
+    /// The section `[control]` of a node's configuration.
+    fn control_toml(&self, node: NodeId) -> String {
+        let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(ControlNet::Mesh, node));
         let mut text = format!(
-            "\n[control]\nengine = \"{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
+            "\n[control]\nengine = \"{}\"\nreplicas = {}\nname = \"{}\"\nlisten = \"{}\"\n\
              key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
+            self.servers_url(),
+            self.log_servers,
             self.name,
             listen(node),
             FLOWS + 2 * self.flows, // nodes share what room is left: the last of it is hard to use
@@ -139,17 +140,14 @@ mod tests {
     use crate::testbed::plan::Driver;
     use scalebricks_apps::gateway::Architecture;
     use scalebricks_daemon::node::config::{EngineAt, NodeFile};
-    use scalebricks_engine::remote::Endpoint;
     use scalebricks_tables::compact::Structure;
     use scalebricks_types::ClusterSize;
 
     #[test]
     fn nodes_understand_what_they_are_told() {
-        for (is_controlled, gpt, nats) in [
-            (false, Structure::SetSep, None),
-            (true, Structure::Othello, None),
-            (true, Structure::SetSep, Some("/x/nats-server")),
-        ] {
+        for (is_controlled, gpt, log_servers) in
+            [(false, Structure::SetSep, 1), (true, Structure::Othello, 1), (true, Structure::SetSep, 3)]
+        {
             let plan = Plan {
                 name: "sb".to_owned(),
                 size: ClusterSize::new(4).unwrap(),
@@ -158,24 +156,20 @@ mod tests {
                 architecture: Architecture::ScaleBricks,
                 is_controlled,
                 gpt,
-                nats: nats.map(Into::into),
+                nats: "/x/nats-server".into(),
+                log_servers,
                 flows: 0,
             };
             for node in plan.size.nodes() {
-                let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock", "/x/engine.sock")).unwrap();
+                let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock")).unwrap();
                 assert_eq!(file.gpt, gpt);
                 let Some(control) = file.control else {
                     assert!(!is_controlled);
                     continue;
                 };
                 assert!(is_controlled);
-                match (nats, control.engine) {
-                    (None, engine) => {
-                        assert_eq!(engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
-                    }
-                    (Some(_), EngineAt::Nats(nats)) => assert_eq!(nats.servers.len(), 3),
-                    (Some(_), other) => panic!("{other:?}"),
-                }
+                let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
+                assert_eq!((nats.servers.len(), nats.replicas), (log_servers.into(), log_servers));
                 assert_eq!(control.peers.len(), 3);
                 let takeover = control.takeover.unwrap().addresses;
                 assert!(takeover.keys().eq(control.peers.keys()));

@@ -21,8 +21,13 @@ fn crossings_are_percentiles() {
 #[test]
 fn what_is_saturated_is_no_delay() {
     let mut bench = BenchRun::for_test("concise", Options::default());
-    let all = [None, Some(vec![5.0; 10])]
-        .map(|sorted| Delays { names: 1000, fib: Fib::Cuckoo, rate: 1, load: 1.5, sorted });
+    let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays {
+        names: 1000,
+        fib: Fib::Cuckoo,
+        rate: 1,
+        load: 1.5,
+        sorted,
+    });
     let gaps = ArrivalGaps::made();
     for delays in &all {
         add_rows(&mut bench, 8, &gaps, delays);

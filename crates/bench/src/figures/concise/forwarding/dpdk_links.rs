@@ -20,12 +20,11 @@ use crate::figures::concise::{millions, names, paper};
 use crate::gateway::dpdk;
 use crate::gateway::packet_ring::ROTATION;
 use crate::rounds::{Measurement, interleave};
-use crate::row::{Metric, Row, SelectRows};
+use crate::row::{Case, Metric, Row, SelectRows};
 use crate::sheet::{Sheet, chart};
 use scalebricks_console::quantity::short_count;
 use scalebricks_dpdk::Mbuf;
 use scalebricks_elements::flat::FlatFib;
-use scalebricks_io::BURST;
 use scalebricks_report::exhibit::Scale;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -86,36 +85,43 @@ impl ForwardingSetup {
         let time = Duration::from_millis(bench.options.pick(50, 250));
         let names = self.hosts.set.len();
         let variant = format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name());
-        let turn = |structure: &str, fib: Option<Fib>, bytes: Option<u64>, moving: Moving<'_>| {
-            let case = self.case(bench, structure, fib, &variant).table_bytes(bytes);
-            let rows = vec![(case.clone(), Metric::PacketRate), (case, Metric::PacketLoss)];
-            Measurement::several(rows, move |rotation: &mut Rotation<Mbuf>| {
-                refill(rotation)?;
-                let passed = pass(links, rotation, (usize::MAX, time), |stop| moving(stop))?;
-                let lost = 1.0 - passed.came as f64 / passed.sent.max(1) as f64;
-                Ok(vec![passed.in_time as f64 / passed.seconds, lost].into())
-            })
+        let case = |structure: &str, fib: Option<Fib>, bytes: Option<u64>| {
+            self.case(bench, structure, fib, &variant).table_bytes(bytes)
         };
-        let none: Moving<'_> = Box::new(|stop| move_by(links, no_lookup(), stop));
-        let mut turns = vec![turn(NO_LOOKUP, None, None, none)];
+        let mut turns = vec![turn(case(NO_LOOKUP, None, None), links, time, |stop| {
+            move_by(links, no_lookup(), stop);
+        })];
         for (fib, table, ambiguous) in &self.tables {
             let moving = |stop: &AtomicBool| move_by(links, table.reader(), stop);
             let verified = || pass_all(links, &rotation, names, moving);
             verify(fib.name(), Expected::Rewritten, &rotation, *ambiguous, verified)?;
-            turns.push(turn(fib.name(), Some(*fib), Some(table.table_bytes()), Box::new(moving)));
+            turns.push(turn(case(fib.name(), Some(*fib), Some(table.table_bytes())), links, time, moving));
         }
         for (mode, fib) in &self.switches {
             let moving = |stop: &AtomicBool| switch_by(links, fib, stop);
             let verified = || pass_all(links, &rotation, names, moving);
             verify(mode.name(), mode.rule(), &rotation, 0, verified)?;
-            turns.push(turn(mode.name(), None, Some(fib.table_bytes() as u64), Box::new(moving)));
+            turns.push(turn(case(mode.name(), None, Some(fib.table_bytes() as u64)), links, time, moving));
         }
         interleave(bench, &mut rotation, turns)
     }
 }
 
-/// Forwards packets until stopped.
-type Moving<'a> = Box<dyn Fn(&AtomicBool) + Sync + 'a>;
+/// Measures for `time` the packets that return over the links, and the share of lost ones, while `moving` forwards.
+fn turn<'a>(
+    case: Case,
+    links: &'a Links,
+    time: Duration,
+    moving: impl Fn(&AtomicBool) + Sync + 'a,
+) -> Measurement<'a, Rotation<Mbuf>> {
+    let rows = vec![(case.clone(), Metric::PacketRate), (case, Metric::PacketLoss)];
+    Measurement::several(rows, move |rotation: &mut Rotation<Mbuf>| {
+        refill(rotation)?;
+        let passed = pass(links, rotation, (usize::MAX, time), &moving)?;
+        let lost = 1.0 - passed.came as f64 / passed.sent.max(1) as f64;
+        Ok(vec![passed.in_time as f64 / passed.seconds, lost].into())
+    })
+}
 
 /// Forwards packets by a bare table until stopped.
 fn move_by(links: &Links, reader: FibReader<'_>, stop: &AtomicBool) {
@@ -185,9 +191,9 @@ fn show(bench: &mut BenchRun<'_>) {
             let loss = rate.beside(&rows, Metric::PacketLoss);
             loss.map(|loss| format!("{:.2} %", 100.0 * loss.median)).unwrap_or_default()
         });
-    let drawn = shown.iter().filter(|(link, _, rate)| {
-        link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.case.structure)
-    });
+    let drawn = shown
+        .iter()
+        .filter(|(link, _, rate)| link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.case.structure));
     let points = drawn.map(|(_, octets, rate)| {
         (format!("{}, {octets} bytes", rate.case.structure), rate.point(rate.case.keys as f64, 1e6))
     });
