@@ -3,7 +3,7 @@
 use super::kinds::{actions, kinds, name};
 use super::rig::port;
 use proptest::prelude::*;
-use scalebricks_apps::switch::file::{MAX_TOLD, parse_names};
+use scalebricks_apps::switch::file::{MAX_REPORTED, parse_names};
 use scalebricks_apps::switch::text::{
     PortNames, PortNamesError, action_text, name_text, parse_action, parse_name,
 };
@@ -136,9 +136,9 @@ fn lines_end_as_anywhere_and_what_is_no_text_is_told() {
     assert_eq!(names.len(), 2);
     let errors = parse_names(b"192.0.2.1,drop\nab\xff,drop", NameKind::Ipv4, &ports()).unwrap_err();
     assert_eq!(errors.lines[0].to_string(), "2:3: not UTF-8");
-    let many = "nonsense\n".repeat(MAX_TOLD + 7);
+    let many = "nonsense\n".repeat(MAX_REPORTED + 7);
     let errors = parse_names(many.as_bytes(), NameKind::Ipv4, &ports()).unwrap_err();
-    assert_eq!((errors.lines.len(), errors.more), (MAX_TOLD, 7));
+    assert_eq!((errors.lines.len(), errors.more), (MAX_REPORTED, 7));
 }
 
 #[test]

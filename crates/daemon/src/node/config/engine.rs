@@ -4,6 +4,7 @@ use super::{Problems, sections};
 use scalebricks_cluster::secret::SecretAt;
 use scalebricks_engine::nats::{self, check_server, is_prefix_name};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::Spanned;
 
 /// The engine that stores the log.
@@ -108,13 +109,16 @@ impl NatsAt {
         };
         let tls = self.tls.clone();
         let tls = tls.map(|tls| nats::Tls { authorities: tls.authorities, identity: tls.identity });
+        let default = nats::Options::default();
         let options = nats::Options {
             servers: self.servers.clone(),
             prefix: cluster.to_owned(),
             replicas: self.replicas,
             auth,
             tls,
-            ..nats::Options::default()
+            // One server has no leader that could lag behind: a log that became shorter was replaced.
+            lost_after: if self.replicas == 1 { Duration::from_secs(1) } else { default.lost_after },
+            ..default
         };
         options.check().map_err(|error| error.to_string())?;
         Ok(options)
