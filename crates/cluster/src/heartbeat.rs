@@ -108,7 +108,7 @@ mod tests {
         let received = Arc::default();
         let beat = |life| Beat { life, report: HearingReport::default() };
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        assert_eq!(heartbeat.overdue(at(0)), None, "nobody asked yet");
+        assert_eq!(heartbeat.overdue(at(0)), None, "not requested yet");
         heartbeat.asked(beat(3), &received, at(0));
         assert_eq!(heartbeat.overdue(at(200)), None);
         heartbeat.asked(beat(4), &received, at(200));

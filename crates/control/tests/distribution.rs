@@ -152,7 +152,7 @@ impl World {
         self.nodes[number].paused_until.is_none()
     }
 
-    /// Of those that nobody holds for dead.
+    /// Whether a node counts as alive.
     fn is_member(&self, number: usize) -> bool {
         !self.nodes[number].is_stale && self.is_up(number)
     }
@@ -364,7 +364,7 @@ impl World {
                 continue;
             }
             let at = self.nodes[ingress].replica.report(MINE).unwrap().gpt.0 as usize;
-            // Keys that the ingress was told of, and that have been there since.
+            // Keys that the ingress node's GPT knows, and that have existed since.
             let is_told = |hash: &u64| self.since.get(hash).is_some_and(|&since| since <= at);
             let told = self.history[at].iter().filter(|(hash, _)| is_told(hash));
             let keys: Vec<FlowKey> = told.map(|(_, (key, _))| *key).collect();
@@ -379,7 +379,7 @@ impl World {
                 if self.has(handling, &key) {
                     continue;
                 }
-                // Whoever has not got the key, and knows where it went, sends the packet on, once.
+                // A node that lacks the key, and knows where it went, sends the packet on, once.
                 if handling < self.nodes.len() {
                     let then = self.named(handling, &key);
                     if then != handling
@@ -440,12 +440,12 @@ fn run(seed: u64, nodes: usize, owners: usize) -> [usize; 3] {
     }
     world.settle();
     assert!(world.log.len() > 100);
-    assert_eq!(world.astray.iter().sum::<usize>(), 0, "nobody has spoiled anything");
+    assert_eq!(world.astray.iter().sum::<usize>(), 0, "no table was damaged");
     let [fibs, deltas] = world.pieces;
     [world.sent_on as usize, fibs, deltas]
 }
 
-/// Runs as many seeds as `SIM_SEEDS` says, or as few as a test has time for. A seed that fails is told.
+/// Runs `SIM_SEEDS` seeds, or as few as a test has time for. The seed of a failure is printed.
 fn runs(first: u64, few: u64, nodes: usize, owners: usize) {
     let seeds = std::env::var("SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few);
     let mut all = [0; 3];

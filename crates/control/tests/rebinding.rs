@@ -124,7 +124,7 @@ impl World {
         self.held(number).filter(|_| self.nodes[CUT].tables().named(&key(number)) == CUT)
     }
 
-    /// Somebody wants a key for a flow, or wants it gone.
+    /// A controller sets or deletes a key.
     fn call(&mut self) {
         if self.owner.partition().position() < self.loaded_to {
             return; // it takes no calls yet
@@ -229,7 +229,7 @@ impl World {
         self.judge();
     }
 
-    /// What the removed node forwards is what the log has for the key at its settled position, or says later.
+    /// The removed node forwards a key as the log has it at its settled position or later.
     fn judge(&self) {
         let from_settled = &self.history[self.owner.settled().0 as usize..];
         for (number, settled) in &from_settled[0] {

@@ -55,7 +55,7 @@ fn parcels_follow_each_other_and_hold_no_more_than_they_may() {
     let hello = sends(&mut a, Duration::ZERO);
     assert_eq!(hello, [Packet::Hello(ProcessId(1))]);
     assert_eq!(sends(&mut a, RESEND / 2), [], "asked already");
-    assert_eq!(sends(&mut a, RESEND), hello, "nobody answered");
+    assert_eq!(sends(&mut a, RESEND), hello, "no answer yet");
     assert_eq!(carry(&mut a, &mut b, &hello[0]), []);
     let mut delivered = Vec::new();
     for number in 1..=3 {
@@ -102,7 +102,7 @@ fn a_node_that_was_wrongly_removed_loses_nothing() {
     a.set_alive(BTreeSet::new());
     assert_eq!(a.poll(10 * RESEND, |_| Place::At(B)), Work::default(), "nothing for the dead");
     let work = a.poll(10 * RESEND + LOST_SIGHT_AFTER, |_| Place::At(B));
-    assert_eq!(work.ended, [(flow(2), count(2))], "it was given to nobody");
+    assert_eq!(work.ended, [(flow(2), count(2))], "no node got it");
     assert_eq!(a.flows(), (0, 1), "B may have it");
     a.set_alive([B].into());
     let late = sends(&mut a, Duration::from_secs(99));

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(heirs(&placement, 3, &dead), Some(vec![0, 2]), "its own flows");
         placement.set_drained(node(0), true);
         placement.set_drained(node(2), true);
-        assert_eq!(heirs(&placement, 1, &dead), Some(vec![0, 2, 3]), "drained ones rather than nobody");
+        assert_eq!(heirs(&placement, 1, &dead), Some(vec![0, 2, 3]), "drained ones rather than none");
         assert_eq!(heirs(&placement, 3, &dead), None, "drained ones do not pass flows round");
         let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker));
         let suspended = dead.with_suspended(node(3), unfit);
@@ -129,7 +129,7 @@ mod tests {
         let all_unfit =
             [0, 2].iter().fold(suspended, |view, number| view.with_suspended(node(*number), unfit));
         assert_eq!(heirs(&placement, 3, &all_unfit), None, "unfit ones do not pass flows round");
-        assert_eq!(heirs(&placement, 1, &all_unfit), Some(vec![0, 2, 3]), "unfit ones rather than nobody");
+        assert_eq!(heirs(&placement, 1, &all_unfit), Some(vec![0, 2, 3]), "unfit ones rather than none");
         placement.set_drained(node(3), false);
         assert_eq!(heirs(&placement, 1, &dead), Some(vec![3]));
         assert_eq!(heirs(&placement, 1, &dead.with_suspended(node(3), unfit)), Some(vec![0, 2]));

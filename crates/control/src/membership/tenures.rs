@@ -142,7 +142,7 @@ mod tests {
             "a second death moves its flows as the first did"
         );
         let placed = Placed { placement: &nothing, revision: None };
-        assert_eq!(died.with_tenures(placed, |_| false), None, "nobody can be an heir yet");
+        assert_eq!(died.with_tenures(placed, |_| false), None, "no node can be an heir yet");
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(settled(&died, &placement, 5), None, "its flows went when it was drained");
         let undrained = settled(&drained, &Placement::default(), 6).unwrap();
         assert!(undrained.is_open(node(1)));
-        assert_eq!(settled(&undrained, &placement, 5), None, "somebody has not heard yet");
+        assert_eq!(settled(&undrained, &placement, 5), None, "the placement is older than the view");
         assert_eq!(settled(&undrained, &placement, 7).map(|view| newest(&view).0), Some(node(1)));
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let view = settled(&view.without(node(3)), &placement, 1).unwrap();
         assert_eq!(newest(&view), (node(3), vec![1]));
         assert!(view.is_open(node(1)));
-        assert_eq!(settled(&view, &placement, 1), None, "it keeps them while nobody else is there");
+        assert_eq!(settled(&view, &placement, 1), None, "it keeps them while no other node is alive");
         let view = settled(&view.with(node(2), 2, Version::NEWEST), &placement, 1).unwrap();
         assert_eq!(newest(&view), (node(1), vec![2]));
     }

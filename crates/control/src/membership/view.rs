@@ -245,7 +245,7 @@ mod tests {
         let view = view.with(old, 7, Version::FIRST).with(new, 1, Version::NEWEST);
         let forgotten = view.forgetting(old);
         assert_eq!(forgotten.member(old).map(|member| (member.life, member.is_alive)), Some((7, false)));
-        assert_eq!(view.forgetting(never), view, "nobody stands in for who was never there");
+        assert_eq!(view.forgetting(never), view, "no node stands in for one that was never a member");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Callers at all nodes: what they are told is what the log says, and each call is executed once, whoever owns its partition when.
+//! Callers at all nodes: they get the log's verdicts, and each call is executed once, whichever node owns its partition.
 
 use crate::cluster::common::{HASHER, node};
 use crate::cluster::world::{Sent, World};
@@ -29,11 +29,11 @@ pub struct Calls {
     /// Processes so far: each has a number of its own.
     pub processes: u64,
     made: u64,
-    /// What callers were told.
+    /// The outcomes that callers got.
     told: HashMap<u64, (PartitionId, Result<Verdict, Failure>)>,
     /// Those that a process took with it.
     lost: usize,
-    /// The first verdict of each call, as the log says it.
+    /// The first verdict of each call in the log.
     first: HashMap<(PartitionId, CallId), Verdict>,
     /// How often each call has set its value.
     executed: HashMap<u64, usize>,
@@ -228,9 +228,9 @@ impl World {
         }
     }
 
-    /// All callers have been told the truth.
+    /// All callers got the log's verdicts.
     pub fn judge_calls(&mut self) {
-        // Nobody waits for ever.
+        // No caller waits forever.
         let until = self.now + Duration::from_secs(60);
         let waiting = |world: &Self| {
             let processes = world.nodes.iter().flatten();

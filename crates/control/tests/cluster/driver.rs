@@ -1,4 +1,4 @@
-//! What drives a node: the records and logs that it reads, and what it is told to do.
+//! The driver of a node: the records and logs that it reads, and its actions.
 
 use crate::cluster::common::{HASHER, node};
 use crate::cluster::world::{Sent, World};

@@ -147,7 +147,7 @@ fn the_other_of_a_pair_takes_over_from_the_one_that_stayed() {
     }
 }
 
-/// It is heard by all others: its flows stay where they are. Nobody else is concerned.
+/// All others hear it: its flows stay where they are, and no other node is affected.
 #[test]
 fn a_node_cut_from_the_engine_stays_and_comes_back_if_it_was_removed() {
     for seed in 0..10 {
@@ -158,7 +158,7 @@ fn a_node_cut_from_the_engine_stays_and_comes_back_if_it_was_removed() {
             world.set_group(&[0], false);
         });
         assert_eq!(alone.alive(), [1, 2, 3], "seed {seed}");
-        // It hears the others again, and has no engine: it does not know that it is out, and nobody else brings it in.
+        // It hears the others again, but not the engine: it does not know that it was removed, and no other node brings it back.
         world_heals_without_engine(&mut alone);
         heals(&mut alone);
     }

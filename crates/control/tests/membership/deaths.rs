@@ -35,7 +35,7 @@ fn a_dead_node_is_removed_within_a_second_and_a_little() {
             world.run(ms(480));
             assert!(!world.alive().contains(&1), "seed {seed}: {nodes} nodes");
             assert_eq!(world.record.as_ref().unwrap().1.partitions_of(id(1)).count(), 0);
-            // It wakes, removes nobody, learns that it was removed, and begins another life.
+            // It wakes, removes no node, learns that it was removed, and begins another life.
             world.freeze(1, ms(0));
             world.run(seconds(2));
             assert_eq!(
@@ -109,7 +109,7 @@ fn when_all_were_stopped_at_once_no_node_is_removed() {
     }
 }
 
-/// A node that was stopped for less than a second is not removed, and removes nobody.
+/// A node that was stopped for less than a second is not removed, and removes no other.
 #[test]
 fn a_short_stop_changes_nothing() {
     for seed in 0..200 {
@@ -133,7 +133,7 @@ fn all_processes_start_again_at_once() {
     }
 }
 
-/// The record says that a process has started again before any heartbeat of its new life came.
+/// The record shows that a process has restarted before any heartbeat of its new life arrived.
 #[test]
 fn a_process_that_starts_again_is_given_time() {
     for seed in 0..50 {
