@@ -28,7 +28,7 @@
 //! | `reader` | [`Reader`] and [`Pin`] |
 //! | `snapshot` | tables as streams of bytes, and digests |
 //! | `span` | the size of a table, as far as lookup kernels depend on it |
-//! | `control` | [`Control`]: what all control structures share |
+//! | `control`, `key_store` | [`Control`]: what all control structures share, and what each implements for it |
 //! | `ops` | operations on a control structure, and their errors |
 //!
 //! [`setsep`]: crate::setsep
@@ -38,6 +38,7 @@
 pub(crate) mod arena;
 pub(crate) mod control;
 pub(crate) mod generation;
+pub(crate) mod key_store;
 pub(crate) mod local_table;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -57,8 +58,8 @@ pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
 
-pub(crate) use control::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
+pub(crate) use key_store::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
 pub(crate) use span::TableSpan;

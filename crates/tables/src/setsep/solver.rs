@@ -79,7 +79,6 @@ pub(super) struct Solver {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one a worker, never moved")]
 enum Kind {
     /// Linear equations, solved side by side.
     Linear(TileQueue<u32>),

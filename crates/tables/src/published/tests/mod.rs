@@ -4,7 +4,7 @@ mod formats;
 pub(crate) mod replica;
 pub(crate) mod stress;
 
-use super::control::ControlStructure;
+use super::key_store::ControlStructure;
 use super::{Control, Op, Reader, SnapshotError, Table, Units};
 use crate::mix::mix64;
 use scalebricks_types::{Applied, KeyHash};
