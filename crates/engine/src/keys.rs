@@ -11,10 +11,10 @@ pub(crate) fn is_key(key: &str) -> bool {
     key.len() <= MAX_KEY_BYTES && key.split('.').all(is_level)
 }
 
-/// Why a key is none.
+/// Why a key is invalid.
 pub(crate) const NO_KEY: &str = "keys have at most 128 bytes, a-z 0-9 - _, in levels separated by dots";
 
-/// Whether it begins keys: empty, or levels and a dot.
+/// Whether this is a prefix of keys: empty, or levels and a dot.
 pub(crate) fn is_prefix(prefix: &str) -> bool {
     prefix.is_empty() || prefix.strip_suffix('.').is_some_and(is_key)
 }
