@@ -111,11 +111,6 @@ impl EmbeddedLog {
         &self.report
     }
 
-    /// Why the log cannot be written until it is opened again: the disk failed. `None`: it can be written.
-    pub fn broken(&self) -> Option<String> {
-        self.core.queue.stopped().filter(|stop| matches!(stop, Stop::Broken(_))).map(|stop| stop.to_string())
-    }
-
     /// The result for a batch that the queue rejected. It is refused only if no earlier attempt can be in the log.
     fn rejected(
         &self,
