@@ -1,5 +1,5 @@
-//! Any bytes decode as changes, as a message and as the state of a partition, or give an error; what was decoded encodes
-//! to the same bytes. A partition applies any log entry without a panic.
+//! Any bytes decode as changes, as a message and as the state of a partition, or give an error; what was decoded
+//! encodes to the same bytes. A partition applies any log entry without a panic.
 
 #![no_main]
 

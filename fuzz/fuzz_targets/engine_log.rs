@@ -1,5 +1,5 @@
-//! Arbitrary segment files: opening them gives a log or an error. A log that was opened can be read completely, written,
-//! closed and opened again, and then has the same content.
+//! Arbitrary segment files: opening them gives a log or an error. A log that was opened can be read completely,
+//! written, closed and opened again, and then has the same content.
 //!
 //! Here a checksum of 0 counts as correct, so that inputs reach the code behind the check.
 

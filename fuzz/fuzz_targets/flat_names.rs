@@ -1,5 +1,5 @@
-//! The parser accepts any file of names or refuses it with line numbers. An accepted file is the same after it was written
-//! and read again, and a table accepts it.
+//! The parser accepts any file of names or refuses it with line numbers. An accepted file is the same after it was
+//! written and read again, and a table accepts it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Frames from every side of a cluster, in all architectures, with and without slow paths, while flows are added, removed
-//! and moved. Each frame leaves once, is dropped once, is held, or is delivered to its node, without a panic.
+//! Frames from every side of a cluster, in all architectures, with and without slow paths, while flows are added,
+//! removed and moved. Each frame leaves once, is dropped once, is held, or is delivered to its node, without a panic.
 
 #![no_main]
 

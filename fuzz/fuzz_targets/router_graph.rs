@@ -1,5 +1,5 @@
-//! Frames at both interfaces of an IP router built from a configuration. Every packet that was received or created leaves,
-//! is dropped, is consumed by an element, or is held, without a panic.
+//! Frames at both interfaces of an IP router built from a configuration. Every packet that was received or created
+//! leaves, is dropped, is consumed by an element, or is held, without a panic.
 
 #![no_main]
 

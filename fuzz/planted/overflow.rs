@@ -1,5 +1,5 @@
-//! Reads the octet behind its input when the first octet is `!`. scripts/fuzz.sh runs this before the targets. If fuzzing
-//! does not find the error, AddressSanitizer or coverage does not work for the targets either.
+//! Reads the octet behind its input when the first octet is `!`. scripts/fuzz.sh runs this before the targets. If
+//! fuzzing does not find the error, AddressSanitizer or coverage does not work for the targets either.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
 //! Requests and answers of the admin interface, as JSON. GET /openapi.json publishes their schema.
 //!
-//! Units come last in names. Counters start at zero when the node starts. Fields may be added at any time, so clients must
-//! ignore unknown ones. Under `/v1` no field is removed or changes its meaning.
+//! Units come last in names. Counters start at zero when the node starts. Fields may be added at any time, so clients
+//! must ignore unknown ones. Under `/v1` no field is removed or changes its meaning.
 
 mod capture;
 mod cluster;

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a configuration, at its place.
+//! Every error of a configuration, with its position.
 
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::Devices;
@@ -23,7 +23,7 @@ element! {
 }
 
 element! {
-    /// Has optional outputs, one after the other.
+    /// Has several optional outputs.
     struct Fork as "Fork" {}
     inputs { push "in": "Packets.", }
     outputs { push "first": "Some.", push "second" [Optional]: "Others.", push "third" [Optional]: "More.", }
@@ -51,7 +51,7 @@ fn registry() -> Registry<Packet> {
     registry
 }
 
-/// What is wrong with a text, as a user sees it; nothing if it can be run.
+/// The errors of a text as a user sees them; empty if it can run.
 fn wrong(text: &str) -> String {
     let registry = registry();
     let graph = Router::read("r.click", text.as_bytes(), &[], &registry)
@@ -118,7 +118,7 @@ fn ports_and_processing_have_their_places() {
         "i :: Null; Idle -> i; i -> Discard; i -> Discard",
         &["r.click:1:39: output 0 of i (out) is connected twice"],
     );
-    // Optional ports may be left out, also below one that is connected.
+    // Optional ports may stay unconnected, also those before a connected one.
     assert_eq!(wrong("Idle -> f :: Fork -> Discard; f[2] -> Discard"), "");
     is_told("Idle -> f :: Fork; f[2] -> Discard", &["r.click:1:9: output 0 of f (first) is not connected"]);
 }
@@ -220,7 +220,7 @@ fn names_of_addresses_stand_for_what_a_parameter_takes() {
     unknown("Idle -> CheckIPHeader(INTERFACES e net7) -> Discard", "36", "net7");
     unknown("Idle -> StaticIPLookup(n gw7 0) -> Discard", "26", "gw7");
     unknown("Idle -> IPClassifier(src host me) -> Discard", "31", "me");
-    // A wrong definition is told alone.
+    // A wrong definition is the only error reported.
     let told = wrong("AddressInfo(e 10.0.0);\nIdle -> HostEtherFilter(e) -> Discard");
     assert!(told.contains("r.click:1:15: ") && !told.contains("no AddressInfo"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! Configurations against the catalog of the tests.
+//! Configurations checked against the catalog of the tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 

@@ -1,5 +1,5 @@
-//! Random configurations: what is printed is read as it was, compounds expand to what they stand for, and no text
-//! makes anything panic or exceed a limit.
+//! Random configurations: printing and parsing gives the same configuration, compounds expand to their definition, and no
+//! text causes a panic or exceeds a limit.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use scalebricks_click::values::{Kind, Names};
 use scalebricks_click::{Configuration, Limits, Options, check, parse};
 use std::collections::BTreeSet;
 
-/// Compounds inside each other in the random texts.
+/// Depth of nested compounds in the random texts.
 const DEPTH: u32 = 3;
 
 /// A random scope: its elements and connections, among them those to its `input` and `output`.
@@ -30,7 +30,7 @@ struct Scope {
 enum Element {
     Plain(String, Vec<String>),
     Compound(Scope),
-    /// Written as a class of its own before the scope, with its arguments as parameters.
+    /// Written as a class before the scope, with its arguments as parameters.
     Class(Scope),
 }
 
@@ -71,7 +71,7 @@ fn scope_of(element: BoxedStrategy<Element>) -> impl Strategy<Value = Scope> {
     })
 }
 
-/// What a scope stands for, worked out by itself: elements, and connections as text; the ports that the scope has.
+/// The flat form of a scope, computed independently: elements, connections as text, and the ports of the scope.
 #[derive(Default)]
 struct Flat {
     elements: BTreeSet<String>,
@@ -81,7 +81,7 @@ struct Flat {
     compounds: Vec<String>,
 }
 
-/// Writes a scope as Click text, and notes what it stands for.
+/// Writes a scope as Click text, and records its flat form.
 struct Writer {
     text: String,
     flat: Flat,
@@ -147,7 +147,7 @@ impl Writer {
     }
 }
 
-/// Connects the ports of compounds that are left out below others, until none is: a compound has no gaps.
+/// Connects unconnected ports of compounds below connected ones, until there are none: a compound has no gaps.
 fn fill_gaps(scope: &Scope, links: &mut BTreeSet<(usize, u32, usize, u32)>) {
     let mut before = 0;
     while before != links.len() {
@@ -177,7 +177,7 @@ fn used(links: &BTreeSet<(usize, u32, usize, u32)>, element: usize) -> [BTreeSet
 
 type Links = BTreeSet<((String, u32), (String, u32))>;
 
-/// Takes one compound after the other out: what reaches its input `p` goes on from the other side of that input.
+/// Removes one compound after the other: a connection to its input `p` continues from the other side of that input.
 fn without_compounds(mut links: Links, compounds: &[String]) -> Links {
     for compound in compounds {
         for (outer, inner) in
@@ -215,7 +215,7 @@ fn named(configuration: &Configuration) -> (BTreeSet<String>, Links) {
     (elements.collect(), links.collect())
 }
 
-/// Pieces that Click texts are made of, so that random texts get past the lexer.
+/// Tokens of Click, so that random texts pass the lexer.
 fn pieces() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "a",
@@ -266,7 +266,7 @@ fn pieces() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The twin knows the scopes as a tree and takes compounds out one by one; the crate reads the text.
+    /// The reference has the scopes as a tree and removes compounds one by one; the crate parses the text.
     #[test]
     fn compounds_expand_to_what_they_stand_for(scope in scope()) {
         let mut writer = Writer { text: String::new(), flat: Flat::default(), classes: 0 };

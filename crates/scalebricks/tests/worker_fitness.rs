@@ -107,7 +107,7 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
             assert!(Instant::now() < until, "{:?}", health.conditions());
             std::thread::sleep(Duration::from_millis(20));
             let workers = stats.iter().map(|stats| stats.turned()).collect();
-            health.look(&Observation { now: start.elapsed(), workers, ..Observation::default() });
+            health.observe(&Observation { now: start.elapsed(), workers, ..Observation::default() });
         }
         health.conditions()
     };

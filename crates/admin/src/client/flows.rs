@@ -1,4 +1,4 @@
-//! Asks a node about flows and its cluster.
+//! Requests about flows and the cluster.
 
 use super::{Client, ClientError, MAX_ANSWER_BYTES, encoded};
 use crate::flow_list::columns::COLUMNS;
@@ -9,14 +9,14 @@ use hyper::Method;
 use hyper::body::Bytes;
 use std::io;
 
-/// A call that brings flows.
+/// A call that changes flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowCall {
-    /// Pins them, whether they are there or not.
+    /// Pins them, whether they exist or not.
     Pin,
-    /// Pins those that are there to other nodes.
+    /// Pins existing flows to other nodes.
     Move,
-    /// Takes them out.
+    /// Deletes them.
     Unpin,
 }
 
@@ -31,8 +31,8 @@ impl FlowCall {
 }
 
 impl Client {
-    /// Has flows pinned, moved or taken out, all of them or none. With `wait` the answer comes when all living nodes have applied it,
-    /// or after some seconds. `are_new`: none of them replaces one with another uplink TEID.
+    /// Pins, moves or deletes flows. With `wait` the answer comes when all living nodes have applied the changes, or
+    /// after some seconds. `are_new`: none of them replaces a flow with another uplink TEID.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -62,7 +62,7 @@ impl Client {
         self.get(&format!("/v1/flow?{}", query.collect::<Vec<_>>().join("&")))
     }
 
-    /// Who is in the cluster.
+    /// The state of the cluster.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -70,17 +70,17 @@ impl Client {
         self.get("/v1/cluster")
     }
 
-    /// All flows of the cluster as a flow file: `sink` gets its bytes as they come, and is called without any now and then. Whether it
-    /// came to its end; it does not if the sink says `false`.
+    /// Exports all flows of the cluster as a flow file: `sink` gets its bytes as they arrive, and is also called
+    /// without bytes now and then. Returns whether the export is complete; it is not if the sink returned `false`.
     ///
     /// # Errors
-    /// [`ClientError`], also if the end of it does not come; [`ClientError::Local`] for what the sink said.
+    /// [`ClientError`], also if the end does not arrive; [`ClientError::Local`] for errors of the sink.
     pub fn export(&self, sink: impl FnMut(&[u8]) -> io::Result<bool>) -> Result<bool, ClientError> {
         self.stream(Method::GET, "/v1/flows", Bytes::new(), sink)
     }
 
-    /// Has all living nodes compare their tables with the logs: `sink` gets what each found, as it comes, and is called with `None` now
-    /// and then. Whether it came to its end; it does not if the sink says `false`.
+    /// Makes all living nodes compare their tables with the logs: `sink` gets each node's result as it arrives, and is
+    /// also called with `None` now and then. Returns whether all results arrived; not if the sink returned `false`.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -122,7 +122,7 @@ impl Client {
         self.post("/v1/cluster/undrain", &DrainRequest { node })
     }
 
-    /// Gives a node up that does not come back as it was.
+    /// Gives up a node that will not return in its present incarnation.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -130,7 +130,7 @@ impl Client {
         self.post("/v1/cluster/forget", &DrainRequest { node })
     }
 
-    /// Sets who takes a node's flows when it dies or is drained; `None`: all others.
+    /// Sets the node that takes a node's flows when it dies or is drained; `None`: all others.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -138,7 +138,7 @@ impl Client {
         self.post("/v1/cluster/standby", &StandbyView { node, to })
     }
 
-    /// Has a node get no flows any more, and those it has pinned to others.
+    /// Drains a node: it gets no new flows, and its flows move to others.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -1,4 +1,4 @@
-//! Asks a run of a graph of elements.
+//! Requests about a graph of elements.
 
 use super::{Client, ClientError, JSON, encoded};
 use crate::model::{ElementView, GraphView, HandlerAnswer, HandlerValue, ReplacedView};
@@ -9,16 +9,16 @@ fn handler_path(element: &str, handler: &str) -> String {
     format!("/v1/graph/{}/{}", encoded(element), encoded(handler))
 }
 
-/// What is asked besides, if anything is.
+/// The query with the given options.
 fn query(worker: Option<usize>, parameter: &str) -> String {
     let worker = worker.map(|worker| format!("worker={worker}"));
     let parameter = (!parameter.is_empty()).then(|| format!("parameter={}", encoded(parameter)));
-    let asked: Vec<String> = worker.into_iter().chain(parameter).collect();
-    if asked.is_empty() { String::new() } else { format!("?{}", asked.join("&")) }
+    let options: Vec<String> = worker.into_iter().chain(parameter).collect();
+    if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) }
 }
 
 impl Client {
-    /// The elements of a graph, and what they have counted: on one worker, or on all together.
+    /// The elements of a graph with their counters, on one worker or summed over all.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -34,7 +34,7 @@ impl Client {
         self.get(&format!("/v1/graph/{}{}", encoded(name), query(worker, "")))
     }
 
-    /// What a read handler answers.
+    /// Reads a handler.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -48,7 +48,7 @@ impl Client {
         self.get(&format!("{}{}", handler_path(element, handler), query(worker, parameter)))
     }
 
-    /// Gives a write handler a value.
+    /// Writes a handler.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -58,8 +58,7 @@ impl Client {
         taken.map(drop)
     }
 
-    /// Has another configuration run; `file` is what its faults call it. Without a text, the file is read again that the run
-    /// was started with.
+    /// Replaces the configuration by a text with a name for errors, or by the current content of the run's file.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -47,7 +47,7 @@ pub fn cluster(
 }
 
 fn render(view: &ClusterView) -> String {
-    let caught_up = if view.has_caught_up { "has caught up" } else { "has not caught up yet" };
+    let caught_up = if view.has_caught_up { "caught up" } else { "not caught up yet" };
     let mut rows = vec![
         ("asked", format!("node {} of up to {}, {caught_up}", view.node, view.nodes)),
         ("key", view.key.clone()),
@@ -94,13 +94,13 @@ fn state(member: &MemberView, view: &ClusterView) -> String {
     state
 }
 
-/// Whose flows went to others, the newest first.
+/// The moves of a node's flows to others, the newest first.
 fn repins(repins: &[RepinNotice]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut table = table(["node", "life", "why", "keys", "went to", "when"]);
     for repin in repins.iter().rev() {
         let heirs: Vec<String> = repin.heirs.iter().map(u16::to_string).collect();
-        // Clocks of two machines may differ: what is still to come is now.
+        // Clocks of machines differ: times in the future count as now.
         let age_s = now.as_secs_f64() - repin.at_unix_ms as f64 / 1_000.0;
         table.add_row(vec![
             right(repin.node),

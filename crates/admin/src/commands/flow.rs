@@ -44,7 +44,7 @@ fn change(
 ) -> Result<u8, CommandError> {
     let answer = args.ask.node()?.flows(call, std::slice::from_ref(flow), args.wait, false)?;
     super::show(console, args.ask.json, &answer, |answer| match (call, answer.absent) {
-        (FlowCall::Unpin, 1..) => "the flow was not there".to_owned(),
+        (FlowCall::Unpin, 1..) => "the flow did not exist".to_owned(),
         (_, _) => done(answer.is_applied),
     })?;
     Ok(code(args, answer.is_applied, console))
@@ -57,7 +57,7 @@ pub(super) fn done(is_applied: bool) -> String {
 /// The exit status of a call that may have waited.
 pub(super) fn code(args: &ChangeArgs, is_applied: bool, console: &Console) -> u8 {
     if args.wait && !is_applied {
-        console.error("not all living nodes have applied it yet; they will");
+        console.error("not all living nodes have applied the change yet; they will");
         return exit::FAILURE;
     }
     exit::SUCCESS

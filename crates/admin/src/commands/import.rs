@@ -78,7 +78,7 @@ pub(super) fn run(
         return Ok(exit::INTERRUPTED);
     }
     if args.change.wait && sum.unapplied > 0 {
-        console.error("not all living nodes have applied all of them yet; they will");
+        console.error("not all living nodes have applied all changes yet; they will");
         return Ok(exit::FAILURE);
     }
     Ok(exit::SUCCESS)

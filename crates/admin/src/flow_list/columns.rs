@@ -1,6 +1,7 @@
 //! A flow as named columns, and the conversion from and to the program's types.
 //!
-//! [`FlowRecord`] is the one row type: lines of flow files, JSON of the admin interface, query strings and exports use it.
+//! [`FlowRecord`] is the one row type: lines of flow files, JSON of the admin interface, query strings and exports use
+//! it.
 
 use scalebricks_apps::gateway::{FlowSpec, PinnedState};
 use scalebricks_elements::gateway::flow::BaseStationId;
@@ -100,7 +101,8 @@ impl ColumnType for Qfi {
     }
 }
 
-/// A column of a flow. Text that is not of the column's type is kept, so that an error can name the flow and the column.
+/// A column of a flow. Text that is not of the column's type is kept, so that an error can name the flow and the
+/// column.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cell<T> {
     /// Missing or empty.
@@ -196,8 +198,8 @@ enum AnyCell {
 
 /// A flow, or the columns that name it. Each call defines the columns that it accepts.
 ///
-/// A flow is named by `ue` where UE addresses are the keys, and by `ue`, `remote`, `remote_port`, `ue_port` and `protocol`
-/// where five-tuples are.
+/// A flow is named by `ue` where UE addresses are the keys, and by `ue`, `remote`, `remote_port`, `ue_port` and
+/// `protocol` where five-tuples are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowRecord {
@@ -299,8 +301,8 @@ pub struct FlowParser {
 }
 
 impl FlowParser {
-    /// Creates a parser from the cluster's key profile, its number of nodes, and the tunnel addresses of its base stations in
-    /// the cluster's order.
+    /// Creates a parser from the cluster's key profile, its number of nodes, and the tunnel addresses of its base
+    /// stations in the cluster's order.
     pub fn new(profile: KeyProfile, size: ClusterSize, base_stations: &[Ipv4Addr]) -> Self {
         let stations = base_stations.iter().copied().zip(0..).collect();
         Self { profile, size, stations, base_stations: base_stations.to_vec() }
@@ -381,8 +383,8 @@ impl FlowParser {
         record.uplink_teid.required("uplink_teid").copied()
     }
 
-    /// The record of a flow; `None` if the key is not one of this profile, as an uplink TEID is not. A base station that is not
-    /// in the configuration is absent.
+    /// The record of a flow; `None` if the key is not one of this profile, as an uplink TEID is not. A base station
+    /// that is not in the configuration is absent.
     pub fn record(&self, key: &FlowKey, node: NodeId, state: &PinnedState) -> Option<FlowRecord> {
         let name = match (self.profile, key.parts()?) {
             (KeyProfile::Ue, KeyParts::Ue(ue)) => FlowRecord { ue: Cell::Value(ue), ..FlowRecord::default() },
@@ -409,17 +411,17 @@ impl FlowParser {
 
     /// The first line of a file: the columns that flows of this cluster need, and the QoS flow.
     pub fn header(&self) -> String {
-        self.line(COLUMNS)
+        self.line(&COLUMNS)
     }
 
     /// A record as a line of a file with this [header](Self::header).
     pub fn file_line(&self, record: &FlowRecord) -> String {
-        self.line(record.texts().map(Option::unwrap_or_default))
+        self.line(&record.texts().map(Option::unwrap_or_default))
     }
 
-    fn line<T: AsRef<str>>(&self, texts: [T; COLUMNS.len()]) -> String {
+    fn line<T: AsRef<str>>(&self, texts: &[T; COLUMNS.len()]) -> String {
         let in_file = |column: &str| column == "qfi" || is_needed(column, self.profile);
-        let texts = COLUMNS.iter().zip(&texts).filter(|(column, _)| in_file(column));
+        let texts = COLUMNS.iter().zip(texts).filter(|(column, _)| in_file(column));
         texts.map(|(_, text)| text.as_ref()).collect::<Vec<_>>().join(",") + "\n"
     }
 }

@@ -18,9 +18,9 @@ const PIECE_BYTES: usize = 64 << 10;
 const WAITING: usize = 4;
 
 impl ControlledFlows {
-    /// Starts an export. Flows are in the order of their keyed hashes, so two exports of the same flows with the same secret are
-    /// equal. Partitions are read one after another. A flow that changes during the export is exported as it was before or after
-    /// the change.
+    /// Starts an export. Flows are in the order of their keyed hashes, so two exports of the same flows with the same
+    /// secret are equal. Partitions are read one after another. A flow that changes during the export is exported as it
+    /// was before or after the change.
     pub(super) fn begin_export(&self) -> Result<mpsc::Receiver<io::Result<Bytes>>, FlowsError> {
         let plane = self.plane()?.clone();
         let place = Arc::clone(&self.exports)

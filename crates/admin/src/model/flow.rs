@@ -76,8 +76,8 @@ pub struct FlowProblem {
 /// A flow, as stored by the owner of its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PinnedFlow {
-    /// The node that handles the packets of the requested direction: downstream for the UE or the five-tuple, upstream for the
-    /// uplink TEID. Both directions are at one node, except while the flow moves.
+    /// The node that handles the packets of the requested direction: downstream for the UE or the five-tuple, upstream
+    /// for the uplink TEID. Both directions are at one node, except while the flow moves.
     pub node: u16,
     /// Tunnel address of the base station; none if it is no longer in the configuration.
     #[schema(value_type = Option<String>)]
@@ -93,8 +93,8 @@ pub struct PinnedFlow {
     pub carried: Option<Carried>,
 }
 
-/// Traffic counters of a flow, at its handling node and at the nodes where it was before. The counters of a flow that has just
-/// moved arrive later than the flow. They count inner IP packets and their bytes.
+/// Traffic counters of a flow, at its handling node and at the nodes where it was before. The counters of a flow that
+/// has just moved arrive later than the flow. They count inner IP packets and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Carried {
     /// Packets to the UE.

@@ -3,7 +3,7 @@
 use super::Limits;
 use super::cluster;
 use super::rejected::from_rejections;
-use crate::flow_list::columns::{COLUMNS, FlowParser, NAME};
+use crate::flow_list::columns::{COLUMNS, Cell, FlowParser, NAME};
 use crate::flows::{Flows, FlowsError};
 use crate::model::{
     Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_PROBLEMS, PinnedFlow, Problem,
@@ -39,8 +39,7 @@ pub(super) struct Plane {
 impl Plane {
     pub(super) fn flows(&self) -> Result<&dyn Flows, Refusal> {
         self.flows.as_deref().ok_or_else(|| {
-            let error =
-                "this node has no control plane: its flows come from the file that its configuration names";
+            let error = "this node has no control plane: its flows come from a file";
             Refusal::new(StatusCode::NOT_IMPLEMENTED, error)
         })
     }
@@ -65,8 +64,8 @@ impl Plane {
         Ok((code(is_applied), Json(answer)).into_response())
     }
 
-    /// Parses the options and the flows of a call, which may have these columns. Each flow becomes a value, and keys that must
-    /// be unique in the call. All wrong flows are reported.
+    /// Parses the options and the flows of a call, which may have these columns. Each flow becomes a value, and keys
+    /// that must be unique in the call. All wrong flows are reported.
     fn changes<T>(
         &self,
         asked: Asked<Options>,
@@ -120,7 +119,7 @@ pub(super) const fn code(is_applied: bool) -> StatusCode {
     if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED }
 }
 
-/// The routes. They take longer bodies than others.
+/// The routes. They accept longer bodies than others.
 pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router<S> {
     let patience = limits.request_time.mul_f64(0.75);
     Router::new()
@@ -133,28 +132,28 @@ pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router
         .with_state(Plane { flows, patience })
 }
 
-/// What a call may ask for besides.
+/// Options of a call.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Options {
-    /// Answer when all living nodes have applied it, or some seconds later. Without it the answer comes when the owners of all
-    /// partitions concerned have logged and judged the changes.
+    /// Answer when all living nodes have applied the changes, or some seconds later. Without it the answer comes when
+    /// the owners of all affected partitions have logged and judged the changes.
     #[param(inline)]
     pub(super) wait: Option<Wait>,
-    /// Flows that are pinned were not there before, or keep their uplink TEIDs: what was there need not be looked up.
+    /// The pinned flows are new or keep their uplink TEIDs: previous flows need not be looked up.
     new: Option<bool>,
 }
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Wait {
-    /// All living nodes have applied it.
+    /// All living nodes have applied the changes.
     Applied,
 }
 
-/// Why a call is not answered as wanted.
+/// Why a call failed.
 pub(super) struct Refusal(StatusCode, FlowsProblem);
 
 impl Refusal {
@@ -162,12 +161,12 @@ impl Refusal {
         Self(code, FlowsProblem { error: error.into(), flows: Vec::new() })
     }
 
-    /// Flows that are wrong, all of them counted and the first told.
+    /// Reports wrong flows: counts all, and lists the first.
     fn flows(code: StatusCode, problems: Vec<FlowProblem>, of: usize) -> Self {
         let first = problems
             .first()
             .map_or_else(String::new, |problem| format!("; flow {}: {}", problem.index, problem.error));
-        let error = format!("{} of {of} flows cannot be used, and none was{first}", problems.len());
+        let error = format!("{} of {of} flows are wrong, and no flow was changed{first}", problems.len());
         let flows = problems.into_iter().take(MAX_PROBLEMS).collect();
         Self(code, FlowsProblem { error, flows })
     }
@@ -185,15 +184,16 @@ impl From<FlowsError> for Refusal {
             FlowsError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
             FlowsError::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let told = |index: &usize| FlowProblem { index: *index as u64, error: "is not there".to_owned() };
+        let missing =
+            |index: &usize| FlowProblem { index: *index as u64, error: "does not exist".to_owned() };
         let flows = match &error {
-            FlowsError::Absent(absent) => absent.iter().take(MAX_PROBLEMS).map(told).collect(),
+            FlowsError::Absent(absent) => absent.iter().take(MAX_PROBLEMS).map(missing).collect(),
             FlowsError::Refused { flows, .. } => {
-                let told = |(index, error): &(usize, String)| FlowProblem {
+                let refused = |(index, error): &(usize, String)| FlowProblem {
                     index: *index as u64,
                     error: error.clone(),
                 };
-                flows.iter().take(MAX_PROBLEMS).map(told).collect()
+                flows.iter().take(MAX_PROBLEMS).map(refused).collect()
             }
             _ => Vec::new(),
         };
@@ -222,19 +222,19 @@ impl IntoResponse for Refusal {
 type Body = Result<Json<Few<FlowRecord>>, JsonRejection>;
 pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
 
-/// Pins flows to nodes, whether they are there or not. Each has all columns of a flow file. A flow that is refused (409, 507) may
-/// be pinned in one direction only, until it is sent again or deleted; the others of the call are pinned.
+/// Pins flows to nodes, whether they exist or not. Each has all columns of a flow file. A refused flow (409, 507) may
+/// be pinned in one direction only, until it is sent again or deleted; the other flows of the call are pinned.
 #[utoipa::path(post, path = "/v1/flows", params(Options), request_body = Vec<FlowRecord>, responses(
-    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
-    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
-    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused, with the reason of each, and the others pinned"),
-    (status = 413, body = FlowsProblem, description = "too many for one call"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied the changes"),
+    (status = 202, body = FlowsAccepted, description = "the changes are in the log and were executed there, and all nodes will apply them"),
+    (status = 400, body = FlowsProblem, description = "a flow is wrong, and no flow was changed"),
+    (status = 408, body = Problem, description = "timeout: the changes may be in the log or not; send them again"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused for the reasons given, and the others were pinned"),
+    (status = 413, body = FlowsProblem, description = "too many flows for one call"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
-    (status = 507, body = FlowsProblem, description = "a handling node or a partition has no room for the flows named; for all, if none is named"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
+    (status = 507, body = FlowsProblem, description = "a handling node or a partition has no room for the listed flows; for all flows if none is listed"),
 ))]
 pub(super) async fn pin(
     State(plane): State<Plane>,
@@ -250,19 +250,19 @@ pub(super) async fn pin(
     plane.accepted(options, accepted, (count, 0)).await
 }
 
-/// Pins flows that are there to other nodes. Each has what names it, and `node`.
+/// Pins existing flows to other nodes. Each has the columns that name it, and `node`.
 #[utoipa::path(post, path = "/v1/flows/move", params(Options), request_body = Vec<FlowRecord>, responses(
-    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
-    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
-    (status = 404, body = FlowsProblem, description = "a flow is not there, and none was moved"),
-    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused, with the reason of each, and the others moved"),
-    (status = 413, body = FlowsProblem, description = "too many for one call"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied the changes"),
+    (status = 202, body = FlowsAccepted, description = "the changes are in the log and were executed there, and all nodes will apply them"),
+    (status = 400, body = FlowsProblem, description = "a flow is wrong, and no flow was changed"),
+    (status = 404, body = FlowsProblem, description = "a flow does not exist, and no flow was moved"),
+    (status = 408, body = Problem, description = "timeout: the changes may be in the log or not; send them again"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused for the reasons given, and the others were moved"),
+    (status = 413, body = FlowsProblem, description = "too many flows for one call"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
-    (status = 507, body = FlowsProblem, description = "a handling node has no room for the flows named; for all, if none is named"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
+    (status = 507, body = FlowsProblem, description = "a handling node has no room for the listed flows; for all flows if none is listed"),
 ))]
 pub(super) async fn move_to(
     State(plane): State<Plane>,
@@ -279,17 +279,17 @@ pub(super) async fn move_to(
     plane.accepted(options, accepted, (count, 0)).await
 }
 
-/// Takes flows out. Those that are not there are counted. Each has what names it.
+/// Deletes flows. Flows that do not exist are counted. Each has the columns that name it.
 #[utoipa::path(post, path = "/v1/flows/delete", params(Options), request_body = Vec<FlowRecord>, responses(
-    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
-    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
-    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "some flows were refused, with the reason of each, and the others taken out"),
-    (status = 413, body = FlowsProblem, description = "too many for one call"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied the changes"),
+    (status = 202, body = FlowsAccepted, description = "the changes are in the log and were executed there, and all nodes will apply them"),
+    (status = 400, body = FlowsProblem, description = "a flow is wrong, and no flow was changed"),
+    (status = 408, body = Problem, description = "timeout: the changes may be in the log or not; send them again"),
+    (status = 409, body = FlowsProblem, description = "some flows were refused for the reasons given, and the others were deleted"),
+    (status = 413, body = FlowsProblem, description = "too many flows for one call"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn unpin(
     State(plane): State<Plane>,
@@ -307,11 +307,11 @@ pub(super) async fn unpin(
 
 /// The key in a query.
 fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String> {
-    if record.uplink_teid != Default::default() {
+    if record.uplink_teid != Cell::Absent {
         record.only(&["uplink_teid"])?;
         return Ok(FlowKey::teid(parser.uplink_teid(record)?));
     }
-    if record.ue == Default::default() {
+    if record.ue == Cell::Absent {
         let name = match parser.profile() {
             KeyProfile::Ue => "by ue",
             KeyProfile::Flow5 => "by ue, remote, remote_port, ue_port and protocol",
@@ -322,18 +322,18 @@ fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String
     parser.key(record)
 }
 
-/// Where a flow is pinned, and what is done with it there. Named by its UE or five-tuple, or by its uplink TEID.
+/// Finds a flow by its UE or five-tuple, or by its uplink TEID: where it is pinned, and its counters.
 #[utoipa::path(get, path = "/v1/flow", params(
     ("ue" = Option<String>, Query, description = "address of the UE"),
     ("remote" = Option<String>, Query, description = "address of the remote end, where five-tuples are the keys"),
-    ("remote_port" = Option<u16>, Query, description = "its port"),
-    ("ue_port" = Option<u16>, Query, description = "the UE's port"),
+    ("remote_port" = Option<u16>, Query, description = "port of the remote end"),
+    ("ue_port" = Option<u16>, Query, description = "port of the UE"),
     ("protocol" = Option<String>, Query, description = "tcp, udp or a number"),
-    ("uplink_teid" = Option<String>, Query, description = "in place of all others: the tunnel at the gateway's end"),
+    ("uplink_teid" = Option<String>, Query, description = "TEID at the gateway, instead of all other columns"),
 ), responses(
     (status = 200, body = PinnedFlow),
-    (status = 400, body = FlowsProblem, description = "no flow is named"),
-    (status = 404, body = FlowsProblem, description = "the flow is not there"),
+    (status = 400, body = FlowsProblem, description = "the query does not name a flow"),
+    (status = 404, body = FlowsProblem, description = "the flow does not exist"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
     (status = 503, body = FlowsProblem, description = "the owner of the key does not answer"),
 ))]
@@ -346,7 +346,7 @@ pub(super) async fn find(
     let parser = flows.parser();
     let key = asked_key(parser, &record).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error))?;
     let Some((node, state)) = flows.find(key).await? else {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "the flow is not there"));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "the flow does not exist"));
     };
     let carried = flows.carried(node, state.uplink_teid).await?.map(Into::into);
     Ok(Json(PinnedFlow {
@@ -359,12 +359,12 @@ pub(super) async fn find(
     }))
 }
 
-/// All flows of the cluster as a flow file, which can be imported again: CSV with a header, in the order of the flows' keyed hashes.
-/// Its end is cut off if something is missing, which the transfer shows.
+/// All flows of the cluster as a flow file that can be imported: CSV with a header, in the order of the flows' keyed
+/// hashes. If flows are missing, the transfer is cut off, so that the client notices.
 #[utoipa::path(get, path = "/v1/flows", responses(
     (status = 200, content_type = "text/csv", body = String),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now: another export runs, say"),
+    (status = 503, body = FlowsProblem, description = "temporary failure: for example, another export is running"),
 ))]
 pub(super) async fn export(State(plane): State<Plane>) -> Result<Response, Refusal> {
     let pieces = plane.flows()?.export().await?;

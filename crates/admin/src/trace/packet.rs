@@ -106,8 +106,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// The packet from its IP header on. Its payload is zeros. TCP and UDP headers are complete; of other protocols with ports
-    /// only the ports are written.
+    /// The packet from its IP header on. Its payload is zeros. TCP and UDP headers are complete; of other protocols
+    /// with ports only the ports are written.
     fn write(&self) -> Result<Vec<u8>, TraceError> {
         let ip = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {

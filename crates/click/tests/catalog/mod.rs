@@ -167,7 +167,7 @@ pub const CLASSES: &[(&str, ClassSpec<'static>)] = &[
     ("ScheduleInfo", spec("0/0", "a/a")),
     ("ControlSocket", least("0/0", "a/a", 2)),
     ("Script", spec("0/0", "a/a")),
-    // Not of Click: what no class of it has.
+    // Not classes of Click: features that none of its classes has.
     ("Pairs", spec("1-/=", "a/a").flow("#/#")),
     ("Wrong", spec("1//1", "a/a")),
 ];

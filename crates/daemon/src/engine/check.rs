@@ -38,7 +38,7 @@ fn describe(directory: &Path, report: &CheckReport) -> String {
     ));
     if let Some(torn) = &log.torn {
         line(format!(
-            "torn: the last {} from offset {} of {} on ({}). A crash leaves this; nothing of it was acknowledged. Opening \
+            "torn: the last {} from offset {} of {} on ({}). A crash causes this; nothing of it was acknowledged. Opening \
              cuts it off",
             plural(torn.bytes, "byte"),
             torn.offset,

@@ -1,4 +1,4 @@
-//! What there is to build graphs of.
+//! `scalebricks elements`: lists the element classes.
 
 use super::args::ElementsArgs;
 use super::registry;
@@ -12,7 +12,7 @@ use scalebricks_graph::spec::{Access, PortArity, PortKind, PortSpec};
 use scalebricks_io::Packet;
 use serde_json::{Value, json};
 
-/// Tells of one element class, or of all.
+/// Describes one element class, or all.
 ///
 /// # Errors
 /// [`ProcessError::NoElement`].
@@ -43,7 +43,7 @@ pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, ProcessErr
     Ok(status::SUCCESS)
 }
 
-const OF_PROGRAMS: &str = "Programs wire these; configurations cannot name them.";
+const OF_PROGRAMS: &str = "Only programs can use these; configurations cannot name them.";
 
 fn hint<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> String {
     match scalebricks_click::similar(name, all) {
@@ -52,7 +52,7 @@ fn hint<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The first sentence about a class.
+/// The first sentence of a class's description.
 fn line(spec: &Spec) -> String {
     let doc = spec.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     let sentence = doc.split_once(". ").map_or(doc.trim_end_matches('.'), |(first, _)| first);

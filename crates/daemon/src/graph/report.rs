@@ -48,7 +48,9 @@ impl Report {
         counted
             .sort_by_key(|one| places.get(&(&*one.element, one.spec.class)).copied().unwrap_or(usize::MAX));
         let mut elements: Vec<ElementCounts> = counted.iter().map(ElementCounts::from).collect();
-        elements.iter_mut().for_each(|one| one.dropped.retain(|_, count| *count > 0));
+        for element in &mut elements {
+            element.dropped.retain(|_, count| *count > 0);
+        }
         let mut faults = live.faults();
         faults.extend(graph.faults().map(|(element, fault)| format!("{element}: {fault}")));
         let mut read = BTreeMap::new();

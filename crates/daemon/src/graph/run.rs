@@ -1,8 +1,8 @@
-//! `scalebricks graph run`: a configuration over devices, or over captures in their place.
+//! `scalebricks graph run`: runs a configuration over devices, or over captures in their place.
 
 use super::args::RunArgs;
 use super::report::Report;
-use super::serve::Served;
+use super::serve::ServedRun;
 use super::{read, registry};
 use crate::error::ProcessError;
 use scalebricks_admin::graph::{Configuration, Replace, ServedGraph};
@@ -23,7 +23,7 @@ use std::time::Instant;
 /// Runs a configuration until its captures end, its time is over, or the user stops it.
 ///
 /// # Errors
-/// [`ProcessError`]. Nothing is left of captures that are not complete.
+/// [`ProcessError`]. Incomplete captures are removed.
 pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
     if !args.port.is_empty() {
         return over_devices(args, console, interrupt);
@@ -44,7 +44,7 @@ fn over_devices(args: &RunArgs, _: &Console, _: &Interrupt) -> Result<u8, Proces
 #[cfg(feature = "dpdk")]
 fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
     let registry = registry::<scalebricks_dpdk::Mbuf>();
-    // A wrong configuration is told of before DPDK takes seconds and memory.
+    // A wrong configuration is refused before DPDK starts, which takes seconds and memory.
     let router = read(&args.file, &registry)?;
     router.graph(&registry, &mut Ledger::new())?;
     let ports = super::ports::open(args)?;
@@ -57,7 +57,7 @@ fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Res
     })
 }
 
-/// By which clock: devices go by that on the wall; captures alone bring their own.
+/// The clock: the wall clock for devices; that of the captures if there are only captures.
 fn clock(args: &RunArgs, reads_captures: bool) -> Clock {
     if args.wall_clock || !args.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
 }
@@ -83,7 +83,7 @@ fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Res
                 devices.send_any(file.clone());
             }
             (true, None, None) => {
-                return Err(ProcessError::Usage("--pcap out=- does not say which device".to_owned()));
+                return Err(ProcessError::Usage("--pcap out=- needs the name of a device".to_owned()));
             }
         }
     }
@@ -114,10 +114,11 @@ fn run_with<P: PacketBuf + 'static>(
     for place in live.control_sockets() {
         console.note(&format!("control socket at {place}"));
     }
-    // Before anybody is answered: who reads that it runs may send the signal, which would end a process that does not wait for it.
+    // Before the admin server starts: a client that sees the run may send SIGHUP, which would end a process without a
+    // handler.
     let mut signals = Signals::new([SIGHUP]).map_err(ProcessError::Signals)?;
     let asked = signals.handle();
-    let served = Arc::new(Served::new(live, &args.file));
+    let served = Arc::new(ServedRun::new(live, &args.file));
     let start = Instant::now();
     let admin = args.admin.as_ref().map(|socket| serve(socket, args, &served, start)).transpose()?;
     let end = std::thread::scope(|scope| {
@@ -140,7 +141,7 @@ fn run_with<P: PacketBuf + 'static>(
     Ok(match end {
         End::Stopped => status::INTERRUPTED,
         End::Stuck => {
-            console.error("nothing has moved for ten seconds of the captures, though they have more packets");
+            console.error("the run is stuck: no packet moved for ten seconds of the captures, although they have more packets");
             status::FAILURE
         }
         End::Done | End::Elapsed if report.faults.is_empty() => status::SUCCESS,
@@ -148,28 +149,28 @@ fn run_with<P: PacketBuf + 'static>(
     })
 }
 
-/// Answers at the socket from now on, and over TLS if told so.
+/// Starts the admin server at the socket, and over TLS if configured.
 fn serve<P: PacketBuf + 'static>(
     socket: &Path,
     args: &RunArgs,
-    served: &Arc<Served<P>>,
+    served: &Arc<ServedRun<P>>,
     since: Instant,
 ) -> Result<AdminServer, ProcessError> {
     let limits = Limits { body_bytes: limits().text_bytes, ..Limits::default() };
     let tcp = args.admin_tcp.as_ref().map(|tcp| tcp.at(Path::to_owned));
     let listen = Listen { socket: socket.to_owned(), tcp, limits };
     let graph = ServedGraph::new(Arc::clone(served.live.directory()), &args.file.file, since);
-    let replace: Arc<dyn Replace> = Arc::<Served<P>>::clone(served);
+    let replace: Arc<dyn Replace> = Arc::<ServedRun<P>>::clone(served);
     Ok(AdminServer::start_graph(&listen, Arc::new(graph.replaced_by(replace)))?)
 }
 
-/// Reads the configuration again, and tells what became of it.
+/// Reads the configuration again, and reports the result.
 fn reload(graph: &impl Replace, console: &Console) {
     match graph.replace(Configuration::File) {
         Ok(replaced) => console.note(&format!(
-            "the configuration was read again: {} elements, {} connections",
+            "the configuration was reloaded: {} elements, {} connections",
             replaced.elements, replaced.connections
         )),
-        Err(error) => console.error(&format!("the old configuration goes on: {error}")),
+        Err(error) => console.error(&format!("the old configuration keeps running: {error}")),
     }
 }

@@ -1,6 +1,7 @@
 //! The control plane inside a node's process: a thread with its own runtime, beside the workers.
 
 use crate::node::config::{ControlFile, EngineAt};
+use crate::runtime::thread::RuntimeThread;
 use scalebricks_cluster::ControlPlane;
 use scalebricks_cluster::leasing::Leasing;
 use scalebricks_cluster::live::live;
@@ -15,11 +16,10 @@ use scalebricks_types::ClusterSize;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
-/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch may queue it.
+/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a
+/// switch may queue it.
 pub const GRACE: Duration = Duration::from_millis(50);
 
 /// Number of threads of the control plane.
@@ -59,8 +59,7 @@ pub struct Daemon {
     plane: Arc<OnceLock<ControlPlane>>,
     mesh: Arc<OnceLock<Weak<Mesh>>>,
     tables: SharedTables,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: RuntimeThread,
 }
 
 impl std::fmt::Debug for Daemon {
@@ -90,48 +89,29 @@ impl Daemon {
         };
         let engine = control.engine.clone();
         let (plane, known_mesh) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
-        let (stop, stopped) = oneshot::channel();
-        let (told, started) = std::sync::mpsc::channel();
+        let (result, started) = std::sync::mpsc::channel();
         let run = {
             let (plane, known_mesh, tables) = (Arc::clone(&plane), Arc::clone(&known_mesh), tables.clone());
-            move || {
-                // Two threads, so that messages are received while one is busy.
-                let runtime = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(THREADS)
-                    .thread_name("control")
-                    .enable_all()
-                    .build();
-                let runtime = match runtime {
-                    Ok(runtime) => runtime,
-                    Err(error) => return drop(told.send(Err(DaemonError::Thread(error)))),
+            move || async move {
+                let name = mesh.cluster.clone();
+                let begun = check(&engine, &name).and_then(|()| Ok(Mesh::start(mesh)?));
+                let (mesh, events) = match begun {
+                    Ok(begun) => begun,
+                    Err(error) => return drop(result.send(Err(error))),
                 };
-                runtime.block_on(async move {
-                    let name = mesh.cluster.clone();
-                    let begun = check(&engine, &name).and_then(|()| Ok(Mesh::start(mesh)?));
-                    let (mesh, events) = match begun {
-                        Ok(begun) => begun,
-                        Err(error) => return drop(told.send(Err(error))),
-                    };
-                    let mesh = Arc::new(mesh);
-                    let _once = known_mesh.set(Arc::downgrade(&mesh));
-                    let _waits = told.send(Ok(()));
-                    let lives = async {
-                        let engine = open(&engine, &name).await;
-                        live(config, engine, mesh, events, &plane, tables, Some(leasing)).await;
-                    };
-                    tokio::select! {
-                        _ = stopped => {}
-                        () = lives => {}
-                    }
-                });
+                let mesh = Arc::new(mesh);
+                let _once = known_mesh.set(Arc::downgrade(&mesh));
+                let _waits = result.send(Ok(()));
+                let engine = open(&engine, &name).await;
+                live(config, engine, mesh, events, &plane, tables, Some(leasing)).await;
             }
         };
-        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(run);
-        let thread = thread.map_err(DaemonError::Thread)?;
+        // Two threads, so that messages are received while one is busy.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(THREADS).thread_name("control");
+        let thread = RuntimeThread::start("control", &mut runtime, run).map_err(DaemonError::Thread)?;
         match started.recv() {
-            Ok(Ok(())) => {
-                Ok(Self { plane, mesh: known_mesh, tables, stop: Some(stop), thread: Some(thread) })
-            }
+            Ok(Ok(())) => Ok(Self { plane, mesh: known_mesh, tables, _thread: thread }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(DaemonError::Engine("the control plane stopped at its start".to_owned())),
         }
@@ -160,15 +140,6 @@ impl Daemon {
     /// Whether the node's tables are complete.
     pub fn has_caught_up(&self) -> bool {
         self.plane().is_some_and(ControlPlane::has_caught_up)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
     }
 }
 
@@ -229,14 +200,14 @@ pub(crate) async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
 }
 
 async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, DaemonError> {
-    let told = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
+    let failed = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
     Ok(match engine {
         EngineAt::Directory(path) => {
-            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| told(&error))?)
+            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| failed(&error))?)
         }
         EngineAt::Nats(nats) => {
             let connected = JetStream::connect(nats.options(cluster).map_err(DaemonError::Engine)?).await;
-            Arc::new(connected.map_err(|error| told(&error))?)
+            Arc::new(connected.map_err(|error| failed(&error))?)
         }
     })
 }

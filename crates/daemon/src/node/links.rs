@@ -1,7 +1,7 @@
 //! The node's ports: their devices, and the queues of each worker.
 
 use super::config::{Layout, NodeFile, Role};
-use crate::runtime::devices::{self, Devices, Half, Wanted};
+use crate::runtime::devices::{self, Devices, Half, PortRequest};
 use scalebricks_apps::gateway::node::NodePorts;
 use scalebricks_dpdk::{DpdkError, Eal, Mbuf, Pool, Port as Device};
 use std::sync::Arc;
@@ -35,8 +35,11 @@ pub struct OpenPorts {
 /// # Errors
 /// [`DpdkError`].
 pub fn open(config: &NodeFile) -> Result<OpenPorts, DpdkError> {
-    let wanted =
-        config.ports.each_ref().map(|port| Wanted { device: &port.device, vlan: port.vlan, mtu: port.mtu });
+    let wanted = config.ports.each_ref().map(|port| PortRequest {
+        device: &port.device,
+        vlan: port.vlan,
+        mtu: port.mtu,
+    });
     let receives = |port: usize, worker| receives(config.workers.layout, config.ports[port].role, worker);
     let other_vlan = Arc::new(AtomicU64::new(0));
     let opened = devices::open(&config.dpdk, config.workers.count(), &wanted, receives, &other_vlan)?;

@@ -62,8 +62,8 @@ pub fn macs(config: &Path, console: &Console) -> Result<u8, ProcessError> {
     Ok(status::SUCCESS)
 }
 
-/// Checks a configuration, the flows and all files it names, and prints a summary. Starts nothing. Properties of this machine are
-/// checked only if the node `is_here`.
+/// Checks a configuration, the flows and all files it names, and prints a summary. Starts nothing. Properties of this
+/// machine are checked only if the node `is_here`.
 ///
 /// # Errors
 /// [`ProcessError`]: what [`run`] would refuse, except devices.

@@ -21,8 +21,9 @@ use scalebricks_wire::MacAddr;
 /// Placeholder for a device's own address.
 const PLACEHOLDER_MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
 
-/// Checks everything that a start would refuse, except devices. Properties of this machine (its addresses, ports in use,
-/// directories of sockets) are checked only if the node `is_here`. While the node runs, its own ports count as free.
+/// Checks everything that a start would refuse, except devices. Properties of this machine (its addresses, ports in
+/// use, directories of sockets) are checked only if the node `is_here`. While the node runs, its own ports count as
+/// free.
 ///
 /// # Errors
 /// All problems, as one [`ProcessError::Refused`].

@@ -119,7 +119,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, ProcessError> {
         tracing::info!("ports are open; waiting for the cluster's flows");
     }
     let is_ready =
-        service::ready(&mut signals, "waits for the cluster's flows", || running.may_become_ready());
+        service::ready(&mut signals, "waiting for the cluster's flows", || running.may_become_ready());
     if is_ready {
         running.set_state(NodeState::Ready);
         log_ready(&running, began);

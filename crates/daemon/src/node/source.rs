@@ -136,7 +136,7 @@ impl Source {
         }
     }
 
-    /// The owners, who know whether a flow exists; `None` if the tables hold all flows.
+    /// The owners, which know whether a flow exists; `None` if the tables hold all flows.
     pub fn owners(&self) -> Option<Box<dyn Owners>> {
         match self {
             Self::List(_) => None,

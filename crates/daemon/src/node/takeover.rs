@@ -1,8 +1,8 @@
-//! The addresses that a node answers for on the outside links: its own once it has caught up, and those of dead or suspended
-//! nodes for which the view names it as stand-in. Neighbours go on sending to the addresses they know.
+//! The addresses that a node answers for on the outside links: its own once it has caught up, and those of dead or
+//! suspended nodes for which the view names it as stand-in. Neighbours go on sending to the addresses they know.
 //!
-//! A node takes an address over by announcing it on the link ([`Claims`]). A node that comes back announces its addresses when
-//! its tables are complete; until then its stand-in answers.
+//! A node takes an address over by announcing it on the link ([`Claims`]). A node that comes back announces its
+//! addresses when its tables are complete; until then its stand-in answers.
 
 use super::config::{Role, TakeoverFile};
 use super::running::Running;
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// Time between two reads of the view.
 const UPDATE_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a stand-in answers after another node should, while that node is not heard: it may still have to catch up, or its
-/// announcements were lost.
+/// How long a stand-in answers after another node should, while that node is not heard: it may still have to catch up,
+/// or its announcements were lost.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Decides which addresses to claim, from the view and the time; does no I/O.
@@ -54,8 +54,8 @@ impl Takeover {
         Claims { own: None, others: Vec::new() }
     }
 
-    /// The addresses that the node answers for now. A node that is not in the view, is suspended, has not caught up in this
-    /// incarnation, or has no lease (`may_claim`) answers for none.
+    /// The addresses that the node answers for now. A node that is not in the view, is suspended, has not caught up in
+    /// this incarnation, or has no lease (`may_claim`) answers for none.
     pub fn claims(&mut self, view: &View, may_claim: bool, now: Duration) -> Claims {
         let me = view.member(self.me).filter(|_| view.answers_for_itself(self.me) && may_claim);
         let Some(me) = me else {
@@ -86,8 +86,8 @@ impl Takeover {
     }
 }
 
-/// Starts a thread that updates the claimed addresses, if the control plane feeds the node. To be called before the workers
-/// start: the node claims no address until it has caught up.
+/// Starts a thread that updates the claimed addresses, if the control plane feeds the node. To be called before the
+/// workers start: the node claims no address until it has caught up.
 ///
 /// # Errors
 /// The error of the system.
@@ -159,7 +159,7 @@ mod tests {
         Takeover::new(me, &TakeoverFile { addresses })
     }
 
-    fn nobody() -> View {
+    fn empty_view() -> View {
         View::empty(PartitionCount::new(16).unwrap())
     }
 
@@ -171,14 +171,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Nodes come, go, are suspended, and catch up late: of all that are there, exactly one claims what a dead or suspended node
-        /// had, another's addresses are claimed by itself alone, and who is suspended or has not caught up claims nothing.
+        /// Nodes come, go, are suspended, and catch up late: of all that are there, exactly one claims what a dead or
+        /// suspended node had, another's addresses are claimed by itself alone, and who is suspended or has not caught
+        /// up claims nothing.
         #[test]
         fn exactly_one_claims_a_dead_node_s_addresses(
             steps in prop::collection::vec((0..NODES, 0..5_u8, any::<u8>(), 0..70_000_u64), 1..40),
         ) {
             let mut machines: Vec<Takeover> = all().map(takeover).collect();
-            let mut view = nobody();
+            let mut view = empty_view();
             let mut now = Duration::ZERO;
             let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::RanLink));
             for (life, (node, what, ready, wait)) in (1..).zip(steps) {
@@ -211,7 +212,7 @@ mod tests {
     /// It lets go at once, and its stand-in goes on until it has said that it is back.
     #[test]
     fn an_unfit_node_claims_nothing_until_it_takes_flows_again() {
-        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
         let (unfit, now) = (NodeId::new(3), Duration::from_secs(100));
         let without = view.with_suspended(unfit, Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker)));
         let stand_in = without.stand_in(unfit).unwrap();
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_stand_in_goes_on_for_a_while_when_the_node_is_back() {
-        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
         let dead = NodeId::new(3);
         let without = view.without(dead);
         let stand_in = without.stand_in(dead).unwrap();

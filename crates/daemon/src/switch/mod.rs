@@ -30,8 +30,9 @@ use scalebricks_console::{Console, quantity, status};
 #[cfg(not(feature = "dpdk"))]
 use std::path::Path;
 
-/// Checks a configuration, the names and all files it names, and prints a summary. Starts nothing. Properties of this machine are
-/// checked only if the switch is to run here. For a replay ports need no devices, and addresses are not checked.
+/// Checks a configuration, the names and all files it names, and prints a summary. Starts nothing. Properties of this
+/// machine are checked only if the switch is to run here. For a replay ports need no devices, and addresses are not
+/// checked.
 ///
 /// # Errors
 /// [`ProcessError`]: everything that [`run`] would refuse, except devices.

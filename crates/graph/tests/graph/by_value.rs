@@ -1,4 +1,4 @@
-//! Packets by value: where they meet slots, what joins elements, and what control does beside them.
+//! Packets passed by value: conversion to and from slots, joined elements, and control requests.
 
 use crate::elements::{Feed, Sink, Tray, packet, registry, sequence};
 use crate::rig::{packets, rig};
@@ -15,7 +15,8 @@ use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::Duration;
 
 element! {
-    /// Sends odd packets by one output and even ones by the other; marked ones are dropped, and so is what its timer finds.
+    /// Sends odd packets to one output and even ones to the other. Drops marked packets, and those that its timer
+    /// finds.
     #[derive(Debug, Default)]
     pub struct Sort as "Sort" { part: u8, woken: u64, }
     inputs { burst "in" [Optional]: "Packets.", push "slots" [Optional]: "Packets in slots.", }
@@ -66,7 +67,7 @@ impl Element<Packet> for Sort {
     }
 }
 
-/// Two of them as one element: even packets go from the first to the second.
+/// Two of them joined to one element: even packets go from the first to the second.
 struct Two([Sort; 2]);
 
 impl Declared for Two {
@@ -116,7 +117,7 @@ fn two() -> Two {
     Two([0, 1].map(|part| Sort { part, ..Sort::default() }))
 }
 
-/// What passed each edge by value, and what was dropped.
+/// The packets that passed each edge by value, and those dropped.
 #[derive(Debug, Default)]
 struct Notes(Vec<String>);
 
@@ -160,7 +161,7 @@ fn parts_of_one_element_have_names_ports_and_counters_of_their_own() {
     while rig.turn() > 0 {}
     assert_eq!(rig.sunk(), [0, 2, 4, 6, 8]);
     assert_eq!((rig.count("one", "seen"), rig.count("two", "seen"), rig.count("odd", "taken")), (10, 5, 5));
-    // Between its parts the element moves packets itself.
+    // The element itself moves packets between its parts.
     assert_eq!(rig.worker.trace_mut().0, ["two 0 [0, 2, 4, 6, 8]"]);
     let graph = rig.worker.graph_mut();
     assert_eq!(graph.read("two", "woken"), Ok("0".to_owned()));
@@ -227,7 +228,7 @@ fn control_sets_a_timer() {
 
 #[test]
 fn a_cycle_by_value_ends() {
-    // All packets are even, and come back for ever: they carry no hops, so the turn as a whole is bounded.
+    // All packets are even and return for ever. They carry no hop count, so the turn as a whole is bounded.
     let (mut worker, _, mut pool, ledger) = lone(|builder| {
         builder.add("more", Sort::default());
         builder.connect("sort", 0, "more", 0).connect("more", 0, "sort", 0).connect("sort", 1, "sink", 0);
@@ -300,7 +301,7 @@ fn a_source_by_slots_feeds_it() {
     worker.turn(Duration::ZERO);
     let counted = ledger.snapshot();
     let sort = counted.iter().find(|counted| &*counted.element == "sort").unwrap();
-    // Even ones go round until the turn has had enough; odd ones lead nowhere.
+    // Even packets circle until the turn reaches its limit; odd ones go to an unconnected output.
     assert_eq!(sort.get("unconnected"), Some(64));
     assert_eq!(sort.get("graph_loop"), Some(64));
 }

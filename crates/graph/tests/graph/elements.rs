@@ -1,5 +1,5 @@
-//! Elements for tests. A packet is `[flow, laps, sequence, sequence, copies…]`: an element decides by flow alone, so
-//! packets of one flow go one way, and a fork adds the number of its output to each copy.
+//! Elements for tests. A packet is `[flow, laps, sequence, sequence, copies…]`. An element decides by flow only, so all
+//! packets of a flow take the same path. A fork appends the number of its output to each copy.
 
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::out::Out;
@@ -11,11 +11,11 @@ use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// The packets that a source brings in, or a sink has taken.
+/// The packets that a source sends, or that a sink received.
 pub type Tray = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 element! {
-    /// Brings packets of a tray in.
+    /// Sends the packets of a tray.
     pub struct Feed as "Feed" { pub tray: Tray, pub pool: Pool, pub burst: usize, }
     outputs { push "out": "Packets.", }
     counters { FED = "fed": "Packets brought in.", }
@@ -43,7 +43,7 @@ impl Element<Packet> for Feed {
 }
 
 element! {
-    /// Takes packets into a tray.
+    /// Collects packets in a tray.
     pub struct Sink as "Sink" { pub tray: Tray, }
     inputs { push "in": "Packets.", }
     counters { TAKEN = "taken": "Packets taken.", }
@@ -62,7 +62,7 @@ impl Element<Packet> for Sink {
 }
 
 element! {
-    /// Passes everything on.
+    /// Passes on all packets.
     #[derive(Debug)]
     pub struct Pass as "Pass" {}
     inputs { agnostic "in": "Packets.", }
@@ -71,13 +71,13 @@ element! {
 }
 
 element! {
-    /// Drops one flow of so many.
+    /// Drops one of every `of` flows.
     #[derive(Debug)]
     pub struct Toss as "Toss" { every: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Those of other flows.", push "rest" [Optional]: "Unused.", }
     params TossParams {
-        /// Of how many flows one is dropped.
+        /// One of this many flows is dropped.
         every: u8,
     }
     drops { TOSSED = "tossed": "It was of the flow.", }
@@ -86,7 +86,7 @@ element! {
 }
 
 element! {
-    /// Sends packets around once more as long as they have laps left.
+    /// Sends a packet around once more while it has laps left.
     #[derive(Debug)]
     pub struct Lap as "Lap" {}
     inputs { push "in": "Packets.", }
@@ -101,7 +101,7 @@ element! {
     inputs { push "in": "Packets.", }
     outputs { push "clear": "Others.", push "set" [Optional]: "Flows with the bit.", push "spare" [Optional]: "None.", }
     params BitParams {
-        /// Which bit.
+        /// The bit.
         bit: u8,
     }
     makes |params| Self { bit: params.bit },
@@ -194,7 +194,7 @@ impl Element<Packet> for Split {
 }
 
 element! {
-    /// Splits by flow, and has packets by value.
+    /// Splits by flow, with packets passed by value.
     #[derive(Debug)]
     pub struct Carry as "Carry" { pub salt: u8, }
     inputs { burst "in": "Packets.", }

@@ -53,7 +53,7 @@ fn an_agnostic_element_is_pulled_through() {
 }
 
 element! {
-    /// Asks for packets, and takes them out itself.
+    /// Pulls packets and takes them out of its input itself.
     struct Taker as "Taker" { batch: SlotList, taken: usize, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     counters { TAKEN = "taken": "Packets.", }
@@ -81,7 +81,7 @@ impl Element<Packet> for Taker {
 }
 
 element! {
-    /// Passes on what is pushed, and what it pulls.
+    /// Passes on pushed packets and pulled packets.
     struct Both as "Both" { batch: SlotList, }
     inputs { push "pushed": "Packets.", pull "pulled": "Packets.", }
     outputs { push "out": "The same.", }

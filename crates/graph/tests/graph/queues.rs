@@ -1,11 +1,11 @@
-//! Queues for tests, and who pulls from them.
+//! Queues for tests, and elements that pull from them.
 
 use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::Packet;
 use std::collections::VecDeque;
 
 element! {
-    /// Keeps packets until they are pulled. From half its capacity on it blocks sources, if it is to.
+    /// Holds packets until they are pulled. If configured so, it blocks sources from half its capacity on.
     pub struct Hold as "Hold" { waiting: VecDeque<(Packet, Meta)>, pub capacity: usize, pub blocks: bool, }
     inputs { push "in": "Packets.", }
     outputs { pull "out": "The same.", }
@@ -59,7 +59,7 @@ impl Element<Packet> for Hold {
 }
 
 element! {
-    /// Pulls, and pushes on.
+    /// Pulls packets and pushes them.
     #[derive(Debug)]
     pub struct Release as "Release" { pub burst: usize, pub batch: SlotList, }
     inputs { pull "in": "Packets.", }

@@ -390,7 +390,11 @@ fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
             (9, "node 18446744073709551615 of a cluster of 4 (numbered from 0)"),
         ]
     );
-    assert!(refusal.error.starts_with("9 of 10 flows cannot be used, and none was"), "{}", refusal.error);
+    assert!(
+        refusal.error.starts_with("9 of 10 flows are wrong, and no flow was changed"),
+        "{}",
+        refusal.error
+    );
     assert_eq!(served.count(), 0);
     // Of very many the first are told.
     let bad = serde_json::to_vec(&vec![json!({"ue": "x"}); 3_000]).unwrap();

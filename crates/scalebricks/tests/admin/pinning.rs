@@ -299,7 +299,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     }
     // With another uplink TEID the one before is gone.
     add(&["--node", "1", "--uplink-teid", "0x11"]);
-    assert!(cluster.refuses(&["flow", "show", "--uplink-teid", "0x10"]).contains("not there"));
+    assert!(cluster.refuses(&["flow", "show", "--uplink-teid", "0x10"]).contains("does not exist"));
     let json = cluster.says(&["flow", "show", "--uplink-teid", "17", "--json"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["node"], 1);
 
@@ -319,7 +319,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     assert!(said.contains("node 7 of a cluster of 4"), "{said}");
 
     assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "accepted\n");
-    assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "the flow was not there\n");
+    assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "the flow did not exist\n");
     cluster.until("nobody has it", |cluster| cluster.tables.iter().all(|tables| tables.len() == 0));
     assert_eq!(cluster.run(&["flow", "show"]).status.code(), Some(2));
 }
@@ -413,7 +413,7 @@ fn all_tables_are_compared_and_a_standby_is_set() {
     cluster.says(&["flow", "import", file.to_str().unwrap(), "--wait"]);
     let said = cluster.says(&["cluster", "verify"]);
     println!("{said}");
-    assert!(said.contains("all tables are as the log says"), "{said}");
+    assert!(said.contains("all tables agree with the log"), "{said}");
     cluster.tables[1].fib.lock().unwrap().remove(&keys(1, 0x1_0001)[0]);
     let out = cluster.run(&["cluster", "verify"]);
     let said = String::from_utf8(out.stdout).unwrap();

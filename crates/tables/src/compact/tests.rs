@@ -4,7 +4,7 @@ use super::{Control, Op, Params, Reader, ReshapeError, Structure, Table};
 use crate::huge::HugeSlice;
 use crate::huge::guard_pages::{GuardedEnd, between};
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::tests::readers::{WatchedKeys, check_beside};
 use proptest::prelude::*;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;

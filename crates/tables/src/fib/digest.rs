@@ -1,6 +1,7 @@
 //! Digests of sets of FIB entries.
 
 use crate::FibValue;
+use crate::mix::mix64;
 use scalebricks_types::KeyHash;
 
 /// The digest of a set of FIB entries: the sum, modulo 2^64, of a mixed hash of each entry's key hash and
@@ -33,7 +34,7 @@ impl FibDigest {
     #[inline]
     pub const fn of(hash: KeyHash, value: FibValue) -> Self {
         let [low, high] = value;
-        Self(mix(mix(mix(hash.get() ^ SALT) ^ low) ^ high))
+        Self(mix64(mix64(mix64(hash.get() ^ SALT) ^ low) ^ high))
     }
 
     /// The digest received in a message.
@@ -77,14 +78,6 @@ impl std::ops::SubAssign for FibDigest {
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }
-}
-
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014), a bijection.
-#[inline]
-const fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 /// from the counts of keys in each bucket; for Othello only from insertions that would close a cycle. So
 /// equal histories give equal bits, however they were batched.
 #[derive(Debug)]
-pub struct Control<S: ControlStructure> {
+pub struct Control<S: KeyStore> {
     pub(crate) keys: S::Keys,
     /// Number of keys stored.
     pub(crate) count: u64,
@@ -31,7 +31,7 @@ pub struct Control<S: ControlStructure> {
 }
 
 /// How a structure stores keys.
-pub(crate) trait ControlStructure: Units {
+pub(crate) trait KeyStore: Units {
     /// The keys of some partitions, in one shape or two.
     type Keys: Debug;
 
@@ -44,28 +44,8 @@ pub(crate) trait ControlStructure: Units {
     /// Whether a partition is held.
     fn holds(keys: &Self::Keys, partition: PartitionId) -> bool;
 
-    /// Applies a batch completely or not at all, also to the given table if there is one. Positions advance
-    /// by one, or to the given position, which another component assigned.
-    fn change(
-        control: &mut Control<Self>,
-        table: Option<&Table<Self>>,
-        ops: &[Op<Self::Value>],
-        counted: Option<Position>,
-    ) -> Result<Vec<Delta>, UpdateError>;
-
     /// The shape that the table is being reshaped to, if any.
     fn reshaping(keys: &Self::Keys) -> Option<&Self::Params>;
-
-    /// Begins to reshape a table that is in one shape.
-    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeError>;
-
-    /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
-    /// it fails, nothing is changed.
-    fn convert(
-        control: &mut Control<Self>,
-        partition: PartitionId,
-        counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateError>;
 
     /// For each partition, how many units of the old shape are in the new shape.
     fn done(keys: &Self::Keys) -> Vec<u32>;
@@ -81,6 +61,53 @@ pub(crate) trait ControlStructure: Units {
     /// Number of keys.
     fn count(keys: &Self::Keys) -> u64;
 
+    /// The payload that contains all of a held partition.
+    fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
+}
+
+/// How a structure applies operations.
+pub(crate) trait Updates: KeyStore {
+    /// Applies a batch completely or not at all, also to the given table if there is one. Positions advance
+    /// by one, or to the given position, which another component assigned.
+    fn change(
+        control: &mut Control<Self>,
+        table: Option<&Table<Self>>,
+        ops: &[Op<Self::Value>],
+        counted: Option<Position>,
+    ) -> Result<Vec<Delta>, UpdateError>;
+
+    /// Applies one operation, as [`change`](Self::change) does.
+    fn one(
+        control: &mut Control<Self>,
+        table: Option<&Table<Self>>,
+        op: Op<Self::Value>,
+    ) -> Result<Delta, UpdateError> {
+        let Some(delta) = Self::change(control, table, &[op], None)?.pop() else {
+            unreachable!("an operation touches one partition")
+        };
+        Ok(delta)
+    }
+}
+
+/// How a structure is reshaped.
+pub(crate) trait Reshape: KeyStore {
+    /// Begins to reshape a table that is in one shape.
+    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeError>;
+
+    /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
+    /// it fails, nothing is changed.
+    fn convert(
+        control: &mut Control<Self>,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError>;
+
+    /// Cancels a reshaping in which nothing is converted yet.
+    fn abandon(keys: &mut Self::Keys);
+}
+
+/// How the keys of a structure are written to snapshots.
+pub(crate) trait KeySnapshot: KeyStore {
     /// Writes the part of a snapshot after its header.
     fn put_keys<W: Write>(
         keys: &Self::Keys,
@@ -93,13 +120,12 @@ pub(crate) trait ControlStructure: Units {
         header: &SnapshotHeader<Self>,
         source: &mut ChecksumReader<R>,
     ) -> Result<Self::Keys, SnapshotError>;
-
-    /// Cancels a reshaping in which nothing is converted yet.
-    fn abandon(keys: &mut Self::Keys);
-
-    /// The payload that contains all of a held partition.
-    fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
 }
+
+/// A structure with all that its control structure needs.
+pub(crate) trait ControlStructure: Updates + Reshape + KeySnapshot {}
+
+impl<S: Updates + Reshape + KeySnapshot> ControlStructure for S {}
 
 impl<S: ControlStructure> Control<S> {
     /// An empty control structure for all partitions, each at position 0.
@@ -143,6 +169,41 @@ impl<S: ControlStructure> Control<S> {
     /// Whether no keys are stored.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Adds a key that is not in the table. The delta takes replicas to the next position of its partition.
+    ///
+    /// Cost: SetSep solves one group, or two or three if buckets move. Othello follows the trees of the key's
+    /// two slots, a few slots each on average, and computes the whole range again if both slots are in one tree.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn insert(&mut self, hash: KeyHash, value: S::Value) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Insert(hash, value))
+    }
+
+    /// Changes the value of a key in the table.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn update(&mut self, hash: KeyHash, value: S::Value) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Update(hash, value))
+    }
+
+    /// Removes a key from the table.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Remove(hash))
+    }
+
+    /// Applies one operation, also to the given table, as [`batch_with`](Self::batch_with) does.
+    ///
+    /// # Errors
+    /// As [`batch_with`](Self::batch_with).
+    pub fn change_with(&mut self, table: &Table<S>, op: Op<S::Value>) -> Result<Delta, UpdateError> {
+        S::one(self, Some(table), op)
     }
 
     /// Applies a batch, with the result of its operations one after another: completely or not at all.

@@ -1,4 +1,5 @@
-//! The protocol, without sockets: bytes in, a reply for each command (Click's manual page `ControlSocket(n)`, version 1.3).
+//! The protocol, without sockets: bytes in, a reply for each command (Click's manual page `ControlSocket(n)`, version
+//! 1.3).
 
 use std::fmt::Display;
 

@@ -1,7 +1,7 @@
 //! One node's tables: which node a packet goes to, what is done with it there, and what each flow has carried.
 //!
-//! [`FlowTables`] are changed while workers look packets up in them. Three feeders say what they hold, and none of them changes a
-//! table by itself:
+//! [`FlowTables`] are changed while workers look packets up in them. Three feeders say what they hold, and none of them
+//! changes a table by itself:
 //!
 //! | feeder | what it has |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | hash partition | computed; and a table of the locations of 1/n of the flows | the node's own flows |
 //! | ScaleBricks | SetSep or Othello over all flows | the node's own flows |
 //!
-//! A flow has two keys, one a direction: packets of both arrive anywhere. Readers take no lock, and see a key's value before or
-//! after each change.
+//! A flow has two keys, one a direction: packets of both arrive anywhere. Readers take no lock, and see a key's value
+//! before or after each change.
 //!
 //! **Counters move with their flow.** The uplink TEID names a flow, and all its keys count at one place. When its last key
 //! has left this node, the place is kept until no worker can count there any more, which the workers say themselves by
@@ -33,9 +33,9 @@
 //!   └───── a key comes ────────┴────────────────────┘
 //! ```
 //!
-//! Memory for each key of a flow with two: the FIB's 34.7 bytes at load 0.95, 16 of counters for each worker, and 11 to 22 to
-//! know whose they are; with 8 M keys and two workers 83 in all. No key is kept but in the FIB. While the FIB grows, its old and
-//! its new memory are both there.
+//! Memory for each key of a flow with two: the FIB's 34.7 bytes at load 0.95, 16 of counters for each worker, and 11 to
+//! 22 to know whose they are; with 8 M keys and two workers 83 in all. No key is kept but in the FIB. While the FIB
+//! grows, its old and its new memory are both there.
 
 pub mod bulk;
 pub mod capacity;

@@ -41,7 +41,8 @@ pub struct ControlFile {
     pub version: Version,
     /// Most keys that this node's FIB holds, two per flow.
     pub fib_keys: usize,
-    /// How long the node acts without contact to the log and to half of the other members. It must be the same at all nodes.
+    /// How long the node acts without contact to the log and to half of the other members. It must be the same at all
+    /// nodes.
     pub lease: LeaseTimes,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,

@@ -24,14 +24,15 @@ const PACKETS: u32 = 16_383;
 /// Approximate bytes of a packet in a pool.
 const PACKET_BYTES: u64 = 2_500;
 
-/// Allowed values of `fabric.probe_ms` other than 0: at least four probes fit into the time for which a node counts as reached.
+/// Allowed values of `fabric.probe_ms` other than 0: at least four probes fit into the time for which a node counts as
+/// reached.
 const PROBE_MS: RangeInclusive<u64> = 20..=150;
 
 /// Most workers.
 const MAX_WORKERS: usize = 64;
 
-/// The admin interface over TCP, with TLS and a token in every request: a section of a configuration, or options of a command
-/// that has the option `admin`.
+/// The admin interface over TCP, with TLS and a token in every request: a section of a configuration, or options of a
+/// command that has the option `admin`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct AdminTcp {

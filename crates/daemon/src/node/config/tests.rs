@@ -1,4 +1,4 @@
-//! What is understood, and what is said of the rest.
+//! Tests of the configuration: accepted files, and the problems of others.
 
 use super::*;
 use scalebricks_cluster::secret::SecretAt;
@@ -41,7 +41,7 @@ fn problem(from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_good_file_is_what_it_says_and_the_rest_has_defaults() {
+fn a_good_file_is_accepted_with_defaults() {
     let file = NodeFile::parse(GOOD).unwrap();
     assert_eq!((file.size.get(), file.id, file.architecture), (4, NodeId::new(2), Architecture::ScaleBricks));
     assert_eq!((file.profile, file.base_station_mtu), (KeyProfile::Flow5, BASE_STATION_MTU));
@@ -79,7 +79,7 @@ fn problems_name_line_key_and_what_is_allowed() {
 }
 
 #[test]
-fn workers_memory_and_routes_are_as_they_are_said() {
+fn workers_memory_and_routes_are_parsed() {
     let more = r#"
 [worker]
 cores = [2, 3]
@@ -123,7 +123,7 @@ via = ["192.0.2.3", "192.0.2.4"]
 }
 
 #[test]
-fn what_cannot_run_is_named() {
+fn invalid_values_are_named() {
     for (more, expected) in [
         ("[fabric]\nprobe_ms = 19", "fabric.probe_ms: 19 is not 0, or 20 to 150"),
         ("[fabric]\nprobe_ms = 151", "fabric.probe_ms: 151 is not 0, or 20 to 150"),
@@ -158,19 +158,19 @@ fn what_cannot_run_is_named() {
         ),
     ] {
         let problems = problem(from, to);
-        assert!(problems.iter().any(|told| told.ends_with(expected)), "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.ends_with(expected)), "{problems:?}");
     }
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = GOOD.replace("nodes = 4", "nodes = 999").replace("id = 2", "id = 1000");
-    let told: Vec<usize> = NodeFile::parse(&text).unwrap_err().iter().map(|problem| problem.line).collect();
-    assert_eq!(told, [3, 9]);
+    let lines: Vec<usize> = NodeFile::parse(&text).unwrap_err().iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [3, 9]);
 }
 
 #[test]
-fn what_toml_refuses_is_named_too() {
+fn errors_of_toml_have_their_line() {
     for (from, to, line, words) in [
         ("nodes = 4", "nodes = \"four\"", 3, "four"),
         ("nodes = 4", "nodse = 4", 3, "nodse"),
@@ -178,9 +178,9 @@ fn what_toml_refuses_is_named_too() {
         ("gateway = \"10.255.0.1\"\n", "", 2, "gateway"),
         ("[node]", "[node", 8, ""),
     ] {
-        let told = problem(from, to);
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with(&format!("line {line}: ")) && told[0].contains(words), "{}", told[0]);
+        let found = problem(from, to);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with(&format!("line {line}: ")) && found[0].contains(words), "{}", found[0]);
     }
 }
 
@@ -225,14 +225,14 @@ fn flows_may_come_from_the_control_plane() {
 }
 
 #[test]
-fn nats_servers_know_a_node_in_one_of_several_ways() {
+fn one_way_of_authentication_is_allowed() {
     let auth = |lines: &str| {
         let to = format!("engine = \"nats://a:4222\"\n{lines}");
         let control = controlled("engine = \"directory:/x/log\"", &to).map(|file| file.control.unwrap());
         control.map(|control| {
             match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
                 EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
-                other => panic!("{other:?}"),
+                other @ EngineAt::Directory(_) => panic!("{other:?}"),
             }
         })
     };

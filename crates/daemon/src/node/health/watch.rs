@@ -18,7 +18,8 @@ use std::time::Duration;
 /// Time between two observations.
 pub const OBSERVE_EVERY: Duration = Duration::from_millis(50);
 
-/// Starts the thread. To be called when the workers run. If it panics, the process ends, because nothing else detects failures.
+/// Starts the thread. To be called when the workers run. If it panics, the process ends, because nothing else detects
+/// failures.
 ///
 /// # Errors
 /// The error of the system.
@@ -26,7 +27,7 @@ pub fn start(running: &Arc<Running>) -> io::Result<Periodic> {
     let running = Arc::clone(running);
     let mut health = Health::new();
     Periodic::start("health", OBSERVE_EVERY, move || {
-        health.look(&observe(&running));
+        health.observe(&observe(&running));
         publish(&running, &health);
     })
 }

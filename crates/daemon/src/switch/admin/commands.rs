@@ -65,15 +65,15 @@ fn done_words(done: &ChangedView) -> String {
 
 fn found_words(found: &FoundView) -> String {
     let none = || "none".to_owned();
-    let told = match (&found.answer, found.is_alien) {
+    let answer = match (&found.answer, found.is_alien) {
         (Some(answer), false) => answer.clone(),
-        (Some(answer), true) => format!("{answer} (the name is not known)"),
-        (None, _) => "the name is not known".to_owned(),
+        (Some(answer), true) => format!("{answer} (the name is unknown)"),
+        (None, _) => "the name is unknown".to_owned(),
     };
     list(&[
         ("name", found.name.clone()),
         ("action", found.action.clone().unwrap_or_else(none)),
-        ("the table answers", told),
+        ("the table answers", answer),
     ])
 }
 

@@ -10,10 +10,10 @@ use toml::Spanned;
 /// Default of `names.expected`.
 const EXPECTED: u64 = 100_000;
 
-/// Most names a table is made for.
+/// Most names of a table.
 const MAX_EXPECTED: u64 = 1 << 30;
 
-/// Least and most of `names.filter_rate`.
+/// Allowed values of `names.filter_rate`.
 const FILTER_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 pub(super) fn names(given: sections::Names, problems: &mut Problems<'_>) -> Option<NamesFile> {

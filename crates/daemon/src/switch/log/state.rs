@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 /// The result of an entry's changes.
 pub(in super::super) type Outcome = Result<Changes, NameError>;
 
-/// Results of entries that are kept for callers who ask only after the entry was applied.
+/// Results of entries that are kept for callers that ask only after the entry was applied.
 const KEPT_OUTCOMES: usize = 1_024;
 
 /// The bound on what a switch replays when it starts: see [`scalebricks_control::replay`].
@@ -41,7 +41,7 @@ const FAILURES: u32 = 2;
 const KEPT_ENTRIES: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
 
-/// The names of a switch, as far as the log was applied, and the callers who wait for entries.
+/// The names of a switch, as far as the log was applied, and the callers that wait for entries.
 pub(super) struct LogState {
     file: SwitchFile,
     names: SharedNames,
@@ -163,8 +163,8 @@ impl LogState {
         progress.has_caught_up |= self.goal.is_some_and(|goal| self.position >= goal);
     }
 
-    /// The log lost entries that were applied: the names are read again, from the snapshot and the entries that are left.
-    /// Until then the table keeps the names it has.
+    /// The log lost entries that were applied: the names are read again, from the snapshot and the entries that are
+    /// left. Until then the table keeps the names it has.
     fn begin_again(&mut self) {
         tracing::error!(
             applied = self.position.0,
@@ -232,8 +232,8 @@ impl LogState {
         self.recent.iter().rev().take_while(fits).count() as u64
     }
 
-    /// Stores a snapshot of the current names, and trims the log well below it. After a failure, it is tried again a few entries
-    /// later.
+    /// Stores a snapshot of the current names, and trims the log well below it. After a failure, it is tried again a
+    /// few entries later.
     async fn store_snapshot(&mut self, engine: &dyn Engine, waiters: &mut mpsc::UnboundedReceiver<Waiter>) {
         let lines = listed(&self.names, &self.file.port_names);
         let bytes: Arc<[u8]> = match snapshot::encode(self.kind(), &self.newest, &lines) {

@@ -1,4 +1,4 @@
-//! The captures that are pushed in: one or several a port, merged by time.
+//! The input captures: one or several per port, merged by time.
 
 use super::super::args::Input;
 use crate::error::ProcessError;
@@ -6,8 +6,8 @@ use scalebricks_apps::switch::text::PortNames;
 use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame};
 use std::path::PathBuf;
 
-/// A frame that comes by a port.
-pub(super) struct Came {
+/// A frame that arrives at a port.
+pub(super) struct Arrival {
     pub(super) port: usize,
     pub(super) frame: CapturedFrame,
 }
@@ -25,7 +25,7 @@ struct Source {
 }
 
 impl Source {
-    /// The frame that comes next, and the one behind it in its place.
+    /// Takes the next frame, and reads the one after it.
     fn take(&mut self) -> Result<Option<CapturedFrame>, ProcessError> {
         let next = match self.reader.next() {
             None => None,
@@ -58,14 +58,14 @@ impl Inputs {
         Ok(Self { sources })
     }
 
-    /// The oldest of the frames that are next in each capture; of equally old ones that of the capture named first.
-    pub(super) fn next(&mut self) -> Result<Option<Came>, ProcessError> {
+    /// The oldest of the next frames of all captures; of equally old ones that of the capture named first.
+    pub(super) fn next(&mut self) -> Result<Option<Arrival>, ProcessError> {
         let heads = self.sources.iter_mut().filter_map(|source| {
             let at = source.head.as_ref()?.timestamp;
             Some((at, source))
         });
         let Some((_, source)) = heads.min_by_key(|(at, _)| *at) else { return Ok(None) };
         let port = source.port;
-        Ok(source.take()?.map(|frame| Came { port, frame }))
+        Ok(source.take()?.map(|frame| Arrival { port, frame }))
     }
 }

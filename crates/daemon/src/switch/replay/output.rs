@@ -1,4 +1,4 @@
-//! The captures of what left: one a port, under other names until all are complete.
+//! The output captures: one per port, with temporary names until all are complete.
 
 use crate::error::ProcessError;
 use scalebricks_apps::switch::text::PortNames;
@@ -6,27 +6,27 @@ use scalebricks_io::{CaptureWriter, CapturedFrame};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One capture a port, named as it is.
+/// One capture per port, with the port's name.
 pub(super) struct Captures {
     files: Vec<OneFile>,
 }
 
 struct OneFile {
-    /// Gone once finished.
+    /// `None` once finished.
     writer: Option<CaptureWriter>,
     temporary: PathBuf,
     path: PathBuf,
 }
 
 impl Captures {
-    /// Makes the directory and the files.
+    /// Creates the directory and the files.
     pub(super) fn create(directory: &Path, ports: &PortNames) -> Result<Self, ProcessError> {
         let failed = |error| ProcessError::File { path: directory.to_owned(), error };
         fs::create_dir_all(directory).map_err(failed)?;
         let files = ports.all().iter().map(|port| {
             let name = format!("{port}.pcap");
             let path = directory.join(&name);
-            // The writer tells the format by the end of the name.
+            // The extension determines the format.
             let temporary = directory.join(format!(".{}.{name}", std::process::id()));
             let writer = CaptureWriter::create(&temporary)
                 .map_err(|error| ProcessError::Capture { path: path.clone(), error })?;
@@ -35,7 +35,7 @@ impl Captures {
         Ok(Self { files: files.collect::<Result<_, ProcessError>>()? })
     }
 
-    /// Adds what became of a frame. What was cut off of it is cut off still.
+    /// Writes a frame that left by a port. It is truncated like the frame that came in.
     pub(super) fn write(
         &mut self,
         port: usize,
@@ -48,7 +48,7 @@ impl Captures {
         written.map_err(|error| ProcessError::Capture { path: file.path.clone(), error })
     }
 
-    /// Completes all files and gives them their names; returns them.
+    /// Completes all files and renames them; returns their paths.
     pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, ProcessError> {
         for file in &mut self.files {
             if let Some(writer) = file.writer.take() {
@@ -69,7 +69,7 @@ impl Captures {
 impl Drop for OneFile {
     fn drop(&mut self) {
         self.writer = None;
-        // Gone already if it was renamed; else nobody wants half a file, and there is nobody left to tell.
+        // Fails if the file was renamed. An incomplete file is useless, so other errors are ignored.
         drop(fs::remove_file(&self.temporary));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::tests::readers::{WatchedKeys, check_beside};
 use scalebricks_types::KeyHash;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
