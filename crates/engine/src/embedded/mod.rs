@@ -32,7 +32,7 @@ mod writer;
 pub use check::{CheckReport, Damage, PartitionReport, SnapshotReport, check, check_on};
 pub use options::{OpenError, OpenReport, Options, Torn};
 
-use crate::keys::{NO_KEY, is_key};
+use crate::keys::{check_key, check_message, check_swap, check_topic};
 use crate::writers::Memory;
 use futures_channel::oneshot;
 use futures_core::future::BoxFuture;
@@ -40,8 +40,8 @@ use jobs::Jobs;
 use log_core::LogCore;
 use queue::{Rejected, Request, Stop};
 use scalebricks_control::engine::{
-    AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES,
-    MAX_RECORD_BYTES, ReadError, Record, Revision, Snapshot, SwapError,
+    AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, ReadError, Record, Revision,
+    Snapshot, SwapError,
 };
 use scalebricks_types::{PartitionId, Position};
 use std::path::Path;
@@ -147,12 +147,7 @@ impl EmbeddedLog {
         expected: Option<Revision>,
         value: Option<Arc<[u8]>>,
     ) -> Result<Revision, SwapError> {
-        if !is_key(key) {
-            return Err(SwapError::Invalid(NO_KEY));
-        }
-        if value.as_ref().is_some_and(|value| value.len() > MAX_RECORD_BYTES) {
-            return Err(SwapError::Invalid("the value is longer than 64 KiB"));
-        }
+        check_swap(key, value.as_deref())?;
         let (reply, answer) = oneshot::channel();
         let request = Request::Swap { key: key.to_owned(), expected, value, reply };
         match self.core.queue.push(request) {
@@ -199,10 +194,6 @@ impl EmbeddedLog {
 
 fn busy() -> EngineError {
     EngineError::Unavailable("too many snapshots wait to be written or read".to_owned())
-}
-
-fn check_topic(topic: &str) -> Result<(), EngineError> {
-    if is_key(topic) { Ok(()) } else { Err(EngineError::Refused(format!("no topic: {NO_KEY}"))) }
 }
 
 impl Drop for EmbeddedLog {
@@ -267,11 +258,8 @@ impl Engine for EmbeddedLog {
 
     fn record<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Record>, EngineError>> {
         Box::pin(async move {
-            if is_key(key) {
-                Ok(self.core.state().records.get(key))
-            } else {
-                Err(EngineError::Refused(NO_KEY.to_owned()))
-            }
+            check_key(key)?;
+            Ok(self.core.state().records.get(key))
         })
     }
 
@@ -290,13 +278,7 @@ impl Engine for EmbeddedLog {
 
     fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>> {
         Box::pin(async move {
-            check_topic(topic)?;
-            if message.len() > MAX_MESSAGE_BYTES {
-                return Err(EngineError::Refused(format!(
-                    "a message of {} bytes is over the limit",
-                    message.len()
-                )));
-            }
+            check_message(topic, &message)?;
             self.core.topics.publish(topic, &message);
             Ok(())
         })

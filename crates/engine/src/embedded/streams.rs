@@ -3,7 +3,7 @@
 
 use super::log_core::LogCore;
 use super::queue::Stop;
-use crate::keys::{NO_KEY, is_prefix};
+use crate::keys::check_prefix;
 use futures_core::Stream;
 use futures_util::task::AtomicWaker;
 use scalebricks_control::engine::{EngineError, Entry, ReadError, Record, Revision};
@@ -135,9 +135,7 @@ impl Source for Changes {
     type Error = EngineError;
 
     fn more(&mut self) -> Result<VecDeque<Record>, EngineError> {
-        if !is_prefix(&self.prefix) {
-            return Err(EngineError::Refused(format!("a prefix must be empty or end in a dot; {NO_KEY}")));
-        }
+        check_prefix(&self.prefix)?;
         let at = Revision(self.at.load(Ordering::Relaxed));
         let state = self.core.state();
         let (changes, up_to) = state.records.changes(&self.prefix, at, self.started, READ_RECORDS);

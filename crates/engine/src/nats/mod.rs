@@ -33,7 +33,7 @@ mod watch;
 
 pub use options::{Auth, OpenError, Options, Tls, check_server, is_prefix_name};
 
-use crate::keys::{NO_KEY, is_prefix};
+use crate::keys::check_prefix;
 use futures_core::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use jetstream_core::JetStreamCore;
@@ -176,9 +176,8 @@ impl Engine for JetStream {
     }
 
     fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>> {
-        if !is_prefix(prefix) {
-            let why = format!("a prefix must be empty or end in a dot; {NO_KEY}");
-            return Box::pin(stream::iter([Err(EngineError::Refused(why))]));
+        if let Err(error) = check_prefix(prefix) {
+            return Box::pin(stream::iter([Err(error)]));
         }
         let (sender, receiver) = mpsc::channel(1);
         let core = Arc::clone(&self.core);

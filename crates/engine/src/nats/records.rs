@@ -4,8 +4,8 @@ use super::api::{ApiError, code, error_of};
 use super::connection::{Connection, Failure, until};
 use super::jetstream_core::JetStreamCore;
 use super::message::{Stored, head};
-use crate::keys::{NO_KEY, is_key};
-use scalebricks_control::engine::{EngineError, MAX_RECORD_BYTES, Record, Revision, SwapError};
+use crate::keys::{check_key, check_swap, is_key};
+use scalebricks_control::engine::{EngineError, Record, Revision, SwapError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -66,9 +66,7 @@ impl JetStreamCore {
     }
 
     pub(super) async fn record(&self, key: &str) -> Result<Option<Record>, EngineError> {
-        if !is_key(key) {
-            return Err(EngineError::Refused(NO_KEY.to_owned()));
-        }
+        check_key(key)?;
         let newest = self.newest(key, self.deadline()).await?;
         Ok(newest.filter(|record| record.value.is_some()))
     }
@@ -79,12 +77,7 @@ impl JetStreamCore {
         expected: Option<Revision>,
         value: Option<Arc<[u8]>>,
     ) -> Result<Revision, SwapError> {
-        if !is_key(key) {
-            return Err(SwapError::Invalid(NO_KEY));
-        }
-        if value.as_ref().is_some_and(|value| value.len() > MAX_RECORD_BYTES) {
-            return Err(SwapError::Invalid("the value is longer than 64 KiB"));
-        }
+        check_swap(key, value.as_deref())?;
         let deadline = self.deadline();
         let subject = self.names.record(key);
         let (note, body) = match value {

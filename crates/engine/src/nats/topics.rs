@@ -2,20 +2,16 @@
 
 use super::connection::Connection;
 use super::jetstream_core::JetStreamCore;
-use crate::keys::{NO_KEY, is_key};
+use crate::keys::{check_message, check_topic};
 use crate::mailbox::{Mailbox, Subscription};
 use futures_core::Stream;
 use futures_util::StreamExt;
-use scalebricks_control::engine::{BoxStream, EngineError, MAX_MESSAGE_BYTES};
+use scalebricks_control::engine::{BoxStream, EngineError};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::task::AbortHandle;
 use tokio::time::timeout_at;
-
-fn check(topic: &str) -> Result<(), EngineError> {
-    if is_key(topic) { Ok(()) } else { Err(EngineError::Refused(format!("no topic: {NO_KEY}"))) }
-}
 
 /// A subscription; dropping it ends its task.
 struct Reader {
@@ -49,13 +45,7 @@ impl Drop for Close {
 impl JetStreamCore {
     /// Sends a message now, or fails.
     pub(super) async fn publish(&self, topic: &str, message: Arc<[u8]>) -> Result<(), EngineError> {
-        check(topic)?;
-        if message.len() > MAX_MESSAGE_BYTES {
-            return Err(EngineError::Refused(format!(
-                "a message of {} bytes is over the limit",
-                message.len()
-            )));
-        }
+        check_message(topic, &message)?;
         let unavailable = |why: &str| EngineError::Unavailable(why.to_owned());
         if !self.connection.is_connected() {
             return Err(unavailable("no connection to the servers"));
@@ -72,7 +62,7 @@ impl JetStreamCore {
     }
 
     pub(super) async fn subscribe(&self, topic: &str) -> Result<BoxStream<Arc<[u8]>>, EngineError> {
-        check(topic)?;
+        check_topic(topic)?;
         let subscribe =
             timeout_at(self.deadline(), self.connection.client.subscribe(self.names.topic(topic)));
         let mut subscriber = match subscribe.await {
