@@ -2,6 +2,7 @@
 
 use crate::FibValue;
 use crate::mix::mix64;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::KeyHash;
 
 /// The digest of a set of FIB entries: the sum, modulo 2^64, of a mixed hash of each entry's key hash and
@@ -23,7 +24,7 @@ use scalebricks_types::KeyHash;
 /// assert_eq!(a + b - a, b);
 /// assert_ne!(a, FibDigest::of(KeyHash::new(1), [3, 2]));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, BorshSerialize, BorshDeserialize)]
 pub struct FibDigest(u64);
 
 /// Separates the digest from other uses of the key hash.
@@ -35,16 +36,6 @@ impl FibDigest {
     pub const fn of(hash: KeyHash, value: FibValue) -> Self {
         let [low, high] = value;
         Self(mix64(mix64(mix64(hash.get() ^ SALT) ^ low) ^ high))
-    }
-
-    /// The digest received in a message.
-    pub const fn from_u64(digest: u64) -> Self {
-        Self(digest)
-    }
-
-    /// The digest to send in a message.
-    pub const fn get(self) -> u64 {
-        self.0
     }
 }
 
@@ -89,7 +80,7 @@ mod tests {
     #[test]
     fn one_bit_of_an_entry_changes_half_of_the_digest() {
         let words = [0x1234_5678_9abc_def0, 7, 0];
-        let digest = |[hash, low, high]: [u64; 3]| FibDigest::of(KeyHash::new(hash), [low, high]).get();
+        let digest = |[hash, low, high]: [u64; 3]| FibDigest::of(KeyHash::new(hash), [low, high]).0;
         let mut flipped = 0;
         for bit in 0..192 {
             let mut other = words;

@@ -23,7 +23,7 @@ fn opens(spec: &Spec) -> bool {
 
 element! {
     /// Writes every column with values derived from each packet's first bytes.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     struct Claims as "Claims" { dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }

@@ -17,9 +17,9 @@ pub(super) fn fib_entries(partition: &Partition, node: NodeId) -> Vec<(FlowKey, 
     own.map(|(key, session)| (key, session.value)).collect()
 }
 
-/// A whole FIB on its way. Kept as it was when it began, while updates go on: 64 bytes a key, until the node has it.
+/// A whole FIB being sent, as of its start, while updates continue. Memory: 64 bytes per key, until the node has it.
 #[derive(Debug)]
-pub(super) struct FibImage {
+pub(super) struct FibTransfer {
     transfer: Transfer,
     entries: Vec<(FlowKey, FibValue)>,
     /// The node's sweep that asks for it; 0 if the node is behind.
@@ -28,7 +28,7 @@ pub(super) struct FibImage {
     wholes: u32,
 }
 
-impl FibImage {
+impl FibTransfer {
     /// That of the partition now, which is that of any position `at` since the last entry that meant something for the node.
     pub(super) fn new(
         partition: &Partition,
@@ -49,7 +49,7 @@ impl FibImage {
         self.wrong > 0 && report.wholes > self.wholes
     }
 
-    /// Whether nothing more is to be sent: the node has it, or gets a newer one from another owner, or needs none.
+    /// Whether the transfer is over: the node has the image, gets a newer one from another owner, or needs none.
     pub(super) fn is_over(&self, report: &Report) -> bool {
         let at = self.transfer.part().at;
         if report.wholes > self.wholes || report.fib_part.at > at {
@@ -64,7 +64,7 @@ impl FibImage {
         !is_begun && is_in_vain
     }
 
-    /// What is to be sent now.
+    /// The pieces to send now.
     pub(super) fn pieces(
         &mut self,
         partition: PartitionId,
@@ -84,16 +84,16 @@ impl FibImage {
     }
 }
 
-/// A long delta on its way.
+/// A long delta being sent.
 #[derive(Debug)]
-pub(super) struct Bits {
+pub(super) struct GptTransfer {
     transfer: Transfer,
     bytes: Vec<u8>,
     position: Position,
     previous: Position,
 }
 
-impl Bits {
+impl GptTransfer {
     pub(super) fn new(delta: &Delta, now: Duration) -> Self {
         let Delta { position, previous, .. } = *delta;
         let bytes = delta.encode();
@@ -101,13 +101,13 @@ impl Bits {
         Self { transfer: Transfer::new(part, bytes.len() as u64, now), bytes, position, previous }
     }
 
-    /// Whether nothing more is to be sent: the node has it or something newer, or gets something newer from another owner, or a
-    /// FIB was given as a whole since, and these bits may name its node for keys that it has never had.
+    /// Whether the transfer is over: the node has this or something newer, gets something newer from another owner, or a whole FIB
+    /// was sent since, and these bits may name its node for keys that the node has never had.
     pub(super) fn is_over(&self, report: &Report, wholes: Position) -> bool {
         report.gpt >= self.position || report.gpt_part.at > self.position || self.position < wholes
     }
 
-    /// What is to be sent now.
+    /// The pieces to send now.
     pub(super) fn pieces(
         &mut self,
         partition: PartitionId,

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 /// Bytes of the longest delta that is put together: those of the longest there is.
 const MOST_DELTA_BYTES: u64 = MAX_PAYLOAD_BYTES as u64 + 64;
 
-/// What is to be done with a piece.
+/// How a piece is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     /// It begins an image.
@@ -27,7 +27,7 @@ pub(super) enum Piece {
 /// Memory: 56 bytes and a map's slack for each key that the FIB held of the partition when the image began, and that has not come
 /// yet; none for a node that starts.
 #[derive(Debug)]
-pub(super) struct FibParts {
+pub(super) struct FibReassembly {
     position: Position,
     keys: u64,
     have: u64,
@@ -37,23 +37,23 @@ pub(super) struct FibParts {
     pub(super) unconfirmed: HashSet<FlowKey>,
 }
 
-impl FibParts {
-    /// What is to be done with a piece, where `parts` are on their way, at a FIB that has come to `fib`. `mends`: whether the piece is
-    /// of an image that the node needs though it is no newer.
-    pub(super) fn sort(parts: Option<&Self>, piece: &FibPiece, fib: Position, mends: bool) -> Piece {
+impl FibReassembly {
+    /// How to handle a piece, given the image in progress and the FIB's position `fib`. `mends`: the piece belongs to an
+    /// image that the node needs though it is no newer.
+    pub(super) fn sort(reassembly: Option<&Self>, piece: &FibPiece, fib: Position, mends: bool) -> Piece {
         let count = piece.entries.len() as u64;
         let is_whole = piece.first.checked_add(count).is_some_and(|end| end <= piece.keys);
         if !is_whole || (count == 0 && piece.keys > 0) {
             return Piece::Malformed;
         }
-        match parts {
-            Some(parts) if parts.position == piece.position => {
-                if parts.keys != piece.keys {
+        match reassembly {
+            Some(reassembly) if reassembly.position == piece.position => {
+                if reassembly.keys != piece.keys {
                     return Piece::Malformed;
                 }
-                order(piece.first, parts.have)
+                order(piece.first, reassembly.have)
             }
-            Some(parts) if piece.position < parts.position => Piece::Stale,
+            Some(reassembly) if piece.position < reassembly.position => Piece::Stale,
             None if piece.position < fib || (piece.position == fib && !mends) => Piece::Stale,
             _ if piece.first > 0 => Piece::Gap,
             _ => Piece::First,
@@ -66,7 +66,7 @@ impl FibParts {
         Self { position: piece.position, keys: piece.keys, have: 0, mends, unconfirmed }
     }
 
-    /// So many more keys are in the FIB. Whether these were the last.
+    /// Counts keys that were set. Whether they were the last.
     pub(super) const fn advance(&mut self, keys: usize) -> bool {
         self.have += keys as u64;
         self.have == self.keys
@@ -77,18 +77,18 @@ impl FibParts {
     }
 }
 
-/// A delta that comes in pieces. Memory: the bytes that have come.
+/// A delta that arrives in pieces. Memory: the bytes received.
 #[derive(Debug)]
-pub(super) struct DeltaParts {
+pub(super) struct DeltaReassembly {
     position: Position,
     previous: Position,
     bytes: u64,
     have: Vec<u8>,
 }
 
-impl DeltaParts {
-    /// What is to be done with a piece, at a table that has come to `gpt`.
-    pub(super) fn sort(parts: Option<&Self>, piece: &GptPiece, gpt: Position) -> Piece {
+impl DeltaReassembly {
+    /// How to handle a piece at a table at position `gpt`.
+    pub(super) fn sort(reassembly: Option<&Self>, piece: &GptPiece, gpt: Position) -> Piece {
         let count = piece.part.len() as u64;
         let is_whole = piece.first.checked_add(count).is_some_and(|end| end <= piece.bytes);
         if !is_whole || count == 0 || piece.bytes > MOST_DELTA_BYTES || piece.previous >= piece.position {
@@ -100,17 +100,19 @@ impl DeltaParts {
         if piece.previous > gpt {
             return Piece::Gap;
         }
-        match parts {
-            Some(parts) if (parts.position, parts.previous) == (piece.position, piece.previous) => {
-                if parts.bytes != piece.bytes {
+        match reassembly {
+            Some(reassembly)
+                if (reassembly.position, reassembly.previous) == (piece.position, piece.previous) =>
+            {
+                if reassembly.bytes != piece.bytes {
                     return Piece::Malformed;
                 }
-                order(piece.first, parts.have.len() as u64)
+                order(piece.first, reassembly.have.len() as u64)
             }
-            // Of the same position, what carries more is later: see `Part::later`.
-            Some(parts)
-                if piece.position < parts.position
-                    || (piece.position == parts.position && piece.previous > parts.previous) =>
+            // Of two images of the same position, the one that contains more is newer: see `Part::later`.
+            Some(reassembly)
+                if piece.position < reassembly.position
+                    || (piece.position == reassembly.position && piece.previous > reassembly.previous) =>
             {
                 Piece::Stale
             }
@@ -130,7 +132,7 @@ impl DeltaParts {
         self.have.len() as u64 == self.bytes
     }
 
-    /// What has come.
+    /// The bytes received so far.
     pub(super) fn have(&self) -> &[u8] {
         &self.have
     }

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 /// Keys of one partition that are this node's and that its FIB had no room for: 60 bytes each. Packets to them are dropped here, and
 /// counted, until there is room; nothing else waits for them.
 #[derive(Debug, Default)]
-pub(super) struct Shed(HashMap<FlowKey, FibValue>);
+pub(super) struct Overflow(HashMap<FlowKey, FibValue>);
 
-impl Shed {
+impl Overflow {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Puts a key into the FIB, or keeps it for later. Whether it is there; `None` if it can never be.
+    /// Sets a key in the FIB, or keeps it for later. Whether it is in the FIB; `None` if it can never be.
     pub(super) fn set(&mut self, tables: &mut impl Tables, key: &FlowKey, value: FibValue) -> Option<bool> {
         match tables.set(key, value) {
             Ok(()) => {
@@ -23,7 +23,7 @@ impl Shed {
                 Some(true)
             }
             Err(FibError::Full { .. }) => {
-                // A value that is of account no longer must not be used.
+                // An outdated value must not be used.
                 tables.remove(key);
                 self.0.insert(*key, value);
                 Some(false)

@@ -7,12 +7,12 @@ use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 
 /// Calls that wait for a partition's log or for their verdicts, at most.
-pub const DESK_CALLS: usize = 8_192;
+pub const MAX_CALLS: usize = 8_192;
 
 /// Changes in them, at most.
-pub const DESK_CHANGES: usize = 65_536;
+pub const MAX_CHANGES: usize = 65_536;
 
-/// What a call takes.
+/// Room that a call needs.
 #[derive(Debug, Default)]
 struct Needs {
     /// Keys that are new to the partition.
@@ -32,15 +32,15 @@ struct Taken {
 
 /// Calls to one partition. See the [module](super).
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct CallServer {
     taken: BTreeMap<CallId, Taken>,
     changes: usize,
-    /// What all that were taken need.
+    /// Room that all accepted calls need.
     keys: u64,
     arrivals: BTreeMap<NodeId, u64>,
 }
 
-impl Desk {
+impl CallServer {
     /// Takes a call that a node hands over. `Some`: to be logged. `None`: it was taken before, and is answered once.
     ///
     /// Cost: a hash and a map access a change; two more while a node is removed.
@@ -61,7 +61,7 @@ impl Desk {
             return Err(Reply::Refused(Refusal::Delayed));
         }
         let changes = call.changes.len();
-        if self.taken.len() >= DESK_CALLS || self.changes + changes > DESK_CHANGES {
+        if self.taken.len() >= MAX_CALLS || self.changes + changes > MAX_CHANGES {
             return Err(Reply::Refused(Refusal::Busy));
         }
         let needs = needs(owner, &call.changes);
@@ -75,7 +75,7 @@ impl Desk {
         Ok(Some(call))
     }
 
-    /// Whether there is room for what is new, besides what was taken before.
+    /// Whether there is room for the new keys, beside those of earlier calls.
     fn check(&self, owner: &Owner, needs: &Needs) -> Result<(), Refusal> {
         if needs.keys > 0 && self.keys + needs.keys > owner.partition().room() {
             return Err(Refusal::NoRoom);
@@ -118,7 +118,7 @@ impl Desk {
     }
 }
 
-/// What changes take, as the partition is now. Keys that go make no room before they are gone.
+/// Room that changes need in the current partition. Deleted keys free no room before they are gone.
 fn needs(owner: &Owner, changes: &[Change]) -> Needs {
     let mut needs = Needs::default();
     for change in changes {

@@ -1,4 +1,4 @@
-//! What goes to one node.
+//! The sending end to one node.
 
 use super::{Count, PARCEL_FLOWS, Packet, Parcel, ProcessId, RESEND};
 use scalebricks_types::Teid;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// The sender's end.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
-    /// Whom it leads to; `None` before the node has said anything.
+pub(super) struct Destination {
+    /// The receiving process; `None` before the node has answered.
     process: Option<ProcessId>,
     waiting: BTreeMap<Teid, Count>,
     /// The parcel for `process` that has no receipt.
@@ -18,7 +18,7 @@ pub(super) struct Lane {
     next_send: Duration,
 }
 
-impl Lane {
+impl Destination {
     /// Flows that wait for a parcel.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
@@ -33,12 +33,12 @@ impl Lane {
         *self.waiting.entry(flow).or_default() += count;
     }
 
-    /// All that nobody else has had.
+    /// Takes back the counts that were never sent.
     pub(super) fn give_back(&mut self) -> BTreeMap<Teid, Count> {
         std::mem::take(&mut self.waiting)
     }
 
-    /// The node is this process now. What the one before it may have had, or not.
+    /// The node is now this process. Returns the counts that the process before it may or may not have received.
     pub(super) fn meet(&mut self, process: ProcessId) -> Vec<(Teid, Count)> {
         if self.process == Some(process) {
             return Vec::new();
@@ -56,7 +56,7 @@ impl Lane {
         std::mem::take(&mut self.parcel).len()
     }
 
-    /// What to send now, and whether it is sent again.
+    /// The packet to send now, and whether it is a repetition.
     pub(super) fn poll(&mut self, from: ProcessId, now: Duration) -> Option<(Packet, bool)> {
         let is_again = !self.parcel.is_empty();
         if now < self.next_send || (!is_again && self.waiting.is_empty()) {

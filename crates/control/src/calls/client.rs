@@ -11,22 +11,22 @@ use std::time::Duration;
 /// Changes of one call, at most.
 pub const CALL_CHANGES: usize = 4_096;
 
-/// Changes of one message, at most: below the limit of a batch, whatever keys they have.
+/// Most changes of one message: within the limit of a batch, for keys of any length.
 pub const MESSAGE_CHANGES: usize = 8_192;
 
 /// A call without an answer is sent again after this.
 pub const RETRY: Duration = Duration::from_secs(1);
 
-/// And after this, if whoever was asked says that he is not the owner.
+/// Time before the next attempt if the node answered that it is not the owner.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A call that an owner delays goes again after this: see [`Refusal::Delayed`].
 pub const DELAY: Duration = Duration::from_millis(500);
 
-/// A caller is told after this that nobody knows what became of the call.
+/// After this time the caller gets [`Failure::Unknown`].
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Messages without answers: what comes meanwhile goes together.
+/// Messages without answers: calls submitted meanwhile share the next message.
 const MESSAGES: usize = 2;
 
 /// Why a call has no verdict.
@@ -37,7 +37,7 @@ pub enum Failure {
     Refused(Refusal),
     /// It may have been executed, or be later.
     #[error(
-        "it is not known whether the changes were made: no owner of the partition has said so in time; look, or send them again"
+        "it is not known whether the changes were made: no owner of the partition answered in time; check, or send them again"
     )]
     Unknown,
     /// It was not executed: the partition has no owner.
@@ -62,16 +62,16 @@ struct Sent<T> {
     message: u64,
     to: NodeId,
     at: Duration,
-    /// How often whoever is asked now was sent it, since he said that he is not the owner.
+    /// How often the current target was sent the call since it last answered that it is not the owner.
     tries: u32,
-    /// It was sent before, and whoever was asked then may have logged it.
+    /// The call was sent before, and an earlier target may have logged it.
     is_open: bool,
 }
 
-/// Calls of one process to one partition. `T` is whoever waits for the outcome. A machine without I/O: see the [module](super). Messages
-/// may be lost and overtake each other; none comes twice.
+/// Calls of one process to one partition. `T` identifies the waiting caller. A state machine without I/O: see the
+/// [module](super). Messages may be lost or reordered, but are not duplicated.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub struct CallClient<T> {
     /// The number of the last call sent.
     last: u64,
     waiting: VecDeque<Waiting<T>>,
@@ -85,7 +85,7 @@ pub struct Lane<T> {
     retired: Option<WriterId>,
 }
 
-impl<T> Default for Lane<T> {
+impl<T> Default for CallClient<T> {
     fn default() -> Self {
         Self {
             last: 0,
@@ -100,7 +100,7 @@ impl<T> Default for Lane<T> {
     }
 }
 
-impl<T> Lane<T> {
+impl<T> CallClient<T> {
     /// Takes changes that go together, [`CALL_CHANGES`] at most.
     pub fn submit(&mut self, changes: Vec<Change>, token: T, now: Duration) {
         self.waiting.push_back(Waiting { changes, token, until: now + DEADLINE });
@@ -121,7 +121,7 @@ impl<T> Lane<T> {
         self.waiting.len()
     }
 
-    /// What has come to an end.
+    /// Takes the outcomes of finished calls.
     pub fn take_done(&mut self) -> Vec<(T, Result<Verdict, Failure>)> {
         std::mem::take(&mut self.done)
     }
@@ -131,8 +131,8 @@ impl<T> Lane<T> {
         self.retired
     }
 
-    /// What is to be sent now, under the process's number as it is now. To be called after everything that happened, and every few
-    /// ten milliseconds while calls have no outcome.
+    /// Returns the messages to send now, under the process's current number. Call it after every event, and every few ten
+    /// milliseconds while calls have no outcome.
     pub fn poll(&mut self, owner: Option<NodeId>, by: WriterId, now: Duration) -> Vec<(NodeId, Vec<Call>)> {
         self.expire(now);
         // In front of younger ones, in their order.
@@ -163,7 +163,7 @@ impl<T> Lane<T> {
         out
     }
 
-    /// Sends what waits, as much as goes into one message. Whether there was something.
+    /// Sends waiting calls, as many as fit into one message. Returns whether there were any.
     fn next(
         &mut self,
         owner: NodeId,
@@ -220,7 +220,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Tells those who have waited too long.
+    /// Ends calls that have waited too long.
     fn expire(&mut self, now: Duration) {
         while self.waiting.front().is_some_and(|first| first.until <= now) {
             let first = self.waiting.pop_front();
@@ -320,10 +320,10 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn lane(calls: u32) -> Lane<u32> {
-        let mut lane = Lane::default();
-        (0..calls).for_each(|token| lane.submit(Vec::new(), token, at(0)));
-        lane
+    fn client(calls: u32) -> CallClient<u32> {
+        let mut client = CallClient::default();
+        (0..calls).for_each(|token| client.submit(Vec::new(), token, at(0)));
+        client
     }
 
     fn numbers(sent: &[(NodeId, Vec<Call>)]) -> Vec<(NodeId, Vec<u64>)> {
@@ -341,128 +341,128 @@ mod tests {
 
     #[test]
     fn calls_that_wait_go_together_and_again_to_the_next_owner() {
-        let mut lane = lane(3);
-        assert_eq!(numbers(&lane.poll(None, ME, at(0))), []);
-        assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(1))), [(FIRST, vec![1, 2, 3])]);
-        assert!(lane.poll(Some(FIRST), ME, at(2)).is_empty());
-        lane.answered(FIRST, judged(ME, 2), at(3));
-        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(4))), [(SECOND, vec![1, 3])]);
-        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(1_004))), [(SECOND, vec![1, 3])]);
-        lane.answered(FIRST, judged(ME, 1), at(3));
-        lane.submit(Vec::new(), 3, at(1_005));
-        let sent = lane.poll(Some(SECOND), ME, at(1_005));
+        let mut client = client(3);
+        assert_eq!(numbers(&client.poll(None, ME, at(0))), []);
+        assert_eq!(numbers(&client.poll(Some(FIRST), ME, at(1))), [(FIRST, vec![1, 2, 3])]);
+        assert!(client.poll(Some(FIRST), ME, at(2)).is_empty());
+        client.answered(FIRST, judged(ME, 2), at(3));
+        assert_eq!(numbers(&client.poll(Some(SECOND), ME, at(4))), [(SECOND, vec![1, 3])]);
+        assert_eq!(numbers(&client.poll(Some(SECOND), ME, at(1_004))), [(SECOND, vec![1, 3])]);
+        client.answered(FIRST, judged(ME, 1), at(3));
+        client.submit(Vec::new(), 3, at(1_005));
+        let sent = client.poll(Some(SECOND), ME, at(1_005));
         assert_eq!((numbers(&sent), sent[0].1[0].oldest), (vec![(SECOND, vec![4])], 3));
-        let done: Vec<u32> = lane.take_done().into_iter().map(|(token, _)| token).collect();
+        let done: Vec<u32> = client.take_done().into_iter().map(|(token, _)| token).collect();
         assert_eq!(done, [1, 0]);
     }
 
     #[test]
-    fn what_one_owner_refuses_is_refused_and_what_the_second_does_is_not_known() {
-        let mut lane = lane(3);
-        lane.poll(Some(FIRST), ME, at(0));
-        lane.answered(FIRST, refused(1, Refusal::NoRoom), at(1));
-        assert_eq!(lane.take_done(), [(0, Err(Failure::Refused(Refusal::NoRoom)))]);
-        // Who says at once that he is not the owner has not logged it.
-        lane.answered(FIRST, refused(2, Refusal::NotOwner), at(1));
-        assert!(lane.poll(Some(FIRST), ME, at(20)).is_empty());
-        assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(60))), [(FIRST, vec![2])]);
-        lane.answered(FIRST, refused(2, Refusal::NoRoom), at(61));
-        assert_eq!(lane.take_done(), [(1, Err(Failure::Refused(Refusal::NoRoom)))]);
-        lane.poll(Some(SECOND), ME, at(62));
-        lane.answered(FIRST, refused(3, Refusal::NoRoom), at(63));
-        lane.answered(SECOND, refused(3, Refusal::NoRoom), at(63));
-        assert!(lane.take_done().is_empty(), "the first may have logged it");
-        lane.poll(Some(SECOND), ME, DEADLINE);
-        assert_eq!(lane.take_done(), [(2, Err(Failure::Unknown))]);
+    fn a_refusal_of_the_first_owner_is_final_and_one_of_a_later_owner_is_not() {
+        let mut client = client(3);
+        client.poll(Some(FIRST), ME, at(0));
+        client.answered(FIRST, refused(1, Refusal::NoRoom), at(1));
+        assert_eq!(client.take_done(), [(0, Err(Failure::Refused(Refusal::NoRoom)))]);
+        // A node that answers that it is not the owner has not logged it.
+        client.answered(FIRST, refused(2, Refusal::NotOwner), at(1));
+        assert!(client.poll(Some(FIRST), ME, at(20)).is_empty());
+        assert_eq!(numbers(&client.poll(Some(FIRST), ME, at(60))), [(FIRST, vec![2])]);
+        client.answered(FIRST, refused(2, Refusal::NoRoom), at(61));
+        assert_eq!(client.take_done(), [(1, Err(Failure::Refused(Refusal::NoRoom)))]);
+        client.poll(Some(SECOND), ME, at(62));
+        client.answered(FIRST, refused(3, Refusal::NoRoom), at(63));
+        client.answered(SECOND, refused(3, Refusal::NoRoom), at(63));
+        assert!(client.take_done().is_empty(), "the first may have logged it");
+        client.poll(Some(SECOND), ME, DEADLINE);
+        assert_eq!(client.take_done(), [(2, Err(Failure::Unknown))]);
     }
 
     #[test]
     fn a_delayed_call_goes_again_and_holds_up_no_other() {
-        let mut lane = lane(0);
+        let mut client = client(0);
         let delayed = |number| refused(number, Refusal::Delayed);
         for number in 1..=5 {
-            lane.submit(Vec::new(), number as u32, at(0));
-            assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(0))), [(FIRST, vec![number])]);
-            lane.answered(FIRST, delayed(number), at(0));
+            client.submit(Vec::new(), number as u32, at(0));
+            assert_eq!(numbers(&client.poll(Some(FIRST), ME, at(0))), [(FIRST, vec![number])]);
+            client.answered(FIRST, delayed(number), at(0));
         }
-        assert!(lane.take_done().is_empty() && lane.len() == 5);
-        assert!(lane.poll(Some(FIRST), ME, at(499)).is_empty());
-        let again = lane.poll(Some(FIRST), ME, at(500));
+        assert!(client.take_done().is_empty() && client.len() == 5);
+        assert!(client.poll(Some(FIRST), ME, at(499)).is_empty());
+        let again = client.poll(Some(FIRST), ME, at(500));
         assert_eq!(
             numbers(&again),
             [(FIRST, vec![6, 7, 8, 9, 10])],
-            "nobody logged them under the first numbers"
+            "they were never logged under the first numbers"
         );
-        lane.answered(FIRST, judged(ME, 7), at(501));
-        assert!(matches!(lane.take_done()[..], [(2, Ok(_))]));
+        client.answered(FIRST, judged(ME, 7), at(501));
+        assert!(matches!(client.take_done()[..], [(2, Ok(_))]));
         // The next owner delays them: the first may have logged them, so they keep their numbers.
-        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(502))), [(SECOND, vec![6, 8, 9, 10])]);
+        assert_eq!(numbers(&client.poll(Some(SECOND), ME, at(502))), [(SECOND, vec![6, 8, 9, 10])]);
         for number in [6, 8, 9, 10] {
-            lane.answered(SECOND, delayed(number), at(503));
+            client.answered(SECOND, delayed(number), at(503));
         }
-        lane.submit(Vec::new(), 6, at(504));
-        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(504))), [(SECOND, vec![11])]);
-        assert!(lane.poll(Some(SECOND), ME, at(1_002)).is_empty());
-        assert_eq!(numbers(&lane.poll(Some(SECOND), ME, at(1_003))), [(SECOND, vec![6, 8, 9, 10])]);
+        client.submit(Vec::new(), 6, at(504));
+        assert_eq!(numbers(&client.poll(Some(SECOND), ME, at(504))), [(SECOND, vec![11])]);
+        assert!(client.poll(Some(SECOND), ME, at(1_002)).is_empty());
+        assert_eq!(numbers(&client.poll(Some(SECOND), ME, at(1_003))), [(SECOND, vec![6, 8, 9, 10])]);
     }
 
-    /// Who waited in vain hears that nothing was changed.
+    /// A caller whose call was never executed is told that nothing changed.
     #[test]
     fn a_call_that_is_delayed_to_the_end_was_not_executed() {
-        let mut lane = lane(1);
-        lane.poll(Some(FIRST), ME, at(0));
-        lane.answered(FIRST, refused(1, Refusal::Delayed), DEADLINE.saturating_sub(at(1)));
-        lane.poll(Some(FIRST), ME, DEADLINE);
-        assert_eq!(lane.take_done(), [(0, Err(Failure::Refused(Refusal::Delayed)))]);
+        let mut client = client(1);
+        client.poll(Some(FIRST), ME, at(0));
+        client.answered(FIRST, refused(1, Refusal::Delayed), DEADLINE.saturating_sub(at(1)));
+        client.poll(Some(FIRST), ME, DEADLINE);
+        assert_eq!(client.take_done(), [(0, Err(Failure::Refused(Refusal::Delayed)))]);
     }
 
     #[test]
-    fn what_a_node_refuses_that_was_asked_before_is_not_known() {
-        let mut lane = lane(1);
-        lane.poll(Some(FIRST), ME, at(0));
-        assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(1_000))), [(FIRST, vec![1])]);
+    fn a_refusal_after_an_earlier_attempt_is_not_final() {
+        let mut client = client(1);
+        client.poll(Some(FIRST), ME, at(0));
+        assert_eq!(numbers(&client.poll(Some(FIRST), ME, at(1_000))), [(FIRST, vec![1])]);
         // Its process may have started after another one, under the same number, logged the call.
-        lane.answered(FIRST, refused(1, Refusal::NoRoom), at(1_001));
-        assert!(lane.take_done().is_empty());
-        assert_eq!(numbers(&lane.poll(Some(FIRST), ME, at(1_100))), [(FIRST, vec![1])]);
-        lane.answered(FIRST, judged(ME, 1), at(1_101));
-        assert!(matches!(lane.take_done()[..], [(0, Ok(_))]));
+        client.answered(FIRST, refused(1, Refusal::NoRoom), at(1_001));
+        assert!(client.take_done().is_empty());
+        assert_eq!(numbers(&client.poll(Some(FIRST), ME, at(1_100))), [(FIRST, vec![1])]);
+        client.answered(FIRST, judged(ME, 1), at(1_101));
+        assert!(matches!(client.take_done()[..], [(0, Ok(_))]));
     }
 
     #[test]
-    fn who_is_forgotten_draws_another_number_if_nothing_was_executed() {
-        let mut lane = lane(1);
+    fn a_forgotten_process_draws_another_number_if_nothing_was_executed() {
+        let mut client = client(1);
         let retired = |by, number| Answer {
             id: CallId { by, number },
             reply: Reply::Judged(Verdict::void(Position(9), Void::WriterRetired)),
         };
-        lane.poll(Some(FIRST), ME, at(0));
-        lane.answered(FIRST, retired(ME, 1), at(1));
-        assert_eq!(lane.retired(), Some(ME));
-        assert!(lane.poll(Some(FIRST), ME, at(2)).is_empty(), "not under the same number of the process");
+        client.poll(Some(FIRST), ME, at(0));
+        client.answered(FIRST, retired(ME, 1), at(1));
+        assert_eq!(client.retired(), Some(ME));
+        assert!(client.poll(Some(FIRST), ME, at(2)).is_empty(), "not under the same number of the process");
         let next = WriterId(6);
-        let sent = lane.poll(Some(FIRST), next, at(3));
+        let sent = client.poll(Some(FIRST), next, at(3));
         assert_eq!(sent[0].1[0].id, CallId { by: next, number: 2 });
-        lane.answered(FIRST, judged(next, 2), at(5));
-        assert!(matches!(lane.take_done()[..], [(0, Ok(_))]));
+        client.answered(FIRST, judged(next, 2), at(5));
+        assert!(matches!(client.take_done()[..], [(0, Ok(_))]));
         // It was sent twice: one of them may have been executed.
-        lane.submit(Vec::new(), 1, at(10));
-        lane.poll(Some(FIRST), next, at(10));
-        lane.poll(Some(SECOND), next, at(11));
-        lane.answered(SECOND, retired(next, 3), at(12));
-        assert_eq!(lane.take_done(), [(1, Err(Failure::Unknown))]);
+        client.submit(Vec::new(), 1, at(10));
+        client.poll(Some(FIRST), next, at(10));
+        client.poll(Some(SECOND), next, at(11));
+        client.answered(SECOND, retired(next, 3), at(12));
+        assert_eq!(client.take_done(), [(1, Err(Failure::Unknown))]);
     }
 
     #[test]
     fn no_more_are_under_way_than_a_partition_remembers() {
-        let mut lane = lane(3_000);
-        let sent = lane.poll(Some(FIRST), ME, at(0));
+        let mut client = client(3_000);
+        let sent = client.poll(Some(FIRST), ME, at(0));
         assert_eq!(sent.iter().map(|(_, calls)| calls.len() as u64).sum::<u64>(), WINDOW);
         for number in 2..=WINDOW {
-            lane.answered(FIRST, judged(ME, number), at(1));
+            client.answered(FIRST, judged(ME, number), at(1));
         }
-        assert!(lane.poll(Some(FIRST), ME, at(2)).is_empty(), "the first has no answer");
-        lane.answered(FIRST, judged(ME, 1), at(3));
-        assert_eq!(lane.poll(Some(FIRST), ME, at(4))[0].1[0].oldest, WINDOW + 1);
+        assert!(client.poll(Some(FIRST), ME, at(2)).is_empty(), "the first has no answer");
+        client.answered(FIRST, judged(ME, 1), at(3));
+        assert_eq!(client.poll(Some(FIRST), ME, at(4))[0].1[0].oldest, WINDOW + 1);
     }
 }
