@@ -1,4 +1,5 @@
-//! A group being put together: what each request comes to, given what is durable and what stands before it in the group.
+//! Group commit: builds the next group of the log from queued requests. Decides each request by the durable state and
+//! the requests before it in the group.
 
 use super::frame::{Frame, GroupBuilder};
 use super::queue::Request;
@@ -11,10 +12,10 @@ use scalebricks_types::{PartitionId, Position};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An answer that waits for the group.
+/// A reply that is sent when the group is durable.
 #[derive(Debug)]
 enum Reply {
-    /// `is_new`: an earlier attempt cannot be in the log.
+    /// `is_new`: no earlier attempt can be in the log.
     Append {
         reply: Sender<Result<Position, AppendError>>,
         position: Position,
@@ -29,26 +30,26 @@ enum Reply {
     },
 }
 
-/// What was decided for the requests of one group.
+/// A group and the replies to its requests.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct GroupCommit {
     pub builder: GroupBuilder,
-    /// Positions given out, by partition: the next one.
+    /// The next position of each partition.
     next: HashMap<PartitionId, u64>,
     ids: HashMap<(PartitionId, BatchId), Position>,
-    /// Records changed: at which revision they exist.
+    /// The revisions of changed records; `None`: deleted.
     records: HashMap<String, Option<Revision>>,
     newest: Option<Revision>,
     replies: Vec<Reply>,
     pub has_trim: bool,
 }
 
-// A caller that is gone does not want the answer.
-fn tell<T>(reply: Sender<T>, answer: T) {
+// Fails only if the caller is gone.
+fn send_reply<T>(reply: Sender<T>, answer: T) {
     drop(reply.send(answer));
 }
 
-impl Draft {
+impl GroupCommit {
     pub(super) fn new(builder: GroupBuilder) -> Self {
         Self {
             builder,
@@ -61,7 +62,7 @@ impl Draft {
         }
     }
 
-    /// Decides one request. What needs nothing written is answered at once.
+    /// Adds one request. A request that needs no write is answered at once.
     pub(super) fn add(&mut self, request: Request, state: &State) {
         match request {
             Request::Append { partition, batch, reply } => self.append(partition, &batch, reply, state),
@@ -84,7 +85,7 @@ impl Draft {
         let log = state.partitions.get(&partition);
         let memory = log.map_or(Memory::New, |log| log.writers.find(batch.id));
         if let Memory::Known(position) = memory {
-            return tell(reply, Ok(position));
+            return send_reply(reply, Ok(position));
         }
         let is_new = memory == Memory::New;
         if let Some(&position) = self.ids.get(&(partition, batch.id)) {
@@ -93,7 +94,7 @@ impl Draft {
         let next = self.next.entry(partition).or_insert_with(|| log.map_or(1, PartitionLog::next));
         let position = Position(*next);
         if position.0 >= FAR {
-            return tell(reply, Err(AppendError::Refused("there are no more positions".to_owned())));
+            return send_reply(reply, Err(AppendError::Refused("there are no more positions".to_owned())));
         }
         *next += 1;
         self.ids.insert((partition, batch.id), position);
@@ -113,16 +114,16 @@ impl Draft {
         let current = pending.unwrap_or_else(|| state.records.revision(&key));
         if current != expected {
             let result = Err(SwapError::Conflict(current));
-            // A conflict with what is not durable yet is none if that fails.
+            // A conflict with a change that is not durable yet holds only if that change succeeds.
             return match pending {
                 Some(_) => self.replies.push(Reply::Swap { reply, result }),
-                None => tell(reply, result),
+                None => send_reply(reply, result),
             };
         }
         let newest = self.newest.unwrap_or_else(|| state.records.newest());
         let revision = Revision(newest.0 + 1);
         if revision.0 >= FAR {
-            return tell(reply, Err(SwapError::Invalid("there are no more revisions")));
+            return send_reply(reply, Err(SwapError::Invalid("there are no more revisions")));
         }
         self.newest = Some(revision);
         self.builder.push(&Frame::Record { key: &key, revision, value: value.as_deref() });
@@ -130,51 +131,51 @@ impl Draft {
         self.replies.push(Reply::Swap { reply, result: Ok(revision) });
     }
 
-    /// Takes out what is to be written, and leaves who is to be told.
-    pub(super) fn split(self) -> (GroupBuilder, Answers) {
-        (self.builder, Answers(self.replies))
+    /// The group to write, and the replies to send.
+    pub(super) fn into_parts(self) -> (GroupBuilder, Replies) {
+        (self.builder, Replies(self.replies))
     }
 }
 
-/// Who is to be told what became of a group.
+/// The replies to the requests of a group.
 #[derive(Debug)]
-pub(super) struct Answers(Vec<Reply>);
+pub(super) struct Replies(Vec<Reply>);
 
-impl Answers {
-    /// The group is durable.
+impl Replies {
+    /// Sends the results: the group is durable.
     pub(super) fn accept(self) {
         for reply in self.0 {
             match reply {
-                Reply::Append { reply, position, .. } => tell(reply, Ok(position)),
-                Reply::Swap { reply, result } => tell(reply, result),
-                Reply::Trim { reply } => tell(reply, Ok(())),
+                Reply::Append { reply, position, .. } => send_reply(reply, Ok(position)),
+                Reply::Swap { reply, result } => send_reply(reply, result),
+                Reply::Trim { reply } => send_reply(reply, Ok(())),
             }
         }
     }
 
-    /// The group was not written, or nobody knows.
+    /// Sends the error: the group was not written, or its outcome is unknown.
     pub(super) fn fail(self, error: &WriteError) {
         let (WriteError::Refused(why) | WriteError::Broken(why)) = error;
         let is_refused = matches!(error, WriteError::Refused(_));
         for reply in self.0 {
             match reply {
                 Reply::Append { reply, is_new: true, .. } if is_refused => {
-                    tell(reply, Err(AppendError::Refused(why.clone())));
+                    send_reply(reply, Err(AppendError::Refused(why.clone())));
                 }
-                Reply::Append { reply, .. } => tell(reply, Err(AppendError::Unknown(why.clone()))),
-                Reply::Swap { reply, .. } => tell(reply, Err(SwapError::Unknown(why.clone()))),
-                Reply::Trim { reply } => tell(reply, Err(EngineError::Unavailable(why.clone()))),
+                Reply::Append { reply, .. } => send_reply(reply, Err(AppendError::Unknown(why.clone()))),
+                Reply::Swap { reply, .. } => send_reply(reply, Err(SwapError::Unknown(why.clone()))),
+                Reply::Trim { reply } => send_reply(reply, Err(EngineError::Unavailable(why.clone()))),
             }
         }
     }
 }
 
-/// Answers a request that will never be written, as the writer has stopped. An earlier attempt at the same batch may have
-/// been, so this is not a refusal.
-pub(super) fn give_up(request: Request, why: &str) {
+/// Replies to a request that will never be written, since the writer has stopped. An earlier attempt may be in the log,
+/// so the outcome is unknown and not refused.
+pub(super) fn reply_stopped(request: Request, why: &str) {
     match request {
-        Request::Append { reply, .. } => tell(reply, Err(AppendError::Unknown(why.to_owned()))),
-        Request::Swap { reply, .. } => tell(reply, Err(SwapError::Unknown(why.to_owned()))),
-        Request::Trim { reply, .. } => tell(reply, Err(EngineError::Unavailable(why.to_owned()))),
+        Request::Append { reply, .. } => send_reply(reply, Err(AppendError::Unknown(why.to_owned()))),
+        Request::Swap { reply, .. } => send_reply(reply, Err(SwapError::Unknown(why.to_owned()))),
+        Request::Trim { reply, .. } => send_reply(reply, Err(EngineError::Unavailable(why.to_owned()))),
     }
 }

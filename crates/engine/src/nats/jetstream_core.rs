@@ -1,6 +1,6 @@
-//! What the calls to one engine share.
+//! State that the calls of one engine share.
 
-use super::link::Link;
+use super::connection::Connection;
 use super::log::Log;
 use super::names::Names;
 use super::options::{MESSAGE_BYTES, OLDEST_SERVER, OpenError, Options};
@@ -13,38 +13,39 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct JetStreamCore {
     pub options: Options,
     pub names: Names,
-    pub link: Link,
+    pub connection: Connection,
     logs: Mutex<HashMap<PartitionId, Arc<Log>>>,
 }
 
-impl Shared {
-    /// Connects, and makes sure that these are servers we can use.
+impl JetStreamCore {
+    /// Connects, and checks that the servers are usable.
     pub(super) async fn connect(options: Options, runtime: &Handle) -> Result<Self, OpenError> {
         options.check()?;
         let deadline = Instant::now() + options.timeout;
-        let link = Link::connect(&options, runtime, deadline).await?;
-        let info = link.client.server_info();
+        let connection = Connection::connect(&options, runtime, deadline).await?;
+        let info = connection.client.server_info();
         if version(&info.version).is_none_or(|version| version < OLDEST_SERVER) {
             return Err(OpenError::Version(info.version));
         }
         if info.max_payload < MESSAGE_BYTES {
             return Err(OpenError::MaxPayload(info.max_payload));
         }
-        has_jetstream(&link, deadline).await?;
+        has_jetstream(&connection, deadline).await?;
         let names = Names(options.prefix.clone());
         let (records, snapshots) =
             (config::records(&names, options.replicas), config::snapshots(&names, options.replicas));
-        // Elections take their time; whoever starts servers and nodes together must not fail for it.
+        // Elections take time; starting servers and nodes together must not fail.
         let deadline = Instant::now() + 3 * options.timeout;
-        let made = tokio::join!(link.ensure(&records, deadline), link.ensure(&snapshots, deadline));
+        let made =
+            tokio::join!(connection.ensure(&records, deadline), connection.ensure(&snapshots, deadline));
         made.0.and(made.1)?;
-        Ok(Self { options, names, link, logs: Mutex::default() })
+        Ok(Self { options, names, connection, logs: Mutex::default() })
     }
 
-    /// When a call that begins now has to end.
+    /// Deadline of a call that begins now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.options.timeout
     }
@@ -59,19 +60,19 @@ impl Shared {
     }
 }
 
-async fn has_jetstream(link: &Link, deadline: Instant) -> Result<(), OpenError> {
+async fn has_jetstream(connection: &Connection, deadline: Instant) -> Result<(), OpenError> {
     use api::{ApiError, code};
-    match link.api("INFO", &json!({}), deadline).await {
+    match connection.api("INFO", &json!({}), deadline).await {
         Ok(_) => Ok(()),
         Err(ApiError::No(code::NOT_ENABLED | code::NOT_ENABLED_FOR_ACCOUNT, why)) => {
             Err(OpenError::NoJetStream(why))
         }
-        Err(ApiError::NoResponders) => Err(OpenError::NoJetStream("nobody answers for it".to_owned())),
+        Err(ApiError::NoResponders) => Err(OpenError::NoJetStream("no one answers its requests".to_owned())),
         Err(error) => Err(OpenError::Unavailable(error.to_string())),
     }
 }
 
-/// Major and minor.
+/// Major and minor version.
 fn version(text: &str) -> Option<(u64, u64)> {
     let mut parts = text.trim_start_matches('v').split(['.', '-', '+']).map(str::parse);
     match (parts.next(), parts.next()) {

@@ -1,6 +1,6 @@
-//! The connection: requests with an end in time, and many of them at once.
+//! The connection: concurrent requests with deadlines.
 //!
-//! The client's own requests keep a place for an answer that never comes, for ever; so answers are handed out here.
+//! The client's own requests keep state forever if no answer comes, so answers are assigned to requests here.
 
 use super::options::OpenError;
 use async_nats::connection::State;
@@ -16,20 +16,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// The unit in which bytes that wait are counted, so that their number fits.
+/// Unit of the limit on waiting bytes, so that their number fits into a semaphore.
 const UNIT_BYTES: usize = 1024;
 
-/// What a message takes beside its body, in units.
+/// Units of a message besides its body.
 const HEAD_UNITS: usize = 4;
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The request was not sent.
     NotSent(String),
-    /// Nobody listens to its subject.
+    /// No one subscribes to its subject.
     NoResponders,
-    /// It was sent, and nothing came back.
+    /// It was sent, and no answer came in time.
     NoAnswer,
 }
 
@@ -44,60 +44,60 @@ impl std::fmt::Display for Failure {
 }
 
 #[derive(Debug)]
-enum Place {
+enum ReplyTo {
     One(oneshot::Sender<Message>),
     Many(mpsc::UnboundedSender<Message>),
 }
 
-/// Who waits for which answer.
+/// Requests that wait for answers, by number.
 #[derive(Debug, Default)]
-struct Desk(Mutex<(u64, HashMap<u64, Place>)>);
+struct PendingReplies(Mutex<(u64, HashMap<u64, ReplyTo>)>);
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, Place>)> {
+impl PendingReplies {
+    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, ReplyTo>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn register(&self, place: Place) -> Ticket<'_> {
-        let mut desk = self.lock();
-        desk.0 += 1;
-        let number = desk.0;
-        desk.1.insert(number, place);
-        Ticket { desk: self, number }
+    fn register(&self, reply_to: ReplyTo) -> Registration<'_> {
+        let mut pending = self.lock();
+        pending.0 += 1;
+        let number = pending.0;
+        pending.1.insert(number, reply_to);
+        Registration { pending: self, number }
     }
 
-    fn hand_out(&self, message: Message) {
+    fn deliver(&self, message: Message) {
         let number = message.subject.rsplit('.').next().and_then(|token| token.parse().ok());
         let Some(number) = number else { return };
-        let mut desk = self.lock();
-        // Whoever went away in the meantime took his place along.
-        match desk.1.remove(&number) {
-            Some(Place::One(sender)) => drop(sender.send(message)),
-            Some(Place::Many(sender)) => {
+        let mut pending = self.lock();
+        // A request that was dropped meanwhile is no longer registered.
+        match pending.1.remove(&number) {
+            Some(ReplyTo::One(sender)) => drop(sender.send(message)),
+            Some(ReplyTo::Many(sender)) => {
                 drop(sender.send(message));
-                desk.1.insert(number, Place::Many(sender));
+                pending.1.insert(number, ReplyTo::Many(sender));
             }
             None => {}
         }
     }
 }
 
-/// A place that is kept until this is dropped.
-struct Ticket<'a> {
-    desk: &'a Desk,
+/// Registers a request until dropped.
+struct Registration<'a> {
+    pending: &'a PendingReplies,
     number: u64,
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.desk.lock().1.remove(&self.number);
+        self.pending.lock().1.remove(&self.number);
     }
 }
 
-/// A body and its share of what may wait; the client drops it when it is on its way.
+/// A body and its permit; the client drops both when the body is sent.
 struct Waiting {
     bytes: Arc<[u8]>,
-    _share: Arc<OwnedSemaphorePermit>,
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl AsRef<[u8]> for Waiting {
@@ -108,17 +108,17 @@ impl AsRef<[u8]> for Waiting {
 
 /// The connection to the servers.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Connection {
     pub client: Client,
     inbox: String,
-    desk: Arc<Desk>,
-    room: Arc<Semaphore>,
+    pending: Arc<PendingReplies>,
+    budget: Arc<Semaphore>,
     reader: AbortHandle,
-    /// Changes when the connection was made anew, so that messages may have been missed.
+    /// Number of connections so far: after a change, messages may have been missed.
     connections: watch::Receiver<u64>,
 }
 
-impl Link {
+impl Connection {
     pub(super) async fn connect(
         options: &super::Options,
         runtime: &Handle,
@@ -141,18 +141,18 @@ impl Link {
         let inbox = client.new_inbox();
         let mut answers =
             client.subscribe(format!("{inbox}.*")).await.map_err(|error| failed(error.to_string()))?;
-        let desk = Arc::new(Desk::default());
-        let clerk = Arc::clone(&desk);
+        let pending = Arc::new(PendingReplies::default());
+        let deliverer = Arc::clone(&pending);
         let reader = runtime.spawn(async move {
             while let Some(message) = answers.next().await {
-                clerk.hand_out(message);
+                deliverer.deliver(message);
             }
         });
-        let room = Arc::new(Semaphore::new(options.in_flight_bytes / UNIT_BYTES));
-        Ok(Self { client, inbox, desk, room, reader: reader.abort_handle(), connections })
+        let budget = Arc::new(Semaphore::new(options.in_flight_bytes / UNIT_BYTES));
+        Ok(Self { client, inbox, pending, budget, reader: reader.abort_handle(), connections })
     }
 
-    /// Tells of new connections.
+    /// Notifies of new connections.
     pub(super) fn connections(&self) -> watch::Receiver<u64> {
         self.connections.clone()
     }
@@ -161,29 +161,29 @@ impl Link {
         self.client.connection_state() == State::Connected
     }
 
-    /// A share of what may wait for the servers, as soon as there is one.
-    pub(super) async fn share(
+    /// Waits for permission to send so many bytes.
+    pub(super) async fn reserve(
         &self,
         bytes: usize,
         deadline: Instant,
     ) -> Result<Arc<OwnedSemaphorePermit>, Failure> {
-        let units = (bytes / UNIT_BYTES + HEAD_UNITS) as u32; // a message has 1 MiB
-        let permit = Arc::clone(&self.room).acquire_many_owned(units);
+        let units = (bytes / UNIT_BYTES + HEAD_UNITS) as u32; // a message has at most 1 MiB
+        let permit = Arc::clone(&self.budget).acquire_many_owned(units);
         match timeout_at(deadline, permit).await {
             Ok(Ok(permit)) => Ok(Arc::new(permit)),
-            _ => Err(Failure::NotSent("too much waits for the servers already".to_owned())),
+            _ => Err(Failure::NotSent("too many bytes wait for the servers".to_owned())),
         }
     }
 
-    /// A share if there is one now.
-    pub(super) fn try_share(&self, bytes: usize) -> Option<Arc<OwnedSemaphorePermit>> {
-        let units = (bytes / UNIT_BYTES + HEAD_UNITS) as u32; // a message has 1 MiB
-        Arc::clone(&self.room).try_acquire_many_owned(units).ok().map(Arc::new)
+    /// Permission to send so many bytes, if there is room now.
+    pub(super) fn try_reserve(&self, bytes: usize) -> Option<Arc<OwnedSemaphorePermit>> {
+        let units = (bytes / UNIT_BYTES + HEAD_UNITS) as u32; // a message has at most 1 MiB
+        Arc::clone(&self.budget).try_acquire_many_owned(units).ok().map(Arc::new)
     }
 
-    /// A body that keeps its share until it was sent.
-    pub(super) fn body(bytes: &Arc<[u8]>, share: &Arc<OwnedSemaphorePermit>) -> Bytes {
-        Bytes::from_owner(Waiting { bytes: Arc::clone(bytes), _share: Arc::clone(share) })
+    /// A body that keeps its permit until it is sent.
+    pub(super) fn body(bytes: &Arc<[u8]>, permit: &Arc<OwnedSemaphorePermit>) -> Bytes {
+        Bytes::from_owner(Waiting { bytes: Arc::clone(bytes), _permit: Arc::clone(permit) })
     }
 
     async fn send(
@@ -194,7 +194,7 @@ impl Link {
         body: Bytes,
         deadline: Instant,
     ) -> Result<(), Failure> {
-        // What is handed to a client without a connection waits there, and is sent much later.
+        // Without a connection the client would keep the message and send it much later.
         while !self.is_connected() {
             if Instant::now() >= deadline {
                 return Err(Failure::NotSent("no connection to the servers".to_owned()));
@@ -226,8 +226,8 @@ impl Link {
         deadline: Instant,
     ) -> Result<Message, Failure> {
         let (sender, answer) = oneshot::channel();
-        let ticket = self.desk.register(Place::One(sender));
-        self.send(subject, ticket.number, headers, body, deadline).await?;
+        let registration = self.pending.register(ReplyTo::One(sender));
+        self.send(subject, registration.number, headers, body, deadline).await?;
         match timeout_at(deadline, answer).await {
             Ok(Ok(message)) if is_no_responders(&message) => Err(Failure::NoResponders),
             Ok(Ok(message)) => Ok(message),
@@ -235,7 +235,7 @@ impl Link {
         }
     }
 
-    /// Sends a request that has many answers, and gives each to `take` until that says that it was the last.
+    /// Sends a request with many answers, and passes each to `take` until that returns true for the last.
     pub(super) async fn request_many(
         &self,
         subject: String,
@@ -244,8 +244,8 @@ impl Link {
         mut take: impl FnMut(Message) -> bool,
     ) -> Result<(), Failure> {
         let (sender, mut answers) = mpsc::unbounded_channel();
-        let ticket = self.desk.register(Place::Many(sender));
-        self.send(subject, ticket.number, None, body, deadline).await?;
+        let registration = self.pending.register(ReplyTo::Many(sender));
+        self.send(subject, registration.number, None, body, deadline).await?;
         loop {
             match timeout_at(deadline, answers.recv()).await {
                 Ok(Some(message)) if is_no_responders(&message) => return Err(Failure::NoResponders),
@@ -260,7 +260,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.reader.abort();
     }
@@ -270,7 +270,7 @@ fn is_no_responders(message: &Message) -> bool {
     message.status.is_some_and(|status| status.as_u16() == 503) && message.payload.is_empty()
 }
 
-/// Tries again, a little later each time, until something else than `None` comes or the time is over.
+/// Repeats an attempt with growing pauses until it returns `Some`, or until the deadline.
 pub(super) async fn until<T, F: Future<Output = Option<T>>>(
     deadline: Instant,
     mut attempt: impl FnMut() -> F,

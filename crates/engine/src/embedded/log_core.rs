@@ -1,4 +1,4 @@
-//! What callers, the writer and streams share.
+//! State that callers, the writer thread and streams share.
 
 use super::frame::Frame;
 use super::listeners::Listeners;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct LogCore {
     pub storage: Arc<dyn Storage>,
     pub options: Options,
     pub queue: Queue,
@@ -23,11 +23,11 @@ pub(super) struct Shared {
     pub snapshots: Snapshots,
     pub topics: Topics,
     state: RwLock<State>,
-    /// How far each watcher of records is.
+    /// The revision each watcher of records has reached.
     record_watchers: Mutex<Vec<Weak<AtomicU64>>>,
 }
 
-impl Shared {
+impl LogCore {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
         options: Options,
@@ -47,27 +47,27 @@ impl Shared {
         }
     }
 
-    /// What is durable. Held shortly, and never across I/O.
+    /// The durable state. The lock is held briefly, and never during I/O.
     pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the writer alone.
+    /// Only for the writer thread.
     pub(super) fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends writing, and tells all who wait.
+    /// Stops writing, and answers all waiting requests.
     pub(super) fn stop(&self, stop: Stop) {
         let why = stop.to_string();
         for request in self.queue.stop(stop) {
-            super::draft::give_up(request, &why);
+            super::group_commit::reply_stopped(request, &why);
         }
         self.entry_listeners.wake_all();
         self.record_listeners.wake_all();
     }
 
-    /// A watcher of records, which has to keep the number at the revision it is at.
+    /// Registers a watcher of records, which stores the revision it has reached in the returned number.
     pub(super) fn add_record_watcher(&self) -> Arc<AtomicU64> {
         let at = Arc::new(AtomicU64::new(0));
         let mut watchers = self.record_watchers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,8 +82,8 @@ impl Shared {
         at.min().map(Revision)
     }
 
-    /// Entries from `from` on, as many as fit, at least one; none if `from` is the next position. One read of the file each, as it
-    /// is mostly the system's cache that answers.
+    /// Entries from `from` on, as many as fit, at least one; none if `from` is the next position. Each is one read of a
+    /// file, mostly from the system's cache.
     pub(super) fn read(
         &self,
         partition: PartitionId,
@@ -94,7 +94,7 @@ impl Shared {
         let mut wanted: Vec<(Place, Arc<Segment>)> = Vec::new();
         {
             let state = self.state();
-            // A reader never knows of an entry before `state` does: what is told to anybody is durable and in it.
+            // No reader knows an entry before `state` does: callers learn only of durable entries, which are in it.
             let next = state.partitions.get(&partition).map_or(1, PartitionLog::next);
             if from > next {
                 return Err(ReadError::Ahead { partition, last: Position(next - 1) });
@@ -121,7 +121,7 @@ impl Shared {
         for (position, (place, segment)) in (from..).map(Position).zip(&wanted) {
             match read_entry(partition, position, *place, segment, &mut buffer) {
                 Ok(entry) => entries.push(entry),
-                // What comes before is good, and the next call will begin here.
+                // The entries before it are good, and the next call begins here.
                 Err(_) if !entries.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -152,6 +152,6 @@ fn read_entry(
         Frame::Entry { partition: p, position: at, id, payload } if (p, at) == (partition, position) => {
             Ok(Entry { position, batch: Batch { id, payload: Arc::from(payload) } })
         }
-        _ => Err(damaged("another entry stands there")),
+        _ => Err(damaged("another entry is stored there")),
     }
 }
