@@ -58,12 +58,11 @@ pub fn chart(
 ) -> Chart {
     let mut chart = Chart::new(name, title, x, y);
     for (name, point) in points {
-        match chart.series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push(point),
-            None => {
-                let colour = chart.series.len();
-                chart.series.push(Series::new(name, Mark::Dotted, colour, vec![point]));
-            }
+        if let Some(series) = chart.series.iter_mut().find(|series| series.name == name) {
+            series.points.push(point);
+        } else {
+            let colour = chart.series.len();
+            chart.series.push(Series::new(name, Mark::Dotted, colour, vec![point]));
         }
     }
     chart

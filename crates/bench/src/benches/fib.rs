@@ -142,8 +142,14 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, structures: &[Structure]) -> Result<
             _ => {
                 let fill = Filling {
                     make: |keys| Ok(FlowMap::new(keys)),
-                    insert: |map: &mut FlowMap, flows, places| Ok(map.insert(flows, places)),
-                    remove: |map, flows, places| Ok(map.remove(flows, places)),
+                    insert: |map: &mut FlowMap, flows, places| {
+                        map.insert(flows, places);
+                        Ok(())
+                    },
+                    remove: |map, flows, places| {
+                        let _: () = map.remove(flows, places);
+                        Ok(())
+                    },
                 };
                 fill.changes("hashbrown", change_rows(&case), vec![all.clone()], &flows, &keys)
             }

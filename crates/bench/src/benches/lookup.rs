@@ -68,12 +68,15 @@ fn one(
     interleave(bench, &mut vec![0; set.len()], turns)
 }
 
+/// A table of a structure, with its case.
+type BuiltTable = (Structure, Case, Box<dyn Table>);
+
 /// All tables of one size, built on all cores, with their cases.
 fn tables(
     bench: &mut BenchRun<'_>,
     set: &KeySet,
     structures: &[Structure],
-) -> Result<Vec<(Structure, Case, Box<dyn Table>)>, BenchError> {
+) -> Result<Vec<BuiltTable>, BenchError> {
     let options = bench.options;
     let make = BuildConfig { threads: pin::cores(), ..BuildConfig::table() };
     let mut tables = Vec::new();

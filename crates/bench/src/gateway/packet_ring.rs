@@ -111,7 +111,9 @@ impl<P: PacketBuf, K: PacketKind> Ring<P, K> {
     pub fn new(packets: Vec<P>, kind: K) -> Self {
         let rotating = VecDeque::with_capacity(packets.len());
         let mut inner = Inner { packets: rotating, kind, number: 0, left: usize::MAX, checked: None };
-        packets.into_iter().for_each(|packet| inner.add(packet));
+        for packet in packets {
+            inner.add(packet);
+        }
         Self(Arc::new(Mutex::new(inner)))
     }
 

@@ -228,14 +228,12 @@ impl Parser<'_> {
 
     fn port(&mut self, token: Token) -> u32 {
         let max = self.limits.port;
-        match unsigned(self.text(token)).filter(|&port| port <= u64::from(max)) {
-            Some(port) => port as u32,
-            None => {
-                let text = self.shown(token);
-                self.report(token.span, Problem::PortNumber { text, max });
-                0
-            }
+        if let Some(port) = unsigned(self.text(token)).filter(|&port| port <= u64::from(max)) {
+            return port as u32;
         }
+        let text = self.shown(token);
+        self.report(token.span, Problem::PortNumber { text, max });
+        0
     }
 
     /// Adds a written element to the scope, or finds the one it refers to.

@@ -74,6 +74,7 @@ impl Value for Bandwidth {
         };
         // A decimal fraction such as 0.29 is a little less than it says.
         let rate = number * factor / divisor * (1.0 + 4.0 * f64::EPSILON);
+        #[expect(clippy::cast_sign_loss, reason = "a rate has no sign")]
         (rate < u64::MAX as f64).then_some(Self(rate as u64))
     }
 }

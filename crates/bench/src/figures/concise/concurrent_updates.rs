@@ -150,9 +150,12 @@ impl LiveTable {
     fn check(&self) -> Result<(), BenchError> {
         let is_flipped = |place: usize| place.is_multiple_of(ALTERED) && self.flipped[place / ALTERED];
         let (replaces, count) = (self.change == Change::Replace, self.names.len());
-        let held = (0..count).map(|place| match is_flipped(place) && replaces {
-            true => self.others[place / ALTERED],
-            false => self.names.hashes[place],
+        let held = (0..count).map(|place| {
+            if is_flipped(place) && replaces {
+                self.others[place / ALTERED]
+            } else {
+                self.names.hashes[place]
+            }
         });
         let mut answers = vec![0; count];
         let mut reader = OthelloReader::new(Arc::clone(&self.table));

@@ -149,6 +149,9 @@ fn mean(times: &[f64]) -> f64 {
     times.iter().fold(0.0, |sum, time| sum + time) / times.len().max(1) as f64
 }
 
+/// A statistic of sorted delays.
+type Statistic = fn(&[f64]) -> f64;
+
 /// The table of all delays.
 fn delay_table<'a>(gaps: &ArrivalGaps, all: impl IntoIterator<Item = &'a Delays>) -> Sheet<&'a Delays> {
     let sheet = Sheet::new("concise-figure-6", all)
@@ -158,7 +161,7 @@ fn delay_table<'a>(gaps: &ArrivalGaps, all: impl IntoIterator<Item = &'a Delays>
         .column("rate", |of| RATES_PPS[of.rate].1)
         .column("paper", |of| if of.fib == Fib::OTHELLO { paper::DELAY } else { paper::NOT_GIVEN })
         .column("load", |of| percent(of.load));
-    let figures: [(&str, fn(&[f64]) -> f64); 6] = [
+    let figures: [(&str, Statistic); 6] = [
         ("mean, ns", mean),
         ("median, ns", |sorted| percentile(sorted, 0.5)),
         ("60 %, ns", |sorted| percentile(sorted, 0.6)),

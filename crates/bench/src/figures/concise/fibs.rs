@@ -320,7 +320,9 @@ impl<B: Baseline> NameFib for B {
         Box::new(|names, actions| {
             for (actions, names) in actions.chunks_mut(AHEAD).zip(names.chunks(AHEAD)) {
                 if names.len() > 1 {
-                    names.iter().for_each(|&name| self.prefetch(name));
+                    for &name in names {
+                        self.prefetch(name);
+                    }
                 }
                 for (action, &name) in actions.iter_mut().zip(names) {
                     *action = self.look_up(name).action().unwrap_or(UNKNOWN);

@@ -219,7 +219,9 @@ fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
             ["othello", "cuckoo"].contains(&name.as_str()).then_some(text)
         }),
     ];
-    charts.into_iter().for_each(|chart| bench.add_chart(chart));
+    for chart in charts {
+        bench.add_chart(chart);
+    }
 }
 
 /// The time to generate names, and of a lookup alone.

@@ -118,11 +118,13 @@ fn megabytes(bytes: u64) -> String {
 }
 
 /// The names of a row, as tables show them.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "a sheet passes its items by reference")]
 fn names(row: &&Row) -> String {
     short_count(row.case.keys)
 }
 
 /// Whether a row is of Othello's default sizing, or of a structure without sizings.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "a filter passes items by reference")]
 fn has_default_sizing(row: &&Row) -> bool {
     row.case.format.is_none_or(|format| format == Sizing::Sharded.name())
 }

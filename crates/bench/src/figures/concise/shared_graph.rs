@@ -100,7 +100,9 @@ impl NetworkSetup {
         };
         if !is_shared {
             let controls = (0..self.switches).map(build).collect::<Result<Vec<_>, _>>()?;
-            controls.iter().for_each(|control| drop(control.export()));
+            for control in &controls {
+                drop(control.export());
+            }
             return Ok(Network::Each(controls));
         }
         let mut shared = SharedControl::new(build(0)?).of(NAME)?;
