@@ -160,16 +160,18 @@ pub enum OversizeChoice {
 }
 
 impl ArchChoice {
-    /// Whether it is the architecture, or all of them.
-    pub const fn includes(self, architecture: Architecture) -> bool {
-        matches!(
-            (self, architecture),
-            (Self::All, _)
-                | (Self::FullDuplication, Architecture::FullDuplication)
-                | (Self::HashPartition, Architecture::HashPartition)
-                | (Self::Vlb, Architecture::Vlb)
-                | (Self::Scalebricks, Architecture::ScaleBricks)
-        )
+    /// The chosen architectures, each once, in the order of the ScaleBricks paper's Figure 2.
+    pub fn architectures(choices: &[Self]) -> Vec<Architecture> {
+        let is_chosen = |architecture: &Architecture| {
+            choices.iter().any(|choice| match choice {
+                Self::All => true,
+                Self::FullDuplication => *architecture == Architecture::FullDuplication,
+                Self::HashPartition => *architecture == Architecture::HashPartition,
+                Self::Vlb => *architecture == Architecture::Vlb,
+                Self::Scalebricks => *architecture == Architecture::ScaleBricks,
+            })
+        };
+        Architecture::ALL.into_iter().filter(is_chosen).collect()
     }
 }
 
@@ -179,12 +181,10 @@ impl DemoArgs {
     /// # Errors
     /// [`IdError`] for a cluster that cannot be.
     pub fn config(&self) -> Result<DemoConfig, IdError> {
-        let wanted =
-            |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
         let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Ok(DemoConfig {
             size: ClusterSize::new(usize::from(self.nodes))?,
-            architectures: Architecture::ALL.into_iter().filter(wanted).collect(),
+            architectures: ArchChoice::architectures(&self.arch),
             policy: Policy {
                 key_profile: match self.key {
                     KeyChoice::Flow5 => KeyProfile::Flow5,

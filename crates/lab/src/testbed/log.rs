@@ -1,9 +1,10 @@
 //! Who keeps the log: a process of this machine, or three NATS servers, each in a namespace of its own.
 
 use super::LabError;
+use super::context::LabContext;
 use super::exec::Cmd;
-use super::network::{ControlEnd, Network};
-use super::nodes::{Process, Processes};
+use super::network::ControlEnd;
+use super::nodes::Process;
 use super::plan::Plan;
 use super::state;
 use rustix::process::Signal;
@@ -46,7 +47,7 @@ impl Log {
     ///
     /// # Errors
     /// [`LabError`] if one is not ready in time.
-    pub fn start(&mut self, processes: Processes<'_>) -> Result<(), LabError> {
+    pub fn start(&mut self, processes: LabContext<'_>) -> Result<(), LabError> {
         if processes.plan.nats.is_some() {
             return processes.plan.servers().try_for_each(|server| self.start_server(processes, server));
         }
@@ -63,14 +64,14 @@ impl Log {
     ///
     /// # Errors
     /// The same.
-    pub fn start_server(&mut self, processes: Processes<'_>, server: u8) -> Result<(), LabError> {
+    pub fn start_server(&mut self, processes: LabContext<'_>, server: u8) -> Result<(), LabError> {
         if let Entry::Vacant(place) = self.keepers.entry(server) {
             place.insert(processes.server(server)?);
         }
         Ok(())
     }
 
-    fn start_relay(&mut self, processes: Processes<'_>, node: NodeId) -> Result<(), LabError> {
+    fn start_relay(&mut self, processes: LabContext<'_>, node: NodeId) -> Result<(), LabError> {
         if let Entry::Vacant(place) = self.relays.entry(node) {
             place.insert(processes.relay(node)?);
         }
@@ -103,7 +104,7 @@ impl Log {
     ///
     /// # Errors
     /// [`LabError`].
-    pub fn cut(&mut self, network: Network<'_>, node: NodeId, how: LogCut) -> Result<(), LabError> {
+    pub fn cut(&mut self, network: LabContext<'_>, node: NodeId, how: LogCut) -> Result<(), LabError> {
         for server in network.plan.servers() {
             network.set_control_pair(ControlEnd::Node(node), ControlEnd::Log(server), false)?;
         }
@@ -120,16 +121,11 @@ impl Log {
     ///
     /// # Errors
     /// [`LabError`].
-    pub fn heal(
-        &mut self,
-        network: Network<'_>,
-        processes: Processes<'_>,
-        node: NodeId,
-    ) -> Result<(), LabError> {
-        for server in network.plan.servers() {
-            network.set_control_pair(ControlEnd::Node(node), ControlEnd::Log(server), true)?;
+    pub fn heal(&mut self, processes: LabContext<'_>, node: NodeId) -> Result<(), LabError> {
+        for server in processes.plan.servers() {
+            processes.set_control_pair(ControlEnd::Node(node), ControlEnd::Log(server), true)?;
         }
-        if network.plan.nats.is_some() {
+        if processes.plan.nats.is_some() {
             return Ok(());
         }
         self.start_relay(processes, node)?;
@@ -141,7 +137,7 @@ impl Log {
     /// # Errors
     /// [`LabError::Died`].
     pub fn check(&mut self) -> Result<(), LabError> {
-        self.keepers.values_mut().chain(self.relays.values_mut()).try_for_each(Process::ended)
+        self.keepers.values_mut().chain(self.relays.values_mut()).try_for_each(Process::check_running)
     }
 }
 
@@ -154,7 +150,7 @@ impl Plan {
     }
 }
 
-impl Processes<'_> {
+impl LabContext<'_> {
     /// Writes what the servers are told.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
-//! Between a node and the process that keeps the log: a relay of its own for each node, so that one node can be cut off from it.
+//! A relay between one node and the engine process, so that this node alone can be disconnected from the log.
 
 use super::LabError;
 use super::args::RelayArgs;
+use super::context::until_interrupted;
 use scalebricks_console::{Console, Interrupt, status};
 use std::fs;
 use std::io;
@@ -9,36 +10,32 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
-/// Passes what comes in at one socket on to another, and back, until it is told to stop. Prints `ready` once it listens.
+/// Forwards connections from one socket to another until it is interrupted. Prints `ready` once it listens.
 ///
 /// # Errors
 /// [`LabError::File`] if it cannot listen.
 pub fn run(args: &RelayArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
-    // An older process may have left the name behind.
+    // An earlier process may have left the file.
     drop(fs::remove_file(&args.listen));
-    let listener = UnixListener::bind(&args.listen)
-        .map_err(|error| LabError::File { path: args.listen.clone(), error })?;
+    let listener = UnixListener::bind(&args.listen).map_err(LabError::file(&args.listen))?;
     let to = args.to.clone();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A connection that cannot be passed on is closed: whoever opened it tries again.
-            drop(pass(stream, &to));
+            // If the other side does not answer, the connection is closed, and the node reconnects.
+            drop(forward(stream, &to));
         }
     });
     console.result("ready")?;
-    while interrupt.check().is_ok() {
-        thread::sleep(Duration::from_millis(50));
-    }
+    until_interrupted(interrupt);
     Ok(status::SUCCESS)
 }
 
-fn pass(from: UnixStream, to: &Path) -> io::Result<()> {
+fn forward(from: UnixStream, to: &Path) -> io::Result<()> {
     let to = UnixStream::connect(to)?;
     for (reader, writer) in [(from.try_clone()?, to.try_clone()?), (to, from)] {
         thread::spawn(move || {
-            // Whichever end closes, the other learns it.
+            // When one end closes, the other end is closed too.
             drop(io::copy(&mut &reader, &mut &writer));
             drop(reader.shutdown(Shutdown::Read));
             drop(writer.shutdown(Shutdown::Write));
@@ -53,12 +50,12 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn both_directions_are_passed_on_and_so_is_the_end() {
+    fn both_directions_and_the_end_are_forwarded() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("to");
         let server = UnixListener::bind(&path).unwrap();
         let (mut near, far) = UnixStream::pair().unwrap();
-        pass(far, &path).unwrap();
+        forward(far, &path).unwrap();
         let (mut served, _) = server.accept().unwrap();
         near.write_all(b"question").unwrap();
         near.shutdown(Shutdown::Write).unwrap();
