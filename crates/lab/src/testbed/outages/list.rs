@@ -99,194 +99,126 @@ fn between_the_two(place: Place, route: Route) -> bool {
     route.crosses(place.node, place.peer)
 }
 
-/// A node fails: other nodes take over its flows and addresses, and it returns.
-const NODE: Outage = Outage {
-    name: "",
-    title: "",
-    lasts_s: 6,
-    restarts_before: false,
-    failure: Failure::Killed,
-    affects: of_the_node,
-    recovers: Recovers::Within(GOAL),
-    view_changes: ONCE,
-    check: Check::Packets,
-    log: LogKind::Any,
-};
+/// A failure of a node: other nodes take over its flows and addresses, and it returns.
+const fn node(name: &'static str, title: &'static str, failure: Failure) -> Outage {
+    Outage {
+        name,
+        title,
+        lasts_s: 6,
+        restarts_before: false,
+        failure,
+        affects: of_the_node,
+        recovers: Recovers::Within(GOAL),
+        view_changes: ONCE,
+        check: Check::Packets,
+        log: LogKind::Any,
+    }
+}
 
-/// No user notices it.
-const UNNOTICED: Outage =
-    Outage { lasts_s: 8, affects: no_route, recovers: Recovers::Within(HARM), view_changes: 0, ..NODE };
+/// A failure that no user notices.
+const fn unnoticed(name: &'static str, title: &'static str, failure: Failure) -> Outage {
+    Outage {
+        lasts_s: 8,
+        affects: no_route,
+        recovers: Recovers::Within(HARM),
+        view_changes: 0,
+        ..node(name, title, failure)
+    }
+}
 
 /// All outages, in their order.
 pub const ALL: &[Outage] = &[
+    unnoticed("control-pair", "control network cut between two nodes", Failure::ControlPair),
+    unnoticed(
+        "control-one-way",
+        "control network cut from one node to another, one way",
+        Failure::ControlOneWay,
+    ),
     Outage {
-        name: "control-pair",
-        title: "control network cut between two nodes",
-        failure: Failure::ControlPair,
-        ..UNNOTICED
-    },
-    Outage {
-        name: "control-one-way",
-        title: "control network cut from one node to another, one way",
-        failure: Failure::ControlOneWay,
-        ..UNNOTICED
-    },
-    Outage {
-        name: "control-split",
-        title: "control network cut between two halves",
         affects: every_route,
         recovers: Recovers::Within(GOAL),
         // Two nodes may leave and return.
         view_changes: 2 * ONCE,
-        failure: Failure::ControlSplit,
-        ..UNNOTICED
+        ..unnoticed("control-split", "control network cut between two halves", Failure::ControlSplit)
     },
     Outage {
-        name: "control-down",
-        title: "control network down for all, longer than a lease",
         lasts_s: 13,
-        failure: Failure::ControlDown,
-        ..UNNOTICED
+        ..unnoticed("control-down", "control network down for all, longer than a lease", Failure::ControlDown)
     },
+    node("control-link", "control link of a node down", Failure::ControlLink),
+    node("fabric-link", "fabric link of a node down", Failure::Link(NodePort::Fabric)),
     Outage {
-        name: "control-link",
-        title: "control link of a node down",
-        failure: Failure::ControlLink,
-        ..NODE
-    },
-    Outage {
-        name: "fabric-link",
-        title: "fabric link of a node down",
-        failure: Failure::Link(NodePort::Fabric),
-        ..NODE
-    },
-    Outage {
-        name: "fabric-pair",
-        title: "fabric cut between two nodes",
         affects: between_the_two,
         view_changes: 0,
-        failure: Failure::FabricPair,
-        ..NODE
+        ..node("fabric-pair", "fabric cut between two nodes", Failure::FabricPair)
     },
+    node("ran-link", "link of a node to base stations down", Failure::Link(NodePort::Ran)),
+    node("internet-link", "link of a node to the Internet down", Failure::Link(NodePort::Internet)),
+    node("next-hop", "next hop to the Internet gone for a node, its link up", Failure::NextHop),
     Outage {
-        name: "ran-link",
-        title: "link of a node to base stations down",
-        failure: Failure::Link(NodePort::Ran),
-        ..NODE
-    },
-    Outage {
-        name: "internet-link",
-        title: "link of a node to the Internet down",
-        failure: Failure::Link(NodePort::Internet),
-        ..NODE
-    },
-    Outage {
-        name: "next-hop",
-        title: "next hop to the Internet gone for a node, its link up",
-        failure: Failure::NextHop,
-        ..NODE
-    },
-    Outage {
-        name: "ran-switch",
-        title: "switch to base stations dead for all",
         affects: every_route,
         // Neighbours that have lost addresses request them once a second.
         recovers: Recovers::OnceRepaired(GOAL),
         view_changes: 0,
-        failure: Failure::RanSwitch,
-        ..NODE
+        ..node("ran-switch", "switch to base stations dead for all", Failure::RanSwitch)
     },
-    Outage { name: "all-links", title: "all links of a node down", failure: Failure::AllLinks, ..NODE },
+    Outage { lasts_s: 15, ..node("worker-stopped", "worker of a node stopped", Failure::Threads(WORKER)) },
     Outage {
-        name: "worker-stopped",
-        title: "worker of a node stopped",
         lasts_s: 15,
-        failure: Failure::Threads(WORKER),
-        ..NODE
-    },
-    Outage {
-        name: "control-stopped",
-        title: "control plane of a node stopped, its worker not",
-        lasts_s: 15,
-        failure: Failure::Threads(CONTROL),
         check: Check::Stale,
-        ..NODE
+        ..node(
+            "control-stopped",
+            "control plane of a node stopped, its worker not",
+            Failure::Threads(CONTROL),
+        )
     },
     Outage {
-        name: "node-stopped",
-        title: "node stopped, and resumed",
         lasts_s: 30,
         check: Check::Stale,
-        failure: Failure::Stopped,
-        ..NODE
+        ..node("node-stopped", "node stopped, and resumed", Failure::Stopped)
     },
     Outage {
-        name: "node-killed",
-        title: "node killed, and started again",
         check: Check::Takeover,
-        failure: Failure::Killed,
-        ..NODE
+        ..node("node-killed", "node killed, and started again", Failure::Killed)
     },
     Outage {
-        name: "node-drained",
-        title: "node drained",
         recovers: Recovers::Within(HARM),
         check: Check::Takeover,
-        failure: Failure::Drained,
-        ..NODE
+        ..node("node-drained", "node drained", Failure::Drained)
     },
     Outage {
-        name: "log-stopped",
-        title: "log stopped while flows are handed over",
         lasts_s: 4,
-        failure: Failure::LogStopped,
-        ..UNNOTICED
+        ..unnoticed("log-stopped", "log stopped while flows are handed over", Failure::LogStopped)
     },
+    Outage { lasts_s: 4, ..unnoticed("log-killed", "log killed, and started again", Failure::LogKilled) },
+    Outage { lasts_s: 13, ..unnoticed("log-cut", "log cut from one node", Failure::LogCut) },
     Outage {
-        name: "log-killed",
-        title: "log killed, and started again",
-        lasts_s: 4,
-        failure: Failure::LogKilled,
-        ..UNNOTICED
-    },
-    Outage {
-        name: "log-cut",
-        title: "log cut from one node",
         lasts_s: 13,
-        failure: Failure::LogCut,
-        ..UNNOTICED
+        ..node(
+            "log-lost-at-restart",
+            "node killed, and started while it cannot reach the log",
+            Failure::RestartWithoutLog,
+        )
     },
     Outage {
-        name: "log-lost-at-restart",
-        title: "node killed, and started while it cannot reach the log",
-        lasts_s: 13,
-        failure: Failure::RestartWithoutLog,
-        ..NODE
-    },
-    Outage {
-        name: "second-death",
-        title: "node killed within 30 s of its last death",
         restarts_before: true,
-        failure: Failure::Killed,
-        ..NODE
+        ..node("second-death", "node killed within 30 s of its last death", Failure::Killed)
     },
     Outage {
-        name: "all-restarted",
-        title: "all nodes killed, and started again",
         lasts_s: 1,
         affects: every_route,
         recovers: Recovers::OnceRepaired(Duration::from_secs(15)),
         view_changes: 4 * ONCE,
-        failure: Failure::AllKilled,
-        ..NODE
+        ..node("all-restarted", "all nodes killed, and started again", Failure::AllKilled)
     },
     Outage {
-        name: "log-servers",
-        title: "servers of the log killed and started again, one after the other",
         lasts_s: 1,
         log: LogKind::Nats,
-        failure: Failure::LogServers,
-        ..UNNOTICED
+        ..unnoticed(
+            "log-servers",
+            "servers of the log killed and started again, one after the other",
+            Failure::LogServers,
+        )
     },
 ];
 
