@@ -184,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_ended_with_its_children() {
-        // Nobody else sleeps for so long.
+    fn commands_that_take_too_long_are_ended_with_their_children() {
+        // No other process sleeps for this time.
         let time = format!("300.{:09}", std::process::id());
         let slow =
             Cmd::new("sh -c").arg(format!("sleep {time} & sleep {time}")).limit(Duration::from_millis(50));
