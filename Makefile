@@ -1,4 +1,4 @@
-# Few targets; public CI calls the same ones. `make help` lists them.
+# `make help` lists the targets. Public CI uses the same ones.
 
 CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
@@ -10,70 +10,70 @@ SECONDS_PER_TARGET ?= 60
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## a four-node cluster beside the three architectures it replaces (ARGS="--help" for more)
-	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo $(ARGS)
+demo: ## compare a four-node cluster with three other architectures (ARGS=--help for options)
+	$(CARGO) run --release --locked -p scalebricks-lab --no-default-features --bin demo -- $(ARGS)
 
-lab: ## a cluster over real interfaces on this machine, checked from all sides; needs root (ARGS="--arch all", ARGS=--help)
+lab: ## run and check a cluster over real interfaces on this machine; needs root (ARGS="--arch all", ARGS=--help)
 	@scripts/lab.sh run $(ARGS)
 
-outages: ## what breaks in the lab under load, and who feels it: docs/outages.md; needs root
+outages: ## measure the effect of outages in the lab under load: docs/outages.md; needs root
 	@scripts/lab.sh outages --page $(ARGS)
 	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
 
-lab-down: ## remove whatever a lab left
+lab-down: ## remove the remains of a lab
 	@scripts/lab.sh down $(ARGS)
 
 check: ## the quick part of `make test`: format, lints, unit tests
 	@scripts/test.sh quick
 
-test: ## all tests; needs cargo alone (STAGES=all: everything that CI runs, more than half an hour)
+test: ## all tests; needs only cargo (STAGES=all: everything that CI runs, more than half an hour)
 	@scripts/test.sh $(or $(STAGES),test)
 
-bench: ## measure the tables beside others, in ten minutes (ARGS="setsep-lookup --keys 16M", ARGS=--help)
+bench: ## measure the tables and other structures in ten minutes (ARGS="setsep-lookup --keys 16M", ARGS=--help)
 	@scripts/bench.sh $(ARGS)
 
-tables: ## build, lookup, update, reshape, the exact table: docs/measured.md, docs/tables.md (ARGS="--runs 7")
+tables: ## measure build, lookup, update, reshape, exact table: docs/measured.md, docs/tables.md (ARGS="--runs 7")
 	@scripts/bench.sh setsep-build setsep-lookup setsep-update othello-update fib --keys 1M,16M --value-bits 2 \
 		--format linear --batch 1,32,64,1024,65536 --page tables $(ARGS)
 
-control-figures: ## the control plane: docs/measured.md
+control-figures: ## measure the control plane: docs/measured.md
 	@scripts/bench.sh control --page control $(ARGS)
 
-figures: ## the paper's figures and tables: docs/figures.md
+figures: ## repeat the paper's figures and tables: docs/figures.md
 	@scripts/bench.sh setsep-figures capacity --page figures $(ARGS)
 
-choosing: ## SetSep, Othello or a full copy: docs/choosing.md
+choosing: ## compare SetSep, Othello and a full copy: docs/choosing.md
 	@scripts/bench.sh choice --page choosing $(ARGS)
 
-figures-gateway: ## the paper's figures of one node: docs/gateway-figures.md; needs DPDK
+figures-gateway: ## repeat the paper's figures of one node: docs/gateway-figures.md; needs DPDK
 	@scripts/bench.sh --dpdk gateway --keys 1K,32K,1M,8M --page gateway-figures $(ARGS)
 
-figures-concise: ## the Concise paper's tables and figures: docs/concise-figures.md (ARGS="--capture FILE")
+figures-concise: ## repeat the Concise paper's tables and figures: docs/concise-figures.md (ARGS="--capture FILE")
 	@scripts/bench.sh concise --page concise-figures $(ARGS)
 
-demo-page: ## the demonstration's output and picture in the README
+demo-page: ## update the demonstration's output and picture in the README
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)
 	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
 
-lab-page: ## the lab's output in docs/lab.md; needs root
+lab-page: ## update the lab's output in docs/lab.md; needs root
 	@scripts/lab.sh run --page $(ARGS)
 	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
 
-pages: ## all pages and pictures from docs/data, nothing measured (ARGS=--check)
+pages: ## write all pages and pictures from docs/data, measure nothing (ARGS=--check)
 	@$(CARGO) run --quiet --locked -p scalebricks-bench -- pages $(ARGS)
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)
 
-sim: ## simulate the control plane with SEEDS seeds a kind of cluster (500)
+sim: ## simulate the control plane with SEEDS seeds per kind of cluster (500)
 	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks-control --test integration -- distribution:: cluster:: courier::
 	@SIM_SEEDS=$(or $(SEEDS),500) $(CARGO) test --locked --package scalebricks --test integration simulation::any_seed
 
-soak: ## every test SOAK_RUNS times (20), each time with other seeds
+soak: ## run every test SOAK_RUNS times (20), each time with other seeds
 	@scripts/test.sh soak
 
-miri: ## run the small blocks under Miri
+miri: ## run the tests of small tables under Miri
 	@scripts/test.sh miri
 
-clean: ## remove what was built
+clean: ## remove build results
 	$(CARGO) clean

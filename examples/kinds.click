@@ -1,4 +1,4 @@
-// What kinds of IPv4 packets there are: each is counted, and name queries are kept in a file of their own.
+// Counts IPv4 packets by kind, and writes DNS queries to a separate capture file.
 FromDevice(eth0) -> Classifier(12/0800) -> CheckIPHeader(OFFSET 14)
     -> kind :: IPClassifier(udp and port 53, tcp, icmp, -);
 kind[0] -> names :: Counter -> ToDump(names.pcap) -> out :: Queue(1000);

@@ -8,7 +8,7 @@
 AddressInfo(eth0 192.0.2.1/24 02:00:00:00:00:10,
             eth1 198.51.100.1/24 02:00:00:00:01:10);
 
-// What comes in: ARP requests, ARP replies, IP, all else.
+// Received frames: ARP requests, ARP replies, IP, others.
 from0 :: FromDevice(eth0) -> class0 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 from1 :: FromDevice(eth1) -> class1 :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
 out0 :: Queue(200) -> to0 :: ToDevice(eth0);
@@ -23,7 +23,7 @@ class1[1] -> [1]arp1;
 class0[3] -> other :: Discard;
 class1[3] -> other;
 
-// All IP packets meet here. The paint says where one came in.
+// All IP packets pass here. The paint is the interface where a packet arrived.
 ip :: Strip(14)
    -> CheckIPHeader(INTERFACES eth0 eth1)
    -> routes :: StaticIPLookup(192.0.2.1/32 0, 192.0.2.255/32 0, 192.0.2.0/32 0,
@@ -32,11 +32,11 @@ ip :: Strip(14)
 class0[2] -> HostEtherFilter(eth0, DROP_OTHER true) -> Paint(1) -> ip;
 class1[2] -> HostEtherFilter(eth1, DROP_OTHER true) -> Paint(2) -> ip;
 
-// For the router itself: it answers pings.
+// Packets for the router itself: it answers pings.
 routes[0] -> ping :: ICMPPingResponder -> routes;
 ping[1] -> here :: Discard;
 
-// To an interface: redirect, options, source of errors, time to live, fragments.
+// Towards an interface: redirects, options, source address of errors, TTL, fragments.
 routes[1] -> DropBroadcasts
     -> same0 :: PaintTee(1)
     -> options0 :: IPGWOptions(eth0)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Measures the tables beside other structures: scalebricks-bench, with those structures built in.
+# Builds scalebricks-bench with the structures of other authors, and measures.
 #
 #   scripts/bench.sh [--dpdk] [NAME... and options of scalebricks-bench]
 #
-# DPDK's tables and packets are built in where libdpdk-dev is installed. With --dpdk, as the first argument, it must be.
-# All is compiled for the processor it runs on, without which other authors' structures would be handicapped (ours choose
-# their kernels when they run); hence a target directory of its own.
+# Includes DPDK's tables and ports if libdpdk-dev is installed; with --dpdk as the first argument it must be.
+# Everything is compiled for this processor, because the structures of other authors need it (ours choose their kernels
+# at run time); hence the separate target directory.
 # Without arguments: all benchmarks with small tables, results in out/bench.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Has a parser that is not ours judge what the demo's nodes send: nothing malformed, no checksum wrong, every tunnelled
-# packet decoded as GTP-U with an IP packet in it.
+# Checks the packets that the demo's nodes send with another parser than ours: nothing malformed, no wrong checksum, and
+# every tunnelled packet decoded as GTP-U that contains an IP packet.
 #
-#   scripts/check-pcap.sh              makes a small capture, replays it, judges
-#   scripts/check-pcap.sh CAPTURE      replays this capture, judges
-#   scripts/check-pcap.sh DIRECTORY    judges what `scalebricks demo --pcap … --out DIRECTORY` left there
+#   scripts/check-pcap.sh              generates a small capture, replays and checks it
+#   scripts/check-pcap.sh CAPTURE      replays and checks this capture
+#   scripts/check-pcap.sh DIRECTORY    checks the output of `scalebricks demo --pcap … --out DIRECTORY`
 #
-# tshark judges, else scapy (headers only); with neither the check is skipped (status 77), or fails if
-# REQUIRE_TSHARK=1. SCALEBRICKS names a demo other than the one built here.
+# Uses tshark, or scapy (headers only). With neither, the check is skipped (status 77), or fails if REQUIRE_TSHARK=1.
+# SCALEBRICKS names another demo program than the one built here.
 #
-# Whole tunnel packets must have DF; fragments must not, and their identifications must be of one node. Without an
-# argument, replays over a small link make fragments at several nodes, and ICMP "fragmentation needed".
+# Whole tunnel packets must have DF. Fragments must not, and an identification must be used by one node only. Without an
+# argument, replays over a small link produce fragments at several nodes, and ICMP "fragmentation needed".
 #
-# Without an argument, tshark also judges every kind of frame that the slow path makes: questions, announcements, answers.
+# Without an argument, tshark also checks every kind of frame that the slow path sends: questions, announcements, answers.
 #
-# Every frame that left must be whole, with at least one checksum, and all of them right.
+# Every frame sent must be complete and have at least one checksum, and all checksums must be right.
 #
-# What users say to each other in a given capture is not judged, as it may hold anything: tshark is then told to know
-# nothing above UDP but GTP-U. Our own sample is sound, so that TCP, UDP and ICMP of it must still be when they left.
+# The users' payload of a given capture is not checked, because it may contain anything: tshark then dissects nothing
+# above UDP except GTP-U. The generated capture is valid, so its TCP, UDP and ICMP must also be valid when sent.
 set -euo pipefail
 given=${1:+$(realpath -- "$1")}
 cd "$(dirname "$0")/.."
@@ -40,7 +40,7 @@ else
     skip 'no tshark and no scapy (install with: apt-get install tshark, or: pip install scapy)'
 fi
 
-# An example, run as the tests built it: then it is there.
+# Runs an example with the tests' profile, which has usually been built already.
 target=${CARGO_TARGET_DIR:-target}
 example() {
     cargo build --quiet --locked --profile test --workspace --example "$1"
@@ -74,7 +74,7 @@ else
 fi
 
 shopt -s nullglob
-# The captures in a directory, as `files`.
+# Lists the captures in a directory as `files`.
 captures_in() {
     files=("$1"/node-*.pcap)
     if [ ${#files[@]} = 0 ]; then
@@ -87,15 +87,15 @@ captures_in "$out"
 # Nodes send from 02:5a:01:… to base stations, from 02:5a:00:… to the Internet.
 to_station='eth.src[0:3] == 02:5a:01'
 
-# A configuration of tshark's in which it knows no protocols but these, of which each is a pattern.
+# Writes a configuration of tshark that disables all protocols except these patterns.
 knows_only() {
     mkdir -p "$work/$1/wireshark"
     tshark -G protocols 2>/dev/null | cut -f3 |
         grep -vxE "frame|eth|ethertype|ip|ipv6|ipv6\\..*|udp|gtp|data|_ws\\..*|$2" >"$work/$1/wireshark/disabled_protos"
 }
 
-# Every frame of the captures is whole, and every checksum in it is right: at least so many frames. Outer UDP may do
-# without one, as GTP-U does; what ICMP errors quote is not the sender's. An IPv6 packet has no checksum of its own.
+# Every frame of the captures is complete and every checksum in it is right; expects at least this many frames. Outer UDP
+# may have none, as in GTP-U. Packets quoted by ICMP errors are not the sender's. IPv6 headers have no checksum.
 judge_checksums_by_tshark() {
     local least=$1 whose=none file
     if [ -z "$given" ]; then whose='tcp|icmp|icmpv6'; fi
@@ -108,7 +108,7 @@ judge_checksums_by_tshark() {
             2>/dev/null | sed "s|^|${file##*/};|"
     done | awk -F';' -v least="$least" -v judges_all="$([ -z "$given" ] && echo 1 || echo 0)" '
         function bad(what) { if (++count <= 5) printf "%s: frame %s: %s\n", $1, $2, what; failed = 1 }
-        # Of these states those that count are right; of a tunnel the first may be 3: there is none.
+        # These checksum states must be good; the first of a tunnel may be 3 (absent).
         function look(states, name, most, may_be_none, all, at, n) {
             n = split(states, all, ",")
             for (at = 1; at <= n && at <= most; at++) {
@@ -128,21 +128,21 @@ judge_checksums_by_tshark() {
             look($7, "ICMP", 1, 0)
             look($8, "ICMPv6", 1, 0)
             if (right > 0) verified++
-            else if (judges_all || $12 == "") bad("no checksum in it was verified")
+            else if (judges_all || $12 == "") bad("no verified checksum")
             else bare++
         }
         END {
             printf "%d frames read, %d of them with verified checksums:", NR, verified
             for (name in good) printf " %s %d", name, good[name]
             printf "\n"
-            if (verified + bare < least || verified == 0) { printf "fewer than the %d frames that should have left\n", least; failed = 1 }
+            if (verified + bare < least || verified == 0) { printf "fewer than the expected %d frames\n", least; failed = 1 }
             exit failed
         }'
 }
 
 judge_by_tshark() {
     knows_only config none
-    # Two passes, so that a fragment knows of those behind it.
+    # Two passes, so that a fragment is matched with later ones.
     local tshark=(env "XDG_CONFIG_HOME=$work/config" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE)
     local fields=(-T fields -E separator=, -E occurrence=f -e frame.number -e ip.version -e ip.checksum.status
         -e ip.flags.mf -e ip.reassembled_in -e udp.dstport -e udp.checksum.status -e gtp.message -e gtp.teid
@@ -150,7 +150,7 @@ judge_by_tshark() {
     local file failed=0 tunnelled=0 numbers=$work/identifications
     : >"$numbers"
     for file in "${files[@]}"; do
-        # Occurrences are counted from outside in; what is inside the tunnel is counted apart, by display filter.
+        # Occurrences count from the outermost header; a display filter counts the tunnel's contents separately.
         if ! "${tshark[@]}" -r "$file" -Y "$to_station" "${fields[@]}" 2>/dev/null |
             awk -F, -v file="${file##*/}" -v numbers="$numbers" '
             function bad(what) { if (++count <= 5) printf "%s: frame %s: %s\n", file, $1, what; failed = 1 }
@@ -159,7 +159,7 @@ judge_by_tshark() {
             { is_atomic = $10 ~ /^(1|True)$/; is_fragment = $4 ~ /^(1|True)$/ || $11 > 0 }
             is_atomic == is_fragment { bad(is_fragment ? "fragment with DF" : "whole packet without DF") }
             is_fragment { print $12, $13, file >>numbers }
-            $4 ~ /^(1|True)$/ { fragments++; if ($5 == "") bad("outer fragment that no other completes"); next }
+            $4 ~ /^(1|True)$/ { fragments++; if ($5 == "") bad("outer fragment that is never completed"); next }
             $6 != 2152 { bad("not for UDP port 2152") }
             $7 == 0 || $7 == "Bad" { bad("outer UDP checksum wrong") }
             $8 !~ /^(0xff|255)$/ || $9 == "" { bad("not a GTP-U packet with a TEID") }
@@ -169,12 +169,12 @@ judge_by_tshark() {
         fi
         local whole inner bad
         whole=$("${tshark[@]}" -r "$file" -Y "$to_station && gtp.message == 0xff" 2>/dev/null | wc -l)
-        # The user's UDP may contradict itself (a capture may hold anything), so it is the user's IP that must be there.
+        # The user's UDP may be inconsistent in a given capture, so only the user's IP header is required.
         inner=$("${tshark[@]}" -r "$file" -Y "$to_station && gtp.message == 0xff &&
             ((ip.version#2 == 4 && ip.len#2 >= 20) || ipv6.version == 6)" 2>/dev/null | wc -l)
         tunnelled=$((tunnelled + whole))
         if [ "$whole" != "$inner" ]; then
-            printf '%s: %d of %d GTP-U packets without a sound IP packet in them\n' "${file##*/}" $((whole - inner)) "$whole"
+            printf '%s: %d of %d GTP-U packets without a valid IP packet in them\n' "${file##*/}" $((whole - inner)) "$whole"
             failed=1
         fi
         bad=$("${tshark[@]}" -r "$file" -Y "!($to_station) && !ip && !ipv6" 2>/dev/null | wc -l)
@@ -187,7 +187,7 @@ judge_by_tshark() {
         echo 'no packet was tunnelled'
         failed=1
     fi
-    # By destination and identification, so that the nodes that used a number are counted.
+    # Counts, per destination and identification, the nodes that used it.
     if ! sort -u "$numbers" | awk '{ nodes[$1 " " $2]++ }
         END { for (number in nodes) if (nodes[number] > 1) { print "fragments of several nodes: " number; failed = 1 }
               exit failed }'; then
@@ -196,7 +196,7 @@ judge_by_tshark() {
     return $failed
 }
 
-# Fragments of the last judged captures must come from several nodes, or their identifications say nothing.
+# Fragments of the last checked captures must come from several nodes; otherwise their identifications prove nothing.
 judge_senders_of_fragments() {
     local senders
     senders=$(cut -d ' ' -f 3 "$work/identifications" | sort -u | wc -l)
@@ -204,7 +204,7 @@ judge_senders_of_fragments() {
     [ "$senders" -gt 1 ]
 }
 
-# Refusals: each is sound and quotes a packet with DF.
+# Every refusal must be valid and quote a packet with DF.
 judge_refusals_by_tshark() {
     mkdir -p "$work/plain"
     local file refusals=0 good=0 tshark=(env "XDG_CONFIG_HOME=$work/plain" tshark -n -o ip.check_checksum:TRUE)
@@ -214,16 +214,16 @@ judge_refusals_by_tshark() {
         good=$((good + $("${tshark[@]}" -r "$file" -Y "$refusal && ip.checksum.status#1 == 1 && ip.flags.df#2 == 1 &&
             icmp.checksum.status == 1 && icmp.mtu >= 500 && icmp.mtu < 600" 2>/dev/null | wc -l)))
     done
-    printf 'small link: %d refusals, %d of them sound and about packets with DF\n' "$refusals" "$good"
+    printf 'small link: %d refusals, %d of them valid and about packets with DF\n' "$refusals" "$good"
     [ "$refusals" -gt 0 ] && [ "$refusals" = "$good" ]
 }
 
-# Frames of the slow path: each is of a kind that is known, whole, and every checksum of its own is right.
+# Frames of the slow path: each is complete and of a known kind, and all its own checksums are right.
 judge_local_by_tshark() {
     local file=$work/local.pcap
     example local_capture "$file"
     mkdir -p "$work/plain"
-    # First occurrences: what an ICMP error quotes is not the node's.
+    # First occurrences only: an ICMP error's quoted packet is not the node's.
     env "XDG_CONFIG_HOME=$work/plain" tshark -n -2 -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -r "$file" \
         -T fields -E separator=, -E occurrence=f -e frame.number -e arp.opcode -e ip.checksum.status \
         -e udp.checksum.status -e gtp.message -e icmp.type -e icmp.checksum.status -e icmpv6.type \
@@ -236,7 +236,7 @@ judge_local_by_tshark() {
         !good($3) { bad("IPv4 checksum wrong") }
         $6 != "" { kinds["icmp " $6]++; if (!good($7)) bad("ICMP checksum wrong"); next }
         $5 != "" { kinds["gtpu " $5]++; if (!good($4)) bad("UDP checksum wrong"); next }
-        { bad("of no known kind") }
+        { bad("unknown kind") }
         END {
             for (kind in kinds) known++
             printf "local: %d frames of %d kinds\n", NR, known
@@ -276,7 +276,7 @@ PYTHON
 
 "judge_by_$judge"
 if [ $judge = tshark ]; then
-    # All of the sample leaves; of a given capture something.
+    # All frames of the generated capture are sent; of a given capture, at least one.
     least=1
     if [ -z "$given" ]; then least=$(tshark -n -r "$capture" 2>/dev/null | wc -l); fi
     judge_checksums_by_tshark "$least"

@@ -1,16 +1,16 @@
-# How much a stage executed, from what its runner printed and from what the sources hold. Sourced by test.sh and fuzz.sh.
+# Compares the tests that a stage ran, by its log, with the tests in the sources. Sourced by test.sh and fuzz.sh.
 
-# Tests that passed, by the closing lines in these logs.
+# Number of passed tests, from the closing lines of these logs.
 passed() { cat -- "$@" | sed -n 's/^test result: .*[^0-9]\([0-9][0-9]*\) passed;.*/\1/p' | awk '{ sum += $1 } END { print sum + 0 }'; }
 
-# Fails unless so many were executed. Where nothing is wanted, whoever counted the sources found nothing: that fails, too.
+# Fails unless at least this many ran. A wanted count of 0 also fails: then the count of the sources is wrong.
 at_least() {
     local wanted=$1 count=$2 what=$3
-    printf 'executed: %d %s, at least %d are wanted\n' "$count" "$what" "$wanted"
+    printf 'executed: %d %s, at least %d expected\n' "$count" "$what" "$wanted"
     [ "$wanted" -gt 0 ] && [ "$count" -ge "$wanted" ]
 }
 
-# Tests in the files below a folder, or in a file; without files that grep finds by what follows.
+# Number of tests in files and folders, except in files that grep finds by the patterns after -e.
 tests_in_sources() {
     local places=() left_out=()
     while [ $# -gt 0 ] && [ "$1" != -e ]; do places+=("$1"); shift; done
@@ -21,21 +21,21 @@ tests_in_sources() {
         END { print sum + 0 }'
 }
 
-# The tests that an engine's conformance stands for: the names that the macro lists.
+# Number of tests that the macro of an engine's conformance suite lists.
 conformance_tests() { sed -n '/macro_rules! conformance_tests/,/^        }$/s/^            \([a-z_]*\)$/\1/p' crates/engine/src/conformance/mod.rs | wc -l; }
 
-# Test binaries of which a part or all is there only with a feature.
+# Test binaries that contain code of this feature.
 names_of_tests_behind() {
     grep -rE "feature = \"$1\"" --include='*.rs' crates/*/tests | grep -v 'not(feature' |
         sed -E 's|^crates/[^/]*/tests/([^/:]*).*|\1|; s|\.rs$||' | sort -u
 }
 
-# Fails if a binary of tests ran nothing, except those named: a filter or a `cfg` too many looks like success.
+# Fails if a test binary ran no tests, except those named: a wrong filter or `cfg` would look like success.
 no_idle_binary() {
     local idle
     idle=$(awk -v but=" $(tr '\n' ' ' <<<"$2")" '
         / Running tests\// { name = $0; sub(/.* Running tests\//, "", name); sub(/(\/main)?\.rs .*/, "", name); next }
         / (Running|Doc-tests) / { name = "" }
         /^running 0 tests$/ && name != "" && index(but, " " name " ") == 0 { print name }' "$1")
-    [ -z "$idle" ] || { printf 'binaries of tests that ran nothing: %s\n' "${idle//$'\n'/ }" >&2; return 1; }
+    [ -z "$idle" ] || { printf 'test binaries that ran no tests: %s\n' "${idle//$'\n'/ }" >&2; return 1; }
 }

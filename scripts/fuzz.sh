@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs every fuzz target under AddressSanitizer for a while: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET...]
+# Runs fuzz targets under AddressSanitizer: scripts/fuzz.sh [SECONDS_PER_TARGET] [TARGET...]
 #
-# Needs a C++ compiler and the nightly Rust that scripts/test.sh names, as only a nightly has sanitizers; not cargo-fuzz.
-# Without one of them it says so and exits with 77. One line per target; exit status 1 if any crashed, or ran too few
-# inputs to have looked for anything, or was built blind, or if a planted overflow was not found. What was learnt stays
-# in fuzz/corpus (not committed).
-# A target has one thread: FUZZ_JOBS of them run at a time (as many as there are cores).
+# Needs a C++ compiler and the nightly Rust that scripts/test.sh names, because only a nightly has sanitizers; does not
+# need cargo-fuzz. If one is missing, prints a message and exits with 77. Prints one line per target. Exits with 1 if a
+# target crashed, ran too few inputs, or was built without coverage, or if the planted overflow was not found. Keeps new
+# inputs in fuzz/corpus (not committed).
+# A target has one thread: FUZZ_JOBS targets run at a time (default: number of cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,8 +25,8 @@ if ! rustup run "$nightly" rustc --version >/dev/null 2>&1; then
     exit 77
 fi
 
-# What cargo-fuzz passes. An explicit target keeps the flags off build scripts and macros. The standard library is the
-# ready-made one: its own accesses are not checked, but its allocator is, and generic code is built here.
+# The flags of cargo-fuzz. An explicit target keeps them from build scripts and macros. The standard library is the
+# prebuilt one: its own accesses are not checked, but its allocator and its generic code, which is built here, are.
 host=$(rustc -vV | sed -n 's/^host: //p')
 flags="--cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
 flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
@@ -35,7 +35,7 @@ CARGO_TARGET_DIR=fuzz/target/asan RUSTFLAGS=$flags cargo "+$nightly" build --qui
     --manifest-path fuzz/Cargo.toml --target "$host" --bins
 binaries=fuzz/target/asan/$host/release
 
-# Whether coverage leads to the planted read behind an input, and AddressSanitizer reports it.
+# Whether coverage leads to the planted read past the input, and AddressSanitizer reports it.
 finds_planted_overflow() {
     local artifacts=fuzz/artifacts/planted_overflow
     mkdir -p "$artifacts"
@@ -54,7 +54,7 @@ bytes() {
     local dir="fuzz/corpus/$target"
     [ -e "$dir/$1" ] || printf '%b' "$(printf '%s' "$2" | sed 's/../\\x&/g')" >"$dir/$1"
 }
-# text NAME TEXT does the same with text, in which \n is the end of a line.
+# text NAME TEXT does the same with text; \n ends a line.
 text() {
     local dir="fuzz/corpus/$target"
     [ -e "$dir/$1" ] || printf '%s' "${2//\\n/$'\n'}" >"$dir/$1"
@@ -102,8 +102,8 @@ seeds() {
         bytes empty 01000100070000000200000000000000010000000000000000000000
         bytes one 0100010007000000020000000000000001000000000000000100000055
         ;;
-    setsep_delta | setsep_snapshot | othello_delta | othello_snapshot | filter_bytes | fib_delta)
-        # The target holds a good sample: these edit it in one place, or replace it.
+    setsep_delta | setsep_snapshot | othello_delta | othello_snapshot | fib_delta)
+        # The target contains a valid sample: these edit it in one place, or replace it.
         bytes edit 00100001
         bytes whole 0300000000000000
         ;;
@@ -112,7 +112,7 @@ seeds() {
         bytes edit 02180001
         ;;
     control_courier)
-        # A parcel; and who sends it, its length, a packet, one behind the other.
+        # A parcel; then sender, length and packet, one after another.
         local one=0100000000000000 parcel
         parcel="01000200""0700000000000000$one$one""01000000""0d0c0b0a$one$one$one$one"
         bytes parcel "$parcel"
@@ -124,7 +124,7 @@ seeds() {
         bytes pcapng 0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c000000
         ;;
     engine_log)
-        # What to do; then edits of a good log, or a segment's header and a group of a frame, with checksums of 0.
+        # The operation; then edits of a valid log, or a segment's header and a frame's group, with checksums of 0.
         bytes edit 0100001001
         bytes cut 0182010000
         bytes entry "00$segment""534752502400000001000000000000000100000000000000""000000001b00000001""$entry"
@@ -132,15 +132,8 @@ seeds() {
         bytes torn "00$segment""534752502400000001000000000000000100000000000000""000000001b00000001"
         bytes two "022400$segment""534752502400000001000000000000000100000000000000""000000001b00000001"
         ;;
-    engine_remote)
-        # A request for a position, a record found, an append, a stream's end.
-        bytes last "0b000000""02""0100000000000000""0700"
-        bytes found "17000000""08""0100000000000000""0001""010061""0500000000000000""00"
-        bytes append "21000000""01""0100000000000000""0700""0100000000000000""0200000000000000""020000006b76"
-        bytes end "0e000000""0e""0100000000000000""0200""01006b"
-        ;;
     gateway_node)
-        # Architecture and slow paths; then what to do, how much later, how long the frame is, the frame.
+        # Architecture and slow paths; then operation, delay, frame length, frame.
         local kind down="0000""002f${mac}0800$inner" up="0400""005b${mac}0800$v4"
         for kind in 0 1 2 3 4 5 6 7; do bytes both$kind "0$kind$down$up"; done
         bytes moved "03$down""2000""00020201""6000""00020201$down"
@@ -148,7 +141,7 @@ seeds() {
         bytes found "07$down""0400""002a${lan}0806000108000604000202000000000b0aff00020000000000000aff000a$down"
         ;;
     router_graph)
-        # What to do, how much later, how long the frame is, the frame.
+        # Operation, delay, frame length, frame.
         local sent="0000""002f${mac}0800$inner" asked="0806000108000604000102000000000bc00002070000000000""00c0000201"
         bytes routed "$sent""0100""002a${lan}0806000108000604000202000000000bc63364fe020000000110c6336401$sent"
         bytes arp "0200""002a$lan$asked"
@@ -156,7 +149,7 @@ seeds() {
         bytes expired "0000""0022${mac}08004500001400000000011100000a090001c6336407"
         ;;
     flat_frame)
-        # The kind of names and what to do, a port, how long the frame is, the frame.
+        # Kind of names and operation, port, frame length, frame.
         bytes mac "0001""00""002f${mac}0800$inner"
         bytes v4 "0101""00""002f${mac}0800$inner"
         bytes route "4101""00""002f${mac}0800$inner""01""002f${mac}0800$inner"
@@ -166,14 +159,14 @@ seeds() {
         bytes label "0600""01""0014${mac}88b505""68656c6c6f"
         ;;
     flat_names)
-        # The kind of names, and the file.
+        # Kind of names, file.
         bytes mac "00""30323a30303a30303a30303a30303a30312c666f7277617264206c6566740a"
         bytes v4 "01""3139322e302e322e312c64726f700a"
         bytes tuple "03""312e312e312e313a353e322e322e322e323a38302f7463702c666c6f6f640a"
         bytes label "06""766964656f2c64726f700a"
         ;;
     click_config)
-        # Texts as they are; and the routers of the tests.
+        # Texts, and the configurations of the tests.
         text chain 'a :: A -> [1] b :: B(1, "x, y", \<48 69>) [2] -> C;'
         text compound 'elementclass E { $a, KEY $b, __REST__ $r | input -> X($a, ${c-$b}, $r) -> output || ... } A -> E(1, KEY 2) -> B'
         text group 'define($x 1) A => ( [0] -> [0]; [1] -> P($x) -> [0] ) -> B; require(package p);'
@@ -191,14 +184,14 @@ seeds() {
         done
         ;;
     elements_filter)
-        # Filters, one a line; a zero; a packet.
+        # Filters, one per line; a zero; a packet.
         text simple 'src 10.0.0.0/8 and tcp opt syn\nudp port dns or 67\n-'
         text nested '(tcp[13] & 2 != 0 || ip proto 89) ? icmp type echo : not (frag or ip ttl > 9)'
         bytes packet "737263203139322e302e322e31""00$v4"
         bytes udp "64737420706f7274203231353200$v4"
         ;;
     local)
-        # What to do, how much later, how long the frame is, the frame.
+        # Operation, delay, frame length, frame.
         bytes arp "05002a${lan}0806000108000604000102000000000bc63364630000000000""00c633640a"
         bytes arp_reply "45002a${lan}0806000108000604000202000000000bc63364010200000001""01c633640a"
         bytes nd "250056${lan}86dd6000000000203aff$far6$own6""8700000000000000$own6""0101020000000001"

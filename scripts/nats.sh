@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Three NATS servers on this machine, as the JetStream engine wants them: for trials and tests, not for service.
+# NATS servers on this machine, configured for the JetStream engine: one for the processes of this machine, or three for tests.
 #
-#   scripts/nats.sh start [DIRECTORY]   start them; their files are in DIRECTORY (target/nats/cluster)
-#   scripts/nats.sh stop [DIRECTORY]    stop them; their files stay
-#   scripts/nats.sh status [DIRECTORY]  say which of them run
-#   scripts/nats.sh path                name a nats-server of 2.15 or newer: one on the PATH, or built with go
+#   scripts/nats.sh local [DIRECTORY]   start one server; its files are in DIRECTORY (target/nats/local)
+#   scripts/nats.sh start [DIRECTORY]   start a cluster of three; their files are in DIRECTORY (target/nats/cluster)
+#   scripts/nats.sh stop [DIRECTORY]    stop the servers of a directory, or of both; their files stay
+#   scripts/nats.sh status [DIRECTORY]  print which servers run
+#   scripts/nats.sh path                print the path of a nats-server of 2.15 or newer: one on the PATH, or built with go
 #
-#   NATS_PORT  port of the first server for clients (4222); the others follow, and 2000 above are those among themselves
+#   NATS_PORT  client port of the first server (4222); the others follow; cluster ports are 2000 higher
 set -euo pipefail
 directory=${2:+$(realpath -m "$2")}
 cd "$(dirname "$0")/.."
@@ -15,7 +16,7 @@ VERSION=2.15.2
 BUILT=$PWD/target/nats/nats-server
 PORT=${NATS_PORT:-4222}
 
-# Whether a program is a nats-server that is new enough.
+# Whether a program is a nats-server of a supported version.
 is_new_enough() {
     local version
     version=$("$1" --version 2>/dev/null | sed -n 's/^nats-server: v\{0,1\}\([0-9]*\)\.\([0-9]*\).*/\1 \2/p') || return 1
@@ -35,25 +36,27 @@ find_server() {
         printf 'building nats-server %s\n' "$VERSION" >&2
         mkdir -p "$(dirname "$BUILT")"
         GOBIN=$(dirname "$BUILT") go install "github.com/nats-io/nats-server/v2@v$VERSION" >&2 && is_new_enough "$BUILT" || {
-            printf 'no nats-server: building it failed. It needs the network, and Go 1.26 or one that fetches it (1.21 or newer); or put nats-server 2.15 or newer on the PATH\n' >&2
+            printf 'no nats-server: the build failed. It needs the network and Go 1.26, which Go 1.21 or newer downloads; or put nats-server 2.15 or newer on the PATH\n' >&2
             return 1
         }
         printf '%s\n' "$BUILT"
     else
-        printf 'no nats-server: put version 2.15 or newer on the PATH (from the releases of nats-io/nats-server; that of Debian is too old), or install Go 1.21 or newer to have it built\n' >&2
+        printf 'no nats-server: put version 2.15 or newer on the PATH (from the releases of nats-io/nats-server; the one of Debian is too old), or install Go 1.21 or newer to build it\n' >&2
         return 1
     fi
 }
 
 is_running() { [ -e "$1/$2.pid" ] && kill -0 "$(cat "$1/$2.pid")" 2>/dev/null; }
 
+# Starts a number of servers in a directory, and waits until each accepts connections.
 start() {
-    local directory=$1 server n routes=''
+    local directory=$1 count=$2 server n routes='' cluster=''
     server=$(find_server)
     mkdir -p "$directory"
-    for n in 0 1 2; do routes+="nats://127.0.0.1:$((PORT + 2000 + n)) "; done
-    for n in 0 1 2; do
+    for ((n = 0; n < count; n++)); do routes+="nats://127.0.0.1:$((PORT + 2000 + n)) "; done
+    for ((n = 0; n < count; n++)); do
         is_running "$directory" "$n" && continue
+        [ "$count" = 1 ] || cluster="cluster { name: \"local\", listen: \"127.0.0.1:$((PORT + 2000 + n))\", routes: [ ${routes// /, } ] }"
         cat >"$directory/$n.conf" <<CONFIG
 server_name: "s$n"
 listen: "127.0.0.1:$((PORT + n))"
@@ -61,11 +64,11 @@ pid_file: "$directory/$n.pid"
 log_file: "$directory/$n.log"
 max_payload: 2MB
 jetstream { store_dir: "$directory/$n", sync_interval: always }
-cluster { name: "local", listen: "127.0.0.1:$((PORT + 2000 + n))", routes: [ ${routes// /, } ] }
+$cluster
 CONFIG
         nohup "$server" -c "$directory/$n.conf" >/dev/null 2>&1 &
     done
-    for n in 0 1 2; do
+    for ((n = 0; n < count; n++)); do
         for _ in $(seq 100); do
             is_running "$directory" "$n" && (exec 3<>"/dev/tcp/127.0.0.1/$((PORT + n))") 2>/dev/null && continue 2
             sleep 0.1
@@ -73,15 +76,18 @@ CONFIG
         printf 'server %s did not start: see %s\n' "$n" "$directory/$n.log" >&2
         return 1
     done
-    printf 'nats://127.0.0.1:%s\n' "$PORT" $((PORT + 1)) $((PORT + 2))
+    for ((n = 0; n < count; n++)); do printf 'nats://127.0.0.1:%s\n' $((PORT + n)); done
 }
+
+# The numbers of the servers that a directory has files of.
+servers() { find "$1" -maxdepth 1 -name '[0-2].conf' -printf '%f\n' 2>/dev/null | sed 's/\.conf$//' | sort; }
 
 stop() {
     local n
-    for n in 0 1 2; do
+    for n in $(servers "$1"); do
         if is_running "$1" "$n"; then kill "$(cat "$1/$n.pid")"; fi
     done
-    for n in 0 1 2; do
+    for n in $(servers "$1"); do
         for _ in $(seq 100); do is_running "$1" "$n" && sleep 0.1; done
         rm -f "$1/$n.pid"
     done
@@ -89,19 +95,22 @@ stop() {
 
 status() {
     local n
-    for n in 0 1 2; do
-        if is_running "$1" "$n"; then printf 'server %s runs on port %s\n' "$n" $((PORT + n)); else printf 'server %s does not run\n' "$n"; fi
+    for n in $(servers "$1"); do
+        if is_running "$1" "$n"; then printf 'server %s of %s runs\n' "$n" "$1"; else printf 'server %s of %s does not run\n' "$n" "$1"; fi
     done
 }
 
-DIRECTORY=${directory:-$PWD/target/nats/cluster}
+LOCAL=$PWD/target/nats/local
+CLUSTER=$PWD/target/nats/cluster
 case "${1:-}" in
 path) find_server ;;
-start) start "$DIRECTORY" ;;
-stop) stop "$DIRECTORY" ;;
-status) status "$DIRECTORY" ;;
+local) start "${directory:-$LOCAL}" 1 ;;
+start) start "${directory:-$CLUSTER}" 3 ;;
+stop | status)
+    if [ -n "$directory" ]; then "$1" "$directory"; else "$1" "$LOCAL" && "$1" "$CLUSTER"; fi
+    ;;
 *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

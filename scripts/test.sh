@@ -1,47 +1,47 @@
 #!/usr/bin/env bash
-# "Will this pass?" for a contributor and for CI alike.
+# Runs the checks and tests, for contributors and for CI.
 #
 #   scripts/test.sh [all|test|quick|soak|STAGE...]
 #
-# Needs cargo and a linker. A stage whose tool is missing is skipped and says how to get it, unless CI=1 or
-# INSTALL_TOOLS=1, when toolchain parts are installed by rustup first. The first stage that fails ends the run. The
-# summary tells what was skipped, and stages fail that executed less than the sources hold.
+# Needs cargo and a linker. A stage whose tool is missing is skipped and prints how to install it. With CI=1 or
+# INSTALL_TOOLS=1, rustup installs missing toolchain parts. The first stage that fails ends the run. The summary lists
+# what was skipped. A stage that ran fewer tests than the sources contain fails.
 #
-#   REQUIRE_STAGES  1: what is skipped fails the run, a stage or a part of one, unless scripts/may-skip lists it; so do
-#                   tests that a stage leaves to another stage which this run does not have
-#   MAY_SKIP        stages that may be skipped as well: those that another job runs
+#   REQUIRE_STAGES  1: a skipped stage or part of a stage fails the run, unless scripts/may-skip lists it; so do tests
+#                   that a stage leaves to another stage which this run does not include
+#   MAY_SKIP        further stages that may be skipped, because another job runs them
 #   FUZZ_SECONDS    seconds per fuzz target (8)
-#   MIRI_TIMEOUT    seconds until a core's part of the Miri stage counts as failed (1800)
-#   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer count as failed (900)
-#   TESTS_TIMEOUT   seconds until the tests, once built, count as failed (1200)
-#   FULL            1: single stages, too, are built with the features of `all`: DPDK, and the peers of the benchmarks
-#   LAB_TIMEOUT     seconds until the lab counts as failed (1500)
-#   CHECK_TIMEOUT   seconds until one of the checks beside the repository counts as failed (600)
-#   REQUIRE_NAMESPACES  1: a missing right to make network namespaces fails those that need them
-#   REQUIRE_HUGE_PAGES  1: too few huge pages fail the tests that need them
-#   REQUIRE_AVX512  1: a processor without AVX-512 fails the tests of kernels, and so does one that leaves a variant out
-#   NATS_TIMEOUT    seconds until the tests with NATS servers count as failed (600)
-#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it
+#   MIRI_TIMEOUT    seconds until one core's part of the Miri stage fails (1800)
+#   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer fail (900)
+#   TESTS_TIMEOUT   seconds until the tests, once built, fail (1200)
+#   FULL            1: single stages also use the features of `all`: DPDK, and the peers of the benchmarks
+#   LAB_TIMEOUT     seconds until the lab fails (1500)
+#   CHECK_TIMEOUT   seconds until one of the checks beside the repository fails (600)
+#   REQUIRE_NAMESPACES  1: tests that need network namespaces fail without the right to create them
+#   REQUIRE_HUGE_PAGES  1: tests that need huge pages fail without enough of them
+#   REQUIRE_AVX512  1: tests of kernels fail if the processor lacks AVX-512, or any variant of it
+#   NATS_TIMEOUT    seconds until the tests with NATS servers fail (600)
+#   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it; the lab needs one too
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
-#   SOAK_RUNS       how often the soak stage, which is no part of `all`, runs every test (20)
+#   SOAK_RUNS       how often the soak stage, which is not part of `all`, runs every test (20)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
 ALL="format scripts clippy doc build checks tests nats lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
-# `make test`: all tests of the sources. The other stages repeat some of them with other tools, or on other networks.
+# `make test`: all tests in the sources. Other stages repeat some of them with other tools or networks.
 TEST="format scripts tests"
 QUICK="format scripts clippy unit layering"
-# Dated, so that a new nightly cannot break a build that nobody touched.
+# Dated, so that a new nightly cannot break an unchanged build.
 NIGHTLY=nightly-2026-05-20
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 PINNED=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
 PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-graph -p scalebricks-elements -p scalebricks-click -p scalebricks-apps -p scalebricks-control"
 LOGS=target/test-logs
-# Tests of the stage nats; the stage tests builds them and skips them by this name.
+# Tests of the stage nats; the stage `tests` builds them and skips them by this name.
 NATS_TESTS=nats_servers
 NATS_SOURCES=(crates/engine/tests/$NATS_TESTS crates/scalebricks/tests/$NATS_TESTS crates/scalebricks/tests/$NATS_TESTS.rs)
-# What a stage returns when it cannot run here.
+# Exit status of a stage that cannot run here.
 SKIPPED=77
 
 mkdir -p "$LOGS"
@@ -55,7 +55,7 @@ skip() {
 
 may_install() { [ "${CI:-}" = 1 ] || [ "${CI:-}" = true ] || [ "${INSTALL_TOOLS:-}" = 1 ]; }
 
-# Whether rustup has the toolchain with the given component, installing it if that is allowed.
+# Whether rustup has the toolchain with the given components; installs them if allowed.
 have_toolchain() {
     local toolchain=$1
     shift
@@ -72,7 +72,7 @@ have_toolchain() {
     rustup toolchain install "$toolchain" --profile minimal "${options[@]}"
 }
 
-# Runs a command, keeping what it prints under $LOGS as well.
+# Runs a command and copies its output to a file under $LOGS.
 logged() {
     local log=$LOGS/$1.log
     shift
@@ -82,15 +82,15 @@ logged() {
 
 has_dpdk() { pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; }
 
-# One set of features for all stages of a run, so that no crate is built twice. `all` takes every feature that this machine can
-# build; other runs need cargo alone.
+# One set of features for all stages of a run, so that no crate is built twice. `all` uses every feature that this
+# machine can build; other runs need only cargo.
 features() {
     local features=scalebricks-bench/peers
     has_dpdk && features+=,scalebricks/dpdk,scalebricks-bench/dpdk
     printf -- '--features %s' $features
 }
 
-# Runs a command that builds; the summary shows its seconds apart.
+# Runs a command that builds; the summary shows its seconds separately.
 building() {
     local began=$SECONDS status
     "$@"
@@ -101,11 +101,11 @@ building() {
 
 stage_format() {
     cargo fmt --version >/dev/null 2>&1 || { skip 'no rustfmt (install with: rustup component add rustfmt)'; return; }
-    # Modules that a macro declares are unknown to cargo: files by themselves.
+    # cargo fmt does not find modules that a macro declares; format these files by name.
     cargo fmt --all --check && git ls-files -z 'crates/elements/src/*.rs' | xargs -0 rustfmt --edition 2024 --check
 }
 
-# Scripts whose verdict others rely on.
+# Tests of scripts whose verdict others rely on.
 stage_scripts() { logged scripts scripts/gateway-ab-test; }
 
 # shellcheck disable=SC2086 # a list of options
@@ -114,12 +114,12 @@ stage_clippy() {
     if rustc --version | grep -qF "rustc $PINNED "; then
         cargo clippy --workspace --all-targets --locked $FEATURES -- -D warnings
     else
-        echo "clippy is not that of Rust $PINNED: its warnings are shown and do not fail the run"
+        echo "this is not the clippy of Rust $PINNED: its warnings do not fail the run"
         cargo clippy --workspace --all-targets --locked $FEATURES
     fi
 }
 
-# Every link of the documentation leads somewhere. Without DPDK, the crate of its ports is empty except for links.
+# Every link in rustdoc resolves. Without DPDK, the crate scalebricks-dpdk is empty except for links.
 # shellcheck disable=SC2086 # a list of options
 stage_doc() {
     local without=()
@@ -128,13 +128,13 @@ stage_doc() {
 }
 
 stage_build() {
-    # What is shipped; the rest is built with the tests. The fuzz crate has a lock file of its own, which a changed dependency of ours leaves behind.
+    # The shipped program; the tests build the rest. The fuzz crate has its own lock file, which must match our dependencies.
     cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null &&
         building cargo build --release --locked -p scalebricks --bin scalebricks
 }
 
-# Checks that need more than the repository has, such as captures of real traffic: every executable in `checks` of a folder
-# named `shared` beside the repository, run from the repository's root with SCALEBRICKS naming the release binary by its whole path.
+# Checks that need data outside the repository, such as captures of real traffic: runs every executable in
+# ../shared/checks from the repository's root, with the absolute path of the release binary in SCALEBRICKS.
 stage_checks() {
     local folder=../shared/checks program check failed=0 found=0
     [ -d $folder ] || { skip "no folder $folder beside the repository"; return; }
@@ -151,7 +151,7 @@ stage_checks() {
     return $failed
 }
 
-# All tests but those with NATS servers, which have a stage of their own.
+# All tests except those with NATS servers, which have their own stage.
 # shellcheck disable=SC2086 # a list of options
 stage_tests() {
     local dpdk='' absent=(-e 'fn loom_')
@@ -163,12 +163,12 @@ stage_tests() {
     with_huge_pages logged tests timeout --kill-after=10 "${TESTS_TIMEOUT:-1200}" \
         cargo test --workspace --locked $FEATURES --no-fail-fast -- --skip "$NATS_TESTS::" || return
     printf 'apart: nats: tests with NATS servers\n' >>"$LOGS/tests.log"
-    if [ -n "$dpdk" ]; then printf 'skipped: no tests of DPDK (FULL=1 builds them, where there is libdpdk-dev and libclang-dev)\n' >>"$LOGS/tests.log"; fi
+    if [ -n "$dpdk" ]; then printf 'skipped: no tests of DPDK (to build them: install libdpdk-dev and libclang-dev, and set FULL=1)\n' >>"$LOGS/tests.log"; fi
     no_idle_binary "$LOGS/tests.log" "$dpdk" &&
         at_least $(($(tests_in_sources crates "${absent[@]}") - $(tests_in_sources "${NATS_SOURCES[@]}"))) "$(passed "$LOGS/tests.log")" tests
 }
 
-# The engine over three real servers, which are killed on the way.
+# The NATS engine on three real servers, which the tests also kill.
 # shellcheck disable=SC2086 # a list of options
 stage_nats() {
     if ! scripts/nats.sh path >/dev/null; then
@@ -179,13 +179,13 @@ stage_nats() {
     local servers tests=(cargo test --workspace --locked $FEATURES --test integration)
     building "${tests[@]}" --no-run &&
         REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" "${tests[@]}" "$NATS_TESTS::" || return
-    # What each cluster of a test asks for.
+    # The servers that the tests' clusters start.
     servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${NATS_SOURCES[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
     at_least $(($(tests_in_sources "${NATS_SOURCES[@]}") + $(conformance_tests))) "$(passed "$LOGS/nats.log")" tests &&
         at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
 }
 
-# Sets huge pages aside for as long as a command runs, where that is allowed and too few are free.
+# Reserves huge pages while a command runs, if permitted and too few are free.
 with_huge_pages() {
     local pages=/proc/sys/vm/nr_hugepages before free status
     before=$(cat $pages 2>/dev/null || echo 0)
@@ -204,7 +204,9 @@ stage_lab() {
     [[ $FEATURES == */dpdk* ]] || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev; a single stage: FULL=1)'
     if ! command -v ip >/dev/null; then
         what='no ip (on Debian: apt install iproute2)'
-    elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to make network namespaces (run as root)'; fi
+    elif ip netns add $probe 2>/dev/null; then ip netns del $probe; else what='no right to create network namespaces (run as root)'; fi
+    # A NATS server stores the log of labs with a control plane.
+    [ -n "$what" ] || scripts/nats.sh path >/dev/null || what='no nats-server of 2.15 or newer, and none could be built (install Go 1.21 or newer)'
     if [ -n "$what" ]; then
         [ "${REQUIRE_NAMESPACES:-}" = 1 ] || { skip "$what"; return; }
         printf 'required, but %s\n' "$what" >&2
@@ -212,20 +214,20 @@ stage_lab() {
     fi
     local options=(--quick) run=(timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh run)
     if may_install; then options+=(--install); fi
-    # What is broken stays in the kernels' counters, and only one hop means that nobody else is needed: faults apart. There the
-    # flows come from the control plane. Of the outages those that each stand for a promise: docs/outages.md has all.
+    # Faults run separately, because a broken link stays visible in the kernels' counters; there, flows come from the
+    # control plane. The outages below are one per guarantee; docs/outages.md has all.
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
-    # What is checked here are packets, not rates: the program that the tests run will do, and is built.
+    # This stage checks packets, not rates, so the program built for the tests is sufficient.
     building cargo test --workspace --locked $FEATURES --test integration --no-run || return
     local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
         logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages" || return
     local read_by_tshark='^ok +capture, read by tshark: [1-9][0-9]* frames read, none malformed, [1-9]'
-    at_least 3 "$(grep -cE "$read_by_tshark" "$LOGS/lab.log")" 'architectures of which tshark read the packets' &&
-        at_least 1 "$(grep -cE "$read_by_tshark" "$LOGS/lab-faults.log")" 'clusters with a control plane of which it did' &&
+    at_least 3 "$(grep -cE "$read_by_tshark" "$LOGS/lab.log")" 'architectures whose packets tshark read' &&
+        at_least 1 "$(grep -cE "$read_by_tshark" "$LOGS/lab-faults.log")" 'clusters with a control plane whose packets tshark read' &&
         at_least "$(tr , '\n' <<<"${outages//,isolation/}" | wc -l)" "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-outages.log")" outages &&
-        at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was looked at'
+        at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked'
 }
 
 stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
@@ -241,7 +243,7 @@ stage_msrv() {
 stage_aarch64() {
     local target=aarch64-unknown-linux-gnu
     if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-        # Asked from inside the repository, rustup adds to the pinned toolchain.
+        # Inside the repository, rustup adds the target to the pinned toolchain.
         { command -v rustup >/dev/null && may_install && rustup target add $target; } ||
             { skip "no standard library for $target (install with: rustup target add $target)"; return; }
     fi
@@ -252,7 +254,7 @@ stage_aarch64() {
 stage_deny() {
     cargo deny --version >/dev/null 2>&1 ||
         { skip 'no cargo-deny (install with: cargo install --locked cargo-deny)'; return; }
-    # Advisories need the network, and change without us: public CI asks for them in a job of its own.
+    # Advisories need the network and change without commits of ours: public CI checks them in a separate job.
     cargo deny --offline check bans licenses sources
 }
 
@@ -262,10 +264,10 @@ stage_loom() {
         grep -rqE 'fn loom_' "$crate/src" && packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)")
     done
     [ ${#packages[@]} -gt 0 ] || { printf 'no test is named loom_*\n' >&2; return 1; }
-    # Loom's own lines tell how many interleavings it tried: more than one, or a test's threads never met.
+    # Loom prints how many interleavings it tried. With only one, the threads of a test never interacted.
     RUSTFLAGS="${RUSTFLAGS:-} --cfg loom" LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} CARGO_TARGET_DIR=target/loom LOOM_LOG=loom::model=info \
         logged loom cargo test --locked "${packages[@]}" --lib loom_ -- --nocapture || return
-    # Models that set bounds of their own do not tell.
+    # Models that set their own bounds do not print it.
     local telling
     telling=$(grep -rlE 'fn loom_' crates/*/src | xargs grep -L 'model::Builder' | xargs grep -hoE 'fn loom_\w+' | wc -l)
     at_least "$(grep -rhoE 'fn loom_\w+' crates/*/src | wc -l)" "$(passed "$LOGS/loom.log")" tests &&
@@ -281,15 +283,16 @@ stage_miri() {
             return
         }
     fi
-    # Isolation off: proptest looks for its working directory. Leaks ignored and tree borrows: rayon's pool outlives
-    # main, and its epoch collector breaks the rules of stacked borrows. Other crates have no unsafe code that it could run.
+    # Isolation is off because proptest reads its working directory. Leaks are ignored because rayon's pool outlives
+    # main; tree borrows, because its epoch collector violates stacked borrows. Other crates have no unsafe code that
+    # Miri could run.
     export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows -Zmiri-permissive-provenance}"
     local miri=(env "PROPTEST_CASES=${MIRI_PROPTEST_CASES:-1}" CARGO_TARGET_DIR=target/miri
         timeout "${MIRI_TIMEOUT:-1800}" cargo "+$nightly" miri test --locked -p scalebricks-tables --lib)
     "${miri[@]}" --no-run &&
         "${miri[@]}" --quiet -- --list --format terse >"$LOGS/miri.all" &&
         "${miri[@]}" --quiet -- --list --format terse --ignored >"$LOGS/miri.ignored" || return
-    # The interpreter has one thread: each core gets every so many-th of the tests that are not ignored.
+    # Miri has one thread: the tests that are not ignored are distributed over the cores.
     local tests cores core at mine pids=() status=0
     mapfile -t tests < <(sort -u "$LOGS/miri.all" | comm -23 - <(sort -u "$LOGS/miri.ignored") | sed -n 's/: test$//p')
     cores=$(nproc)
@@ -303,7 +306,7 @@ stage_miri() {
     [ $status = 0 ] && at_least "${#tests[@]}" "$(passed "$LOGS"/miri-*.log)" tests
 }
 
-# Readers beside a writer once more, by the kernels with AVX2, of which the interpreter knows the instructions.
+# Readers beside a writer again, with the AVX2 kernels, whose instructions Miri supports.
 stage_miri_avx2() {
     [ "$(uname -m)" = x86_64 ] || { skip 'no AVX2 on this processor'; return; }
     have_toolchain "$NIGHTLY" miri rust-src || {
@@ -320,7 +323,7 @@ stage_miri_avx2() {
     done
 }
 
-# The levels of instructions that kernels of the tables have and this processor too, as the tests name them.
+# The instruction levels of the tables' kernels that this processor supports, as the tests name them.
 levels() {
     local flags
     flags=$(grep -m 1 '^flags' /proc/cpuinfo)
@@ -330,14 +333,14 @@ levels() {
     [[ $flags =~ \ gfni\  && $flags =~ \ avx512_vpopcntdq\  ]] && printf 'avx512-gfni\n'
 }
 
-# Stress tests of the tables under ThreadSanitizer, at each level of instructions; and readers that do not pin what they read,
-# whose races it has to find, or else it saw nothing. What it cannot see is in docs/adr/0035-what-tools-checked.md.
+# Stress tests of the tables under ThreadSanitizer at each instruction level. It must also find the planted races of
+# readers that do not pin what they read. Limits: docs/adr/0035-what-tools-checked.md.
 stage_tsan() {
     have_toolchain "$NIGHTLY" rust-src || {
         skip "no sources of the standard library (install with: rustup toolchain install $NIGHTLY --profile minimal --component rust-src)"
         return
     }
-    # Hardly optimised: wide loads that an optimiser makes of narrow ones are not watched.
+    # Low optimisation, because ThreadSanitizer does not watch wide loads that the optimiser makes of narrow ones.
     local tsan=(env "RUSTFLAGS=-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR=target/tsan CARGO_PROFILE_TEST_OPT_LEVEL=1
         timeout "${TSAN_TIMEOUT:-900}" cargo "+$NIGHTLY" test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')"
         -p scalebricks-tables --lib)
@@ -352,17 +355,17 @@ stage_tsan() {
         grep -q "beside readers: $table" "$LOGS/tsan.log" || { printf 'FAILED: no run of %s\n' "$table"; failed=1; }
     done
     for level in $(levels); do
-        # The portable form of SetSep reads by atomic loads, of which none can race.
-        [ "$level" = portable ] || planted_race setsep::tests "$level" || failed=1
-        planted_race othello::tests "$level" || failed=1
+        # The portable form of SetSep uses atomic loads, which cannot race.
+        [ "$level" = portable ] || planted_race setsep::tests::stress "$level" || failed=1
+        planted_race othello::tests::stress "$level" || failed=1
     done
-    planted_race reclaim portable || failed=1
+    planted_race reclaim::stress_tests portable || failed=1
     return $failed
 }
 
-# Whether ThreadSanitizer finds a module's race that was made on purpose; of stage_tsan, whose command it uses.
+# Whether ThreadSanitizer finds the planted race of a module. Uses the command of stage_tsan.
 planted_race() {
-    local test=$1::stress::planted_race_of_readers_without_a_pin log=$LOGS/tsan-planted-${1%%:*}-$2.log
+    local test=$1::planted_race_of_readers_without_a_pin log=$LOGS/tsan-planted-${1%%:*}-$2.log
     TSAN_OPTIONS=halt_on_error=1 PLANTED_ISA=$2 "${tsan[@]}" -- --nocapture --exact "$test" >"$log" 2>&1
     if grep -q 'WARNING: ThreadSanitizer: data race' "$log"; then
         printf 'tsan: %s on %s: the planted race was found\n' "${1%%:*}" "$2"
@@ -380,8 +383,7 @@ stage_fuzz() {
 
 stage_packets() { logged packets scripts/check-pcap.sh; }
 
-# Every test again and again, each time with other seeds: SOAK_RUNS runs are so many times the cases of every property, and as
-# many chances for a race or a deadline. Property tests are told the seed of a run, so that it can be repeated.
+# Every test SOAK_RUNS times, each time with another seed, which the property tests get so that a run can be repeated.
 stage_soak() {
     local run seed
     building cargo test --workspace --locked --no-run || return
@@ -389,7 +391,7 @@ stage_soak() {
         seed=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
         printf '\n== run %d of %d: PROPTEST_RNG_SEED=%s\n' "$run" "${SOAK_RUNS:-20}" "$seed"
         logged soak env "PROPTEST_RNG_SEED=$seed" cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- --skip "$NATS_TESTS::" ||
-            { printf 'run %d failed; again with PROPTEST_RNG_SEED=%s scripts/test.sh tests\n' "$run" "$seed"; return 1; }
+            { printf 'run %d failed; repeat it with: PROPTEST_RNG_SEED=%s scripts/test.sh tests\n' "$run" "$seed"; return 1; }
     done
 }
 
@@ -405,7 +407,7 @@ test) stages=$TEST ;;
 *) stages=$* ;;
 esac
 
-# Whether the list allows this to be skipped: a stage, or what a part of one says.
+# Whether scripts/may-skip lists this stage, or the beginning of this message of a part of it.
 may_skip() {
     local stage=$1 says=$2 entry
     case " ${MAY_SKIP:-} " in *" $stage "*) return 0 ;; esac
@@ -416,25 +418,25 @@ may_skip() {
     return 1
 }
 
-# Says what a stage skipped; fails if that is not allowed.
+# Records what a stage skipped; fails if that is not allowed.
 judge_skip() {
     local stage=$1 says=$2 verdict='not required here' status=0
     if may_skip "$stage" "$says"; then
         verdict='scripts/may-skip allows it'
     elif [ "${REQUIRE_STAGES:-}" = 1 ]; then
-        verdict='nothing allows it' status=1
+        verdict='scripts/may-skip does not list it' status=1
     fi
     notes+=("$(printf '%-9s skipped: %s (%s)' "$stage" "$says" "$verdict")")
     return $status
 }
 
-# Fails if a stage left tests to another stage that this run did not have, unless that one may be skipped.
+# Fails if a stage left tests to another stage that this run does not include, unless that one may be skipped.
 judge_apart() {
     local from=$1 to=$2 what=$3
     if [ -n "${outcomes[$to]:-}" ]; then
         notes+=("$(printf '%-9s leaves to %s: %s (%s)' "$from" "$to" "$what" "${outcomes[$to]}")")
     else
-        judge_skip "$to" "not part of this run, and $from leaves to it: $what"
+        judge_skip "$to" "not part of this run, but $from leaves tests to it: $what"
     fi
 }
 
@@ -447,7 +449,7 @@ failed=0
 skipped=0
 for stage in $stages; do
     if ! declare -F "stage_$stage" >/dev/null; then
-        printf 'unknown stage %s; there are: %s\n' "$stage" "$ALL unit layering soak" >&2
+        printf 'unknown stage %s; stages: %s\n' "$stage" "$ALL unit layering soak" >&2
         exit 2
     fi
     printf '\n== %s\n' "$stage"
@@ -459,12 +461,12 @@ for stage in $stages; do
     case $status in
     0)
         outcome=ok
-        # A test that cannot run here says so past the runner, which keeps what tests print to itself.
+        # A test that cannot run here prints it to standard error directly, because the runner captures tests' output.
         if [ -e "$LOGS/$stage.log" ]; then
             while IFS= read -r line; do
                 judge_skip "$stage" "${line#skipped: }" || outcome=FAILED
             done < <(grep -h '^skipped: ' "$LOGS/$stage.log" | sort -u)
-            # `apart: STAGE: WHAT` says which of its tests another stage runs.
+            # `apart: STAGE: WHAT` names tests that another stage runs.
             while IFS= read -r line; do apart+=("$stage: ${line#apart: }"); done < <(grep -h '^apart: ' "$LOGS/$stage.log" | sort -u)
         fi
         ;;

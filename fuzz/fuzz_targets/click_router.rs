@@ -1,4 +1,4 @@
-//! Any text becomes a graph that runs, or is refused with places in it. Nothing is opened.
+//! Any text becomes a graph that runs, or is refused with line and column. No device or file is opened.
 
 #![no_main]
 

@@ -1,9 +1,10 @@
-//! Any bytes are a courier's packet or an error, and what is read is written again as it was. A courier takes whatever packets come,
-//! delivers each number once, and waits for no more than it was given.
+//! Any bytes decode to a packet of the courier or to an error, and a packet encodes to the bytes that it was decoded from. A
+//! courier accepts any sequence of packets, delivers each number once, and never holds more flows than it was given.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::courier::{Count, Courier, Packet, Place, ProcessId};
 use scalebricks_types::{NodeId, Teid};
 use std::time::Duration;

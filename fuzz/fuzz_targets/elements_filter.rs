@@ -1,11 +1,12 @@
-//! Any texts are filters or refused within them, and the program of filters answers for any packet as their interpreter.
+//! The filter parser accepts any text or refuses it with a place in it. For any packet, the compiled filters and their
+//! interpreter give the same result.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use scalebricks_elements::filter::{Expression, Packet, Program};
 
-// Filters, one a line; behind the first zero, a packet.
+// Filters, one per line; a packet follows the first zero octet.
 fuzz_target!(|bytes: &[u8]| {
     let zero = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let (texts, packet) = bytes.split_at(zero);

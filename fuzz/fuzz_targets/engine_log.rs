@@ -1,7 +1,7 @@
-//! Segment files of a log from anywhere: opening them ends in a log or in an error. A log that was opened can be read from
-//! end to end, written, closed, and opened again, and then says the same.
+//! Arbitrary segment files: opening them gives a log or an error. A log that was opened can be read completely,
+//! written, closed and opened again, and then has the same content.
 //!
-//! Checksums of 0 count as right here, so that what is behind them is reached.
+//! Here a checksum of 0 counts as correct, so that inputs reach the code behind the check.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ fn batch(number: u64, len: usize) -> Batch {
     Batch { id: BatchId { writer: WriterId(1), number }, payload: Arc::from(vec![number as u8; len]) }
 }
 
-/// A good log of three segments.
+/// A valid log of three segments.
 fn sample() -> MemoryDisk {
     let disk = MemoryDisk::default();
     let engine = open(&disk).unwrap();
@@ -42,7 +42,7 @@ thread_local!(static SAMPLE: OnceCell<MemoryDisk> = const { OnceCell::new() });
 fn disk(bytes: &[u8]) -> Option<MemoryDisk> {
     let (&mode, mut rest) = bytes.split_first()?;
     if mode & 1 == 0 {
-        // One file, or two.
+        // One file or two.
         let disk = MemoryDisk::default();
         if mode & 2 != 0 {
             let (len, both) = rest.split_first_chunk::<2>()?;
@@ -53,7 +53,7 @@ fn disk(bytes: &[u8]) -> Option<MemoryDisk> {
         disk.put(SEGMENTS[0], rest);
         return Some(disk);
     }
-    // The good log, with some bytes changed, or one file cut.
+    // The valid log with some bytes changed, or one file truncated.
     let disk = SAMPLE.with(|cell| cell.get_or_init(sample).copy());
     for edit in rest.chunks_exact(4) {
         let (name, at) =
@@ -91,7 +91,7 @@ fuzz_target!(|bytes: &[u8]| {
     let record = block_on(engine.record("a.b")).unwrap();
     let added = batch(u64::MAX, 10);
     if let Ok(position) = block_on(engine.append(PartitionId(2), added.clone())) {
-        // Otherwise it is one that the log had.
+        // Otherwise the log already had this batch.
         if before[2].iter().all(|entry| entry.position != position) {
             before[2].push(Entry { position, batch: added });
         }

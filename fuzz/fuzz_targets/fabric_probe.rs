@@ -1,5 +1,5 @@
-//! Probes of the fabric, tagged and not: nothing panics, each is answered or dropped once or taken in, and what was decoded is encoded to
-//! the same bytes.
+//! Fabric probes, with and without VLAN tags: each is answered, dropped once or accepted, without a panic. A decoded
+//! probe encodes to the same bytes.
 
 #![no_main]
 

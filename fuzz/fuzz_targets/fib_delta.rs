@@ -1,4 +1,4 @@
-//! Any payload of a FIB update is applied or refused; refused, the FIB is as it was.
+//! Any payload of a FIB update is applied or refused. A refused payload leaves the FIB unchanged.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A switch takes any frames, of every kind of names and policy, and accounts for each.
+//! A switch accepts any frames, for every kind of names and every policy, and counts each frame once.
 
 #![no_main]
 
@@ -66,7 +66,7 @@ fuzz_target!(|input: &[u8]| {
     let builder = wiring(&policy, || table.fib().reader(unknown), &ports, near);
     let graph = builder.build(&Registry::new(), &mut ledger).unwrap();
     let mut worker = Worker::new(graph, Box::new(pool.clone()), ());
-    // Each: a port, a length of two bytes, and so many bytes.
+    // Each frame: its port, its length in two bytes, its bytes.
     let (mut rest, mut pushed) = (frames, 0);
     while let [port, high, low, more @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low])).min(more.len());

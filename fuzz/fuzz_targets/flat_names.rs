@@ -1,4 +1,5 @@
-//! Any file of names is read or refused with places in it; what was read is written and read again as it was, and a table takes it.
+//! The parser accepts any file of names or refuses it with line numbers. An accepted file is the same after it was
+//! written and read again, and a table accepts it.
 
 #![no_main]
 

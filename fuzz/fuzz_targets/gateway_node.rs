@@ -1,5 +1,5 @@
-//! Frames from every side of a cluster, in all architectures, with and without slow paths, while flows come, go and move: nothing
-//! panics, and each frame leaves once, is dropped once, is kept, or ends at the node that it is for.
+//! Frames from every side of a cluster, in all architectures, with and without slow paths, while flows are added,
+//! removed and moved. Each frame leaves once, is dropped once, is held, or is delivered to its node, without a panic.
 
 #![no_main]
 
@@ -39,7 +39,7 @@ fn flow(n: u32) -> FlowSpec {
     }
 }
 
-/// A cluster, its buffers, and the time there.
+/// A cluster, its buffers and its clock.
 struct Running {
     cluster: Cluster,
     pool: Pool,
@@ -67,7 +67,7 @@ fn running(architecture: Architecture, has_slow_paths: bool) -> Running {
     Running { cluster, pool, now: Duration::ZERO, has_slow_paths }
 }
 
-/// A node's slow path, whose links' networks are the same at every node.
+/// A node's slow path. The networks of its links are the same at every node.
 fn local(node: u8, macs: &OutsideMacs, now: Duration) -> LocalStack {
     let interface =
         |mac, address: [u8; 4], mtu| Interface { mac, addresses: vec![(address.into(), 24)], mtu };
@@ -97,18 +97,18 @@ thread_local!(static CLUSTERS: RefCell<Vec<Running>> = RefCell::new(
     [false, true].iter().flat_map(|slow| Architecture::ALL.map(|architecture| running(architecture, *slow))).collect()
 ));
 
-/// Where the packets of an input are.
+/// The location of each packet of an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Books {
     came: u64,
     left: u64,
     dropped: u64,
-    /// Taken by a slow path: messages for the node itself.
+    /// Consumed by a slow path: messages for the node itself.
     ended: u64,
     held: u64,
 }
 
-/// What a slow path does with a packet, as the one of a node's process does.
+/// Handles a packet in the slow path as a node's process does.
 fn work(local: &mut LocalStack, node: &mut Node<Packet>, pool: &mut Pool, now: Duration, books: &mut Books) {
     let (mut out, mut punts) = (Outbox::new(32), Vec::new());
     node.take_punts(&mut punts);
@@ -155,7 +155,7 @@ fn work(local: &mut LocalStack, node: &mut Node<Packet>, pool: &mut Pool, now: D
     }
 }
 
-/// Turns all nodes until nothing is under way, and takes what has left.
+/// Runs all nodes until no packet is in transit, and collects the packets that left.
 fn settle(cluster: &mut Cluster, pool: &mut Pool, locals: &mut [LocalStack], now: Duration, books: &mut Books) {
     loop {
         let moved: usize = cluster.nodes_mut().iter_mut().map(|node| node.turn(now)).sum();
@@ -164,7 +164,7 @@ fn settle(cluster: &mut Cluster, pool: &mut Pool, locals: &mut [LocalStack], now
         }
         for links in cluster.links_mut() {
             while let Some(packet) = links.internet.receive().or_else(|| links.base_station.receive()) {
-                // A message of a slow path has no number; of a packet in pieces the first one counts.
+                // Messages of the slow path have no number. Of a fragmented packet, the first fragment counts.
                 books.left += u64::from(packet.tag().id == 1 && packet.tag().piece <= 1);
             }
         }
@@ -178,7 +178,7 @@ fn dropped(cluster: &Cluster) -> u64 {
     cluster.nodes().iter().map(|node| node.stats().dropped.total()).sum()
 }
 
-/// Takes one of a flow's keys out of a node's tables, or says there that the flow is at a node.
+/// Removes one of a flow's keys from a node's tables, or sets the node that has the flow.
 fn change(cluster: &mut Cluster, what: u8, key: u8, to: u8) {
     let spec = flow(u32::from(key) % FLOWS);
     let tables = &mut cluster.tables_mut()[usize::from(what >> 6) % NODES];
@@ -191,7 +191,7 @@ fn change(cluster: &mut Cluster, what: u8, key: u8, to: u8) {
     }
 }
 
-/// Every flow is where it was at first.
+/// Moves every flow back to its first node.
 fn restore(cluster: &mut Cluster) {
     for tables in cluster.tables_mut() {
         for spec in (0..FLOWS).map(flow) {

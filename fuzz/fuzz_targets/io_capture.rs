@@ -1,4 +1,4 @@
-//! Any bytes are a capture, up to the record that is none.
+//! Any bytes are read as a capture up to the first invalid record.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use scalebricks_io::CaptureReader;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(reader) = CaptureReader::from_stream(std::io::Cursor::new(bytes.to_vec()), "fuzz") else { return };
-    // A stored frame takes at least a byte of an uncompressed file, and a gzipped one expands a thousandfold at most.
+    // A stored frame needs at least one byte of an uncompressed file, and gzip expands at most by a factor of 1,000.
     for frame in reader.take(10_000).flatten() {
         assert!(frame.data.len() <= 256 << 10);
     }

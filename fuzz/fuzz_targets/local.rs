@@ -1,5 +1,5 @@
-//! Frames, times and frames to be held, in any order, at a slow path: its tables stay bounded, it speaks in its own
-//! name only, and what it sends parses.
+//! Frames, times and frames to hold, in any order, at a slow path. Its tables stay bounded, it sends only from its own
+//! addresses, and every frame that it sends parses.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ const OWN: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 51, 100, 10), Ipv4Addr::new(10, 2
 const OWN6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x10);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
 const GATEWAY6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x5b, 0, 0, 0, 0, 0, 1);
-/// Of frames to be held, which are not the machine's.
+/// Sources of frames to hold, which are not addresses of the slow path.
 const HELD: [u8; 2] = [0x88, 0xb5];
 const MTU: u16 = 1_500;
 
@@ -54,7 +54,7 @@ fn config() -> LocalConfig {
     }
 }
 
-/// What the machine says is sound and in its own name.
+/// Every frame that the slow path sends parses, and has one of its own addresses as source.
 fn check(port: OutputPort, frame: &[u8]) {
     if frame.get(12..14) == Some(&HELD) {
         return;
@@ -80,7 +80,7 @@ fn check(port: OutputPort, frame: &[u8]) {
     }
 }
 
-/// Gives a packet to be held. Whether it was lost at once.
+/// Hands over a packet to hold. Returns whether it was lost at once.
 fn hold(
     local: &mut LocalStack,
     port: OutputPort,
@@ -94,12 +94,12 @@ fn hold(
 
 fuzz_target!(|bytes: &[u8]| {
     let mut now = Duration::from_secs(1);
-    // Packets that were given to be held, and those that left again.
+    // Packets handed over to hold, and those that left again.
     let (mut given, mut gone) = (0_usize, 0_usize);
     let (mut local, mut out) = (LocalStack::new(config(), now), Outbox::new(64));
     local.poll(now, &mut out);
     let mut rest = bytes;
-    // What to do, how much later, how long the frame is, the frame.
+    // The action, the delay, the length of the frame, the frame.
     while let [what, later, len, behind @ ..] = rest {
         let (frame, behind) = behind.split_at(usize::from(*len).min(behind.len()));
         rest = behind;
@@ -147,7 +147,7 @@ fuzz_target!(|bytes: &[u8]| {
             gone += usize::from(kind == FrameKind::Packet);
         }
         let taken = local.occupancy();
-        // Answers of the node itself may be held beside.
+        // Replies of the node itself may be held as well.
         assert!(gone <= given && given <= gone + taken.held_frames);
         assert!(taken.learnt <= 4 && taken.held_frames <= 6 && taken.held_bytes <= 4_000);
         assert_eq!(local.neighbours().count(), 4 + taken.learnt);

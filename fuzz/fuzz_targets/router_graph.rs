@@ -1,5 +1,5 @@
-//! Frames at both interfaces of an IP router that a configuration makes: nothing panics, and every packet that came or was made
-//! leaves, is dropped, ends where its element says so, or is kept.
+//! Frames at both interfaces of an IP router built from a configuration. Every packet that was received or created
+//! leaves, is dropped, is consumed by an element, or is held, without a panic.
 
 #![no_main]
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 const CONFIGURATION: &str = include_str!("../../examples/router.click");
 
-/// Of the interfaces, in the configuration.
+/// Addresses of the interfaces in the configuration.
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 0x10], [2, 0, 0, 0, 1, 0x10]];
 
-/// Buffers for packets: few, so that a run may be out of them.
+/// Packet buffers: few, so that a run can exhaust them.
 const BUFFERS: usize = 300;
 
 thread_local!(static ROUTER: (Router, Registry<Packet>) = {
@@ -25,7 +25,7 @@ thread_local!(static ROUTER: (Router, Registry<Packet>) = {
     (Router::read("router.click", CONFIGURATION.as_bytes(), &[], &registry).expect("the example is right"), registry)
 });
 
-/// All counters of packets that elements made, or that ended in them.
+/// All counters of packets that elements created or consumed.
 fn balance(counted: &[CounterSnapshot], counts: Counts) -> u64 {
     let of = |one: &CounterSnapshot| {
         let counters = one.spec.counters.iter().filter(|counter| counter.counts == counts);
@@ -34,7 +34,7 @@ fn balance(counted: &[CounterSnapshot], counts: Counts) -> u64 {
     counted.iter().map(of).sum()
 }
 
-/// Takes what has left; how many packets.
+/// Collects the packets that left, and returns their number.
 fn take(ports: &mut [(MemoryPort<Packet>, MemoryPort<Packet>)]) -> u64 {
     ports.iter_mut().map(|(_, far)| std::iter::from_fn(|| far.receive()).count() as u64).sum()
 }
@@ -72,7 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         left += take(&mut ports);
     }
-    // No more than what the ports hold is still to come in.
+    // At most the packets in the ports have not been received.
     for _ in 0..8 {
         worker.turn(now);
         left += take(&mut ports);

@@ -1,4 +1,4 @@
-//! Bytes that decode as a delta encode to the same delta.
+//! A decoded delta encodes to the same bytes.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A frame from outside, read as a node reads it: Ethernet, IP, UDP, GTP-U, the packet inside.
+//! Parses a frame as a node parses it: Ethernet, IP, UDP, GTP-U, the inner packet.
 
 #![no_main]
 
@@ -33,7 +33,7 @@ fn ip(bytes: &[u8]) -> Option<IpPacket<'_>> {
 }
 
 fn cut(packet: &[u8]) {
-    let Ok(plan) = Plan::new(packet, MIN_MTU) else { return };
+    let Ok(plan) = FragmentPlan::new(packet, MIN_MTU) else { return };
     let mut header = [0; 60];
     let mut end = 0;
     for piece in plan.clone() {

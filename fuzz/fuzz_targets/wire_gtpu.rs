@@ -1,4 +1,4 @@
-//! A UDP payload read as GTP-U, with every extension header and information element.
+//! Parses a UDP payload as GTP-U, with every extension header and information element.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! ICMP errors built from any packet, and quotes read from any ICMP message.
+//! Builds ICMP errors from any packet, and parses the quotes of any ICMP message.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = destination_unreachable(bytes, v4.into(), 1, &mut out);
 });
 
-/// What was written is an ICMP error to the sender of `original` that quotes it.
+/// Asserts that the bytes are an ICMP error to the sender of `original` that quotes it.
 fn quotes(error: &[u8], original: &scalebricks_wire::IpPacket<'_>) {
     let error = parse_ip(error).unwrap();
     assert_eq!(error.summary.dst, original.summary.src);

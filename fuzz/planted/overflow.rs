@@ -1,5 +1,5 @@
-//! Reads the octet behind its input when the first octet is `!`. scripts/fuzz.sh runs this before the targets: it must be
-//! found, or AddressSanitizer and coverage see nothing in the targets either.
+//! Reads the octet behind its input when the first octet is `!`. scripts/fuzz.sh runs this before the targets. If
+//! fuzzing does not find the error, AddressSanitizer or coverage does not work for the targets either.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 fuzz_target!(|bytes: &[u8]| {
     if bytes.first() == Some(&b'!') {
-        // SAFETY: none. libFuzzer allocates each input with its exact length, so this octet belongs to nobody.
+        // SAFETY: none. libFuzzer allocates each input with its exact length, so this octet is outside the allocation.
         black_box(unsafe { bytes.as_ptr().add(bytes.len()).read() });
     }
 });

@@ -1,8 +1,10 @@
-//! What several targets share: frames in an input, and checksums that are right.
+//! Shared by several targets: frames in an input, and correct checksums.
+
+pub mod tables;
 
 use scalebricks_wire::{checksum, parse_frame, parse_ip, protocol};
 
-/// The steps of an input: what to do, how much later, and a frame behind its length of two octets.
+/// The steps of an input. Each has an action, a delay, the length of a frame in two octets, and the frame.
 #[derive(Debug)]
 pub struct Steps<'a>(pub &'a [u8]);
 
@@ -17,7 +19,7 @@ impl<'a> Iterator for Steps<'a> {
     }
 }
 
-/// Makes the checksums of a frame right, so that more than the parsers is reached.
+/// Corrects the checksums of a frame, so that the input reaches more than the parsers.
 pub fn mend(frame: &mut [u8]) {
     let Ok(header) = parse_frame(frame) else { return };
     let Some(packet) = frame.get_mut(header.l3_offset..) else { return };

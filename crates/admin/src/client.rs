@@ -1,4 +1,4 @@
-//! Asks a running node.
+//! The client of the admin interface.
 
 mod connect;
 mod flows;
@@ -22,27 +22,27 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-/// Longest answer that is read, captures apart.
+/// Longest answer that is read, except for captures.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// How often a capture asks whether to go on while nothing comes.
+/// How often a capture asks whether to continue while no data arrives.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What bodies are.
+/// Content type of bodies.
 const JSON: &str = "application/json";
 
-/// Where a node is reached.
+/// The address of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// By its unix socket.
+    /// Its unix socket.
     Unix(PathBuf),
-    /// Over TLS.
+    /// A TCP address, over TLS.
     Tls {
-        /// `host:port`, the host as its certificate says it.
+        /// `host:port`, with the host name of its certificate.
         address: String,
-        /// The certificates to trust, PEM.
+        /// The trusted certificates, PEM.
         ca: PathBuf,
-        /// The file that holds the token.
+        /// The file with the token.
         token: PathBuf,
     },
 }
@@ -56,22 +56,22 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Why there is no answer.
+/// Errors of the client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No socket was named, and not exactly one process answers where it would be.
+    /// No socket was given, and none or several processes answer in the default directory.
     #[error("{0}")]
     NotFound(String),
-    /// No such socket.
-    #[error("{0}: no such socket; does the node run, and is this its admin socket?")]
+    /// The socket does not exist.
+    #[error("{0}: no such socket; check that the node runs and that this is its admin socket")]
     NoSocket(Target),
-    /// Nobody listens there.
-    #[error("{0}: nobody answers; the node does not run")]
+    /// No process listens there.
+    #[error("{0}: connection refused; the node does not run")]
     Refused(Target),
-    /// This user may not.
-    #[error("{0}: permission denied; only the node's own user may ask it")]
+    /// This user may not connect.
+    #[error("{0}: permission denied; only the node's own user may connect")]
     Forbidden(Target),
-    /// A file that TLS or the token needs.
+    /// A file for TLS or the token cannot be used.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
@@ -84,38 +84,38 @@ pub enum ClientError {
     Connect {
         /// The node.
         target: Target,
-        /// What was said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// It said no.
+    /// The node refused.
     #[error("refused: {0}")]
-    Said(String),
-    /// It said what is wrong with flows.
+    Refusal(String),
+    /// The node refused flows.
     #[error("refused: {}", .0.error)]
     Flows(FlowsProblem),
-    /// It is not ready.
+    /// The node is not ready.
     #[error("the node is not ready: {0}")]
     NotReady(String),
-    /// The token is not the node's.
+    /// The token is wrong.
     #[error("{0}: the node does not accept the token")]
     Token(Target),
-    /// It took too long.
+    /// The answer took too long.
     #[error("{0}: no answer within {1} s")]
     TimedOut(Target, u64),
-    /// What came is not what this version understands.
-    #[error("{target}: not an answer of a node: {what}")]
+    /// The answer is not in the expected format.
+    #[error("{target}: unexpected answer: {what}")]
     Protocol {
         /// The node.
         target: Target,
         /// What is wrong.
         what: String,
     },
-    /// This process could not.
+    /// An error of this process.
     #[error("{0}")]
     Local(#[source] io::Error),
 }
 
-/// Asks one node. A connection is made for each question.
+/// A client of one process. It opens a connection for each request.
 #[derive(Debug)]
 pub struct Client {
     target: Target,
@@ -124,7 +124,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that waits this long for an answer.
+    /// Creates a client that waits this long for an answer.
     ///
     /// # Errors
     /// [`ClientError::Local`].
@@ -137,32 +137,31 @@ impl Client {
         Ok(Self { target, runtime, patience })
     }
 
-    /// What the node is.
+    /// The status of a node.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn status(&self) -> Result<Status, ClientError> {
-        self.json(Method::GET, "/v1/status", Bytes::new())
+        self.get("/v1/status")
     }
 
-    /// What it has counted.
+    /// The counters of a node.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn stats(&self) -> Result<Stats, ClientError> {
-        self.json(Method::GET, "/v1/stats", Bytes::new())
+        self.get("/v1/stats")
     }
 
-    /// Where it would send a packet.
+    /// Traces a packet.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn trace(&self, request: &TraceRequest) -> Result<Trace, ClientError> {
-        let body = self.body(request)?;
-        self.json(Method::POST, "/v1/trace", body)
+        self.post("/v1/trace", request)
     }
 
-    /// Any page, as text.
+    /// The answer at a path, as text.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -171,11 +170,11 @@ impl Client {
         String::from_utf8(bytes.into()).map_err(|error| self.protocol(&error))
     }
 
-    /// Runs a capture: `sink` gets its bytes as they come, and is called without any now and then. It ends when the
-    /// node has sent all, or when the sink says `false`.
+    /// Runs a capture: `sink` gets its bytes as they arrive, and is also called without bytes now and then. The capture
+    /// ends when the node has sent everything, or when the sink returns `false`.
     ///
     /// # Errors
-    /// [`ClientError`]; [`ClientError::Local`] for what the sink said.
+    /// [`ClientError`]; [`ClientError::Local`] for errors of the sink.
     pub fn capture(
         &self,
         request: &CaptureRequest,
@@ -184,8 +183,8 @@ impl Client {
         self.stream(Method::POST, "/v1/capture", self.body(request)?, sink).map(drop)
     }
 
-    /// Hands over an answer as it comes, as for [`Self::capture`]. Whether it came to its end.
-    pub(crate) fn stream(
+    /// Passes an answer to the sink as it arrives, as for [`Self::capture`]. Returns whether it is complete.
+    fn stream(
         &self,
         method: Method,
         path: &str,
@@ -211,21 +210,20 @@ impl Client {
         })
     }
 
-    pub(crate) fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
+    fn body(&self, request: &impl Serialize) -> Result<Bytes, ClientError> {
         serde_json::to_vec(request).map(Bytes::from).map_err(|error| self.protocol(&error))
     }
 
-    pub(crate) fn json<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<T, ClientError> {
-        self.json_of(method, path, JSON, body)
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.json(Method::GET, path, JSON, Bytes::new())
     }
 
-    /// The same with a body that is something else than JSON.
-    fn json_of<T: DeserializeOwned>(
+    fn post<T: DeserializeOwned>(&self, path: &str, request: &impl Serialize) -> Result<T, ClientError> {
+        self.json(Method::POST, path, JSON, self.body(request)?)
+    }
+
+    /// Sends a body of this content type; returns the JSON of the answer.
+    fn json<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -244,7 +242,7 @@ impl Client {
         }))
     }
 
-    /// Sends a request, and returns the answer if it is a good one.
+    /// Sends a request, and returns the answer if it has a success status.
     async fn send(
         &self,
         connection: &mut Connection,
@@ -278,7 +276,7 @@ impl Client {
                 ClientError::NotReady(problem.error)
             }
             _ if !problem.flows.is_empty() => ClientError::Flows(problem),
-            _ => ClientError::Said(problem.error),
+            _ => ClientError::Refusal(problem.error),
         })
     }
 
@@ -295,4 +293,17 @@ impl Client {
     fn protocol(&self, what: &impl ToString) -> ClientError {
         ClientError::Protocol { target: self.target.clone(), what: what.to_string() }
     }
+}
+
+/// Percent-encodes text for a path or a query (RFC 3986, section 2.3).
+fn encoded(text: &str) -> String {
+    use std::fmt::Write;
+    text.bytes().fold(String::with_capacity(text.len()), |mut all, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            all.push(char::from(byte));
+        } else {
+            let _infallible = write!(all, "%{byte:02X}");
+        }
+        all
+    })
 }

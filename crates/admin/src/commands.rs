@@ -1,4 +1,4 @@
-//! `scalebricks status`, `stats`, `trace`, `capture`, `flow` and `cluster`: what a running node is asked from the command line.
+//! The commands `status`, `stats`, `trace`, `capture`, `flow` and `cluster`, which ask a running node.
 
 mod args;
 mod blocks;
@@ -14,19 +14,18 @@ mod status;
 mod trace;
 mod verify;
 
+pub use args::{AskArgs, CaptureArgs, ReachArgs, StatsArgs, TraceArgs};
 pub use args::{
     CAPTURE_ABOUT, CAPTURE_EXAMPLES, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT, TRACE_EXAMPLES,
 };
-pub use args::{CaptureArgs, NodeArgs, RemoteArgs, StatsArgs, StatusArgs, TraceArgs};
 pub use cluster::cluster;
 pub use cluster_args::{CLUSTER_ABOUT, CLUSTER_EXAMPLES, ClusterCommand};
 pub use flow::flow;
 pub use flow_args::{FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand};
 pub use stats::Samples;
 
+use super::client::ClientError;
 use super::client::sockets::Daemon;
-use super::client::{Client, ClientError};
-use super::model::{Status, Trace};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::output::{self, OutputError};
 use scalebricks_console::{Console, Interrupt, status as exit};
@@ -34,22 +33,22 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How often a wait looks whether the user wants to stop.
+/// How often a wait checks whether the user wants to stop.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The node did not answer as wanted.
+    /// The node did not answer, or refused.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The answer did not reach the user.
+    /// The answer could not be printed.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// It was asked for what cannot be.
+    /// The arguments are wrong.
     #[error("{0}")]
     Usage(String),
-    /// A file.
+    /// A file cannot be used.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
@@ -69,24 +68,12 @@ impl CommandError {
     }
 }
 
-impl NodeArgs {
-    /// A client of the node that is named.
-    ///
-    /// # Errors
-    /// [`CommandError`].
-    pub fn client(&self) -> Result<Client, CommandError> {
-        Ok(self.remote.client(self.socket.as_deref(), Daemon::Node)?)
-    }
-}
-
 /// `scalebricks status`.
 ///
 /// # Errors
 /// [`CommandError`].
-pub fn status(args: &StatusArgs, console: &Console) -> Result<u8, CommandError> {
-    let answer: Status = args.node.client()?.status()?;
-    tell(console, args.json, &answer, status::render)?;
-    Ok(exit::SUCCESS)
+pub fn status(args: &AskArgs, console: &Console) -> Result<u8, CommandError> {
+    show(console, args.json, &args.node()?.status()?, status::render)
 }
 
 /// `scalebricks stats`.
@@ -94,42 +81,31 @@ pub fn status(args: &StatusArgs, console: &Console) -> Result<u8, CommandError> 
 /// # Errors
 /// [`CommandError`].
 pub fn stats(args: &StatsArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
-    let client = args.node.client()?;
-    let how = Watch { json: args.json, seconds: args.watch };
-    watch(how, || client.stats(), stats::render, console, interrupt)
+    let client = args.ask.node()?;
+    watch(args, || client.stats(), stats::render, console, interrupt)
 }
 
-/// How counters are shown.
-#[derive(Debug, Clone, Copy)]
-pub struct Watch {
-    /// As JSON.
-    pub json: bool,
-    /// Again every so many seconds.
-    pub seconds: Option<u32>,
-}
-
-/// Asks once and shows what it hears; or again and again until Ctrl-C, with what it heard before.
+/// Asks once and shows the answer; with `--watch` again and again until Ctrl-C, together with the answer before.
 ///
 /// # Errors
 /// [`CommandError`].
 pub fn watch<T: Serialize>(
-    how: Watch,
+    args: &StatsArgs,
     ask: impl Fn() -> Result<T, ClientError>,
     render: impl Fn(&T, Option<&T>) -> String,
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<u8, CommandError> {
     let mut before = ask()?;
-    let Some(seconds) = how.seconds else {
-        tell(console, how.json, &before, |now| render(now, None))?;
-        return Ok(exit::SUCCESS);
+    let Some(seconds) = args.watch else {
+        return show(console, args.ask.json, &before, |now| render(now, None));
     };
-    if how.json {
+    if args.ask.json {
         console.result(&line(&before)?)?;
     }
     while wait(Duration::from_secs(u64::from(seconds)), interrupt) {
         let now = ask()?;
-        let text = if how.json { line(&now)? } else { render(&now, Some(&before)) };
+        let text = if args.ask.json { line(&now)? } else { render(&now, Some(&before)) };
         console.result(&text)?;
         before = now;
     }
@@ -142,9 +118,7 @@ pub fn watch<T: Serialize>(
 /// [`CommandError`].
 pub fn trace(args: &TraceArgs, console: &Console) -> Result<u8, CommandError> {
     let request = trace::request(args)?;
-    let answer: Trace = args.node.client()?.trace(&request)?;
-    tell(console, args.json, &answer, trace::render)?;
-    Ok(exit::SUCCESS)
+    show(console, args.ask.json, &args.ask.node()?.trace(&request)?, trace::render)
 }
 
 /// `scalebricks capture`.
@@ -152,21 +126,22 @@ pub fn trace(args: &TraceArgs, console: &Console) -> Result<u8, CommandError> {
 /// # Errors
 /// [`CommandError`].
 pub fn capture(args: &CaptureArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
-    capture::run(args, &args.node.client()?, console, interrupt)
+    capture::run(args, &args.reach.client(Daemon::Node)?, console, interrupt)
 }
 
-/// Prints an answer, as JSON or in words.
+/// Prints an answer, as JSON or as text. Returns the exit status.
 ///
 /// # Errors
 /// [`CommandError`].
-pub fn tell<T: Serialize>(
+pub fn show<T: Serialize>(
     console: &Console,
     json: bool,
     answer: &T,
     render: impl FnOnce(&T) -> String,
-) -> Result<(), CommandError> {
+) -> Result<u8, CommandError> {
     let text = if json { output::json(answer)? } else { render(answer) };
-    Ok(console.result(text.trim_end())?)
+    console.result(text.trim_end())?;
+    Ok(exit::SUCCESS)
 }
 
 /// An answer as one line of JSON.
@@ -174,7 +149,7 @@ fn line(answer: &impl Serialize) -> Result<String, CommandError> {
     Ok(serde_json::to_string(answer).map_err(OutputError::from)?)
 }
 
-/// Waits; whether the user lets it go on.
+/// Waits; false if the user interrupts.
 fn wait(time: Duration, interrupt: &Interrupt) -> bool {
     let end = Instant::now() + time;
     loop {
@@ -189,30 +164,31 @@ fn wait(time: Duration, interrupt: &Interrupt) -> bool {
     }
 }
 
-/// A table as all commands draw it.
-fn table(header: &[&str]) -> Table {
+/// An empty table with a header.
+pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
-    // Cells wrap where the terminal is narrow; into a file they go as wide as they are.
+    // Cells wrap in a narrow terminal, but not in a file.
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header.to_vec());
+    table.set_header(header.into_iter().collect::<Vec<_>>());
     table
 }
 
-/// Names and what they are, without lines.
+/// A table of names and values, without lines.
 pub fn list(rows: &[(&str, String)]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    for (name, what) in rows {
-        table.add_row(vec![*name, what]);
+    for (name, value) in rows {
+        table.add_row(vec![*name, value]);
     }
     trimmed(&table)
 }
 
-/// Without the spaces that fill the last column.
-fn trimmed(table: &Table) -> String {
+/// A table as text, without the spaces that fill the last column.
+pub fn trimmed(table: &Table) -> String {
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-fn right(text: impl ToString) -> Cell {
+/// A cell that is aligned to the right.
+pub fn right(text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }

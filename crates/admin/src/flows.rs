@@ -1,4 +1,4 @@
-//! What the admin server asks of a node's control plane: to pin flows, and who is in the cluster.
+//! The interface of the admin server to a node's control plane: flows and the cluster.
 
 mod cluster_ops;
 mod export;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use scalebricks_apps::gateway::{FlowSpec, PinnedState};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::plane::{Accepted, RefusedChanges, Why};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal, RefusedChanges};
 use scalebricks_cluster::verify::Verdict;
 use scalebricks_control::membership::Standby;
 use scalebricks_control::partition::Void;
@@ -23,96 +23,96 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Keys asked for at the same time in one call.
+/// Keys looked up concurrently in one call.
 const TOGETHER: usize = 64;
 
-/// An answer that takes its time.
+/// An answer that may take long.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, FlowsError>> + Send + 'a>>;
 
-/// What a node's control plane does with flows. All calls name flows by the key of their downstream packets.
+/// A node's control plane. All calls name flows by the key of their downstream packets.
 pub trait Flows: Send + Sync + 'static {
-    /// What makes flows of columns here.
+    /// Parses flows of this cluster.
     fn parser(&self) -> &FlowParser;
 
-    /// Pins flows, whether they are there or not. Unless they `are_new`, what was there is looked up first, so that the uplink
-    /// TEID of a flow that is replaced goes with it.
+    /// Pins flows, whether they exist or not. Unless they `are_new`, the previous flows are looked up first, so that
+    /// the uplink TEID of a replaced flow is deleted with it.
     fn pin(&self, flows: Vec<FlowSpec>, are_new: bool) -> Answer<'_, Accepted>;
 
-    /// Pins flows that are there to other nodes. [`FlowsError::Absent`] if one is not there.
+    /// Pins existing flows to other nodes. [`FlowsError::Absent`] if one does not exist.
     fn move_to(&self, flows: Vec<(FlowKey, NodeId)>) -> Answer<'_, Accepted>;
 
-    /// Takes flows out, and says how many were not there.
+    /// Deletes flows, and returns how many did not exist.
     fn unpin(&self, flows: Vec<FlowKey>) -> Answer<'_, (Accepted, usize)>;
 
-    /// Where a key leads to, of either direction.
+    /// Finds a flow by its key of either direction.
     fn find(&self, key: FlowKey) -> Answer<'_, Option<(NodeId, PinnedState)>>;
 
-    /// What a flow has carried, as its handling node has it; `None` if that cannot be had. For what does not count: `None`.
+    /// The traffic counters of a flow at its handling node; `None` if they are not available.
     fn carried(&self, node: NodeId, uplink: Teid) -> Answer<'_, Option<FlowCount>> {
         let _ = (node, uplink);
         Box::pin(async { Ok(None) })
     }
 
-    /// Who is in the cluster.
+    /// The state of the cluster.
     fn cluster(&self) -> ClusterView;
 
-    /// Has a node get no flows any more, pins all it has to others, and says to which.
+    /// Drains a node: it gets no new flows, and its flows move to the nodes returned.
     fn drain(&self, node: NodeId) -> Answer<'_, (Accepted, Vec<NodeId>)>;
 
     /// Lets a node get flows again.
     fn undrain(&self, node: NodeId) -> Answer<'_, ()>;
 
-    /// Gives a node up that does not come back as it was.
+    /// Gives up a node that will not return in its present incarnation.
     fn forget(&self, node: NodeId) -> Answer<'_, ()>;
 
-    /// Sets who takes a node's flows when it dies or is drained.
+    /// Sets the node that takes a node's flows when it dies or is drained.
     fn set_standby(&self, node: NodeId, standby: Standby) -> Answer<'_, ()>;
 
-    /// All flows of the cluster as a flow file, piece by piece. The last piece is an error if some are missing.
+    /// Exports all flows of the cluster as a flow file, in pieces. The last piece is an error if flows are missing.
     fn export(&self) -> Answer<'_, mpsc::Receiver<io::Result<Bytes>>>;
 
-    /// Has all living nodes compare their tables with the logs, each naming the first `told` differences; `None` for a node that has
-    /// not answered within `patience`.
-    fn verify(&self, told: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>>;
+    /// Makes all living nodes compare their tables with the logs and list up to `most` differences each; `None` for a
+    /// node that has not answered within `patience`.
+    fn verify(&self, most: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>>;
 
-    /// Waits until all living nodes have applied what was accepted.
+    /// Waits until all living nodes have applied the accepted changes.
     fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()>;
 }
 
-/// Why nothing was done.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlowsError {
-    /// Flows that are not there, by their places in the call.
-    #[error("flows that are not there")]
+    /// Flows do not exist, by their indexes in the call.
+    #[error("flows do not exist")]
     Absent(Vec<usize>),
-    /// It cannot be as the cluster is now.
+    /// It contradicts the present state of the cluster.
     #[error("{0}")]
     Conflict(String),
-    /// It means nothing.
+    /// An argument is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// There is no such node.
+    /// No such node.
     #[error("{0} was never in the cluster")]
     NoSuchNode(NodeId),
-    /// Flows that were not pinned, moved or taken out as asked. All others of the call were.
+    /// Some flows were refused. The changes of all others were made.
     #[error("{refused} of {of} flows were refused, the others are done; correct these and send them again")]
     Refused {
-        /// The first of them: their places in the call, and why.
+        /// The first of them: their indexes in the call, and the reasons.
         flows: Vec<(usize, String)>,
-        /// How many there are, at least.
+        /// Their number, at least.
         refused: usize,
-        /// Flows of the call.
+        /// Number of flows in the call.
         of: usize,
-        /// Whether all of them found no room.
+        /// Whether all of them were refused for lack of room.
         is_room: bool,
     },
     /// A handling node has no room for the flows.
     #[error("{0}")]
     Full(String),
-    /// More than one call may bring.
+    /// More flows than a call may contain.
     #[error("{0}")]
     TooMany(String),
-    /// It may work if tried again.
+    /// A temporary failure; try again.
     #[error("{0}")]
     Later(String),
 }
@@ -133,7 +133,6 @@ impl From<RefusedChanges> for FlowsError {
             | RefusedChanges::NotOpen(_)
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
-            | RefusedChanges::Upgrade(_)
             | RefusedChanges::Delayed(_)
             | RefusedChanges::Unknown
             | RefusedChanges::Stopping => Self::Later(what),
@@ -147,23 +146,22 @@ pub struct ControlledFlows {
     node: NodeId,
     plane: Arc<OnceLock<ControlPlane>>,
     parser: Arc<FlowParser>,
-    /// One export at a time: it reads all of the log.
+    /// Allows one export at a time, as it reads the whole log.
     exports: Arc<Semaphore>,
 }
 
 impl ControlledFlows {
-    /// Those of this node, whose control plane begins when its engine can be reached.
+    /// Flows through the control plane of this node, which starts when its engine is reached.
     pub fn new(node: NodeId, plane: Arc<OnceLock<ControlPlane>>, parser: FlowParser) -> Self {
         Self { node, plane, parser: Arc::new(parser), exports: Arc::new(Semaphore::new(1)) }
     }
 
     fn plane(&self) -> Result<&ControlPlane, FlowsError> {
-        let later =
-            || FlowsError::Later("the node's engine has not been reached yet; see its log".to_owned());
+        let later = || FlowsError::Later("the node has not reached its engine yet; see its log".to_owned());
         self.plane.get().ok_or_else(later)
     }
 
-    /// What keys lead to, in their order.
+    /// The sessions of keys, in their order.
     async fn sessions(&self, keys: Vec<FlowKey>) -> Result<Vec<Option<Session>>, FlowsError> {
         let asked = stream::iter(keys)
             .map(|key| async move { self.plane()?.session(&key).await.map_err(FlowsError::from) });
@@ -171,12 +169,12 @@ impl ControlledFlows {
     }
 }
 
-/// What became of a call with so many flows, if each of their changes was made. `flow` says which flow a change belongs to, if it is
-/// one of them, or `None` where it is well that the change was not made.
+/// The result of a call with `of` flows: an error if a change was refused. `flow` returns the index of a change's flow,
+/// if it belongs to one, or `None` if the refusal does not matter.
 fn decided(
     accepted: Accepted,
     of: usize,
-    flow: impl Fn(usize, &Why) -> Option<Option<usize>>,
+    flow: impl Fn(usize, &ChangeRefusal) -> Option<Option<usize>>,
 ) -> Result<Accepted, FlowsError> {
     let (mut flows, mut is_room, mut others) = (BTreeMap::new(), true, 0);
     for (place, why) in accepted.refused() {
@@ -190,8 +188,8 @@ fn decided(
     if flows.is_empty() && others == 0 {
         return Ok(accepted);
     }
-    let untold = accepted.refused_changes().saturating_sub(accepted.refused().len());
-    let refused = (flows.len() + untold / 2).clamp(1, of.max(1));
+    let unlisted = accepted.refused_changes().saturating_sub(accepted.refused().len());
+    let refused = (flows.len() + unlisted / 2).clamp(1, of.max(1));
     Err(FlowsError::Refused { flows: flows.into_iter().collect(), refused, of, is_room })
 }
 
@@ -214,7 +212,7 @@ impl Flows for ControlledFlows {
                     let uplink = uplink_key(&before?);
                     (uplink != FlowKey::teid(flow.uplink_teid)).then_some(Change::Delete(uplink))
                 });
-                // Before all that is pinned: flows may have exchanged their TEIDs.
+                // Before the upserts, because flows may have exchanged their TEIDs.
                 changes.extend(replaced);
             }
             let first = changes.len();
@@ -223,10 +221,10 @@ impl Flows for ControlledFlows {
                 let upsert = |(key, value)| Change::Upsert(key, Session::new(node, value));
                 changes.extend(flow.entries().map(upsert));
             }
-            // A key that was to go with a flow that is replaced, and is not there, is as it should be.
-            let flow = |place: usize, why: &Why| match place.checked_sub(first) {
+            // Deleting the key of a replaced flow may find that it does not exist.
+            let flow = |place: usize, why: &ChangeRefusal| match place.checked_sub(first) {
                 Some(place) => Some(Some(place / 2)),
-                None if *why == Why::Void(Void::Missing) => None,
+                None if *why == ChangeRefusal::Void(Void::Missing) => None,
                 None => Some(None),
             };
             decided(self.plane()?.accept(changes).await?, of, flow)
@@ -263,9 +261,9 @@ impl Flows for ControlledFlows {
             let changes: Vec<Change> = keys.map(Change::Delete).collect();
             let absent = sessions.iter().filter(|session| session.is_none()).count();
             let places: Vec<usize> = (0..flows.len()).filter(|at| sessions[*at].is_some()).collect();
-            // Somebody else may have taken it out meanwhile.
-            let flow = |place: usize, why: &Why| {
-                (*why != Why::Void(Void::Missing)).then(|| places.get(place / 2).copied())
+            // Another caller may have deleted it meanwhile.
+            let flow = |place: usize, why: &ChangeRefusal| {
+                (*why != ChangeRefusal::Void(Void::Missing)).then(|| places.get(place / 2).copied())
             };
             let accepted = self.plane()?.accept(changes).await?;
             Ok((decided(accepted, flows.len(), flow)?, absent))
@@ -307,8 +305,8 @@ impl Flows for ControlledFlows {
         Box::pin(async move { self.begin_export() })
     }
 
-    fn verify(&self, told: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>> {
-        Box::pin(async move { Ok(self.plane()?.verify(told, patience)) })
+    fn verify(&self, most: u32, patience: Duration) -> Answer<'_, mpsc::Receiver<(NodeId, Option<Verdict>)>> {
+        Box::pin(async move { Ok(self.plane()?.verify(most, patience)) })
     }
 
     fn applied<'a>(&'a self, accepted: &'a Accepted) -> Answer<'a, ()> {

@@ -1,4 +1,4 @@
-//! What the admin server asks of a graph of elements that runs.
+//! The interface of the admin server to a running graph of elements.
 
 use super::model::{ElementCounts, ElementView, GraphView, HandlerAnswer, ReplacedView};
 use scalebricks_apps::click::live::ReplaceError;
@@ -10,20 +10,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What replaces the configuration of a run.
+/// Replaces the configuration of a run.
 pub trait Replace: Send + Sync + 'static {
-    /// Runs another configuration from the next turn on. Called from a thread that may wait.
+    /// Replaces the configuration at the next turn. May block.
     ///
     /// # Errors
-    /// [`ReloadError`]. The one that runs goes on.
+    /// [`ReloadError`]; the old configuration then keeps running.
     fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError>;
 
-    /// How often it was replaced.
+    /// The number of replacements.
     fn replacements(&self) -> u64;
 }
 
-/// The graphs that the workers of a process run, all of the same wiring. Whoever asks may wait as long as a worker needs between
-/// two turns, up to a second.
+/// The graphs of a process's workers, all with the same wiring. Calls may block until a worker is between two turns, up
+/// to a second.
 #[derive(Clone)]
 pub struct ServedGraph {
     directory: Arc<Directory>,
@@ -39,18 +39,18 @@ impl fmt::Debug for ServedGraph {
 }
 
 impl ServedGraph {
-    /// Graphs that a program wires itself, of a process that was started with this file.
+    /// Graphs that the program wires itself, in a process that was started with this file.
     pub fn new(directory: Arc<Directory>, file: impl Into<PathBuf>, since: Instant) -> Self {
         Self { directory, file: file.into().display().to_string(), since, replace: None }
     }
 
-    /// Graphs that a configuration wires, which is replaced so.
+    /// Makes the configuration replaceable.
     #[must_use]
     pub fn replaced_by(self, replace: Arc<dyn Replace>) -> Self {
         Self { replace: Some(replace), ..self }
     }
 
-    /// The elements, how they are connected, and what they have counted: on one worker, or on all together.
+    /// The elements, their connections and their counters, on one worker or summed over all.
     ///
     /// # Errors
     /// [`RequestError::NotRunning`], [`RequestError::NoWorker`].
@@ -85,7 +85,7 @@ impl ServedGraph {
         Ok(ElementView::new(element, take(&mut counts, element)).with_handlers(element))
     }
 
-    /// Asks a read handler.
+    /// Reads a handler.
     ///
     /// # Errors
     /// [`RequestError`].
@@ -101,7 +101,7 @@ impl ServedGraph {
         Ok(HandlerAnswer { value, worker })
     }
 
-    /// Gives a write handler a value, on all workers.
+    /// Writes a handler on all workers.
     ///
     /// # Errors
     /// [`RequestError`].
@@ -109,10 +109,10 @@ impl ServedGraph {
         self.directory.write(element, handler, value)
     }
 
-    /// Runs another configuration from the next turn on.
+    /// Replaces the configuration at the next turn.
     ///
     /// # Errors
-    /// [`ReloadError`]. The one that runs goes on.
+    /// [`ReloadError`]; the old configuration then keeps running.
     pub fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError> {
         self.replace.as_ref().ok_or(ReloadError::Fixed)?.replace(with)
     }
@@ -131,37 +131,37 @@ fn take(counts: &mut Counts, element: &ElementInfo) -> Option<ElementCounts> {
     counts.remove(&(element.name.clone(), element.spec?.class.to_owned()))
 }
 
-/// Where another configuration is found.
+/// The source of a new configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Configuration {
-    /// In the file that the run was started with.
+    /// The file of the run.
     File,
-    /// Here.
+    /// A text.
     Text {
-        /// What errors call it.
+        /// Its name in errors.
         name: String,
-        /// In the Click language.
+        /// The text, in the Click language.
         text: Vec<u8>,
     },
 }
 
-/// Why another configuration does not run.
+/// Why a configuration was not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// The program wires the graph itself.
     #[error(
-        "the program wires this graph itself, so no configuration in the Click language can take its place"
+        "the program wires this graph itself, so a configuration in the Click language cannot replace it"
     )]
     Fixed,
-    /// Its file cannot be read.
+    /// The file cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// It cannot run, or not now.
+    /// The configuration cannot run, or not now.
     #[error(transparent)]
     Replace(#[from] ReplaceError),
 }

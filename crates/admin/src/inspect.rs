@@ -1,37 +1,36 @@
-//! What the admin server asks of a running node.
+//! The interface of the admin server to a running node.
 
 use super::graph::ServedGraph;
 use super::model::{CaptureRequest, ReasonView, Stats, Status, Trace, TraceRequest};
 use scalebricks_graph::tap::Capture;
 
-/// What a running node says about itself. Called from the server's one thread: an answer must not take long, and
-/// must never wait for a packet.
+/// A running node. The server calls it from its only thread: a method must be fast, and must never wait for a packet.
 pub trait Inspect: Send + Sync + 'static {
-    /// What the node is, and how it is.
+    /// The status of the node.
     fn status(&self) -> Status;
 
-    /// What the node has counted.
+    /// The counters of the node.
     fn stats(&self) -> Stats;
 
-    /// Where a packet would go, and why. Nothing is sent and nothing is counted.
+    /// Traces a packet: where it would go, and why. Nothing is sent or counted.
     ///
     /// # Errors
     /// [`TraceError`].
     fn trace(&self, request: &TraceRequest) -> Result<Trace, TraceError>;
 
-    /// Starts a capture; dropping the stream ends it.
+    /// Starts a capture. Dropping the stream ends it.
     ///
     /// # Errors
     /// [`CaptureError`].
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureStream, CaptureError>;
 
-    /// The graph that its workers run.
+    /// The graph of its workers.
     fn graph(&self) -> ServedGraph;
 
-    /// Whether packets are forwarded: false while flows are loaded, while the node is unfit, and once it drains.
+    /// Whether packets are forwarded: false while flows are loading, while the node is unfit, and while it drains.
     fn is_ready(&self) -> bool;
 
-    /// Why not.
+    /// Why packets are not forwarded.
     fn reasons(&self) -> Vec<ReasonView> {
         Vec::new()
     }
@@ -43,13 +42,13 @@ pub type CaptureStream = Capture;
 /// Why a packet could not be traced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// The request makes no packet.
+    /// The request does not describe a packet.
     #[error("{0}")]
     BadPacket(String),
-    /// The tables are not loaded yet.
+    /// The tables are still loading.
     #[error("the node is still loading its flows")]
     NotReady,
-    /// The node could not answer.
+    /// The trace failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -57,13 +56,13 @@ pub enum TraceError {
 /// Why a capture could not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    /// The request selects nothing, or something that is not there.
+    /// The request selects nothing, or something that does not exist.
     #[error("{0}")]
     BadRequest(String),
-    /// Too many run already.
-    #[error("{0} captures run already, which is the most")]
+    /// Too many captures are running.
+    #[error("{0} captures run already, which is the maximum")]
     TooMany(usize),
-    /// The ports are not open.
+    /// The ports are not open yet.
     #[error("the node has no ports yet")]
     NotReady,
 }

@@ -1,7 +1,7 @@
-//! `/metrics`: what a node counts, for Prometheus.
+//! `/metrics`: the counters of a node, for Prometheus.
 //!
-//! Names follow Prometheus' rules: the unit stands last, `_total` behind it for what only grows. The list is in
-//! docs/admin.md, and a test holds it against what is written here.
+//! Names follow Prometheus' rules: the unit comes last, followed by `_total` for counters. The list is in
+//! docs/admin.md, and a test compares it with this code.
 
 mod control;
 mod graph;
@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What the text is: the `OpenMetrics` format, which Prometheus asks for first.
+/// Content type of the `OpenMetrics` format, which Prometheus prefers.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub use graph::render as render_graph;
@@ -56,7 +56,7 @@ impl From<f64> for Value {
     }
 }
 
-/// One look at a node, as metrics.
+/// The metrics of a process at one moment.
 #[derive(Debug, Default)]
 struct Snapshot {
     families: Vec<Metric>,
@@ -65,7 +65,7 @@ struct Snapshot {
 /// The metrics as text.
 ///
 /// # Errors
-/// None in practice: memory takes everything.
+/// None in practice, as writing to memory succeeds.
 pub fn render(status: &Status, stats: &Stats, is_ready: bool) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
     snapshot.node(status, is_ready);
@@ -82,7 +82,7 @@ pub fn render(status: &Status, stats: &Stats, is_ready: bool) -> Result<String, 
 }
 
 impl Snapshot {
-    /// All metrics, their names behind this prefix.
+    /// All metrics, with this prefix of their names.
     fn encode_all(self, prefix: &str) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix(prefix);
         registry.register_collector(Box::new(self));
@@ -131,7 +131,7 @@ impl Snapshot {
             ("architecture", status.architecture.clone()),
             ("key", status.key.clone()),
         ];
-        self.add(MetricType::Info, "node", "What the node is.", [(labels, Value::Whole(1))]);
+        self.add(MetricType::Info, "node", "Properties of the node.", [(labels, Value::Whole(1))]);
         self.gauge("uptime_seconds", "Time since the node started.", one(status.uptime_s));
         let states = NodeState::ALL
             .map(|state| (label("state", state.name()), Value::Whole(u64::from(state == status.state))));
@@ -156,7 +156,7 @@ impl Snapshot {
         let bytes = tables.clone().map(|t| (label("table", t.table.name()), t.table_bytes.into()));
         self.gauge("table_size_bytes", "Memory of a table.", bytes);
         let keys = tables.filter_map(|t| Some((label("table", t.table.name()), t.keys?.into())));
-        self.gauge("table_keys", "Keys in a table, two a flow.", keys);
+        self.gauge("table_keys", "Keys in a table, two per flow.", keys);
     }
 
     fn packets(&mut self, stats: &Stats) {
@@ -183,7 +183,7 @@ impl Snapshot {
         }
     }
 
-    /// Nothing where flows do not move.
+    /// Nothing if flows come from a file.
     fn moved_counters(&mut self, stats: &Stats) {
         let Some(moved) = stats.moved_counters else { return };
         let series = |counter: &MovedCounter| {
@@ -234,16 +234,16 @@ impl Snapshot {
             || stats.workers.iter().map(|w| (label("worker", &w.worker.worker.to_string()), &w.worker));
         let help = "Time spent on turns that moved packets.";
         self.counter("worker_busy_seconds", help, workers().map(|(l, w)| (l, w.busy_s.into())));
-        let help = "Share of the last while spent on such turns.";
+        let help = "Share of recent time spent on such turns.";
         self.gauge("worker_busy_ratio", help, workers().map(|(l, w)| (l, w.busy_share.into())));
         self.counter("worker_turns", "Turns of work.", workers().map(|(l, w)| (l, w.turns.into())));
-        let help = "Packets a turn that moved any, on average.";
+        let help = "Average packets per turn that moved any.";
         self.gauge("worker_batch_fill_packets", help, workers().map(|(l, w)| (l, w.mean_batch_fill.into())));
     }
 
     fn rest(&mut self, status: &Status, stats: &Stats) {
         let events = stats.slow_path.iter().map(|(event, &count)| (label("event", event), count.into()));
-        let help = "What was done off the fast path: ARP, neighbour discovery, echo and the like.";
+        let help = "Events of the slow path: ARP, neighbour discovery, echo and the like.";
         self.counter("slow_path_events", help, events);
         let buffers = [("free", stats.pool.free), ("in-use", stats.pool.in_use)];
         let buffers = buffers.map(|(state, count)| (label("state", state), count.into()));
@@ -260,11 +260,11 @@ impl Snapshot {
             let count = status.fabric.iter().filter(|peer| peer.way() == way).count() as u64;
             (label("way", way), count.into())
         });
-        self.gauge("fabric_peers", "Other nodes, by the way frames take to them over the fabric.", ways);
+        self.gauge("fabric_peers", "Other nodes, by how frames reach them over the fabric.", ways);
     }
 }
 
-/// The series of a node's counters that belong to a metric, behind these labels.
+/// The series of a metric, with these labels first.
 fn of_family(
     family: &'static Family,
     counters: &NodeCounters,

@@ -1,7 +1,7 @@
-//! Everything the admin interface says and is asked, as JSON. GET /openapi.json publishes it as a schema.
+//! Requests and answers of the admin interface, as JSON. GET /openapi.json publishes their schema.
 //!
-//! Units stand last in names. Counters count since the node started. A field may be added at any time, so whoever
-//! reads must not mind unknown ones; none is removed or changes its meaning under `/v1`.
+//! Units come last in names. Counters start at zero when the node starts. Fields may be added at any time, so clients
+//! must ignore unknown ones. Under `/v1` no field is removed or changes its meaning.
 
 mod capture;
 mod cluster;
@@ -14,14 +14,12 @@ mod status;
 pub mod switch;
 mod trace;
 
+pub use crate::flow_list::columns::FlowRecord;
 pub use capture::{CaptureRequest, Direction, MAX_SNAP_BYTES};
 pub use cluster::{ClusterView, DrainRequest, Drained, MemberView, NodeVerdict, StandbyView};
 pub use counters::NodeCounters;
 pub use device::{DEVICE_COUNTERS, DeviceCounter, DeviceMetric, PortCounters};
-pub use flow::{
-    Carried, Cell, Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS,
-    PinnedFlow,
-};
+pub use flow::{Carried, Few, FlowProblem, FlowsAccepted, FlowsProblem, MAX_FLOWS, MAX_PROBLEMS, PinnedFlow};
 pub use graph::{
     ConfigurationProblem, ElementCounts, ElementView, FaultView, GraphView, HandlerAnswer, HandlerValue,
     HandlerView, LinkView, ReplacedView,

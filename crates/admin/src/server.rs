@@ -4,7 +4,6 @@
 //! time are bounded ([`Limits`]).
 
 mod accept;
-mod body;
 mod capture;
 mod cluster;
 mod flows;
@@ -12,7 +11,6 @@ pub mod graph;
 pub mod rejected;
 pub mod routes;
 mod socket;
-mod stall;
 mod tls;
 
 pub use graph::openapi as graph_openapi;
@@ -21,7 +19,7 @@ pub use routes::openapi;
 use super::flows::Flows;
 use super::graph::ServedGraph;
 use super::inspect::Inspect;
-use accept::Shared;
+use accept::ConnectionServer;
 use axum::Router;
 use socket::SocketFile;
 use std::fmt;
@@ -34,14 +32,14 @@ use std::time::Duration;
 use tls::Acceptor;
 use tokio::sync::watch;
 
-/// Where the server listens.
+/// The addresses of the server, and its limits.
 #[derive(Debug, Clone)]
 pub struct Listen {
     /// The unix socket, for the node's own user.
     pub socket: PathBuf,
-    /// An address for others.
+    /// A TCP address.
     pub tcp: Option<TcpListen>,
-    /// What a peer may ask for.
+    /// The limits on peers.
     pub limits: Limits,
 }
 
@@ -52,7 +50,7 @@ impl Listen {
     }
 }
 
-/// An address for others: only ever with TLS, and a token in every request.
+/// A TCP address, always with TLS and a token in every request.
 #[derive(Debug, Clone)]
 pub struct TcpListen {
     /// The address.
@@ -61,24 +59,24 @@ pub struct TcpListen {
     pub certificate: PathBuf,
     /// Its key, PEM.
     pub key: PathBuf,
-    /// The file that holds the token, which nobody but its owner and group may read.
+    /// The file with the token, readable only by its owner and group.
     pub token: PathBuf,
 }
 
-/// What a peer may ask for.
+/// Limits on peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once, on the unix socket and on TCP each; further ones wait to be accepted.
+    /// Concurrent connections, on the unix socket and on TCP each; further ones wait to be accepted.
     pub connections: usize,
     /// Bytes of a request's headers.
     pub header_bytes: usize,
-    /// Bytes of a request's body: the largest frame in hexadecimal digits, and words around it.
+    /// Bytes of a request's body: enough for the largest frame in hexadecimal digits.
     pub body_bytes: usize,
-    /// Time for TLS to be agreed on, and for a request's headers to arrive; also how long a connection may idle.
+    /// Time for the TLS handshake, and for a request's headers; also how long a connection may idle.
     pub header_time: Duration,
-    /// Time for a request to be read and answered, captures apart.
+    /// Time to read and answer a request, except for captures.
     pub request_time: Duration,
-    /// Time in which a peer must take something of what waits for it.
+    /// Time in which a peer must read some of the waiting bytes.
     pub stall_time: Duration,
 }
 
@@ -95,32 +93,32 @@ impl Default for Limits {
     }
 }
 
-/// Why the server could not start.
+/// Errors of starting the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Another process answers on the socket.
-    #[error("{}: another process listens there already", .0.display())]
+    #[error("{}: another process listens there", .0.display())]
     InUse(PathBuf),
-    /// The path is taken by something that is no socket.
-    #[error("{}: is there and is no socket", .0.display())]
+    /// The path is not a socket.
+    #[error("{}: exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
-    /// The socket could not be made.
+    /// The socket could not be created.
     #[error("{}: {error}", path.display())]
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The address could not be listened on.
+    /// The server could not listen at the address.
     #[error("{address}: {error}")]
     Tcp {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A file that TLS or the token needs.
+    /// A file for TLS or the token cannot be used.
     #[error("{}: {what}", path.display())]
     File {
         /// The file.
@@ -128,17 +126,18 @@ pub enum ServerError {
         /// What is wrong with it.
         what: String,
     },
-    /// The certificate and its key do not fit.
+    /// The certificate and its key do not match.
     #[error("certificate and key: {0}")]
     Certificate(String),
-    /// The server's thread.
+    /// The server's thread could not be started.
     #[error("admin server: {0}")]
     Thread(#[source] io::Error),
 }
 
 impl Listen {
-    /// Checks what [`AdminServer::start`] would refuse, and listens nowhere. What depends on this machine (addresses, directories,
-    /// who listens already) is checked only if `is_here`. Whether a process listens at the socket already.
+    /// Checks everything that [`AdminServer::start`] would refuse, and does not listen. Properties of this machine
+    /// (addresses, directories, other listeners) are checked only if `is_here`. Returns whether a process listens at
+    /// the socket.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -149,7 +148,7 @@ impl Listen {
         }
         let is_running = socket::check(&self.socket)?;
         match self.tcp.as_ref().map(|tcp| bind(tcp.address)) {
-            // The port is that of the process at the socket.
+            // The process at the socket uses the port.
             Some(Err(ServerError::Tcp { error, .. }))
                 if is_running && error.kind() == io::ErrorKind::AddrInUse => {}
             Some(bound) => drop(bound?),
@@ -159,7 +158,7 @@ impl Listen {
     }
 }
 
-/// A running server. Dropping it ends it, with all its connections.
+/// A running server. Dropping it stops it and closes its connections.
 pub struct AdminServer {
     socket: SocketFile,
     tcp: Option<SocketAddr>,
@@ -168,18 +167,18 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// Starts to listen. A socket file that a dead process left is replaced; one that somebody answers on is not.
+    /// Starts the server of a node. The socket file of a dead process is replaced; that of a running process is not.
     ///
     /// # Errors
-    /// [`ServerError`], before anything is answered.
+    /// [`ServerError`], before any request is answered.
     pub fn start(listen: &Listen, node: Arc<dyn Inspect>) -> Result<Self, ServerError> {
         Self::start_with(listen, node, None)
     }
 
-    /// The same, for a node whose flows are pinned through `flows`; with none they come from a file.
+    /// Starts the server of a node whose flows are pinned through `flows`; `None`: they come from a file.
     ///
     /// # Errors
-    /// [`ServerError`], before anything is answered.
+    /// [`ServerError`], before any request is answered.
     pub fn start_with(
         listen: &Listen,
         node: Arc<dyn Inspect>,
@@ -189,16 +188,16 @@ impl AdminServer {
         Self::serve(listen, move || routes::router(Arc::clone(&node), flows.clone(), limits))
     }
 
-    /// The same for a run of a configuration in the Click language.
+    /// Starts the server of a run of a Click configuration.
     ///
     /// # Errors
-    /// [`ServerError`], before anything is answered.
+    /// [`ServerError`], before any request is answered.
     pub fn start_graph(listen: &Listen, graph: Arc<ServedGraph>) -> Result<Self, ServerError> {
         let limits = listen.limits;
         Self::serve(listen, move || graph::router(Arc::clone(&graph), limits))
     }
 
-    /// The same for whatever answers.
+    /// Starts a server with any router.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -214,15 +213,15 @@ impl AdminServer {
             .map_err(ServerError::Thread)?;
         let (stop, mut stopped) = watch::channel(false);
         let limits = listen.limits;
-        // Made on its own thread: connections are tasks of the runtime, and end when it is dropped.
+        // Runs on its own thread: connections are tasks of the runtime, and end when it is dropped.
         let serve = move || async move {
-            let shared = |router| Shared::new(router, limits);
-            let unix = accept::unix(unix, shared(router()));
+            let server = |router| ConnectionServer::new(router, limits);
+            let unix = accept::unix(unix, server(router()));
             let tls = async {
                 match tcp.zip(acceptor) {
                     Some((tcp, acceptor)) => {
                         let router = tls::guard(router(), acceptor.token());
-                        accept::tls(tcp, acceptor, shared(router)).await;
+                        accept::tls(tcp, acceptor, server(router)).await;
                     }
                     None => std::future::pending().await,
                 }
@@ -245,7 +244,7 @@ impl AdminServer {
         self.socket.path()
     }
 
-    /// The TCP address, with the port that was chosen if 0 was asked for.
+    /// The TCP address, with the chosen port if the configured one is 0.
     pub const fn tcp(&self) -> Option<SocketAddr> {
         self.tcp
     }
@@ -262,7 +261,7 @@ impl Drop for AdminServer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the admin server had panicked");
+            tracing::error!("the admin server panicked");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files for TLS, in the PEM format: read by the admin server, by its clients, and for NATS servers.
+//! Files for TLS, in the PEM format: for the admin server, its clients, and NATS clients.
 
 use rustls::client::WantsClientCert;
 use rustls::crypto::ring;
@@ -8,7 +8,7 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that TLS cannot use.
+/// A file cannot be used for TLS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct TlsFileError {
@@ -22,14 +22,14 @@ fn bad(path: &Path, what: &impl ToString) -> TlsFileError {
     TlsFileError { path: path.to_owned(), what: what.to_string() }
 }
 
-/// The certificates of a file: one at least.
+/// The certificates of a file, at least one.
 ///
 /// # Errors
 /// [`TlsFileError`].
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = found.map_err(|error| bad(path, &error))?;
-    if found.is_empty() { Err(bad(path, &"no certificate in it")) } else { Ok(found) }
+    if found.is_empty() { Err(bad(path, &"no certificate in the file")) } else { Ok(found) }
 }
 
 /// The private key of a file.
@@ -40,7 +40,7 @@ pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsFileError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| bad(path, &error))
 }
 
-/// A client's configuration that trusts the certificates of a file and no others.
+/// A client configuration that trusts only the certificates of a file.
 ///
 /// # Errors
 /// [`TlsFileError`].
@@ -54,7 +54,7 @@ pub fn trust(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>
     Ok(builder.with_root_certificates(roots))
 }
 
-/// Checks a client's files: the authorities it trusts (`None`: those of the system), and its certificate with the key of it.
+/// Checks a client's files: its trusted authorities (`None`: those of the system), and its certificate with its key.
 ///
 /// # Errors
 /// [`TlsFileError`].
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_tls_are_read_before_they_are_needed() {
+    fn wrong_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for name in ["a", "b"] {
@@ -87,13 +87,13 @@ mod tests {
         let pair = |certificate: &str, key: &str| (path(certificate), path(key));
         assert_eq!(check(None, None), Ok(()));
         assert_eq!(check(Some(&path("a.crt")), Some(&pair("b.crt", "b.key"))), Ok(()));
-        let told = |authorities: Option<&str>, identity: Option<(PathBuf, PathBuf)>| {
+        let error = |authorities: Option<&str>, identity: Option<(PathBuf, PathBuf)>| {
             check(authorities.map(path).as_deref(), identity.as_ref()).unwrap_err().to_string()
         };
-        assert!(told(Some("empty"), None).ends_with("empty: no certificate in it"));
-        assert!(told(Some("none"), None).contains("none: "));
-        assert!(told(None, Some(pair("a.crt", "b.key"))).contains("not the key of"));
-        assert!(told(None, Some(pair("a.crt", "empty"))).contains("empty: "));
-        assert!(told(None, Some(pair("none", "a.key"))).contains("none: "));
+        assert!(error(Some("empty"), None).ends_with("empty: no certificate in the file"));
+        assert!(error(Some("none"), None).contains("none: "));
+        assert!(error(None, Some(pair("a.crt", "b.key"))).contains("not the key of"));
+        assert!(error(None, Some(pair("a.crt", "empty"))).contains("empty: "));
+        assert!(error(None, Some(pair("none", "a.key"))).contains("none: "));
     }
 }

@@ -1,4 +1,4 @@
-//! Answers a trace request: makes the packet, lets the node's own code follow it, and says what happened as text.
+//! Answers a trace request: builds the packet, lets the node's own code process it, and formats the result.
 
 mod format;
 mod packet;
@@ -10,11 +10,11 @@ use scalebricks_apps::gateway::trace::{TraceReport, trace as follow};
 use scalebricks_elements::gateway::{FlowCount, FlowState, NodeConfig};
 use scalebricks_types::NodeId;
 
-/// Follows a packet through a node that is configured like this and has these tables, with readers of their own. The
-/// running node is not touched: nothing is sent, nothing is counted.
+/// Traces a packet through a node with this configuration and these tables, with its own readers. The running node is
+/// not affected: nothing is sent or counted.
 ///
 /// # Errors
-/// [`TraceError`] if the request makes no packet.
+/// [`TraceError`] if the request does not describe a packet.
 pub fn answer(config: NodeConfig, tables: NodeTables, request: &TraceRequest) -> Result<Trace, TraceError> {
     let arrival = packet::make(&config, &request.packet)?;
     let (id, profile, gateway) = (config.id, config.policy.key_profile, config.policy.gateway_address);
@@ -58,7 +58,7 @@ fn lookups(id: NodeId, traced: &TraceReport, key: Option<&KeyView>) -> Vec<Step>
     let mut steps = Vec::new();
     match key {
         Some(key) => steps.push(step("key", format!("{}, hash {}", key.text, key.hash_hex))),
-        None => return vec![step("key", "none: it is not steered by one".to_owned())],
+        None => return vec![step("key", "none: the packet is not steered by a key".to_owned())],
     }
     steps.extend(traced.gpt.map(|node| step("gpt", format!("names {}", names(node)))));
     steps.extend(traced.lookup.map(|node| step("lookup", format!("names {}", names(node)))));
@@ -97,12 +97,12 @@ fn flow_view(flow: &FlowState, count: Option<FlowCount>) -> FlowView {
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // memory takes everything
+        let _infallible = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// The bytes that hexadecimal digits say; spaces, colons and line ends between them are ignored.
+/// The bytes of hexadecimal digits; spaces, colons and line ends are ignored.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim().strip_prefix("0x").unwrap_or(text.trim());
     let ignored = |c: &char| !c.is_whitespace() && *c != ':';

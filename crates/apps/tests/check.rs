@@ -1,10 +1,10 @@
-//! Everything that can be wrong with a configuration, at its place.
+//! Every error of a configuration, with its position.
 
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::Devices;
 use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{
-    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, Spec, element,
+    Class, Clock, Column, Control, Element, Frame, Ledger, Out, Registry, SlotList, element,
 };
 use scalebricks_io::{Packet, PacketBuf};
 
@@ -23,7 +23,7 @@ element! {
 }
 
 element! {
-    /// Has optional outputs, one after the other.
+    /// Has several optional outputs.
     struct Fork as "Fork" {}
     inputs { push "in": "Packets.", }
     outputs { push "first": "Some.", push "second" [Optional]: "Others.", push "third" [Optional]: "More.", }
@@ -32,13 +32,9 @@ element! {
 macro_rules! inert {
     ($($class:ident)+) => { $(
         impl Class for $class {
-            const SPEC: &'static Spec = Self::SPEC;
-            type Params = NoParams;
             fn make(_: NoParams) -> Result<Self, String> { Ok(Self {}) }
         }
-        impl Control for $class {
-            fn spec(&self) -> &'static Spec { Self::SPEC }
-        }
+        impl Control for $class {}
         impl<P: PacketBuf> Element<P> for $class {
             fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, _: &mut Out<'_>) {
                 batch.drain().for_each(|slot| drop(frame.take(slot)));
@@ -55,7 +51,7 @@ fn registry() -> Registry<Packet> {
     registry
 }
 
-/// What is wrong with a text, as a user sees it; nothing if it can be run.
+/// The errors of a text as a user sees them; empty if it can run.
 fn wrong(text: &str) -> String {
     let registry = registry();
     let graph = Router::read("r.click", text.as_bytes(), &[], &registry)
@@ -105,14 +101,13 @@ fn syntax_classes_and_arguments_have_their_places() {
 
 #[test]
 fn ports_and_processing_have_their_places() {
-    is_told(
-        "Idle -> [1] Discard; Idle -> Discard",
-        &["r.click:1:6: `Discard@2` has no input 1 (Discard has ports 1/0)"],
-    );
+    is_told("Idle -> [1] Discard; Idle -> Discard", &["r.click:1:6: the class has no input 1 of Discard@2"]);
     is_told("Idle -> Null", &["r.click:1:9: output 0 of Null@2 (out) is not connected"]);
     is_told(
         "InfiniteSource -> Unqueue -> Discard",
-        &["r.click:1:16: `InfiniteSource@1` push output 0 connected to `Unqueue@2` pull input 0"],
+        &[
+            "r.click:1:16: output 0 of InfiniteSource@1 (out) and input 0 of Unqueue@2 (in) disagree on push and pull",
+        ],
     );
     is_told(
         "q :: Queue; Idle -> q; q -> Discard;\nq -> Unqueue -> Discard",
@@ -122,7 +117,7 @@ fn ports_and_processing_have_their_places() {
         "i :: Null; Idle -> i; i -> Discard; i -> Discard",
         &["r.click:1:39: output 0 of i (out) is connected twice"],
     );
-    // Optional ports may be left out, also below one that is connected.
+    // Optional ports may stay unconnected, also those before a connected one.
     assert_eq!(wrong("Idle -> f :: Fork -> Discard; f[2] -> Discard"), "");
     is_told("Idle -> f :: Fork; f[2] -> Discard", &["r.click:1:9: output 0 of f (first) is not connected"]);
 }
@@ -197,7 +192,7 @@ fn names_of_addresses_and_classes_beside_the_graph_are_accepted() {
         "Script(wait 1s, writ x.y 5)",
         &["r.click:1:17: ", "cannot read \"writ x.y 5\" as an instruction"],
     );
-    is_told("Idle -> AddressInfo", &["has no input 0"]);
+    is_told("Idle -> AddressInfo", &["r.click:1:6: AddressInfo@2 has no ports"]);
 }
 
 #[test]
@@ -224,7 +219,7 @@ fn names_of_addresses_stand_for_what_a_parameter_takes() {
     unknown("Idle -> CheckIPHeader(INTERFACES e net7) -> Discard", "36", "net7");
     unknown("Idle -> StaticIPLookup(n gw7 0) -> Discard", "26", "gw7");
     unknown("Idle -> IPClassifier(src host me) -> Discard", "31", "me");
-    // A wrong definition is told alone.
+    // A wrong definition is the only error reported.
     let told = wrong("AddressInfo(e 10.0.0);\nIdle -> HostEtherFilter(e) -> Discard");
     assert!(told.contains("r.click:1:15: ") && !told.contains("no AddressInfo"), "{told}");
 }
@@ -248,6 +243,6 @@ fn large_configurations_are_refused_in_time() {
     // Each of many outputs is connected twice.
     let twice = |n| format!("t[{n}] -> Discard; t[{n}] -> Discard;");
     let reused: Vec<String> = (0..1_000).map(twice).collect();
-    is_told(&format!("t :: Tee; {}", reused.concat()), &["illegal reuse", "more errors"]);
+    is_told(&format!("t :: Tee; {}", reused.concat()), &["is connected twice", "more errors"]);
     is_told("Idle -> [4000000] Discard", &["r.click:1:10: port number must be an integer from 0 to 1023"]);
 }

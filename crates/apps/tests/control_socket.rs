@@ -1,4 +1,4 @@
-//! Click's control protocol against a router that runs.
+//! Click's control protocol with a running router.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -146,7 +146,7 @@ fn a_unix_socket_may_be_read_only_and_is_gone_afterwards() {
     assert!(matches!(Running::new(&text), Err(ControlError::Listen { .. })), "somebody listens there");
     drop(running);
     assert!(!path.exists());
-    // What a process that died has left is replaced.
+    // The socket file of a process that died is replaced.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     drop(Running::new(&text).unwrap());

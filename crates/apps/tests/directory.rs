@@ -1,4 +1,4 @@
-//! What is asked of several workers with graphs of the same wiring.
+//! Requests to several workers that run graphs of the same wiring.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -20,7 +20,7 @@ fn worker(directory: &Directory, registry: &Registry<Packet>, text: &str) -> Wor
     worker
 }
 
-/// Workers that run on threads of their own until this is dropped.
+/// Workers on their own threads; they run until this value is dropped.
 struct Running {
     directory: Directory,
     stop: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The configurations in `examples` can be run.
+//! The configurations in `examples` run.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 

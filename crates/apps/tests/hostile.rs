@@ -1,4 +1,4 @@
-//! Configurations that nobody would write: refused with places in them, or run; never a panic.
+//! Random and damaged configurations: refused with positions, or run; never a panic.
 
 use proptest::prelude::*;
 use scalebricks_apps::click::Router;
@@ -39,7 +39,7 @@ const PIECES: [&str; 24] = [
     "\u{e4}",
 ];
 
-/// Reads a text, and runs the graph for some turns without anything open.
+/// Reads a text, and runs the graph for some turns without opening devices or files.
 fn read(text: &[u8]) -> Result<(), TestCaseError> {
     let registry = scalebricks_elements::registry::<Packet>();
     let graph = Router::read("hostile", text, &[], &registry)

@@ -1,4 +1,4 @@
-//! Configurations that replace each other while packets flow.
+//! Replacement of configurations while packets flow.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -27,7 +27,7 @@ fn start(text: &str, outside: Devices<Packet>) -> (Arc<LiveRouter<Packet>>, Work
     (Arc::new(live), worker)
 }
 
-/// A configuration that runs between two ports, the far ends of which are the test's.
+/// A running configuration between two ports; the test has their far ends.
 struct Running {
     live: Arc<LiveRouter<Packet>>,
     stop: Arc<AtomicBool>,
@@ -60,7 +60,7 @@ impl Running {
         Self { live, stop, worker, from, to, pool, sent: 0, received: Vec::new() }
     }
 
-    /// Sends packets that are numbered on, as many as the port takes.
+    /// Sends packets with consecutive numbers, as many as the port accepts.
     fn send(&mut self, count: u32) {
         for _ in 0..count {
             let Some(mut packet) = self.pool.packet(&[0; 60]) else { return };
@@ -81,7 +81,7 @@ impl Running {
         }
     }
 
-    /// What all elements have dropped, for one reason or all.
+    /// Drops of all elements, for one reason or all.
     fn dropped(&self, reason: Option<&str>) -> u64 {
         let counted = self.live.directory().counted(None).unwrap();
         counted
@@ -90,7 +90,7 @@ impl Running {
             .sum()
     }
 
-    /// Waits until everything that was sent was received, dropped, or is kept; returns what is kept.
+    /// Waits until every packet sent was received or dropped, or is held; returns the number held.
     fn settle(&mut self) -> u64 {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -112,7 +112,8 @@ impl Running {
     }
 }
 
-/// One of many configurations: with more or fewer elements before the queue, which all keep their names. One of ten keeps what comes.
+/// One of many configurations, with more or fewer elements before the queue. All keep their names. One of ten holds
+/// packets.
 fn variant(at: usize) -> String {
     let before =
         ["", "c :: Counter ->", "Null -> Paint(1) ->", "Null -> p :: Paint(2) -> c :: Counter ->"][at % 4];
@@ -142,7 +143,7 @@ fn a_thousand_configurations_after_each_other_lose_double_and_reorder_nothing() 
 }
 
 impl Running {
-    /// Waits until an element keeps a packet.
+    /// Waits until an element holds a packet.
     fn wait_for_kept(&self) {
         let until = Instant::now() + PATIENCE;
         while self.live.remote().ask(|graph| graph.held()).unwrap().recv().unwrap() == 0 {
@@ -150,7 +151,7 @@ impl Running {
         }
     }
 
-    /// The same until nothing is kept.
+    /// Waits until no packet is held.
     fn settle_all(&mut self) -> u64 {
         let until = Instant::now() + PATIENCE;
         while self.settle() > 0 {
@@ -181,7 +182,7 @@ fn what_has_no_successor_is_dropped_by_name_and_nothing_goes_uncounted() {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.len(), running.received.len(), "none came twice");
-    // Those whose names run no more are still told of.
+    // Counters of removed elements are still reported.
     assert!(running.live.directory().counted(None).unwrap().iter().any(|one| &*one.element == "q1"));
     drop(running.end());
 }
@@ -213,7 +214,7 @@ fn a_faulty_configuration_is_refused_by_place_and_the_old_one_goes_on() {
     running.send(100);
     assert_eq!(running.settle_all(), 0);
     assert_eq!((running.live.replacements(), running.received.len()), (0, 100));
-    // A device may go over to an element of another name.
+    // A device may pass to an element with another name.
     running.live.replace("r", b"g :: FromDevice(in) -> Counter -> d :: ToDevice(out);").unwrap();
     running.send(100);
     assert_eq!(running.settle_all(), 0);
@@ -311,7 +312,7 @@ fn captures_go_on_where_they_were() {
     (0..100).for_each(|at| {
         worker.turn(Duration::from_millis(at));
     });
-    // The worker turns while it is replaced.
+    // The worker keeps running during the replacement.
     let replace = |worker: &mut Worker<Packet>, text: String| {
         let other = Arc::clone(&live);
         let waits = std::thread::spawn(move || other.replace("r", text.as_bytes()));

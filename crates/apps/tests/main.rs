@@ -1,4 +1,4 @@
-//! Gateway, switch and router as programs use them.
+//! Gateway, switch and router, used as programs use them.
 
 #![forbid(unsafe_code)]
 

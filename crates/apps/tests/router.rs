@@ -1,4 +1,4 @@
-//! The router of the examples over captures, judged by a parser that is not ours.
+//! The example router over captures, checked by an independent parser.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
@@ -66,12 +66,12 @@ fn read(path: &Path) -> Frames {
     CaptureReader::open(path).unwrap().map(frame).collect()
 }
 
-/// What leaves by each interface of the example.
+/// The frames that leave each interface of the example.
 fn routed(come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
     routed_by(include_str!("../../../examples/router.click"), come, folder)
 }
 
-/// What leaves by each interface of a router.
+/// The frames that leave each interface of a router.
 fn routed_by(text: &str, come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
     let registry = scalebricks_elements::registry::<Packet>();
     let router = Router::read("router.click", text.as_bytes(), &[], &registry)
@@ -93,7 +93,7 @@ fn routed_by(text: &str, come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
     ["eth0", "eth1"].map(|device| read(&folder.join(format!("out-{device}.pcap"))))
 }
 
-/// An IPv4 packet in a frame between these two, its checksums right: source, destination, time to live, what it carries.
+/// An IPv4 packet in a frame between these two, with valid checksums: source, destination, TTL, payload.
 fn ip(frame: &[u8], from: [u8; 6], to: [u8; 6]) -> ([u8; 4], [u8; 4], u8, Vec<u8>) {
     assert_eq!((&frame[..6], &frame[6..12]), (&to[..], &from[..]));
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
@@ -164,7 +164,7 @@ fn packets_are_forwarded_and_everything_else_is_answered() {
     ];
     let [eth0, eth1] = routed([&left, &right], folder.path());
 
-    // eth1: two questions, the two packets for the host, the one for the gateway.
+    // eth1: two ARP requests, the two packets for the host, the one for the gateway.
     is_arp(&eth1[0].1, 1, 1, HOST_IP[1]);
     assert_eq!(eth1[0].0, at(10));
     let (source, destination, ttl, payload) = ip(&eth1[1].1, OWN[1], HOST[1]);
@@ -176,7 +176,7 @@ fn packets_are_forwarded_and_everything_else_is_answered() {
     assert_eq!((eth1[4].0, destination, ttl, &payload[8..]), (at(41), [203, 0, 113, 9], 8, &b"far"[..]));
     assert_eq!(eth1.len(), 5);
 
-    // eth0: an answer, a question, the packet back, time exceeded, an echo reply.
+    // eth0: an ARP reply, an ARP request, the packet back, time exceeded, an echo reply.
     is_arp(&eth0[0].1, 2, 0, HOST_IP[0]);
     is_arp(&eth0[1].1, 1, 0, HOST_IP[0]);
     assert_eq!((eth0[0].0, eth0[1].0), (at(0), at(50)));
@@ -198,8 +198,8 @@ fn packets_are_forwarded_and_everything_else_is_answered() {
     assert_eq!(eth0.len(), 5);
 }
 
-/// The router of Click's publications: a compound for each way out, `ToHost` for what is for the router, and an answer of ARP given
-/// to both queriers.
+/// The router of Click's publications: a compound per output, `ToHost` for packets to the router, and ARP replies
+/// passed to both queriers.
 #[test]
 fn the_router_of_clicks_documentation_forwards() {
     let text = include_str!("../../click/tests/data/ip-router.click")
@@ -240,7 +240,7 @@ fn a_packet_that_is_too_long_is_cut_or_refused_and_a_detour_is_told_of() {
         arp(OWN[from.min(1)], 2, (HOST[from], HOST_IP[from]), (OWN[from.min(1)], OWN_IP[from.min(1)]))
     };
     let mut whole = udp(0, HOST_IP[1], 64, &[7; 1_600]);
-    // May be fragmented: the flag off, and the checksum with it.
+    // Fragmentation allowed: DF cleared, and the checksum adjusted.
     whole[20] &= !0x40;
     whole[24..26].copy_from_slice(&[0, 0]);
     let sum =
@@ -265,7 +265,7 @@ fn a_packet_that_is_too_long_is_cut_or_refused_and_a_detour_is_told_of() {
         total += ip.payload().payload.len();
     }
     assert_eq!(total, 1_608);
-    // The question for the host, the error, the redirect, and the packet that it is about.
+    // The ARP request for the host, the error, the redirect, and the packet that caused it.
     let kinds: Vec<_> = eth0[1..].iter().map(|(_, frame)| frame[23]).collect();
     assert_eq!((kinds, eth0.len()), (vec![1, 17, 1], 4), "ICMP, UDP, ICMP");
     let (kind, _) = icmp(&ip(&eth0[1].1, OWN[0], HOST[0]).3);

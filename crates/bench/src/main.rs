@@ -73,7 +73,7 @@ fn write_pages(console: &Console) -> Result<(), PagesError> {
 
 /// All kinds of data: those of benchmarks, of the demonstration and of the lab.
 fn kinds() -> Vec<Kind> {
-    MEASURED.into_iter().chain(scalebricks_lab::pages::MEASURED).collect()
+    MEASURED.into_iter().chain(scalebricks_lab::pages::MEASURED.iter().copied()).collect()
 }
 
 /// All benchmarks, in the order in which they run.

@@ -1,4 +1,4 @@
-//! Click's language: what a text describes, and what is refused.
+//! Click's language: the configuration that a text describes, and refused texts.
 
 #![allow(
     clippy::unwrap_used,

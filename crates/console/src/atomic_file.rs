@@ -1,9 +1,10 @@
 //! Writes files atomically.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// A file could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -19,23 +20,13 @@ pub struct WriteFileError {
 /// # Errors
 /// [`WriteFileError`] names the file.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), WriteFileError> {
-    let temporary = beside(path);
-    let written = write_and_rename(path, &temporary, content);
-    written.map_err(|source| {
-        // The temporary file may not exist; the first error is the one to report.
-        drop(fs::remove_file(&temporary));
-        WriteFileError { path: path.to_owned(), source }
-    })
-}
-
-fn write_and_rename(path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        fs::create_dir_all(directory)?;
-    }
-    let mut file = BufWriter::new(File::create(temporary)?);
-    file.write_all(content)?;
-    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    fs::rename(temporary, path)
+    let write = || {
+        fs::create_dir_all(directory(path))?;
+        let mut file = AtomicWriter::create(path)?;
+        file.write_all(content)?;
+        file.finish()
+    };
+    write().map_err(|source| WriteFileError { path: path.to_owned(), source })
 }
 
 /// Writes a file in pieces and renames it into place on completion. If it is dropped earlier, an older file
@@ -43,19 +34,19 @@ fn write_and_rename(path: &Path, temporary: &Path, content: &[u8]) -> io::Result
 #[derive(Debug)]
 pub struct AtomicWriter {
     path: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<File>>,
+    file: BufWriter<NamedTempFile>,
 }
 
 impl AtomicWriter {
-    /// Creates the temporary file.
+    /// Creates the temporary file, in the same directory, so that the rename stays within one file system.
     ///
     /// # Errors
     /// Errors of the system.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let temporary = beside(path);
-        let file = Some(BufWriter::new(File::create(&temporary)?));
-        Ok(Self { path: path.to_owned(), temporary, file })
+        // As for any new file; the process's umask applies.
+        let permissions = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory(path))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
     /// Appends bytes.
@@ -63,39 +54,24 @@ impl AtomicWriter {
     /// # Errors
     /// Errors of the system.
     pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+        self.file.write_all(bytes)
     }
 
     /// Completes the file and renames it into place.
     ///
     /// # Errors
     /// Errors of the system; an older file then remains unchanged.
-    pub fn finish(mut self) -> io::Result<()> {
-        if let Some(file) = self.file.as_mut() {
-            file.flush()?;
-            file.get_ref().sync_all()?;
-        }
-        fs::rename(&self.temporary, &self.path)?;
-        self.file = None;
+    pub fn finish(self) -> io::Result<()> {
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(self.path)?;
         Ok(())
     }
 }
 
-impl Drop for AtomicWriter {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // An incomplete file is useless, so errors are ignored.
-            drop(fs::remove_file(&self.temporary));
-        }
-    }
-}
-
-/// A name in the same directory, so that the rename stays within one file system.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(name)
+/// The directory of a file.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::courier::{Count, Courier, Packet, Parcel, Place, ProcessId};
 use scalebricks_types::{NodeId, Teid};
 use std::cmp::Reverse;
@@ -419,7 +420,7 @@ fn flows_that_end_leave_all_their_counts_behind() {
 }
 
 #[test]
-fn when_processes_end_nothing_is_counted_twice_and_what_may_be_lost_is_told() {
+fn when_processes_end_nothing_is_counted_twice_and_losses_are_reported() {
     seeds(20_000, 50, |seed| {
         let mut world = World::new(seed, 3 + seed as usize % 4);
         for flow in world.at.keys().copied().collect::<Vec<_>>() {

@@ -16,10 +16,12 @@ use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use scalebricks_control::distribution::{FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, Report, Trouble};
+use scalebricks_control::distribution::{
+    FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, ReplicaError, Report,
+};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};
+use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, encode};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
@@ -70,6 +72,8 @@ struct World {
     rng: SmallRng,
     now: Duration,
     log: Vec<Entry>,
+    /// Of the newest closure.
+    epoch: Epoch,
     /// What each key led to behind each entry.
     history: Vec<BTreeMap<u64, (FlowKey, Session)>>,
     /// Since which entry each living key has been there without a break.
@@ -106,6 +110,7 @@ impl World {
         let mut world = Self {
             rng: SmallRng::seed_from_u64(seed),
             now: Duration::from_secs(1),
+            epoch: Epoch::UNKNOWN,
             log: Vec::new(),
             history: vec![BTreeMap::new()],
             since: HashMap::new(),
@@ -179,7 +184,7 @@ impl World {
         for _ in 0..count {
             let Some(&to) = members.choose(&mut self.rng) else { break };
             let key = FlowKey::teid(Teid::new(self.rng.random_range(1..60)));
-            let session = Session::new(node(to), [self.rng.random(), 0]);
+            let session = Session { node: node(to), epoch: self.epoch, value: [self.rng.random(), 0] };
             changes.push(match self.rng.random_range(0..10) {
                 0..5 => Change::Upsert(key, session),
                 5..8 => Change::Move(key, session),
@@ -217,8 +222,8 @@ impl World {
                     }
                     // What is refused is sent again.
                     match self.nodes[number].replica.receive(&message, self.now) {
-                        Err(Trouble::FibAstray(MINE)) => self.astray[number] += 1,
-                        Ok(_) | Err(Trouble::Gap(..)) => {}
+                        Err(ReplicaError::FibAstray(MINE)) => self.astray[number] += 1,
+                        Ok(_) | Err(ReplicaError::Gap(..)) => {}
                         Err(other) => panic!("at {:?}, node {number}: {other}", self.now),
                     }
                 }
@@ -270,7 +275,8 @@ impl World {
         self.owners.iter_mut().for_each(|owner| owner.left(node(number)));
         let heirs = (0..self.nodes.len()).filter(|&number| !self.nodes[number].is_stale).map(node);
         if let Ok(heirs) = Heirs::new(heirs) {
-            self.append(&[Change::Repin(Repin { from: node(number), upto: Position(u64::MAX), heirs })]);
+            self.epoch = Epoch::new(self.epoch.get() + 1);
+            self.append(&[Change::Close(Closure { node: node(number), epoch: self.epoch, heirs })]);
         }
     }
 

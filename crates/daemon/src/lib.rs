@@ -1,16 +1,18 @@
-//! Processes that run: a gateway node, a switch, a graph of elements, and the engine that keeps the cluster's log.
+//! The processes: a gateway node, a switch, a graph of elements, and the engine that stores the cluster's log.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`node`] | a gateway node |
 //! | [`switch`] | a switch for flat names |
 //! | [`graph`] | a configuration in the Click language |
-//! | [`engine`] | the process that keeps the log on one machine |
-//! | [`runtime`] | what nodes, switches and graphs share: workers, devices, signals |
+//! | [`engine`] | the process that stores the log on one machine |
+//! | [`runtime`] | code that nodes, switches and graphs share: workers, devices, signals |
+//! | [`error`] | the errors of nodes, switches and graphs |
 
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod error;
 pub mod graph;
 pub mod node;
 pub mod runtime;

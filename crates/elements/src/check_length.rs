@@ -2,15 +2,13 @@
 
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
-use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element,
+    Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends packets longer than a limit to output 1.
-    #[derive(Debug)]
     pub struct CheckLength as "CheckLength" { length: usize, side: SideOutput, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Packets within the limit.", push "long" [Optional]: "Longer packets; dropped if unconnected.", }
@@ -21,27 +19,11 @@ element! {
     example { "100", }
     drops { LONG = drops::OVER_LENGTH, }
     handlers { read LENGTH = "length": "Maximum length in bytes.", }
-}
-
-impl Class for CheckLength {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = CheckLengthParams;
-
-    fn make(params: CheckLengthParams) -> Result<Self, String> {
-        Ok(Self { length: params.length, side: SideOutput::default() })
-    }
+    binds { side, }
+    makes |params| Self { length: params.length, side: SideOutput::default() },
 }
 
 impl Control for CheckLength {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.length.to_string()
     }

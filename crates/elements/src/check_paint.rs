@@ -1,13 +1,12 @@
 //! `CheckPaint`.
 
 use crate::shared_names::handlers;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends packets with a given paint to output 0 and others to output 1. If output 1 is unconnected, they are
     /// dropped.
-    #[derive(Debug)]
     pub struct CheckPaint as "CheckPaint" { color: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "same": "Packets with that paint.", push "other" [Optional]: "All others.", }
@@ -17,22 +16,10 @@ element! {
     }
     example { "1", }
     handlers { read COLOR = handlers::PAINT, }
-}
-
-impl Class for CheckPaint {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = CheckPaintParams;
-
-    fn make(params: CheckPaintParams) -> Result<Self, String> {
-        Ok(Self { color: params.color })
-    }
+    makes |params| Self { color: params.color },
 }
 
 impl Control for CheckPaint {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.color.to_string()
     }

@@ -1,17 +1,16 @@
 //! `Counter`.
 
 use crate::shared_names::handlers;
-use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
+    Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Counts packets and bytes, and passes every packet on. The handlers can be reset; the counter `bytes` and the
     /// runner's `packets` never decrease.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Counter as "Counter" { count: u64, byte_count: u64, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
@@ -21,22 +20,11 @@ element! {
         read BYTE_COUNT = "byte_count": "Bytes since the last reset.",
         write RESET = "reset_counts": "Sets both to 0.",
     }
-}
-
-impl Class for Counter {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self::default())
-    }
+    keeps { count, byte_count, }
+    makes |_| Self::default(),
 }
 
 impl Control for Counter {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         let value = if handler == Self::COUNT { self.count } else { self.byte_count };
         value.to_string()
@@ -44,15 +32,6 @@ impl Control for Counter {
 
     fn write(&mut self, _: HandlerId, _: &str) -> Result<(), HandlerError> {
         *self = Self::default();
-        Ok(())
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.count, self.byte_count)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        (self.count, self.byte_count) = *state.downcast()?;
         Ok(())
     }
 }

@@ -1,33 +1,19 @@
 //! `Discard`.
 
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Upstream, element};
 use scalebricks_io::{BURST, PacketBuf};
 
 element! {
     /// Ends packets on purpose. They count as `discarded`, not as drops. With a pull input it takes up to one burst per
     /// turn.
-    #[derive(Debug)]
     pub struct Discard as "Discard" { batch: SlotList, }
     inputs { agnostic "in": "Packets to discard.", }
     counters { DISCARDED = "discarded" [Ended]: "Packets ended.", }
     hooks { Pulls, }
+    makes |_| Self { batch: SlotList::new() },
 }
 
-impl Class for Discard {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { batch: SlotList::new() })
-    }
-}
-
-impl Control for Discard {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Discard {}
 
 impl<P: PacketBuf + 'static> Element<P> for Discard {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

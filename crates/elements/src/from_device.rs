@@ -5,10 +5,12 @@ use crate::gate::{Gate, gated};
 use crate::shared_names::{counters, drops};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Spec, State, Supply,
+    Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Supply,
     Upstream,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
+use std::any::Any;
+use std::mem::swap;
 
 /// The packet source once it is open.
 enum Open<P> {
@@ -21,7 +23,7 @@ enum Open<P> {
 gated! {
     /// Receives packets from a device, as Ethernet, and records whether they were broadcast or multicast. The device,
     /// or a capture that replaces it, is chosen when the graph is run. Parameters after `BURST` are accepted for
-    /// compatibility with Click; here the port determines them.
+    /// compatibility with Click; here the port determines them. `PollDevice` is another name of this class.
     pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, open: Open<P>, }
     outputs { push "out": "Packets.", }
     params FromDeviceParams {
@@ -47,16 +49,7 @@ gated! {
     handlers { reset "reset_counts", }
 }
 
-impl<P> std::fmt::Debug for FromDevice<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FromDevice").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 impl<P: PacketBuf + 'static> Class for FromDevice<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = FromDeviceParams;
-
     fn make(params: FromDeviceParams) -> Result<Self, String> {
         let FromDeviceParams { devname: name, burst, active, .. } = params;
         if name.is_empty() {
@@ -67,10 +60,6 @@ impl<P: PacketBuf + 'static> Class for FromDevice<P> {
 }
 
 impl<P: PacketBuf + 'static> Control for FromDevice<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         self.read_gate(handler)
     }
@@ -79,20 +68,12 @@ impl<P: PacketBuf + 'static> Control for FromDevice<P> {
         self.write_gate(handler, value)
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        let open = std::mem::replace(&mut self.open, Open::Closed);
-        Some(Box::new((self.name.clone(), self.gate, open)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let state = state.downcast::<(String, Gate, Open<P>)>()?;
-        if state.0 != self.name || !matches!(self.open, Open::Closed) {
-            return Err(state);
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        if before.name == self.name && matches!(self.open, Open::Closed) {
+            self.gate.take_over(before.gate);
+            swap(&mut self.open, &mut before.open);
         }
-        let (_, gate, open) = *state;
-        self.gate.take_over(gate);
-        self.open = open;
-        Ok(())
     }
 }
 

@@ -5,15 +5,15 @@ use crate::gate::{Gate, gated};
 use crate::shared_names::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Environment, Frame, HandlerId, Out, Spec, State, Supply, Upstream,
+    Control, Element, Environment, Frame, HandlerId, Out, Supply, Upstream,
 };
 use scalebricks_io::PacketBuf;
+use std::any::Any;
 
 gated! {
     /// Reads packets from a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and records whether they were
     /// broadcast or multicast. In a run over captures each packet arrives at the file's time stamp, which is the clock
     /// of the whole graph.
-    #[derive(Debug)]
     pub struct FromDump as "FromDump" {
         file: String, timing: bool, stop: bool, bytes: u64, frames: Option<CaptureSource>,
     }
@@ -40,23 +40,12 @@ gated! {
         read BYTES = "byte_count": "Bytes of the packets since the last reset.",
         read FILENAME = handlers::FILENAME,
     }
-}
-
-impl Class for FromDump {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = FromDumpParams;
-
-    fn make(params: FromDumpParams) -> Result<Self, String> {
-        let FromDumpParams { filename: file, timing, stop, active } = params;
-        Ok(Self { gate: Gate::new(active, -1), file, timing, stop, bytes: 0, frames: None })
-    }
+    makes |FromDumpParams { filename: file, timing, stop, active }| Self {
+        gate: Gate::new(active, -1), file, timing, stop, bytes: 0, frames: None,
+    },
 }
 
 impl Control for FromDump {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         match handler {
             Self::BYTES => self.bytes.to_string(),
@@ -72,18 +61,13 @@ impl Control for FromDump {
         self.write_gate(handler, value)
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.file.clone(), self.gate, self.bytes, self.frames.take())))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (file, gate, bytes, frames) = *state.downcast::<(String, Gate, u64, Option<CaptureSource>)>()?;
-        self.gate.take_over(gate);
-        self.bytes = bytes;
-        if self.frames.is_none() && file == self.file {
-            self.frames = frames;
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.gate.take_over(before.gate);
+        self.bytes = before.bytes;
+        if self.frames.is_none() && before.file == self.file {
+            self.frames = before.frames.take();
         }
-        Ok(())
     }
 }
 

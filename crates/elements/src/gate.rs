@@ -84,6 +84,7 @@ macro_rules! gated {
         $(drops $drops:tt)?
         $(counters $counters:tt)?
         handlers { reset $reset:tt, $($handlers:tt)* }
+        $(makes |$made_of:pat_param| $make:expr $(,)?)?
     ) => {
         scalebricks_graph::element! {
             $(#[$($attribute)*])*
@@ -102,6 +103,7 @@ macro_rules! gated {
                 $($handlers)*
             }
             hooks { Begin, }
+            $(makes |$made_of| $make,)?
         }
 
         impl $(<$packet>)? $name $(<$packet>)? {

@@ -6,7 +6,7 @@
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
-use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Spec, State, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 /// A packet in transit with its metadata.
@@ -14,7 +14,8 @@ type Parcel<P> = (P, Meta);
 
 element! {
     /// Hands packets to the worker at the other end of a ring, with their metadata but without columns. Packets that do
-    /// not fit the ring are dropped: a worker never waits for another.
+    /// not fit the ring are dropped: a worker never waits for another. In a new configuration it keeps the ring, whose
+    /// other end belongs to the other worker.
     pub struct ToWorker<P> as "ToWorker" { ring: Option<Producer<Parcel<P>>>, batch: Vec<Parcel<P>>, }
     inputs { push "in": "Packets for the other worker.", }
     drops {
@@ -22,6 +23,7 @@ element! {
         LOOP = "handoff_loop": "The packet has passed between workers too often.",
     }
     counters { HANDED = "handed": "Packets handed over.", }
+    keeps { ring, }
 }
 
 element! {
@@ -31,6 +33,7 @@ element! {
     fresh { "out", }
     counters { WAITING = "waiting_now": "Packets left in the ring after the turn's share was taken (a level).", }
     hooks { Begin, }
+    keeps { ring, }
 }
 
 /// Both ends of an edge from one worker to another, which holds up to `capacity` packets. Two workers that hand packets
@@ -40,51 +43,9 @@ pub fn handoff<P>(capacity: usize) -> (ToWorker<P>, FromWorker<P>) {
     (ToWorker { ring: Some(producer), batch: Vec::new() }, FromWorker { ring: Some(consumer) })
 }
 
-impl<P> std::fmt::Debug for ToWorker<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToWorker")
-            .field("room", &self.ring.as_ref().map(Producer::slots))
-            .finish_non_exhaustive()
-    }
-}
+impl<P: PacketBuf + 'static> Control for ToWorker<P> {}
 
-impl<P> std::fmt::Debug for FromWorker<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FromWorker").field("waiting", &self.ring.as_ref().map(Consumer::slots)).finish()
-    }
-}
-
-impl<P: PacketBuf + 'static> Control for ToWorker<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.ring.take()?))
-    }
-
-    /// Keeps the ring of its predecessor, whose other end belongs to the other worker.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.ring = Some(*state.downcast::<Producer<Parcel<P>>>()?);
-        Ok(())
-    }
-}
-
-impl<P: PacketBuf + 'static> Control for FromWorker<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.ring.take()?))
-    }
-
-    /// Keeps the ring of its predecessor, with the packets in it.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.ring = Some(*state.downcast::<Consumer<Parcel<P>>>()?);
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for FromWorker<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for ToWorker<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -1,12 +1,11 @@
 //! `HashSwitch`.
 
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Splits packets by a hash of some of their bytes, so that packets with equal bytes there keep their order. Bytes
     /// after a packet's end count as absent. The hash is FNV-1a without a secret: a sender can choose the output.
-    #[derive(Debug)]
     pub struct HashSwitch as "HashSwitch" { offset: usize, length: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of a subset of the hashes.", }
@@ -20,20 +19,13 @@ element! {
 }
 
 impl Class for HashSwitch {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = HashSwitchParams;
-
     fn make(params: HashSwitchParams) -> Result<Self, String> {
         let HashSwitchParams { offset, length } = params;
         if length == 0 { Err("LENGTH must be at least 1".to_owned()) } else { Ok(Self { offset, length }) }
     }
 }
 
-impl Control for HashSwitch {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for HashSwitch {}
 
 /// FNV-1a with its upper half folded into the lower, which is weaker.
 fn hash(bytes: &[u8]) -> u32 {

@@ -1,44 +1,25 @@
 //! `Idle`.
 
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Terminates unused ports: drops what arrives, and sends nothing.
-    #[derive(Debug)]
     pub struct Idle as "Idle" {}
     inputs { agnostic "in" [ZeroOrMore]: "Packets to drop.", }
     outputs { agnostic "out" [ZeroOrMore]: "Nothing.", }
     drops { IDLE = "idle": "It arrived at an Idle element.", }
+    makes |_| Self {},
 }
 
-impl Class for Idle {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for Idle {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Idle {}
 
 impl<P: PacketBuf> Element<P> for Idle {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {
         out.drop_all(batch, Self::IDLE);
     }
 
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-}
 
-impl<P: PacketBuf> Pull<P> for Idle {
     fn pull(
         &mut self,
         _: usize,

@@ -4,8 +4,9 @@ use crate::gate::{Gate, gated};
 use crate::shared_names::counters;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
+use scalebricks_graph::{Control, Element, Frame, HandlerId, Out, Supply, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
+use std::any::Any;
 
 /// Default contents of packets.
 pub(crate) const DATA: &str = "A packet that a source made of its default, 64 bytes as it is...";
@@ -29,7 +30,6 @@ pub(crate) fn make<P: PacketBuf>(
 
 gated! {
     /// Makes packets as fast as the graph takes them. It pauses while an element downstream raises back-pressure.
-    #[derive(Debug)]
     pub struct InfiniteSource as "InfiniteSource" {
         data: Vec<u8>, burst: usize, stop: bool,
     }
@@ -52,23 +52,12 @@ gated! {
         NO_BUFFER = counters::NO_BUFFER_FOR_DATA,
     }
     handlers { reset "reset", }
-}
-
-impl Class for InfiniteSource {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = InfiniteSourceParams;
-
-    fn make(params: InfiniteSourceParams) -> Result<Self, String> {
-        let InfiniteSourceParams { data: Data(data), limit, burst, active, stop } = params;
-        Ok(Self { gate: Gate::new(active, limit), data, burst, stop })
-    }
+    makes |InfiniteSourceParams { data: Data(data), limit, burst, active, stop }| Self {
+        gate: Gate::new(active, limit), data, burst, stop,
+    },
 }
 
 impl Control for InfiniteSource {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         self.read_gate(handler)
     }
@@ -77,13 +66,9 @@ impl Control for InfiniteSource {
         self.write_gate(handler, value)
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.gate))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.gate.take_over(*state.downcast()?);
-        Ok(())
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.gate.take_over(before.gate);
     }
 }
 

@@ -154,7 +154,6 @@ macro_rules! check_ip_header {
     ($(#[doc = $doc:literal])+ $name:ident as $class:literal, $params:ident, $sums:literal) => {
         scalebricks_graph::element! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class {
                 rules: $crate::ip_check::HeaderRules, offset: usize, faults: $crate::ip_check::HeaderFaults,
                 dst: scalebricks_graph::Handle<DstIp>, side: $crate::side_output::SideOutput,
@@ -190,12 +189,10 @@ macro_rules! check_ip_header {
             }
             counters { DROPS = "drops": "Invalid packets.", }
             handlers { read DETAILS = "drop_details": "Faults and their counts, one per line.", }
+            binds { dst, side, }
         }
 
         impl scalebricks_graph::Class for $name {
-            const SPEC: &'static scalebricks_graph::Spec = Self::SPEC;
-            type Params = $params;
-
             fn make(params: $params) -> Result<Self, String> {
                 let $params { offset, interfaces, badsrc, gooddst, checksum, verbose: _, details: _ } = params;
                 let mut rules = $crate::ip_check::HeaderRules::new(checksum, interfaces, badsrc, gooddst);
@@ -215,61 +212,41 @@ macro_rules! check_ip_header {
         }
 
         impl scalebricks_graph::Control for $name {
-            fn spec(&self) -> &'static scalebricks_graph::Spec {
-                Self::SPEC
-            }
-
-            fn bind(
-                &mut self,
-                binder: &scalebricks_graph::Binder<'_>,
-            ) -> Result<(), scalebricks_graph::element::BindError> {
-                self.dst = binder.column()?;
-                self.side = $crate::side_output::SideOutput::of(binder);
-                Ok(())
-            }
-
             fn read(&self, _: scalebricks_graph::HandlerId) -> String {
                 self.faults.details()
             }
         }
 
         impl $name {
-            fn process<P: scalebricks_io::PacketBuf>(
+            fn each<P: scalebricks_io::PacketBuf>(
                 &mut self,
-                batch: &mut scalebricks_graph::SlotList,
-                start: usize,
-                frame: &mut scalebricks_graph::Frame<P>,
-                out: &mut scalebricks_graph::Out<'_>,
-            ) {
+                packet: &mut P,
+                meta: &mut scalebricks_graph::Meta,
+                dst: &mut DstIp,
+                out: &scalebricks_graph::Out<'_>,
+            ) -> scalebricks_graph::Verdict {
                 use $crate::ip_check::HeaderFault;
-                let scalebricks_graph::frame::Parts { mut packets, meta, columns } = frame.parts();
-                let dst = columns.get_mut(self.dst);
-                batch.filter_map_from(start, |slot| {
-                    match self.rules.apply(&mut packets[&slot], &mut meta[slot.index()], self.offset) {
-                        Ok(address) => {
-                            dst[&slot] = DstIp(address);
-                            return Some(slot);
-                        }
-                        Err(fault) => {
-                            let reason = match fault {
-                                HeaderFault::Short => Self::SHORT,
-                                HeaderFault::Version => Self::VERSION,
-                                HeaderFault::HeaderLength => Self::HEADER_LENGTH,
-                                HeaderFault::Length => Self::LENGTH,
-                                HeaderFault::Checksum => Self::CHECKSUM,
-                                HeaderFault::Source => Self::SOURCE,
-                            };
-                            self.faults.note(fault);
-                            out.count(Self::DROPS, 1);
-                            self.side.send(slot, reason, out);
-                        }
+                let fault = match self.rules.apply(packet, meta, self.offset) {
+                    Ok(address) => {
+                        *dst = DstIp(address);
+                        return scalebricks_graph::Verdict::ON;
                     }
-                    None
-                });
+                    Err(fault) => fault,
+                };
+                self.faults.note(fault);
+                out.count(Self::DROPS, 1);
+                self.side.verdict(match fault {
+                    HeaderFault::Short => Self::SHORT,
+                    HeaderFault::Version => Self::VERSION,
+                    HeaderFault::HeaderLength => Self::HEADER_LENGTH,
+                    HeaderFault::Length => Self::LENGTH,
+                    HeaderFault::Checksum => Self::CHECKSUM,
+                    HeaderFault::Source => Self::SOURCE,
+                })
             }
         }
 
-        $crate::agnostic::agnostic!($name);
+        $crate::agnostic::per_destination!($name);
     };
 }
 

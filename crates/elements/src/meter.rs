@@ -3,7 +3,7 @@
 use crate::header;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, State, element,
+    Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element,
 };
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
@@ -20,7 +20,6 @@ element! {
     /// rate on to output 1, and so on. If that output is unconnected, it drops them. The rate is an exponentially
     /// weighted moving average in which each 10 ms have a weight of 1/16. Packets of an exempt code point (RFC 2474)
     /// are counted, but always leave by output 0.
-    #[derive(Debug)]
     pub struct Meter as "Meter" { rates: Vec<u64>, exempt: Option<u8>, connected: Vec<bool>, average: Average, }
     inputs { push "in": "Packets.", }
     outputs { push "slow": "Packets below the first rate.", push "fast" [ZeroOrMore]: "Packets at or above a rate.", }
@@ -38,6 +37,7 @@ element! {
         read RATE = "rate": "Average packets per second.",
         write RESET = "reset": "Sets the average to 0.",
     }
+    keeps { average, }
 }
 
 /// An average over epochs.
@@ -67,9 +67,6 @@ impl Average {
 }
 
 impl Class for Meter {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = MeterParams;
-
     fn make(params: MeterParams) -> Result<Self, String> {
         let MeterParams { rates, exempt } = params;
         if rates.is_empty() || !rates.is_sorted_by(|a, b| a < b) {
@@ -83,10 +80,6 @@ impl Class for Meter {
 }
 
 impl Control for Meter {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         if binder.outputs() > self.rates.len() + 1 {
             let (rates, outputs) = (self.rates.len(), binder.outputs());
@@ -102,15 +95,6 @@ impl Control for Meter {
 
     fn write(&mut self, _: HandlerId, _: &str) -> Result<(), HandlerError> {
         self.average.per_second = 0.0;
-        Ok(())
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.average))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.average = *state.downcast()?;
         Ok(())
     }
 }

@@ -1,39 +1,24 @@
 //! `Null`.
 
-use crate::agnostic::agnostic;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Passes every packet on unchanged, a batch at a time.
-    #[derive(Debug)]
     pub struct Null as "Null" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
+    makes |_| Self {},
 }
 
-impl Class for Null {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for Null {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Null {}
 
 impl Null {
     #[expect(clippy::unused_self, reason = "every packet passes as it is")]
     fn process<P: PacketBuf>(&mut self, _: &mut SlotList, _: usize, _: &mut Frame<P>, _: &mut Out<'_>) {}
 }
 
-agnostic!(Null);
+scalebricks_graph::agnostic! { Null }
 
 #[cfg(test)]
 mod tests {

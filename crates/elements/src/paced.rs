@@ -49,13 +49,13 @@ macro_rules! shaper {
         use crate::pace::Pace;
         use scalebricks_graph::element::HandlerError;
         use scalebricks_graph::{
-            Class, Control, Element, Frame, HandlerId, SlotList, Out, Pull, Spec, State, Upstream, element,
+            Control, Element, Frame, HandlerId, SlotList, Out, Upstream, element,
         };
         use scalebricks_io::PacketBuf;
+        use std::any::Any;
 
         element! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class { pace: Pace, }
             inputs { pull "in": "Packets.", }
             outputs { pull "out": "The same, no faster.", }
@@ -68,22 +68,10 @@ macro_rules! shaper {
                 read RATE = "rate": $text,
                 write SET_RATE = "rate": "Sets the rate.",
             }
-        }
-
-        impl Class for $name {
-            const SPEC: &'static Spec = Self::SPEC;
-            type Params = $params;
-
-            fn make(params: $params) -> Result<Self, String> {
-                Ok(Self { pace: Pace::new(params.rate.into()) })
-            }
+            makes |params| Self { pace: Pace::new(params.rate.into()) },
         }
 
         impl Control for $name {
-            fn spec(&self) -> &'static Spec {
-                Self::SPEC
-            }
-
             fn read(&self, _: HandlerId) -> String {
                 self.pace.per_second().to_string()
             }
@@ -92,23 +80,14 @@ macro_rules! shaper {
                 self.pace.write::<$rate>(value)
             }
 
-            fn hand_over(&mut self) -> Option<State> {
-                Some(Box::new(self.pace))
-            }
-
-            fn take_over(&mut self, state: State) -> Result<(), State> {
-                self.pace = state.downcast::<Pace>()?.at_rate_of(&self.pace);
-                Ok(())
+            fn take_over(&mut self, before: &mut dyn Any) {
+                let Some(before) = before.downcast_mut::<Self>() else { return };
+                self.pace = before.pace.at_rate_of(&self.pace);
             }
         }
 
         impl<P: PacketBuf + 'static> Element<P> for $name {
-            fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-                Some(self)
-            }
-        }
 
-        impl<P: PacketBuf + 'static> Pull<P> for $name {
             fn pull(
                 &mut self,
                 _: usize,
@@ -133,12 +112,12 @@ macro_rules! rated_unqueue {
         use crate::gate::{Gate, gated};
         use crate::pace::Pace;
         use scalebricks_graph::element::HandlerError;
-        use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, SlotList, Out, Spec, State, Upstream};
+        use scalebricks_graph::{Control, Element, Frame, HandlerId, SlotList, Out, Upstream};
         use scalebricks_io::PacketBuf;
+        use std::any::Any;
 
         gated! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class { batch: SlotList, pace: Pace, }
             inputs { pull "in": "Packets.", }
             outputs { push "out": "The same.", }
@@ -156,23 +135,12 @@ macro_rules! rated_unqueue {
                 read RATE = "rate": $text,
                 write SET_RATE = "rate": "Sets the rate.",
             }
-        }
-
-        impl Class for $name {
-            const SPEC: &'static Spec = Self::SPEC;
-            type Params = $params;
-
-            fn make(params: $params) -> Result<Self, String> {
-                let $params { rate, limit, active } = params;
-                Ok(Self { gate: Gate::new(active, limit), batch: SlotList::new(), pace: Pace::new(rate.into()) })
-            }
+            makes |$params { rate, limit, active }| Self {
+                gate: Gate::new(active, limit), batch: SlotList::new(), pace: Pace::new(rate.into()),
+            },
         }
 
         impl Control for $name {
-            fn spec(&self) -> &'static Spec {
-                Self::SPEC
-            }
-
             fn read(&self, handler: HandlerId) -> String {
                 if handler == Self::RATE { self.pace.per_second().to_string() } else { self.read_gate(handler) }
             }
@@ -184,15 +152,10 @@ macro_rules! rated_unqueue {
                 self.write_gate(handler, value)
             }
 
-            fn hand_over(&mut self) -> Option<State> {
-                Some(Box::new((self.gate, self.pace)))
-            }
-
-            fn take_over(&mut self, state: State) -> Result<(), State> {
-                let (gate, pace) = *state.downcast::<(Gate, Pace)>()?;
-                self.gate.take_over(gate);
-                self.pace = pace.at_rate_of(&self.pace);
-                Ok(())
+            fn take_over(&mut self, before: &mut dyn Any) {
+                let Some(before) = before.downcast_mut::<Self>() else { return };
+                self.gate.take_over(before.gate);
+                self.pace = before.pace.at_rate_of(&self.pace);
             }
         }
 

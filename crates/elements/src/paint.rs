@@ -2,12 +2,11 @@
 
 use crate::shared_names::handlers;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sets every packet's paint annotation.
-    #[derive(Debug)]
     pub struct Paint as "Paint" { color: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same, painted.", }
@@ -17,22 +16,10 @@ element! {
     }
     example { "1", }
     handlers { read COLOR = handlers::PAINT, write SET = "color": "Sets the paint.", }
-}
-
-impl Class for Paint {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = PaintParams;
-
-    fn make(params: PaintParams) -> Result<Self, String> {
-        Ok(Self { color: params.color })
-    }
+    makes |params| Self { color: params.color },
 }
 
 impl Control for Paint {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.color.to_string()
     }

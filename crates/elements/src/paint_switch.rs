@@ -1,8 +1,7 @@
 //! `PaintSwitch`.
 
 use crate::shared_names::counters;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 /// A packet with this paint goes to all outputs.
@@ -10,28 +9,15 @@ const ALL: u8 = 255;
 
 element! {
     /// Sends each packet to the output with the number of its paint annotation; paint 255 sends it to all outputs.
-    #[derive(Debug)]
     pub struct PaintSwitch as "PaintSwitch" {}
     inputs { push "in": "Painted packets.", }
     outputs { push "out" [OneOrMore]: "Packets whose paint is the output's number.", }
     drops { NO_OUTPUT = "no_output_for_paint": "The switch has no output of this number.", }
     counters { NOT_COPIED = counters::NOT_COPIED, }
+    makes |_| Self {},
 }
 
-impl Class for PaintSwitch {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for PaintSwitch {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for PaintSwitch {}
 
 impl<P: PacketBuf> Element<P> for PaintSwitch {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

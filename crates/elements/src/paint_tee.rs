@@ -1,12 +1,11 @@
 //! `PaintTee`.
 
 use crate::shared_names::{counters, handlers};
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Passes every packet on, and sends a copy of packets with a given paint to output 1.
-    #[derive(Debug)]
     pub struct PaintTee as "PaintTee" { color: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "All packets.", push "copy": "Copies of packets with that paint.", }
@@ -20,22 +19,10 @@ element! {
         NOT_COPIED = counters::NOT_COPIED,
     }
     handlers { read COLOR = handlers::PAINT, }
-}
-
-impl Class for PaintTee {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = PaintTeeParams;
-
-    fn make(params: PaintTeeParams) -> Result<Self, String> {
-        Ok(Self { color: params.color })
-    }
+    makes |params| Self { color: params.color },
 }
 
 impl Control for PaintTee {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.color.to_string()
     }

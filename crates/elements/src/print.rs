@@ -5,14 +5,14 @@ use crate::printer::{Contents, Printer, line};
 use crate::shared_names::{counters, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
+    Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
+use std::any::Any;
 use std::fmt::Write;
 
 element! {
     /// Prints each packet's length and first bytes, for debugging. Each line is a system call on the packet thread.
-    #[derive(Debug)]
     pub struct Print as "Print" {
         label: String, most: usize, contents: Contents, has_time: bool, is_active: bool, printer: Printer,
     }
@@ -35,25 +35,14 @@ element! {
     example { "OUTFILE /dev/null", }
     counters { NOT_PRINTED = counters::NOT_PRINTED, }
     handlers { read ACTIVE = handlers::PRINTS, write SET_ACTIVE = handlers::PRINTS, }
-}
-
-impl Class for Print {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = PrintParams;
-
-    fn make(params: PrintParams) -> Result<Self, String> {
-        let PrintParams { label, maxlength, contents, timestamp, active, outfile } = params;
+    makes |PrintParams { label, maxlength, contents, timestamp, active, outfile }| {
         let printer = Printer::new(outfile);
         let most = usize::try_from(maxlength).unwrap_or(usize::MAX);
-        Ok(Self { label, most, contents, has_time: timestamp, is_active: active, printer })
-    }
+        Self { label, most, contents, has_time: timestamp, is_active: active, printer }
+    },
 }
 
 impl Control for Print {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.is_active.to_string()
     }
@@ -63,14 +52,10 @@ impl Control for Print {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(std::mem::take(&mut self.printer)))
-    }
-
     /// The new configuration decides whether it prints.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.printer.follow(*state.downcast()?);
-        Ok(())
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.printer.follow(&mut before.printer);
     }
 }
 

@@ -78,9 +78,9 @@ impl Printer {
     }
 
     /// Continues in its predecessor's file, unless it has its own.
-    pub(crate) fn follow(&mut self, before: Self) {
+    pub(crate) fn follow(&mut self, before: &mut Self) {
         if self.to.is_none() && self.outfile == before.outfile {
-            self.to = before.to;
+            self.to = before.to.take();
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::shared_names::drops;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Meta, Out, Pull, SLOTS, SlotList, Spec, State, Upstream,
+    Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream,
     element,
 };
 use scalebricks_io::PacketBuf;
@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 element! {
     /// Stores packets first in, first out, until they are pulled. Metadata is stored too; columns are not.
-    #[derive(Debug)]
     pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
     inputs { push "in": "Packets to store.", }
     outputs { pull "out": "The same, in order.", }
@@ -35,6 +34,7 @@ element! {
         write SET_CAPACITY = "capacity": "Sets the capacity; packets already stored stay.",
     }
     hooks { Pressure, }
+    keeps { waiting, high, dropped, }
 }
 
 impl<P> Queue<P> {
@@ -48,9 +48,6 @@ impl<P> Queue<P> {
 }
 
 impl<P: PacketBuf> Class for Queue<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = QueueParams;
-
     fn make(params: QueueParams) -> Result<Self, String> {
         let QueueParams { capacity, blocking } = params;
         if blocking && capacity <= SLOTS {
@@ -61,10 +58,6 @@ impl<P: PacketBuf> Class for Queue<P> {
 }
 
 impl<P: PacketBuf + 'static> Control for Queue<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         match handler {
             Self::LENGTH => self.waiting.len().to_string(),
@@ -87,15 +80,6 @@ impl<P: PacketBuf + 'static> Control for Queue<P> {
         self.capacity = capacity;
         Ok(())
     }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((std::mem::take(&mut self.waiting), self.high, self.dropped)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        (self.waiting, self.high, self.dropped) = *state.downcast()?;
-        Ok(())
-    }
 }
 
 impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
@@ -113,10 +97,6 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         self.note(out);
     }
 
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-
     fn held(&self) -> usize {
         self.waiting.len()
     }
@@ -124,9 +104,7 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
     fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
         self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
     }
-}
 
-impl<P: PacketBuf + 'static> Pull<P> for Queue<P> {
     fn pull(
         &mut self,
         _: usize,

@@ -6,8 +6,9 @@ use crate::pace::Pace;
 use crate::shared_names::counters;
 use crate::values::Data;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, Spec, State, Supply, Upstream};
+use scalebricks_graph::{Control, Element, Frame, HandlerId, Out, Supply, Upstream};
 use scalebricks_io::PacketBuf;
+use std::any::Any;
 
 /// The burst after a pause: the packets of a tenth of a second.
 const BURSTS_A_SECOND: u64 = 10;
@@ -15,7 +16,6 @@ const BURSTS_A_SECOND: u64 = 10;
 gated! {
     /// Makes packets at a rate. It catches up on up to a tenth of a second; more is lost. It pauses while an element
     /// downstream raises back-pressure.
-    #[derive(Debug)]
     pub struct RatedSource as "RatedSource" {
         data: Vec<u8>, pace: Pace, stop: bool,
         // Whether it has had a turn; packets are due from then on.
@@ -43,24 +43,13 @@ gated! {
         read RATE = "rate": "Packets per second.",
         write SET_RATE = "rate": "Sets the packets per second.",
     }
-}
-
-impl Class for RatedSource {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = RatedSourceParams;
-
-    fn make(params: RatedSourceParams) -> Result<Self, String> {
-        let RatedSourceParams { data: Data(data), rate, limit, active, stop } = params;
+    makes |RatedSourceParams { data: Data(data), rate, limit, active, stop }| {
         let pace = Pace::with_bursts(rate.into(), BURSTS_A_SECOND);
-        Ok(Self { gate: Gate::new(active, limit), data, pace, stop, has_begun: false })
-    }
+        Self { gate: Gate::new(active, limit), data, pace, stop, has_begun: false }
+    },
 }
 
 impl Control for RatedSource {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         if handler == Self::RATE { self.pace.per_second().to_string() } else { self.read_gate(handler) }
     }
@@ -73,16 +62,11 @@ impl Control for RatedSource {
         }
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.gate, self.pace, self.has_begun)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (gate, pace, has_begun) = *state.downcast::<(Gate, Pace, bool)>()?;
-        self.gate.take_over(gate);
-        self.has_begun = has_begun;
-        self.pace = pace.at_rate_of(&self.pace);
-        Ok(())
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.gate.take_over(before.gate);
+        self.has_begun = before.has_begun;
+        self.pace = before.pace.at_rate_of(&self.pace);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A graph around the element under test: `in` before it, and `out0`, `out1`, … after it.
 
 use scalebricks_graph::{
-    BuildErrors, Builder, Control, Element, Environment, Frame, Ledger, Meta, Out, SlotList, Spec, Upstream,
+    BuildErrors, Builder, Control, Element, Environment, Frame, Ledger, Meta, Out, SlotList, Upstream,
     Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
@@ -25,17 +25,9 @@ element! {
     inputs { push "in": "Packets.", }
 }
 
-impl Control for In {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for In {}
 
-impl Control for End {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for End {}
 
 impl Element<Packet> for In {
     fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {

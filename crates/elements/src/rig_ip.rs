@@ -1,8 +1,7 @@
 //! Test elements before and after elements that use IP metadata.
 
 use crate::columns::{DstIp, IpHeader};
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Control, Element, Frame, Handle, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Handle, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -13,6 +12,7 @@ element! {
     inputs { push "in": "Packets.", }
     outputs { push "out": "The same.", }
     writes { DstIp, IpHeader, }
+    binds { dst, }
 }
 
 element! {
@@ -22,29 +22,12 @@ element! {
     inputs { push "in": "Packets.", }
     outputs { push "out": "The same.", }
     reads { DstIp, }
+    binds { dst, }
 }
 
-impl Control for Given {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
+impl Control for Given {}
 
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
-
-impl Control for Shown {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for Shown {}
 
 impl<P: PacketBuf> Element<P> for Given {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

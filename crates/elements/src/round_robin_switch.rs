@@ -1,31 +1,17 @@
 //! `RoundRobinSwitch`.
 
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends packets to its outputs in turn. It splits flows, so it may reorder them.
-    #[derive(Debug)]
     pub struct RoundRobinSwitch as "RoundRobinSwitch" { next: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Every n-th packet of n outputs.", }
+    makes |_| Self { next: 0 },
 }
 
-impl Class for RoundRobinSwitch {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { next: 0 })
-    }
-}
-
-impl Control for RoundRobinSwitch {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for RoundRobinSwitch {}
 
 impl<P: PacketBuf> Element<P> for RoundRobinSwitch {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {

@@ -4,9 +4,10 @@ use crate::printer::Printer;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Environment, Graph, HandlerId, Spec, State, Supply, element,
+    Control, Element, Environment, Graph, HandlerId, Supply, element,
 };
 use scalebricks_io::PacketBuf;
+use std::any::Any;
 use std::time::Duration;
 
 element! {
@@ -16,7 +17,6 @@ element! {
     /// by the handler's value. Elements of the script's compound take precedence. An instruction that fails prints the
     /// error, and execution continues. Of Click's instructions, variables, labels, jumps and files are not supported,
     /// nor are scripts that do not run from the start.
-    #[derive(Debug)]
     pub struct Script as "Script" {
         instructions: Vec<Instruction>, printer: Printer, at: usize, waits_until: Option<Duration>, failed: u64, stops: bool,
     }
@@ -32,6 +32,11 @@ element! {
         read FAILED = "failed": "Instructions that failed.",
     }
     hooks { Between, }
+    makes |params| {
+        let printer = Printer::new(params.outfile);
+        let instructions = params.instructions;
+        Self { instructions, printer, at: 0, waits_until: None, failed: 0, stops: false }
+    },
 }
 
 /// One instruction.
@@ -178,22 +183,7 @@ impl Script {
     }
 }
 
-impl Class for Script {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ScriptParams;
-
-    fn make(params: ScriptParams) -> Result<Self, String> {
-        let printer = Printer::new(params.outfile);
-        let instructions = params.instructions;
-        Ok(Self { instructions, printer, at: 0, waits_until: None, failed: 0, stops: false })
-    }
-}
-
 impl Control for Script {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         if handler == Self::AT {
             self.at.min(self.instructions.len()).to_string()
@@ -202,21 +192,13 @@ impl Control for Script {
         }
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        let instructions = std::mem::take(&mut self.instructions);
-        let printer = std::mem::take(&mut self.printer);
-        Some(Box::new((instructions, self.at, self.waits_until, self.failed, printer)))
-    }
-
     /// An unchanged script continues; a changed one starts over.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (instructions, at, waits_until, failed, printer) =
-            *state.downcast::<(Vec<Instruction>, usize, Option<Duration>, u64, Printer)>()?;
-        self.printer.follow(printer);
-        if instructions == self.instructions {
-            (self.at, self.waits_until, self.failed) = (at, waits_until, failed);
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.printer.follow(&mut before.printer);
+        if self.instructions == before.instructions {
+            (self.at, self.waits_until, self.failed) = (before.at, before.waits_until, before.failed);
         }
-        Ok(())
     }
 }
 

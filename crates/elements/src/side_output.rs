@@ -1,5 +1,6 @@
 //! An optional output for packets that most configurations drop.
 
+use scalebricks_graph::element::{BindError, Bound};
 use scalebricks_graph::{Binder, DropId, Out, Slot, Verdict};
 
 /// Whether an element's output 1 is connected. As in Click, its packets are dropped otherwise.
@@ -9,11 +10,6 @@ pub(crate) struct SideOutput {
 }
 
 impl SideOutput {
-    /// Reads it from the graph.
-    pub(crate) const fn of(binder: &Binder<'_>) -> Self {
-        Self { is_connected: binder.outputs() > 1 }
-    }
-
     /// Where a packet goes.
     pub(crate) const fn verdict(self, reason: DropId) -> Verdict {
         if self.is_connected { Verdict::Out(1) } else { Verdict::Drop(reason) }
@@ -22,5 +18,11 @@ impl SideOutput {
     /// Sends a packet there, or drops it.
     pub(crate) fn send(self, slot: Slot, reason: DropId, out: &mut Out<'_>) {
         if self.is_connected { out.push(1, slot) } else { out.drop(slot, reason) }
+    }
+}
+
+impl Bound for SideOutput {
+    fn bound(binder: &Binder<'_>) -> Result<Self, BindError> {
+        Ok(Self { is_connected: binder.outputs() > 1 })
     }
 }

@@ -1,12 +1,11 @@
 //! `Switch`.
 
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends every packet to one output, which a handler can change at runtime.
-    #[derive(Debug)]
     pub struct Switch as "Switch" { output: i64, outputs: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "All packets, or none.", }
@@ -19,6 +18,7 @@ element! {
         read SWITCH = "switch": "The output, or -1.",
         write SET = "switch": "Sets the output; a negative number drops all packets.",
     }
+    makes |params| Self { output: params.output, outputs: 0 },
 }
 
 impl Switch {
@@ -30,20 +30,7 @@ impl Switch {
     }
 }
 
-impl Class for Switch {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = SwitchParams;
-
-    fn make(params: SwitchParams) -> Result<Self, String> {
-        Ok(Self { output: params.output, outputs: 0 })
-    }
-}
-
 impl Control for Switch {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.outputs = binder.outputs();
         Self::check(self.output, self.outputs).map_err(BindError::Refused)

@@ -2,12 +2,11 @@
 
 use crate::shared_names::counters;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends every packet to all outputs: a copy to each but the last, which receives the packet itself.
-    #[derive(Debug)]
     pub struct Tee as "Tee" { outputs: Option<usize>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "The packet, or a copy.", }
@@ -19,22 +18,10 @@ element! {
         COPIES = counters::COPIES [Made],
         NOT_COPIED = counters::NOT_COPIED,
     }
-}
-
-impl Class for Tee {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = TeeParams;
-
-    fn make(params: TeeParams) -> Result<Self, String> {
-        Ok(Self { outputs: params.n })
-    }
+    makes |params| Self { outputs: params.n },
 }
 
 impl Control for Tee {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         match self.outputs {
             Some(wanted) if wanted != binder.outputs() => Err(BindError::Refused(format!(

@@ -2,10 +2,12 @@
 
 use crate::recorder::Recorder;
 use scalebricks_graph::{
-    Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList, Spec,
-    State, Upstream, element,
+    Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList,
+    Upstream, element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
+use std::any::Any;
+use std::mem::swap;
 
 /// Where packets go once it is open.
 enum Open<P> {
@@ -38,12 +40,6 @@ element! {
     }
     handlers { read COUNT = "count": "Packets taken by the device.", }
     hooks { Pulls, End, Pressure, }
-}
-
-impl<P> std::fmt::Debug for ToDevice<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToDevice").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl<P: PacketBuf> ToDevice<P> {
@@ -86,9 +82,6 @@ impl<P: PacketBuf> ToDevice<P> {
 }
 
 impl<P: PacketBuf + 'static> Class for ToDevice<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ToDeviceParams;
-
     fn make(params: ToDeviceParams) -> Result<Self, String> {
         let ToDeviceParams { devname: name, burst, .. } = params;
         if name.is_empty() {
@@ -99,26 +92,16 @@ impl<P: PacketBuf + 'static> Class for ToDevice<P> {
 }
 
 impl<P: PacketBuf + 'static> Control for ToDevice<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.sent.to_string()
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        let open = std::mem::replace(&mut self.open, Open::Nothing);
-        Some(Box::new((self.name.clone(), self.sent, open)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let state = state.downcast::<(String, u64, Open<P>)>()?;
-        if state.0 != self.name || !matches!(self.open, Open::Nothing) {
-            return Err(state);
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        if before.name == self.name && matches!(self.open, Open::Nothing) {
+            self.sent = before.sent;
+            swap(&mut self.open, &mut before.open);
         }
-        (_, self.sent, self.open) = *state;
-        Ok(())
     }
 }
 

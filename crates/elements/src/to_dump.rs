@@ -4,16 +4,15 @@ use crate::recorder::Recorder;
 use crate::shared_names::handlers;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Out, Pull, Slot, SlotList,
-    Spec, State, Upstream, element,
+    Binder, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Out, Slot, SlotList, Upstream, element,
 };
 use scalebricks_io::{BURST, PacketBuf};
+use std::any::Any;
 
 element! {
     /// Writes packets to a capture file, with the worker's clock in nanoseconds, and passes them on if its output is
     /// connected. Otherwise they end here; with a pull input, it then takes up to one burst per turn. The file name
     /// ends in `.pcap` or `.pcapng`; a further `.gz` compresses the file.
-    #[derive(Debug)]
     pub struct ToDump as "ToDump" {
         file: String, snaplen: usize, passes_on: bool, batch: SlotList, recorder: Option<Recorder>,
     }
@@ -49,9 +48,6 @@ impl ToDump {
 }
 
 impl Class for ToDump {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ToDumpParams;
-
     fn make(params: ToDumpParams) -> Result<Self, String> {
         let ToDumpParams { filename: file, snaplen, encap } = params;
         if encap != "ETHER" {
@@ -63,10 +59,6 @@ impl Class for ToDump {
 }
 
 impl Control for ToDump {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.passes_on = binder.is_connected(0);
         Ok(())
@@ -79,16 +71,11 @@ impl Control for ToDump {
         }
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.file.clone(), self.recorder.take())))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let (file, recorder) = *state.downcast::<(String, Option<Recorder>)>()?;
-        if self.recorder.is_none() && file == self.file {
-            self.recorder = recorder;
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        if self.recorder.is_none() && before.file == self.file {
+            self.recorder = before.recorder.take();
         }
-        Ok(())
     }
 }
 
@@ -113,10 +100,6 @@ impl<P: PacketBuf + 'static> Element<P> for ToDump {
         self.batch.drain().for_each(|slot| drop(frame.take(slot)));
     }
 
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-
     fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.recorder = Some(Recorder::new(world.write(self.file.as_ref())?));
         Ok(())
@@ -125,9 +108,7 @@ impl<P: PacketBuf + 'static> Element<P> for ToDump {
     fn fault(&self) -> Option<String> {
         Some(format!("{}: {}", self.file, self.recorder.as_ref()?.fault()?))
     }
-}
 
-impl<P: PacketBuf + 'static> Pull<P> for ToDump {
     fn pull(
         &mut self,
         _: usize,

@@ -1,12 +1,11 @@
 //! `ToHost`.
 
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Ends packets for the machine itself: a graph has no network stack behind it. Elements before it can answer, such
     /// as `ICMPPingResponder`. Parameters are accepted for compatibility with Click.
-    #[derive(Debug)]
     pub struct ToHost as "ToHost" {}
     inputs { push "in": "Packets, as Ethernet.", }
     params ToHostParams {
@@ -16,22 +15,10 @@ element! {
         sniffers: bool = false,
     }
     counters { ENDED = "ended" [Ended]: "Packets for the machine itself.", }
+    makes |_| Self {},
 }
 
-impl Class for ToHost {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ToHostParams;
-
-    fn make(_: ToHostParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for ToHost {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for ToHost {}
 
 impl<P: PacketBuf> Element<P> for ToHost {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

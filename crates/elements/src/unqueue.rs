@@ -2,13 +2,13 @@
 
 use crate::gate::{Gate, gated};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, State, Upstream};
+use scalebricks_graph::{Control, Element, Frame, HandlerId, Out, SlotList, Upstream};
 use scalebricks_io::{BURST, PacketBuf};
+use std::any::Any;
 
 gated! {
     /// Pulls packets and pushes them on, up to one burst per turn. It pauses while an element downstream raises
     /// back-pressure.
-    #[derive(Debug)]
     pub struct Unqueue as "Unqueue" { batch: SlotList, burst: usize, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }
@@ -21,23 +21,12 @@ gated! {
         active: bool = true,
     }
     handlers { reset "reset", }
-}
-
-impl Class for Unqueue {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = UnqueueParams;
-
-    fn make(params: UnqueueParams) -> Result<Self, String> {
-        let UnqueueParams { limit, burst, active } = params;
-        Ok(Self { gate: Gate::new(active, limit), batch: SlotList::new(), burst })
-    }
+    makes |UnqueueParams { limit, burst, active }| Self {
+        gate: Gate::new(active, limit), batch: SlotList::new(), burst,
+    },
 }
 
 impl Control for Unqueue {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         self.read_gate(handler)
     }
@@ -46,13 +35,9 @@ impl Control for Unqueue {
         self.write_gate(handler, value)
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(self.gate))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.gate.take_over(*state.downcast()?);
-        Ok(())
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.gate.take_over(before.gate);
     }
 }
 

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+use crate::replaceable::Replaceable;
 use scalebricks_control::engine::{BatchId, Engine, MAX_BATCH_BYTES, Snapshot, WriterId};
 use scalebricks_engine::embedded::memory::MemoryDisk;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::log::{
     Fault, Follower, FollowerOptions, LoadError, LogWriter, NotLogged, Step, WriterOptions,
-};
-use scalebricks_engine::remote::{
-    ClientOptions, Endpoint, Listener, RemoteEngine, Server, ServerOptions, serve,
 };
 use scalebricks_types::{PartitionId, Position};
 use std::sync::Arc;
@@ -27,16 +25,12 @@ const OPTIONS: FollowerOptions = FollowerOptions {
     probe_after: None,
 };
 
-fn open(disk: &MemoryDisk) -> Arc<dyn Engine> {
-    Arc::new(EmbeddedLog::open_on(disk.storage(), Options::default()).unwrap())
+fn embedded(disk: &MemoryDisk) -> EmbeddedLog {
+    EmbeddedLog::open_on(disk.storage(), Options::default()).unwrap()
 }
 
-/// The engine behind a socket. It remembers which numbers it was sent.
-fn remote(engine: &Arc<dyn Engine>, directory: &std::path::Path) -> (Server, Arc<dyn Engine>) {
-    let endpoint = Endpoint::Unix(directory.join("engine.sock"));
-    let listener = Listener::bind(&endpoint).unwrap();
-    let server = serve(Arc::clone(engine), listener, ServerOptions::default()).unwrap();
-    (server, Arc::new(RemoteEngine::connect(endpoint, ClientOptions::default()).unwrap()))
+fn open(disk: &MemoryDisk) -> Arc<dyn Engine> {
+    Arc::new(embedded(disk))
 }
 
 fn payload(n: u8) -> Arc<[u8]> {
@@ -47,12 +41,10 @@ fn id(number: u64) -> BatchId {
     BatchId { writer: WRITER, number }
 }
 
-/// Were the number used again, the second refusal would be an unknown outcome, and the writer would not return.
 #[tokio::test]
 async fn the_number_of_a_refused_batch_is_not_used_again() {
-    let (disk, directory) = (MemoryDisk::default(), tempfile::tempdir().unwrap());
-    let embedded = open(&disk);
-    let (_server, engine) = remote(&embedded, directory.path());
+    let disk = MemoryDisk::default();
+    let engine = open(&disk);
     let mut writer = LogWriter::new(Arc::clone(&engine), P, TRIED_ONCE);
     assert_eq!(writer.append(WRITER, payload(1)).await, Ok((id(1), Position(1))));
     disk.set_capacity(Some(0));
@@ -143,15 +135,16 @@ async fn a_follower_that_fell_behind_a_trimmed_log_takes_the_newer_snapshot() {
 /// The engine is replaced by one with an older log, as when a backup is restored.
 #[tokio::test]
 async fn a_follower_of_a_log_that_became_shorter_begins_again() {
-    let directory = tempfile::tempdir().unwrap();
-    let (full, older) = (open(&MemoryDisk::default()), open(&MemoryDisk::default()));
-    let (server, engine) = remote(&full, directory.path());
+    let (full_disk, older_disk) = (MemoryDisk::default(), MemoryDisk::default());
+    let older = open(&older_disk);
+    let engine = Replaceable::new(embedded(&full_disk));
+    let full: Arc<dyn Engine> = Arc::<Replaceable>::clone(&engine);
     for engine in [&full, &older] {
         let mut writer = LogWriter::new(Arc::clone(engine), P, TRIED_ONCE);
         writer.append(WRITER, payload(1)).await.unwrap();
     }
     let probing = FollowerOptions { probe_after: Some(Duration::from_millis(1)), ..OPTIONS };
-    let mut follower = Follower::new(engine, P, probing);
+    let mut follower = Follower::new(Arc::clone(&full), P, probing);
     assert_eq!(restored(&mut follower).await, (None, 1));
     assert_eq!(entries(&mut follower).await, [1]);
     let mut writer = LogWriter::new(full, P, TRIED_ONCE);
@@ -164,8 +157,9 @@ async fn a_follower_of_a_log_that_became_shorter_begins_again() {
         read.extend(entries(&mut follower).await);
     }
     assert_eq!(read, [2, 3, 4]);
-    drop(server);
-    let (_server, _other) = remote(&older, directory.path());
+    engine.remove().await;
+    drop(older);
+    engine.put(embedded(&older_disk));
     loop {
         match follower.next().await {
             Step::Fault(_) | Step::CaughtUp => {}
@@ -179,8 +173,8 @@ async fn a_follower_of_a_log_that_became_shorter_begins_again() {
     assert_eq!(restored(&mut follower).await, (None, 1));
     assert_eq!(entries(&mut follower).await, [1]);
     // A snapshot of the newer log is refused.
-    older.put_snapshot(P, Snapshot { position: Position(4), bytes: payload(7) }).await.unwrap();
-    let mut follower = Follower::new(older, P, OPTIONS);
+    engine.put_snapshot(P, Snapshot { position: Position(4), bytes: payload(7) }).await.unwrap();
+    let mut follower = Follower::new(engine, P, OPTIONS);
     let step = follower.next().await;
     assert!(matches!(step, Step::Fault(Fault::Load(LoadError::OtherLog { .. }))), "{step:?}");
 }

@@ -1,4 +1,4 @@
-//! Engines and logs keep the promises of their interface.
+//! Engines and logs keep the guarantees of their interface.
 
 #![forbid(unsafe_code)]
 
@@ -7,8 +7,9 @@ mod conformance;
 mod crash;
 mod damage;
 mod faults;
+mod kill;
 mod log;
 #[cfg(feature = "nats")]
 mod nats_servers;
-mod remote;
+mod replaceable;
 mod stress;

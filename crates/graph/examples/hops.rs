@@ -13,10 +13,9 @@
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
-use scalebricks_graph::args::NoParams;
 use scalebricks_graph::{
-    Builder, Class, Control, Element, Frame, Ledger, Meta, Out, PacketContext, PerPacket, Registry, SlotList,
-    Spec, Upstream, Verdict, Worker, element,
+    Builder, Control, Element, Frame, Ledger, Meta, Out, PacketContext, PerPacket, Registry, SlotList,
+    Upstream, Verdict, Worker, agnostic, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::{Duration, Instant};
@@ -39,6 +38,7 @@ element! {
     struct Whole as "Whole" {}
     inputs { push "in": "Packets.", }
     outputs { push "out": "The same.", }
+    makes |_| Self {},
 }
 
 element! {
@@ -46,18 +46,15 @@ element! {
     struct Touch as "Touch" {}
     inputs { push "in": "Packets.", }
     outputs { push "out": "The same.", push "odd" [Optional]: "None.", }
+    makes |_| Self {},
 }
 
-macro_rules! control {
-    ($($name:ident)+) => {
-        $(impl Control for $name {
-            fn spec(&self) -> &'static Spec {
-                Self::SPEC
-            }
-        })+
-    };
-}
-control! { Source Sink Whole Touch }
+impl Control for Source {}
+impl Control for Sink {}
+impl Control for Whole {}
+impl Control for Touch {}
+
+agnostic! { Touch }
 
 impl Element<Packet> for Source {
     fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -89,24 +86,6 @@ impl<P: PacketBuf> PerPacket<P> for Touch {
     }
 }
 
-impl Class for Touch {
-    const SPEC: &'static Spec = Touch::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Class for Whole {
-    const SPEC: &'static Spec = Whole::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
 type Eight = (Touch, Touch, Touch, Touch, Touch, Touch, Touch, Touch);
 
 fn worker(
@@ -131,7 +110,7 @@ fn worker(
         ["first"].into_iter().chain(names.iter().map(String::as_str)).chain(["last"]).collect();
     builder.chain(&all);
     let mut registry = Registry::new();
-    registry.add::<Whole>().add_per_packet::<Touch>().fuse::<Eight>();
+    registry.add::<Whole>().add::<Touch>().fuse::<Eight>();
     Ok(Worker::new(builder.build(&registry, &mut Ledger::new())?, Box::new(pool), ()))
 }
 

@@ -1,11 +1,15 @@
 //! The macro that declares an element.
 
-/// Declares an element: its struct, and the contents of its class's [`Spec`](crate::Spec). Drop reasons, counters and
+/// Declares an element: its struct with `Debug`, and the contents of its class's [`Spec`](crate::Spec). Drop reasons, counters and
 /// handlers become constants of the struct. All sections except the struct are optional; their order is fixed.
 ///
 /// Drop reasons, counters and handlers that several elements share are declared once as
 /// [`NameAndDoc`](crate::spec::NameAndDoc); each element gives the constant's path instead of a name and a text. Any
 /// constant with a method `const fn named(self) -> NameAndDoc` will do.
+///
+/// `binds` lists fields that get their values from the element's place in the graph, `keeps` those that continue from
+/// its predecessor in the previous configuration. `makes` creates the element from its parameters; a class that may
+/// refuse them, or has a type parameter, implements [`Class`](crate::Class) instead.
 ///
 /// ```
 /// use scalebricks_graph::spec::NameAndDoc;
@@ -22,7 +26,6 @@
 ///
 /// element! {
 ///     /// Asks a table for each packet.
-///     #[derive(Debug)]
 ///     pub struct Ask as "Ask" { tries: u32 }
 ///     inputs { push "in": "Packets to ask for.", }
 ///     outputs {
@@ -38,6 +41,7 @@
 ///     drops { BROKEN = "table_broken": "The table gave no sense.", TOO_SHORT = SHORT, }
 ///     counters { ASKED = "asked": "Questions asked.", }
 ///     handlers { read TRIES = "tries": "How often it asks.", }
+///     makes |params| Self { tries: params.tries },
 /// }
 ///
 /// assert_eq!(Ask::SPEC.class, "Ask");
@@ -72,6 +76,9 @@ macro_rules! element {
             $access:ident $handler:ident = $($handler_name:literal: $handler_doc:literal)? $($handler_of:path)?,
         )* })?
         $(hooks { $($hook:ident,)* })?
+        $(binds { $($bound:ident),* $(,)? })?
+        $(keeps { $($($kept:ident).+),* $(,)? })?
+        $(makes |$given:pat_param| $make:expr $(,)?)?
     ) => {
         $(#[doc = $doc])+
         $(#[derive($($derived),*)])?
@@ -121,6 +128,32 @@ macro_rules! element {
                 $crate::element!(@access $access));)*)?
         }
 
+        impl $(<$($generic),+>)? ::std::fmt::Debug for $name $(<$($generic),+>)? {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.debug_struct($class).finish_non_exhaustive()
+            }
+        }
+
+        impl $(<$($generic),+>)? $crate::element::Declared for $name $(<$($generic),+>)? {
+            const SPEC: &'static $crate::Spec = Self::SPEC;
+            type Params = $crate::element!(@params $($params)?);
+
+            $(fn bind_fields(&mut self, binder: &$crate::Binder<'_>) -> Result<(), $crate::element::BindError> {
+                $(self.$bound = $crate::element::Bound::bound(binder)?;)*
+                Ok(())
+            })?
+
+            $(fn keep(&mut self, before: &mut Self) {
+                $(std::mem::swap(&mut self.$($kept).+, &mut before.$($kept).+);)*
+            })?
+        }
+
+        $(impl $crate::Class for $name {
+            fn make($given: Self::Params) -> Result<Self, String> {
+                Ok($make)
+            }
+        })?
+
         $(
             #[doc = concat!("Parameters of [`", stringify!($name), "`].")]
             #[derive(Debug, Clone)]
@@ -142,6 +175,8 @@ macro_rules! element {
     };
     (@named $name:literal, $doc:literal) => { $crate::spec::NameAndDoc { name: $name, doc: $doc } };
     (@named $of:path) => { $of.named() };
+    (@params) => { $crate::args::NoParams };
+    (@params $params:ident) => { $params };
     (@by_value burst) => { true };
     (@by_value $flow:ident) => { false };
     (@flow burst) => { $crate::spec::PortKind::Push };

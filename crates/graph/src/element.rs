@@ -1,5 +1,6 @@
 //! The interface between elements and the graph.
 
+use crate::args::Params;
 use crate::bursts::Bursts;
 use crate::column::{Column, Columns, Handle};
 use crate::environment::{Environment, Supply};
@@ -10,12 +11,9 @@ use crate::out::Out;
 use crate::slot::SlotList;
 use crate::spec::{HandlerId, Spec};
 use crate::upstream::Upstream;
-use scalebricks_io::PacketBuf;
+pub use scalebricks_io::PacketBuf;
 use std::any::{Any, TypeId};
 use std::time::Duration;
-
-/// The state that an element passes to its successor in a new configuration.
-pub type State = Box<dyn Any + Send>;
 
 /// Why an element cannot be part of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,11 +84,73 @@ impl Binder<'_> {
     }
 }
 
-/// The part of an element off the packet path, which does not depend on the type of packets.
-pub trait Control: Any + Send {
+/// A field whose value depends on the element's place in a graph.
+pub trait Bound: Sized {
+    /// Its value.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    fn bound(binder: &Binder<'_>) -> Result<Self, BindError>;
+}
+
+impl<C: Column> Bound for Handle<C> {
+    fn bound(binder: &Binder<'_>) -> Result<Self, BindError> {
+        binder.column()
+    }
+}
+
+/// What [`element!`](crate::element!) declares about a type of elements.
+pub trait Declared: Sized {
+    /// The class's specification.
+    const SPEC: &'static Spec;
+    /// Its parameters.
+    type Params: Params;
+
+    /// Sets the fields that depend on its place in a graph.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    fn bind_fields(&mut self, _binder: &Binder<'_>) -> Result<(), BindError> {
+        Ok(())
+    }
+
+    /// Continues with the fields that it keeps of its predecessor.
+    fn keep(&mut self, _before: &mut Self) {}
+}
+
+/// [`Declared`] for an element of unknown type.
+pub trait AnyDeclared: Any + Send {
     /// Its class.
     fn spec(&self) -> &'static Spec;
 
+    /// See [`Declared::bind_fields`].
+    ///
+    /// # Errors
+    /// [`BindError`].
+    fn bind_fields(&mut self, binder: &Binder<'_>) -> Result<(), BindError>;
+
+    /// See [`Declared::keep`]. Ignores elements of another type.
+    fn keep(&mut self, before: &mut dyn Any);
+}
+
+impl<E: Declared + Any + Send> AnyDeclared for E {
+    fn spec(&self) -> &'static Spec {
+        E::SPEC
+    }
+
+    fn bind_fields(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        Declared::bind_fields(self, binder)
+    }
+
+    fn keep(&mut self, before: &mut dyn Any) {
+        if let Some(before) = before.downcast_mut() {
+            Declared::keep(self, before);
+        }
+    }
+}
+
+/// The part of an element off the packet path, which does not depend on the type of packets.
+pub trait Control: AnyDeclared {
     /// Binds the element to its place in a graph. Called once, before it runs.
     ///
     /// # Errors
@@ -120,18 +180,11 @@ pub trait Control: Any + Send {
         Ok(())
     }
 
-    /// Hands over its state when a new configuration is about to run. Called on the packet thread: it must move the
-    /// state, not copy it.
-    fn hand_over(&mut self) -> Option<State> {
-        None
-    }
-
-    /// Takes the state of the element with the same name and class in the previous configuration.
-    ///
-    /// # Errors
-    /// Returns the state if it cannot use it; the old element gets it back, and its packets are dropped.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        Err(state)
+    /// Continues from `before`, the element with the same name and class in the previous configuration, when the new
+    /// configuration is about to run. Called on the packet thread: it must move state, not copy it. Packets left in
+    /// `before` are dropped.
+    fn take_over(&mut self, before: &mut dyn Any) {
+        self.keep(before);
     }
 }
 
@@ -167,9 +220,18 @@ pub trait Element<P: PacketBuf>: Control {
     /// Called at the start of a turn when a timer set by [`Out::wake_at`] has expired.
     fn timer(&mut self, _token: u64, _frame: &mut Frame<P>, _out: &mut Out<'_>) {}
 
-    /// The element as a pull source.
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        None
+    /// For an element that packets can be pulled from, a queue or an element between a queue and the puller: adds up to
+    /// `want` packets to `into`, in order. `upstream` gives access to the elements behind its own inputs, by input
+    /// number. Packets that cannot go to `output` go to other outputs or are dropped, by `out`.
+    fn pull(
+        &mut self,
+        _output: usize,
+        _want: usize,
+        _into: &mut SlotList,
+        _upstream: &mut Upstream<'_, P>,
+        _frame: &mut Frame<P>,
+        _out: &mut Out<'_>,
+    ) {
     }
 
     /// Opens the devices and files that it works with. Called once by [`Graph::open`](crate::Graph::open) on the
@@ -209,19 +271,4 @@ pub trait Element<P: PacketBuf>: Control {
     fn part(&mut self, _at: usize) -> Option<&mut dyn Control> {
         None
     }
-}
-
-/// An element that packets can be pulled from: a queue, or an element between a queue and the puller.
-pub trait Pull<P: PacketBuf> {
-    /// Adds up to `want` packets to `into`, in order. `upstream` gives access to the elements behind its own inputs, by
-    /// input number. Packets that cannot go to `output` go to other outputs or are dropped, by `out`.
-    fn pull(
-        &mut self,
-        output: usize,
-        want: usize,
-        into: &mut SlotList,
-        upstream: &mut Upstream<'_, P>,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    );
 }

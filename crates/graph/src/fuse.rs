@@ -6,12 +6,11 @@ use crate::frame::{Frame, Parts};
 use crate::graph::Part;
 use crate::meta::Meta;
 use crate::out::{Out, Turn};
-use crate::per_packet::{PerPacket, PerPacketElement, Verdict};
+use crate::per_packet::{PerPacket, Verdict};
 use crate::slot::SlotList;
-use crate::spec::{Spec, run};
+use crate::spec::run;
 use scalebricks_io::PacketBuf;
 use std::any::Any;
-use std::fmt;
 
 /// Most elements in a fusion.
 pub const FUSED: usize = 8;
@@ -51,16 +50,16 @@ pub trait Chain<P: PacketBuf>: Send + Sized + 'static {
     fn part(&mut self, at: usize) -> Option<&mut dyn Control>;
 }
 
-fn is_each<P: PacketBuf, A: PerPacket<P>>(element: &dyn Element<P>) -> bool {
+fn is_each<P: PacketBuf, A: Any>(element: &dyn Element<P>) -> bool {
     let any: &dyn Any = element;
-    any.is::<PerPacketElement<A>>()
+    any.is::<A>()
 }
 
-fn into_each<P: PacketBuf, A: PerPacket<P>>(element: Box<dyn Element<P>>) -> A {
+fn into_each<P: PacketBuf, A: Any>(element: Box<dyn Element<P>>) -> A {
     let any: Box<dyn Any> = element;
-    match any.downcast::<PerPacketElement<A>>() {
-        Ok(each) => each.0,
-        Err(_) => unreachable!("its type was looked at before"),
+    match any.downcast::<A>() {
+        Ok(each) => *each,
+        Err(_) => unreachable!("its type was checked before"),
     }
 }
 
@@ -123,23 +122,20 @@ chains! {
     8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
 }
 
-/// A chain of per-packet elements that runs as one element: one loop over the packets, one virtual call per batch. The
-/// builder makes it from connected elements; each keeps its name, counters and handlers.
-///
-/// Its output 0 is that of the last element. The other outputs of all its elements follow in order.
-pub struct Fuse<C> {
-    chain: C,
-    /// The first output number of each element's outputs from 1 on.
-    sides: [usize; FUSED],
-    /// Each element's number of outputs, including output 0.
-    outputs: [usize; FUSED],
-    /// The elements' counters, padded with the last one's: an array of fixed length needs no bounds checks.
-    parts: Option<Box<[Part; FUSED]>>,
-}
-
-impl<C> fmt::Debug for Fuse<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fuse").field("parts", &self.parts).finish_non_exhaustive()
+crate::element! {
+    /// Several per-packet elements in one loop.
+    ///
+    /// A chain of per-packet elements that runs as one element, with one virtual call per batch. The builder makes it
+    /// from connected elements; each keeps its name, counters and handlers. Its output 0 is that of the last element.
+    /// The other outputs of all its elements follow in order.
+    pub struct Fuse<C> as "Fuse" {
+        chain: C,
+        // The first output number of each element's outputs from 1 on.
+        sides: [usize; FUSED],
+        // Each element's number of outputs, including output 0.
+        outputs: [usize; FUSED],
+        // The elements' counters, padded with the last one's: an array of fixed length needs no bounds checks.
+        parts: Option<Box<[Part; FUSED]>>,
     }
 }
 
@@ -159,25 +155,7 @@ impl<C> Fuse<C> {
     }
 }
 
-impl<C: Send + 'static> Control for Fuse<C> {
-    fn spec(&self) -> &'static Spec {
-        &Spec {
-            class: "Fuse",
-            doc: &["Several per-packet elements in one loop."],
-            inputs: &[],
-            outputs: &[],
-            fresh: &[],
-            params: &[],
-            example: &[],
-            reads: &[],
-            writes: &[],
-            drops: &[],
-            counters: &[],
-            handlers: &[],
-            hooks: &[],
-        }
-    }
-}
+impl<C: Send + 'static> Control for Fuse<C> {}
 
 impl<P: PacketBuf + 'static, C: Chain<P>> Element<P> for Fuse<C> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

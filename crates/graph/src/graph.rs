@@ -77,14 +77,12 @@ pub(crate) struct Node<P> {
     pub(crate) pressure: Option<u16>,
 }
 
-/// Placeholder for an element that is taken out while it pulls or works between turns.
-struct Absent;
-
-impl Control for Absent {
-    fn spec(&self) -> &'static Spec {
-        unreachable!("an element is not asked what it is while it runs")
-    }
+crate::element! {
+    /// Placeholder for an element that is taken out while it pulls or works between turns.
+    struct Absent as "Absent" {}
 }
+
+impl Control for Absent {}
 
 impl<P: PacketBuf> Element<P> for Absent {}
 
@@ -92,7 +90,7 @@ impl<P: PacketBuf + 'static> Node<P> {
     /// A node without an element. Cost: no allocation.
     pub(crate) fn absent() -> Self {
         Self {
-            element: Box::new(Absent),
+            element: Box::new(Absent {}),
             parts: Box::default(),
             outs: Box::default(),
             sent: Box::default(),
@@ -249,7 +247,7 @@ impl<P: PacketBuf + 'static> Graph<P> {
                 continue;
             };
             // The element is taken out, since it gets the graph as an argument.
-            let mut element = std::mem::replace(&mut self.nodes[at].element, Box::new(Absent));
+            let mut element = std::mem::replace(&mut self.nodes[at].element, Box::new(Absent {}));
             element.between(&name, self, now);
             self.nodes[at].element = element;
         }

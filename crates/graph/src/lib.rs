@@ -1,32 +1,30 @@
 //! The data plane as a graph of elements.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`slot`], [`meta`], [`mod@column`], [`frame`] | a worker's packets, lists of them, and what is known of each |
-//! | [`spec`], [`args`] | what an element class is, declared once by [`element!`]; its parameters |
-//! | [`mod@element`], [`out`], [`upstream`] | what an element does, and what it may do while it runs |
-//! | [`bursts`], [`ports`] | packets by value between two elements; a worker's ports |
-//! | [`per_packet`], [`fuse`] | elements that look at one packet at a time, and several of them as one |
-//! | [`registry`], [`builder`] | classes by name; from declarations to a checked graph |
-//! | [`graph`], [`worker`] | the graph, and the turn that runs it |
-//! | [`environment`] | devices and capture files, which elements open before a graph runs |
-//! | [`mailbox`], [`quiescence`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
+//! | [`slot`], [`meta`], [`mod@column`], [`frame`] | a worker's packets, lists of packets, and their metadata |
+//! | [`spec`], [`args`] | specifications of element classes, declared by [`element!`]; parameters |
+//! | [`mod@element`], [`out`], [`upstream`] | the traits of elements, and their access to outputs and inputs |
+//! | [`bursts`], [`ports`] | packets passed by value between two elements; a worker's ports |
+//! | [`per_packet`], [`fuse`] | elements that process single packets, and sequences of them as one element |
+//! | [`registry`], [`builder`] | classes by name; builds checked graphs |
+//! | [`graph`], [`worker`] | graphs, and the workers that run them |
+//! | [`environment`] | devices and files, which elements open before a graph runs |
+//! | [`mailbox`], [`quiescence`], [`tap`], [`trace`] | requests to a worker; quiescence; captures; a hook for every packet |
 //! | [`count`], [`class_docs`] | counters by element; documentation of classes |
 //!
-//! An element that looks at one packet at a time, in a graph that runs:
+//! An example with an element that processes single packets:
 //!
 //! ```
-//! use scalebricks_graph::args::NoParams;
 //! use scalebricks_graph::{
-//!     Builder, Class, Control, Element, Frame, SlotList, Ledger, Meta, Out, PerPacket, Registry, Spec, PacketContext, Upstream,
-//!     Verdict, Worker, element,
+//!     Builder, Control, Element, Frame, SlotList, Ledger, Meta, Out, PerPacket, Registry, PacketContext, Upstream,
+//!     Verdict, Worker, agnostic, element,
 //! };
 //! use scalebricks_io::{Packet, PacketBuf, Pool};
 //! use std::time::Duration;
 //!
 //! element! {
-//!     /// Drops packets shorter than so many bytes.
-//!     #[derive(Debug)]
+//!     /// Drops packets shorter than a number of bytes.
 //!     pub struct DropShort as "DropShort" { bytes: usize, }
 //!     inputs { agnostic "in": "Packets.", }
 //!     outputs { agnostic "out": "Those that are long enough.", }
@@ -35,21 +33,12 @@
 //!         bytes: usize = 60,
 //!     }
 //!     drops { SHORT = "too_short": "The packet is too short.", }
+//!     makes |params| Self { bytes: params.bytes },
 //! }
 //!
-//! impl Class for DropShort {
-//!     const SPEC: &'static Spec = Self::SPEC;
-//!     type Params = DropShortParams;
-//!     fn make(params: DropShortParams) -> Result<Self, String> {
-//!         Ok(Self { bytes: params.bytes })
-//!     }
-//! }
+//! impl Control for DropShort {}
 //!
-//! impl Control for DropShort {
-//!     fn spec(&self) -> &'static Spec {
-//!         Self::SPEC
-//!     }
-//! }
+//! agnostic! { DropShort }
 //!
 //! impl<P: PacketBuf> PerPacket<P> for DropShort {
 //!     fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
@@ -68,8 +57,8 @@
 //!     struct End as "End" {}
 //!     inputs { push "in": "Packets.", }
 //! }
-//! # impl Control for Lengths { fn spec(&self) -> &'static Spec { Self::SPEC } }
-//! # impl Control for End { fn spec(&self) -> &'static Spec { Self::SPEC } }
+//! # impl Control for Lengths {}
+//! # impl Control for End {}
 //!
 //! impl<P: PacketBuf> Element<P> for Lengths {
 //!     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
@@ -89,7 +78,7 @@
 //! }
 //!
 //! let mut registry = Registry::<Packet>::new();
-//! registry.add_per_packet::<DropShort>();
+//! registry.add::<DropShort>();
 //! let mut builder = Builder::new();
 //! builder.add("lengths", Lengths {}).add("end", End {});
 //! builder.declare("short", "DropShort", &["BYTES 90"]).chain(&["lengths", "short", "end"]);
@@ -138,16 +127,16 @@ mod replace;
 pub mod slot;
 pub mod spec;
 pub mod tap;
+mod timers;
 pub mod trace;
 pub mod upstream;
-mod wheel;
 pub mod worker;
 
 pub use builder::{BuildError, BuildErrors, Builder};
 pub use bursts::{Bursts, Chunk};
 pub use column::{Column, Handle, Values};
 pub use count::{CounterSnapshot, Ledger, Reading};
-pub use element::{Binder, Control, Element, Pull, State};
+pub use element::{Binder, Control, Declared, Element};
 pub use environment::{Clock, Environment, Inlet, Outlet, Recording, Supply};
 pub use frame::{Frame, INTAKE};
 pub use fuse::Fuse;
@@ -155,13 +144,13 @@ pub use graph::Graph;
 pub use mailbox::Remote;
 pub use meta::{Meta, PortId};
 pub use out::{Out, Turn};
-pub use per_packet::{PacketContext, PerPacket, PerPacketElement, Verdict};
+pub use per_packet::{PacketContext, PerPacket, Verdict};
 pub use ports::Ports;
 pub use quiescence::{GracePeriod, Mark, Quiescence};
 pub use registry::{Class, Registry};
 pub use slot::{SLOTS, Slot, SlotList};
 pub use spec::{CounterId, DropId, HandlerId, Spec};
+pub use timers::TimerId;
 pub use trace::Trace;
 pub use upstream::Upstream;
-pub use wheel::TimerId;
 pub use worker::{HOP_LIMIT, Worker};

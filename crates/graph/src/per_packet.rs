@@ -1,15 +1,14 @@
 //! Per-packet elements: they process one packet at a time, using only the packet and its [`Meta`].
 
 use crate::count::Cells;
-use crate::element::{BindError, Binder, Control, Element, HandlerError, Pull, State};
+use crate::element::Control;
 use crate::environment::Environment;
 use crate::frame::{Frame, Parts};
 use crate::graph::Part;
 use crate::meta::Meta;
 use crate::out::{Out, Turn};
-use crate::slot::SlotList;
-use crate::spec::{CounterId, DropId, HandlerId, Spec};
-use crate::upstream::Upstream;
+use crate::slot::{Slot, SlotList};
+use crate::spec::{CounterId, DropId};
 use scalebricks_io::PacketBuf;
 
 /// What happens to a packet.
@@ -56,12 +55,25 @@ impl Part {
 
 /// An element that processes one packet at a time. It has one input; most packets leave by output 0.
 ///
-/// In a graph it is wrapped in [`PerPacketElement`]. A [`Fuse`](crate::Fuse) runs several in one loop.
+/// [`agnostic!`](crate::agnostic!) makes it an [`Element`](crate::Element). A [`Fuse`](crate::Fuse) runs several in one
+/// loop.
 pub trait PerPacket<P: PacketBuf>: Control {
     /// Processes a packet.
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict;
 
-    /// Opens the files that it works with; see [`Element::open`].
+    /// Passes each packet of `batch` from `start` on to [`each`](Self::each); what stays in `batch` goes to output 0.
+    #[inline(always)]
+    fn process(&mut self, batch: &mut SlotList, start: usize, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let (parts, turn) = (out.parts, out.turn());
+        let Some(part) = parts.first() else { return };
+        let Parts { mut packets, meta, .. } = frame.parts();
+        batch.filter_map_from(start, |slot| {
+            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
+            out.route(slot, self.each(packet, meta, part.tally(turn)))
+        });
+    }
+
+    /// Opens the files that it works with; see [`Element::open`](crate::Element::open).
     ///
     /// # Errors
     /// The reason, for the user.
@@ -70,102 +82,59 @@ pub trait PerPacket<P: PacketBuf>: Control {
     }
 }
 
-/// Wraps a per-packet element as an element that can be pushed to and pulled from.
-#[derive(Debug)]
-pub struct PerPacketElement<A>(pub(crate) A);
-
-impl<A> PerPacketElement<A> {
-    /// Wraps an element.
-    pub const fn new(small: A) -> Self {
-        Self(small)
-    }
-
-    /// Passes each packet of `batch` from `start` on to the element; what stays in `batch` goes to output 0.
+impl Out<'_> {
+    /// Sends or drops a packet. Returns it if it goes to output 0, whose packets are sent together.
     #[inline(always)]
-    fn process<P: PacketBuf>(
-        &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) where
-        A: PerPacket<P>,
-    {
-        let (parts, turn) = (out.parts, out.turn());
-        let Some(part) = parts.first() else { return };
-        let Parts { mut packets, meta, .. } = frame.parts();
-        batch.filter_map_from(start, |slot| {
-            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
-            match self.0.each(packet, meta, part.tally(turn)) {
-                Verdict::Out(0) => return Some(slot),
-                Verdict::Out(output) => out.push(output, slot),
-                Verdict::Drop(reason) => out.drop(slot, reason),
-            }
-            None
-        });
-    }
-}
-
-impl<A: Control> Control for PerPacketElement<A> {
-    fn spec(&self) -> &'static Spec {
-        self.0.spec()
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.0.bind(binder)
-    }
-
-    fn read(&self, handler: HandlerId) -> String {
-        self.0.read(handler)
-    }
-
-    fn ask(&self, handler: HandlerId, parameter: &str) -> Result<String, HandlerError> {
-        self.0.ask(handler, parameter)
-    }
-
-    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        self.0.write(handler, value)
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        self.0.hand_over()
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.0.take_over(state)
-    }
-}
-
-impl<P: PacketBuf + 'static, A: PerPacket<P>> Element<P> for PerPacketElement<A> {
-    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        self.process(batch, 0, frame, out);
-        out.all(0, batch);
-    }
-
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-
-    fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
-        self.0.open(world)
-    }
-}
-
-impl<P: PacketBuf + 'static, A: PerPacket<P>> Pull<P> for PerPacketElement<A> {
-    fn pull(
-        &mut self,
-        output: usize,
-        want: usize,
-        into: &mut SlotList,
-        upstream: &mut Upstream<'_, P>,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        if output > 0 {
-            return;
+    pub fn route(&mut self, slot: Slot, verdict: Verdict) -> Option<Slot> {
+        match verdict {
+            Verdict::Out(0) => return Some(slot),
+            Verdict::Out(output) => self.push(output, slot),
+            Verdict::Drop(reason) => self.drop(slot, reason),
         }
-        let start = into.len();
-        upstream.pull(0, want, into, frame, out);
-        self.process(into, start, frame, out);
+        None
     }
+}
+
+/// Implements [`Element`](crate::Element) for a type that processes packets of one input singly: with a method
+/// `process` like that of [`PerPacket`]. The element can be pushed to and pulled from. With `opens` it opens files by
+/// [`PerPacket::open`].
+#[macro_export]
+macro_rules! agnostic {
+    ($class:ty $(, $opens:ident)?) => {
+        impl<P: $crate::element::PacketBuf + 'static> $crate::Element<P> for $class {
+            fn push(
+                &mut self,
+                _: usize,
+                batch: &mut $crate::SlotList,
+                frame: &mut $crate::Frame<P>,
+                out: &mut $crate::Out<'_>,
+            ) {
+                self.process(batch, 0, frame, out);
+                out.all(0, batch);
+            }
+
+            fn pull(
+                &mut self,
+                output: usize,
+                want: usize,
+                into: &mut $crate::SlotList,
+                upstream: &mut $crate::Upstream<'_, P>,
+                frame: &mut $crate::Frame<P>,
+                out: &mut $crate::Out<'_>,
+            ) {
+                if output == 0 {
+                    let start = into.len();
+                    upstream.pull(0, want, into, frame, out);
+                    self.process(into, start, frame, out);
+                }
+            }
+
+            $($crate::agnostic!(@$opens);)?
+        }
+    };
+    (@opens) => {
+        fn open(&mut self, world: &mut dyn $crate::Environment<P>) -> Result<(), String> {
+            $crate::PerPacket::open(self, world)
+        }
+    };
 }

@@ -1,22 +1,16 @@
 //! Element classes by name.
 
 use crate::args::{ArgError, Args, Params};
-use crate::element::Element;
+use crate::element::{Declared, Element};
 use crate::fuse::{Chain, Fuse};
 use crate::graph::Part;
-use crate::per_packet::{PerPacket, PerPacketElement};
 use crate::spec::Spec;
 use scalebricks_io::PacketBuf;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// An element class that configurations can instantiate.
-pub trait Class: Sized {
-    /// The class's specification.
-    const SPEC: &'static Spec;
-    /// Its parameters; [`NoParams`](crate::args::NoParams) if it has none.
-    type Params: Params;
-
+pub trait Class: Declared {
     /// Creates an element.
     ///
     /// # Errors
@@ -39,6 +33,8 @@ pub(crate) struct Fusion<P> {
 /// The classes that configurations may name, and the sequences of them that can be fused.
 pub struct Registry<P> {
     classes: BTreeMap<&'static str, (&'static Spec, Make<P>)>,
+    /// Other names of classes.
+    aliases: BTreeMap<&'static str, &'static str>,
     pub(crate) fusions: Vec<Fusion<P>>,
 }
 
@@ -50,7 +46,7 @@ impl<P> fmt::Debug for Registry<P> {
 
 impl<P> Default for Registry<P> {
     fn default() -> Self {
-        Self { classes: BTreeMap::new(), fusions: Vec::new() }
+        Self { classes: BTreeMap::new(), aliases: BTreeMap::new(), fusions: Vec::new() }
     }
 }
 
@@ -99,11 +95,19 @@ impl<P: PacketBuf + 'static> Registry<P> {
         self
     }
 
-    /// Adds a per-packet class, replacing one of the same name.
-    pub fn add_per_packet<C: Class + PerPacket<P>>(&mut self) -> &mut Self {
-        self.classes
-            .insert(C::SPEC.class, (C::SPEC, |texts| Ok(Box::new(PerPacketElement(make::<C>(texts)?)))));
+    /// Lets configurations use another name for a class.
+    pub fn alias(&mut self, alias: &'static str, class: &'static str) -> &mut Self {
+        self.aliases.insert(alias, class);
         self
+    }
+
+    fn class(&self, name: &str) -> Option<&(&'static Spec, Make<P>)> {
+        self.classes.get(self.aliases.get(name).copied().unwrap_or(name))
+    }
+
+    /// All names of classes.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.classes.keys().chain(self.aliases.keys()).copied()
     }
 
     /// Lets the builder run connected elements of these classes as one. If several sequences fit, it takes the longest.
@@ -122,13 +126,13 @@ impl<P: PacketBuf + 'static> Registry<P> {
         self.classes.values().map(|(spec, _)| *spec)
     }
 
-    /// The class with this name.
+    /// The class with this name or alias.
     pub fn spec(&self, class: &str) -> Option<&'static Spec> {
-        self.classes.get(class).map(|(spec, _)| *spec)
+        self.class(class).map(|(spec, _)| *spec)
     }
 
     /// Creates an element of a class; `None` if there is no such class.
     pub fn make(&self, class: &str, args: &[String]) -> Option<Result<Box<dyn Element<P>>, ArgError>> {
-        self.classes.get(class).map(|(_, make)| make(args))
+        self.class(class).map(|(_, make)| make(args))
     }
 }

@@ -17,5 +17,6 @@ pub mod ledger;
 pub mod memory_cluster;
 pub mod pages;
 pub mod replay;
+#[cfg(feature = "testbed")]
 pub mod testbed;
 pub mod tunnel;

@@ -1,6 +1,7 @@
 //! Results that are kept for the pages of the documentation: those of the demonstration, the lab, and outages.
 
 use crate::demo::report::result::Report;
+#[cfg(feature = "testbed")]
 use crate::testbed::{self, outages::results::Results};
 use scalebricks_console::machine::Processor;
 use scalebricks_console::{Console, output};
@@ -20,13 +21,15 @@ pub const LAB: &str = "lab";
 pub const OUTAGES: &str = "outages";
 
 /// The kinds of data that this crate measures.
-pub const MEASURED: [Kind; 3] = [
+pub const MEASURED: &[Kind] = &[
     Kind { name: DEMO, command: "make demo-page", read: |json| parse::<Report>(json)?.evidence() },
+    #[cfg(feature = "testbed")]
     Kind {
         name: LAB,
         command: "make lab-page",
         read: |json| Ok(parse::<testbed::report::Report>(json)?.evidence()),
     },
+    #[cfg(feature = "testbed")]
     Kind { name: OUTAGES, command: "make outages", read: |json| Ok(parse::<Results>(json)?.evidence()) },
 ];
 

@@ -2,16 +2,14 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scalebricks_admin::commands::{
-    self, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, StatusArgs, TraceArgs,
+    self, AskArgs, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, TraceArgs,
 };
 use scalebricks_daemon::engine;
 use scalebricks_daemon::graph::args as graph;
 use scalebricks_daemon::switch::args as switch;
-use scalebricks_engine::remote::Endpoint;
 use scalebricks_lab::demo::args as demo;
 use scalebricks_lab::testbed::args as lab;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A cluster of ordinary servers that behaves as one stateful packet gateway.
 #[derive(Debug, Parser)]
@@ -37,7 +35,7 @@ pub enum Command {
     #[command(subcommand, long_about = lab::ABOUT, after_long_help = lab::EXAMPLES, after_help = "See --help for examples.")]
     Lab(lab::LabCommand),
 
-    /// The process that keeps the control plane's log on this machine
+    /// The control plane's log in a directory: check it
     #[command(long_about = engine::ABOUT, after_long_help = engine::EXAMPLES, after_help = "See --help for examples.")]
     Engine(EngineCall),
 
@@ -55,7 +53,7 @@ pub enum Command {
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]
-    Status(StatusArgs),
+    Status(AskArgs),
 
     /// What a running node has counted, or counts a second
     #[command(after_long_help = commands::STATS_EXAMPLES, after_help = "See --help for examples.")]
@@ -124,62 +122,23 @@ pub enum NodeCommand {
     Run(NodeArgs),
 }
 
-/// What is to be done with a log.
+/// `scalebricks engine`.
 #[derive(Debug, Args)]
 pub struct EngineCall {
     #[command(subcommand)]
-    /// What.
+    /// The subcommand.
     pub command: EngineCommand,
 }
 
-/// What can be done with a log.
+/// Subcommands of `scalebricks engine`.
 #[derive(Debug, Subcommand)]
 pub enum EngineCommand {
-    /// Keep the log of a directory and serve it to the processes of this machine, until SIGTERM
-    Run(EngineArgs),
-
-    /// Read the log of a directory, say how it is and what to do, and change nothing
+    /// Read the log of a directory, report its state and damage, and change nothing
     Check {
         /// The directory
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
-}
-
-/// What an engine process is told.
-#[derive(Debug, Args)]
-pub struct EngineArgs {
-    /// The directory of the log; made if there is none
-    #[arg(long, value_name = "DIR")]
-    pub data: PathBuf,
-
-    /// Where to listen: unix:PATH, or tcp:127.0.0.1:PORT [default: unix:DIR/engine.sock]
-    #[arg(long, value_name = "PLACE")]
-    pub listen: Option<Endpoint>,
-
-    /// Seconds between two lines of counts in the log; 0: none but the last
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub counts: u32,
-
-    /// No counts in the log but the last
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// How it writes what happens
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub log: LogFormat,
-}
-
-impl EngineArgs {
-    /// What the process is told.
-    pub fn config(&self) -> engine::RunConfig {
-        let counts = Some(self.counts).filter(|&seconds| seconds > 0 && !self.quiet);
-        engine::RunConfig {
-            data: self.data.clone(),
-            listen: self.listen.clone(),
-            counts: counts.map(|seconds| Duration::from_secs(seconds.into())),
-        }
-    }
 }
 
 /// How a log is written.

@@ -70,10 +70,6 @@ fn main() -> ExitCode {
         .map_err(|error| (error.to_string(), status::FAILURE)),
         Command::Engine(call) => match call.command {
             EngineCommand::Check { directory } => engine::check(&directory, &console),
-            EngineCommand::Run(args) => {
-                log(args.log);
-                engine::run(&args.config())
-            }
         }
         .map_err(|error| (error.to_string(), status::FAILURE)),
         Command::Switch(call) => match call.command() {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::local::{LocalCluster, MemoryTables, Shape};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig, MemoryTables};
 use scalebricks_cluster::plane::Accepted;
 use scalebricks_control::record::Session;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
@@ -109,7 +109,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// So many nodes, all of them whole.
-    pub async fn with(nodes: usize, shape: Shape) -> Self {
+    pub async fn with(nodes: usize, shape: LocalConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
         let log = Arc::<EmbeddedLog>::clone(&engine);

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use scalebricks_cluster::local::{LocalCluster, Shape};
+use crate::replaceable::{Replaceable, copy, embedded};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig};
 use scalebricks_cluster::plane::Accepted;
 use scalebricks_control::agent::REPLAY;
 use scalebricks_control::engine::{Engine, MAX_BATCH_BYTES, ReadError, Snapshot};
 use scalebricks_control::record::{Change, Session};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_engine::remote::{
-    ClientOptions, Endpoint, Listener, RemoteEngine, Server, ServerOptions, serve,
-};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{
     FlowKey, HashSeed, Key40, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid,
@@ -24,9 +22,9 @@ use std::time::Duration;
 /// A test does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn shape(partitions: u32) -> Shape {
+fn shape(partitions: u32) -> LocalConfig {
     let partitions = PartitionCount::new(partitions).unwrap();
-    Shape {
+    LocalConfig {
         partitions,
         params: Params::for_keys(Structure::SetSep, 50_000, 2, partitions).unwrap(),
         hasher: KeyHasher::new(HashSeed::from_u64(5)),
@@ -43,7 +41,7 @@ fn run(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(test);
 }
 
-async fn start(engine: Arc<dyn Engine>, shape: Shape, nodes: usize) -> LocalCluster {
+async fn start(engine: Arc<dyn Engine>, shape: LocalConfig, nodes: usize) -> LocalCluster {
     let mut cluster = LocalCluster::new(shape, engine);
     for number in 0..nodes {
         cluster.start(node(number)).await.unwrap();
@@ -139,30 +137,14 @@ fn what_a_restart_replays_is_bounded_in_bytes_and_the_log_and_disk_follow() {
     });
 }
 
-/// An engine process on a directory.
-fn engine_process(directory: &Path, socket: &Endpoint) -> Server {
-    let log = EmbeddedLog::open(&directory.join("log"), Options::default()).unwrap();
-    serve(Arc::new(log), Listener::bind(socket).unwrap(), ServerOptions::default()).unwrap()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for file in fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), to.join(file.file_name())).unwrap();
-    }
-}
-
-/// The directory of the engine process is replaced by an old copy while nodes run.
+/// The directory of the log is replaced by an old copy while nodes run.
 #[test]
 fn nodes_follow_a_log_that_was_replaced_by_an_older_one() {
     run(async {
         let directory = tempfile::tempdir().unwrap();
         let (log, backup) = (directory.path().join("log"), directory.path().join("backup"));
-        let socket = Endpoint::Unix(directory.path().join("engine.sock"));
-        let server = engine_process(directory.path(), &socket);
-        let engine = Arc::new(RemoteEngine::connect(socket.clone(), ClientOptions::default()).unwrap());
-        let mut cluster = start(engine, shape(4), 3).await;
+        let engine = Replaceable::new(embedded(&log));
+        let mut cluster = start(Arc::<Replaceable>::clone(&engine), shape(4), 3).await;
         let key = |n: u32| FlowKey::teid(Teid::new(n + 1));
         let session = |at: u32, value| Session::new(node(at as usize % 3), [value, 1]);
         let mut old: HashMap<_, _> = (0..300).map(|n| (key(n), session(n, 1))).collect();
@@ -170,9 +152,9 @@ fn nodes_follow_a_log_that_was_replaced_by_an_older_one() {
         settle(&cluster, 0, &accept(&cluster, 0, changes).await).await;
         check(&cluster, &old).await;
 
-        drop(server);
+        engine.remove().await;
         copy(&log, &backup);
-        let server = engine_process(directory.path(), &socket);
+        engine.put(embedded(&log));
         // Entries that the copy lacks, many of them: some keys are new, some move, some go.
         let mut new = old.clone();
         for n in 0..100 {
@@ -188,10 +170,10 @@ fn nodes_follow_a_log_that_was_replaced_by_an_older_one() {
         }
         check(&cluster, &new).await;
 
-        drop(server);
+        engine.remove().await;
         fs::remove_dir_all(&log).unwrap();
         fs::rename(&backup, &log).unwrap();
-        let server = engine_process(directory.path(), &socket);
+        engine.put(embedded(&log));
         check(&cluster, &old).await;
         let stats = || cluster.nodes().map(|(_, node)| node.plane.stats());
         assert!(stats().map(|stats| stats.reloads).sum::<u64>() >= 4, "each partition has an owner");
@@ -211,6 +193,5 @@ fn nodes_follow_a_log_that_was_replaced_by_an_older_one() {
         cluster.kill(node(1));
         cluster.start(node(1)).await.unwrap();
         assert!(cluster.wait(PATIENCE, LocalCluster::is_whole).await, "not all caught up");
-        drop(server);
     });
 }

@@ -17,6 +17,7 @@ mod node;
 mod node_check;
 mod node_worker;
 mod operators;
+mod replaceable;
 mod simulation;
 mod switch;
 mod unfit_node;

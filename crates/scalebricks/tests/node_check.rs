@@ -237,7 +237,7 @@ fn what_this_machine_says_is_refused_unless_the_node_is_elsewhere() {
     fs::remove_file(place.path("run/node.sock")).unwrap();
     fs::write(place.path("run/node.sock"), "precious").unwrap();
     let told = place.check("", "", &[]).unwrap_err();
-    assert!(told.contains("node.sock: is there and is no socket"), "{told}");
+    assert!(told.contains("node.sock: exists and is not a socket"), "{told}");
     let told = place.check("run/node.sock", "node.toml/node.sock", &[]).unwrap_err();
     assert!(told.contains("admin interface: ") && told.contains("node.toml/node.sock"), "{told}");
 }

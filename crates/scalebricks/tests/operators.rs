@@ -5,7 +5,7 @@
 
 use crate::harness::{Cluster, PATIENCE, block_on, key, node, session};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::local::Shape;
+use scalebricks_cluster::local::LocalConfig;
 use scalebricks_cluster::plane::RefusedChanges;
 use scalebricks_cluster::repins::RepinCause;
 use scalebricks_cluster::verify::{DifferenceKind, Verdict};
@@ -29,7 +29,7 @@ fn partitions() -> PartitionCount {
 impl Cluster {
     /// So many nodes, and keys spread evenly over them.
     async fn with_keys(nodes: usize, keys: u32) -> Self {
-        let shape = Shape {
+        let shape = LocalConfig {
             partitions: partitions(),
             params: Params::for_keys(Structure::Othello, 100_000, 3, partitions()).unwrap(),
             hasher: HASHER,

@@ -91,7 +91,7 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
     });
     let start = Instant::now();
     (good.worker.start, bad.worker.start) = (start, start);
-    let told = [Arc::clone(&good.worker.told), Arc::clone(&bad.worker.told)];
+    let stats = [Arc::clone(&good.worker.stats), Arc::clone(&bad.worker.stats)];
     let control = Arc::<Control>::default();
     let threads: Vec<_> = [good, bad]
         .into_iter()
@@ -106,8 +106,8 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
         while !wanted(&health) {
             assert!(Instant::now() < until, "{:?}", health.conditions());
             std::thread::sleep(Duration::from_millis(20));
-            let workers = told.iter().map(|told| told.turned()).collect();
-            health.look(&Observation { now: start.elapsed(), workers, ..Observation::default() });
+            let workers = stats.iter().map(|stats| stats.turned()).collect();
+            health.observe(&Observation { now: start.elapsed(), workers, ..Observation::default() });
         }
         health.conditions()
     };

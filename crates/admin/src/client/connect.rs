@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-/// A connection, and what every request over it says.
+/// A connection, and the headers of all its requests.
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
@@ -53,7 +53,7 @@ impl Connection {
     ) -> Result<Self, ClientError> {
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| failed(target, io::Error::other(error)))?;
-        // What goes wrong there, the request says.
+        // Errors there also fail the request.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, host, token })
     }
@@ -88,12 +88,12 @@ fn file(path: &Path, what: &impl ToString) -> ClientError {
 fn read_token(path: &Path) -> Result<HeaderValue, ClientError> {
     let text = std::fs::read_to_string(path).map_err(|error| file(path, &error))?;
     let header = format!("Bearer {}", text.trim_end_matches(['\r', '\n']));
-    let mut token = HeaderValue::try_from(header).map_err(|_| file(path, &"no token in it"))?;
+    let mut token = HeaderValue::try_from(header).map_err(|_| file(path, &"no token in the file"))?;
     token.set_sensitive(true);
     Ok(token)
 }
 
-/// TLS that trusts these certificates and no others.
+/// TLS that trusts only these certificates.
 fn trust(ca: &Path) -> Result<ClientConfig, ClientError> {
     let trusted = tls::trust(ca).map_err(|error| ClientError::File { path: error.path, what: error.what })?;
     Ok(trusted.with_no_client_auth())

@@ -1,6 +1,7 @@
-//! Asks a node about flows and its cluster.
+//! Requests about flows and the cluster.
 
-use super::{Client, ClientError, MAX_ANSWER_BYTES};
+use super::{Client, ClientError, MAX_ANSWER_BYTES, encoded};
+use crate::flow_list::columns::COLUMNS;
 use crate::model::{
     ClusterView, DrainRequest, Drained, FlowRecord, FlowsAccepted, NodeVerdict, PinnedFlow, StandbyView,
 };
@@ -8,14 +9,14 @@ use hyper::Method;
 use hyper::body::Bytes;
 use std::io;
 
-/// A call that brings flows.
+/// A call that changes flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowCall {
-    /// Pins them, whether they are there or not.
+    /// Pins them, whether they exist or not.
     Pin,
-    /// Pins those that are there to other nodes.
+    /// Pins existing flows to other nodes.
     Move,
-    /// Takes them out.
+    /// Deletes them.
     Unpin,
 }
 
@@ -30,8 +31,8 @@ impl FlowCall {
 }
 
 impl Client {
-    /// Has flows pinned, moved or taken out, all of them or none. With `wait` the answer comes when all living nodes have applied it,
-    /// or after some seconds. `are_new`: none of them replaces one with another uplink TEID.
+    /// Pins, moves or deletes flows. With `wait` the answer comes when all living nodes have applied the changes, or
+    /// after some seconds. `are_new`: none of them replaces a flow with another uplink TEID.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -48,39 +49,38 @@ impl Client {
             (false, true) => "?new=true",
             (true, true) => "?wait=applied&new=true",
         };
-        let body = self.body(&flows)?;
-        self.json(Method::POST, &format!("{}{options}", call.path()), body)
+        self.post(&format!("{}{options}", call.path()), &flows)
     }
 
-    /// Where a flow is pinned. It is named by fields and their values.
+    /// Finds the flow that a record names.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn flow(&self, fields: &[(&str, &str)]) -> Result<PinnedFlow, ClientError> {
-        let query: Vec<String> =
-            fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        self.json(Method::GET, &format!("/v1/flow?{}", query.join("&")), Bytes::new())
+    pub fn flow(&self, name: &FlowRecord) -> Result<PinnedFlow, ClientError> {
+        let fields = COLUMNS.iter().zip(name.texts());
+        let query = fields.filter_map(|(column, text)| Some(format!("{column}={}", encoded(&text?))));
+        self.get(&format!("/v1/flow?{}", query.collect::<Vec<_>>().join("&")))
     }
 
-    /// Who is in the cluster.
+    /// The state of the cluster.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn cluster(&self) -> Result<ClusterView, ClientError> {
-        self.json(Method::GET, "/v1/cluster", Bytes::new())
+        self.get("/v1/cluster")
     }
 
-    /// All flows of the cluster as a flow file: `sink` gets its bytes as they come, and is called without any now and then. Whether it
-    /// came to its end; it does not if the sink says `false`.
+    /// Exports all flows of the cluster as a flow file: `sink` gets its bytes as they arrive, and is also called
+    /// without bytes now and then. Returns whether the export is complete; it is not if the sink returned `false`.
     ///
     /// # Errors
-    /// [`ClientError`], also if the end of it does not come; [`ClientError::Local`] for what the sink said.
+    /// [`ClientError`], also if the end does not arrive; [`ClientError::Local`] for errors of the sink.
     pub fn export(&self, sink: impl FnMut(&[u8]) -> io::Result<bool>) -> Result<bool, ClientError> {
         self.stream(Method::GET, "/v1/flows", Bytes::new(), sink)
     }
 
-    /// Has all living nodes compare their tables with the logs: `sink` gets what each found, as it comes, and is called with `None` now
-    /// and then. Whether it came to its end; it does not if the sink says `false`.
+    /// Makes all living nodes compare their tables with the logs: `sink` gets each node's result as it arrives, and is
+    /// also called with `None` now and then. Returns whether all results arrived; not if the sink returned `false`.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -119,51 +119,31 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn undrain(&self, node: u16) -> Result<DrainRequest, ClientError> {
-        let body = self.body(&DrainRequest { node })?;
-        self.json(Method::POST, "/v1/cluster/undrain", body)
+        self.post("/v1/cluster/undrain", &DrainRequest { node })
     }
 
-    /// Gives a node up that does not come back as it was.
+    /// Gives up a node that will not return in its present incarnation.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn forget(&self, node: u16) -> Result<DrainRequest, ClientError> {
-        let body = self.body(&DrainRequest { node })?;
-        self.json(Method::POST, "/v1/cluster/forget", body)
+        self.post("/v1/cluster/forget", &DrainRequest { node })
     }
 
-    /// Sets who takes a node's flows when it dies or is drained; `None`: all others.
+    /// Sets the node that takes a node's flows when it dies or is drained; `None`: all others.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn set_standby(&self, node: u16, to: Option<u16>) -> Result<StandbyView, ClientError> {
-        let body = self.body(&StandbyView { node, to })?;
-        self.json(Method::POST, "/v1/cluster/standby", body)
+        self.post("/v1/cluster/standby", &StandbyView { node, to })
     }
 
-    /// Has a node get no flows any more, and those it has pinned to others.
+    /// Drains a node: it gets no new flows, and its flows move to others.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn drain(&self, node: u16, wait: bool) -> Result<Drained, ClientError> {
-        let body = self.body(&DrainRequest { node })?;
-        self.json(
-            Method::POST,
-            if wait { "/v1/cluster/drain?wait=applied" } else { "/v1/cluster/drain" },
-            body,
-        )
+        let path = if wait { "/v1/cluster/drain?wait=applied" } else { "/v1/cluster/drain" };
+        self.post(path, &DrainRequest { node })
     }
-}
-
-/// A value as it may stand in an address (RFC 3986, section 2.3).
-fn encoded(value: &str) -> String {
-    use std::fmt::Write;
-    value.bytes().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            let _never = write!(text, "%{byte:02X}");
-        }
-        text
-    })
 }

@@ -1,42 +1,29 @@
-//! Asks a run of a graph of elements.
+//! Requests about a graph of elements.
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, JSON, encoded};
 use crate::model::{ElementView, GraphView, HandlerAnswer, HandlerValue, ReplacedView};
 use hyper::Method;
 use hyper::body::Bytes;
-use std::fmt::Write;
-
-/// Text as part of a path or a query: everything but letters, digits and `-._~` as `%` and two digits.
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut all, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            all.push(char::from(byte));
-        } else {
-            let _never_fails = write!(all, "%{byte:02X}");
-        }
-        all
-    })
-}
 
 fn handler_path(element: &str, handler: &str) -> String {
     format!("/v1/graph/{}/{}", encoded(element), encoded(handler))
 }
 
-/// What is asked besides, if anything is.
+/// The query with the given options.
 fn query(worker: Option<usize>, parameter: &str) -> String {
     let worker = worker.map(|worker| format!("worker={worker}"));
     let parameter = (!parameter.is_empty()).then(|| format!("parameter={}", encoded(parameter)));
-    let asked: Vec<String> = worker.into_iter().chain(parameter).collect();
-    if asked.is_empty() { String::new() } else { format!("?{}", asked.join("&")) }
+    let options: Vec<String> = worker.into_iter().chain(parameter).collect();
+    if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) }
 }
 
 impl Client {
-    /// The elements of a graph, and what they have counted: on one worker, or on all together.
+    /// The elements of a graph with their counters, on one worker or summed over all.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn graph(&self, worker: Option<usize>) -> Result<GraphView, ClientError> {
-        self.json(Method::GET, &format!("/v1/graph{}", query(worker, "")), Bytes::new())
+        self.get(&format!("/v1/graph{}", query(worker, "")))
     }
 
     /// An element, with its handlers.
@@ -44,11 +31,10 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn element(&self, name: &str, worker: Option<usize>) -> Result<ElementView, ClientError> {
-        let path = format!("/v1/graph/{}{}", encoded(name), query(worker, ""));
-        self.json(Method::GET, &path, Bytes::new())
+        self.get(&format!("/v1/graph/{}{}", encoded(name), query(worker, "")))
     }
 
-    /// What a read handler answers.
+    /// Reads a handler.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -59,31 +45,29 @@ impl Client {
         parameter: &str,
         worker: Option<usize>,
     ) -> Result<HandlerAnswer, ClientError> {
-        let path = format!("{}{}", handler_path(element, handler), query(worker, parameter));
-        self.json(Method::GET, &path, Bytes::new())
+        self.get(&format!("{}{}", handler_path(element, handler), query(worker, parameter)))
     }
 
-    /// Gives a write handler a value.
+    /// Writes a handler.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn write_handler(&self, element: &str, handler: &str, value: &str) -> Result<(), ClientError> {
         let body = self.body(&HandlerValue { value: value.to_owned() })?;
-        let taken = self.json::<HandlerValue>(Method::PUT, &handler_path(element, handler), body);
+        let taken = self.json::<HandlerValue>(Method::PUT, &handler_path(element, handler), JSON, body);
         taken.map(drop)
     }
 
-    /// Has another configuration run; `file` is what its faults call it. Without a text, the file is read again that the run
-    /// was started with.
+    /// Replaces the configuration by a text with a name for errors, or by the current content of the run's file.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn replace_graph(&self, with: Option<(&str, Vec<u8>)>) -> Result<ReplacedView, ClientError> {
         match with {
-            None => self.json(Method::POST, "/v1/graph", Bytes::new()),
+            None => self.json(Method::POST, "/v1/graph", JSON, Bytes::new()),
             Some((file, text)) => {
                 let path = format!("/v1/graph?file={}", encoded(file));
-                self.json_of(Method::PUT, &path, "text/plain", text.into())
+                self.json(Method::PUT, &path, "text/plain", text.into())
             }
         }
     }

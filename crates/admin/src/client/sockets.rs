@@ -1,4 +1,4 @@
-//! Finds the socket of the node, the switch or the graph that runs on this machine.
+//! Finds the socket of the only node, switch or graph that runs on this machine.
 
 use super::{ClientError, Target};
 use std::env;
@@ -8,25 +8,25 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Where nodes and switches make their sockets, unless their configurations say otherwise. Graphs are told where.
+/// The default directory of the sockets of nodes and switches.
 pub const RUNTIME_DIRECTORY: &str = "/run/scalebricks";
 
-/// The environment variable that names another directory to look into.
+/// The environment variable that names another directory.
 pub const RUNTIME_DIRECTORY_VARIABLE: &str = "SCALEBRICKS_RUNTIME_DIR";
 
-/// What runs on this machine and has a socket.
+/// A kind of process with a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Daemon {
     /// A gateway node: `node*.sock`.
     Node,
     /// A switch: `switch*.sock`.
     Switch,
-    /// Whatever runs a graph of elements: `graph*.sock`, `node*.sock` or `switch*.sock`.
+    /// A process that runs a graph of elements: `graph*.sock`, `node*.sock` or `switch*.sock`.
     Graph,
 }
 
 impl Daemon {
-    /// In a sentence.
+    /// Its name in a sentence.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -35,7 +35,7 @@ impl Daemon {
         }
     }
 
-    /// At the beginning of its socket's name.
+    /// The prefixes of its socket's name.
     const fn prefixes(self) -> &'static [&'static str] {
         match self {
             Self::Node => &["node"],
@@ -56,7 +56,7 @@ impl Daemon {
 /// The socket of the only node, switch or graph that answers in the runtime directory.
 ///
 /// # Errors
-/// [`ClientError::NotFound`] if none or several answer, with what was found and how to choose; [`ClientError::Forbidden`] if the only
+/// [`ClientError::NotFound`] if none or several answer, with the sockets found; [`ClientError::Forbidden`] if the only
 /// one belongs to another user.
 pub fn only_socket(daemon: Daemon) -> Result<PathBuf, ClientError> {
     let directory = env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|directory| !directory.is_empty());
@@ -85,7 +85,7 @@ fn only_socket_in(directory: &Path, daemon: Daemon) -> Result<PathBuf, ClientErr
             "no {} answers in {}; {choose}{}",
             daemon.name(),
             directory.display(),
-            list(&dead, " (nobody answers)")
+            list(&dead, " (no answer)")
         ),
         _ => format!(
             "several {} answer in {}; choose one with --socket PATH{}{}",
@@ -98,7 +98,7 @@ fn only_socket_in(directory: &Path, daemon: Daemon) -> Result<PathBuf, ClientErr
     Err(ClientError::NotFound(what))
 }
 
-/// The sockets of a kind in a directory, by name; none if the directory does not exist.
+/// The sockets of a kind of process in a directory, by name; none if the directory does not exist.
 fn sockets(directory: &Path, daemon: Daemon) -> Result<Vec<PathBuf>, ClientError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -127,7 +127,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn the_only_socket_that_answers_is_found_and_others_are_listed() {
+    fn the_only_answering_socket_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let find = |daemon| only_socket_in(folder.path(), daemon).map_err(|error| error.to_string());
@@ -136,7 +136,7 @@ mod tests {
         drop(UnixListener::bind(path("node7.sock")).unwrap());
         fs::write(path("node8.sock"), "no socket").unwrap();
         let none = find(Daemon::Node).unwrap_err();
-        assert!(none.contains("node7.sock (nobody answers)") && !none.contains("node8"), "{none}");
+        assert!(none.contains("node7.sock (no answer)") && !none.contains("node8"), "{none}");
         let _node = UnixListener::bind(path("node2.sock")).unwrap();
         let _switch = UnixListener::bind(path("switch.sock")).unwrap();
         let _engine = UnixListener::bind(path("engine.sock")).unwrap();

@@ -1,4 +1,4 @@
-//! Asks a running switch.
+//! Requests about a switch.
 
 use crate::client::{Client, ClientError};
 use crate::model::switch::{ChangeView, ChangedView, FoundView, LookupView, SwitchView};
@@ -7,36 +7,34 @@ use hyper::body::Bytes;
 use std::io;
 
 impl Client {
-    /// What a switch is, and how it is.
+    /// The status of a switch.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn switch(&self) -> Result<SwitchView, ClientError> {
-        self.json(Method::GET, "/v1/switch", Bytes::new())
+        self.get("/v1/switch")
     }
 
-    /// Has names of a switch changed, one after another: all, or none.
+    /// Changes names one after another: all, or none.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn change_names(&self, changes: &[ChangeView]) -> Result<ChangedView, ClientError> {
-        let body = self.body(&changes)?;
-        self.json(Method::POST, "/v1/switch/names", body)
+        self.post("/v1/switch/names", &changes)
     }
 
-    /// What becomes of frames with a name.
+    /// The action for frames with a name.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn look_name_up(&self, name: &str) -> Result<FoundView, ClientError> {
-        let body = self.body(&LookupView { name: name.to_owned() })?;
-        self.json(Method::POST, "/v1/switch/lookup", body)
+        self.post("/v1/switch/lookup", &LookupView { name: name.to_owned() })
     }
 
-    /// All names of a switch as a file has them, handed to the sink as they come.
+    /// Passes all names, in the format of a names file, to the sink as they arrive.
     ///
     /// # Errors
-    /// [`ClientError`]; [`ClientError::Local`] for what the sink said.
+    /// [`ClientError`]; [`ClientError::Local`] for errors of the sink.
     pub fn names(&self, sink: impl FnMut(&[u8]) -> io::Result<bool>) -> Result<(), ClientError> {
         self.stream(Method::GET, "/v1/switch/names", Bytes::new(), sink).map(drop)
     }

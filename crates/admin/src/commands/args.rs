@@ -1,4 +1,4 @@
-//! What the commands are told.
+//! Arguments of the commands.
 
 use crate::client::sockets::{Daemon, only_socket};
 use crate::client::{Client, ClientError, Target};
@@ -6,39 +6,39 @@ use crate::model::{Direction, MAX_SNAP_BYTES, PortRole};
 use clap::Args;
 use scalebricks_wire::protocol;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Examples of `scalebricks status`.
 pub const STATUS_EXAMPLES: &str = "\
 Examples:
   scalebricks status
-      The only node that runs on this machine; if there are several, they are listed.
+      Shows the only node on this machine; if there are several, lists them.
   scalebricks status --socket /run/scalebricks/node2.sock --json
   scalebricks status --tcp gw2.example.net:9470 --ca ca.pem --token-file token
 
 Exit status:
-  0 it answered    1 it did not    2 wrong usage";
+  0 answered    1 not answered    2 wrong usage";
 
 /// Examples of `scalebricks stats`.
 pub const STATS_EXAMPLES: &str = "\
 Examples:
   scalebricks stats
-      What the node has counted since it started.
+      Counters since the node started.
   scalebricks stats --watch 5
-      Every five seconds, what it counted a second in between.
+      Rates per second, every five seconds.
   scalebricks stats --json --watch 1 | jq .total.dropped.unknown_flow
 
 Exit status:
-  0 it answered    1 it did not    2 wrong usage    130 interrupted";
+  0 answered    1 not answered    2 wrong usage    130 interrupted";
 
-/// What `scalebricks trace` does.
+/// Description of `scalebricks trace`.
 pub const TRACE_ABOUT: &str = "\
-Says where the node would send a packet, and why. The node's own forwarding code answers, over the tables it uses; \
-nothing is sent and nothing is counted. What the node remembers of earlier packets is not known: a later fragment \
-finds no first one, and of VLB's detours one is shown.
+Shows where the node would send a packet, and why. The node's own forwarding code answers, with the tables in use; \
+nothing is sent or counted. The state of earlier packets is not used: a later fragment finds no first fragment, and \
+one of VLB's detours is shown.
 
-The packet is a frame (hexadecimal digits, or one of a capture file), or is made from addresses.";
+The packet is a frame (hexadecimal digits, or a frame of a capture file), or is built from addresses.";
 
 /// Examples of `scalebricks trace`.
 pub const TRACE_EXAMPLES: &str = "\
@@ -48,19 +48,19 @@ Examples:
   scalebricks trace --teid 0x10001 --inner-src 10.45.0.7 --inner-dst 192.0.2.10 --sport 40000 --dport 53
       From a UE, in its tunnel.
   scalebricks trace capture.pcapng --frame 17 --port internet --readdress
-      The 17th frame of a capture, as if it were for this node.
+      The 17th frame of a capture, addressed to this node.
   scalebricks trace 0200000000010016... --port base-station
 
 Exit status:
-  0 it answered, whatever it said    1 it did not    2 wrong usage";
+  0 answered    1 not answered    2 wrong usage";
 
-/// What `scalebricks capture` does.
+/// Description of `scalebricks capture`.
 pub const CAPTURE_ABOUT: &str = "\
-Copies frames as they pass the node's ports, and packets it drops with their reasons, into a pcapng file. The node is \
-not slowed for it: what the reader is too slow for is lost from the capture, and counted.
+Copies frames at the node's ports, and dropped packets with their reasons, into a pcapng file. Captures do not slow \
+down the node: frames that the reader is too slow for are missing from the capture, and counted.
 
-Without --drops frames at ports are captured; with it dropped packets; with it and --port or --direction both. All \
-conditions that are given must hold, of the outer or the inner headers.";
+Without --drops, frames at ports are captured; with --drops, dropped packets; with --drops and --port or --direction, \
+both. All given conditions must hold for the outer or the inner headers.";
 
 /// Examples of `scalebricks capture`.
 pub const CAPTURE_EXAMPLES: &str = "\
@@ -72,29 +72,22 @@ Examples:
   scalebricks capture -w both.pcapng --drops --port base-station --direction rx --teid 0x10001
 
 Exit status:
-  0 captured, also if Ctrl-C ended it    1 not    2 wrong usage";
+  0 captured, also if Ctrl-C ended it    1 failed    2 wrong usage";
 
-/// How a node is reached.
+/// How a process is reached, and how long to wait for it.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The node")]
-pub struct NodeArgs {
-    /// Its admin socket [default: the only /run/scalebricks/node*.sock that answers]
+#[command(next_help_heading = "The node, switch or run")]
+pub struct ReachArgs {
+    /// Its admin socket [default: the only one in /run/scalebricks that answers: node*.sock, switch*.sock or
+    /// graph*.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     pub socket: Option<PathBuf>,
 
-    /// Elsewhere.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-}
-
-/// How a node or a switch is reached over the network, and how long it is waited for.
-#[derive(Debug, Clone, Args)]
-pub struct RemoteArgs {
     /// Its admin address, over TLS
     #[arg(long, value_name = "HOST:PORT", requires = "ca", requires = "token_file")]
     pub tcp: Option<String>,
 
-    /// The certificates to trust there, PEM
+    /// The trusted certificates, PEM
     #[arg(long, value_name = "FILE", requires = "tcp")]
     pub ca: Option<PathBuf>,
 
@@ -107,51 +100,58 @@ pub struct RemoteArgs {
     pub timeout: u16,
 }
 
-impl RemoteArgs {
-    /// A client of that address; without one, of this socket; without that, of the only process of this kind on this machine.
+impl ReachArgs {
+    /// A client for the address or the socket; without either, for the only process of this kind on this machine.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn client(&self, socket: Option<&Path>, daemon: Daemon) -> Result<Client, ClientError> {
-        let target = match (&self.tcp, &self.ca, &self.token_file) {
-            (Some(address), Some(ca), Some(token)) => {
+    pub fn client(&self, daemon: Daemon) -> Result<Client, ClientError> {
+        let target = match (&self.tcp, &self.ca, &self.token_file, &self.socket) {
+            (Some(address), Some(ca), Some(token), _) => {
                 Target::Tls { address: address.clone(), ca: ca.clone(), token: token.clone() }
             }
-            _ => Target::Unix(socket.map_or_else(|| only_socket(daemon), |socket| Ok(socket.to_owned()))?),
+            (_, _, _, Some(socket)) => Target::Unix(socket.clone()),
+            _ => Target::Unix(only_socket(daemon)?),
         };
         Client::new(target, Duration::from_secs(u64::from(self.timeout)))
     }
 }
 
-/// What `status` is told.
+/// Arguments of a command that shows an answer.
 #[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// As JSON
+pub struct AskArgs {
+    /// Show the answer as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// The node.
+    /// The process.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub reach: ReachArgs,
 }
 
-/// What `stats` is told.
+impl AskArgs {
+    /// A client for a node.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn node(&self) -> Result<Client, ClientError> {
+        self.reach.client(Daemon::Node)
+    }
+}
+
+/// Arguments of a command that shows counters.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// As JSON; with --watch a line each time
-    #[arg(long)]
-    pub json: bool,
-
-    /// Again every so many seconds, with rates, until Ctrl-C
+    /// Show them again every so many seconds, with rates, until Ctrl-C; with --json one line each time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub watch: Option<u32>,
 
-    /// The node.
+    /// The process.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
-/// What `trace` is told.
+/// Arguments of `trace`.
 #[derive(Debug, Args)]
 #[group(id = "made", multiple = true)]
 pub struct TraceArgs {
@@ -163,11 +163,11 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", requires = "packet", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub frame: u64,
 
-    /// The port the frame arrives at
+    /// The port where the frame arrives
     #[arg(long, value_name = "PORT", value_enum, requires = "packet")]
     pub port: Option<PortRole>,
 
-    /// Address the frame to this node first
+    /// Address the frame to this node
     #[arg(long, requires = "packet")]
     pub readdress: bool,
 
@@ -179,7 +179,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "ADDRESS", requires = "src", conflicts_with = "packet")]
     pub dst: Option<IpAddr>,
 
-    /// From a UE: the gateway's end of its tunnel, decimal or 0x...
+    /// From a UE: the TEID at the gateway, decimal or 0x...
     #[arg(long, value_name = "TEID", value_parser = parse_teid, requires = "inner_src", requires = "inner_dst",
         conflicts_with_all = ["packet", "src", "dst"])]
     pub teid: Option<u32>,
@@ -208,60 +208,56 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "packet")]
     pub dport: u16,
 
-    /// Bytes behind the transport header
+    /// Bytes after the transport header
     #[arg(long, value_name = "BYTES", default_value_t = 0, conflicts_with = "packet")]
     pub payload: u16,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
     /// The node.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
-/// What `capture` is told.
+/// Arguments of `capture`.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     /// The pcapng file; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub write: PathBuf,
 
-    /// At this port; repeat it for several [default: all]
+    /// Only at this port; repeat it for several [default: all]
     #[arg(long, value_name = "PORT", value_enum, value_delimiter = ',')]
     pub port: Vec<PortRole>,
 
-    /// Which way [default: both, or none with --drops or --edge alone]
+    /// Direction at ports [default: both, or none with --drops or --edge alone]
     #[arg(long, value_name = "WAY", value_enum)]
     pub direction: Option<Direction>,
 
-    /// Dropped packets, all or those for these reasons
+    /// Also dropped packets: all, or those with these reasons
     #[arg(long, value_name = "REASON", num_args = 0..=1, require_equals = true, default_missing_value = "all",
         value_delimiter = ',')]
     pub drops: Option<Vec<String>>,
 
-    /// Packets on the edge that leaves this output of an element of the node's graph: steer.0 (repeatable)
+    /// Also packets on the edge that starts at this output of an element of the node's graph: steer.0 (repeatable)
     #[arg(long, value_name = "ELEMENT.OUTPUT")]
     pub edge: Vec<String>,
 
-    /// From or to this address, outer or inner
+    /// Only packets from or to this address, outer or inner
     #[arg(long, value_name = "ADDRESS")]
     pub host: Option<IpAddr>,
 
-    /// In this tunnel, decimal or 0x...
+    /// Only packets in the tunnel with this TEID, decimal or 0x...
     #[arg(long, value_name = "TEID", value_parser = parse_teid)]
     pub teid: Option<u32>,
 
-    /// From or to this UDP port, outer or inner
+    /// Only packets from or to this UDP port, outer or inner
     #[arg(long, value_name = "PORT")]
     pub udp_port: Option<u16>,
 
-    /// End after so many frames
+    /// Stop after this many frames
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     pub seconds: Option<u32>,
 
@@ -269,13 +265,13 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SNAP_BYTES)))]
     pub snap_len: Option<u32>,
 
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     pub quiet: bool,
 
     /// The node.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub reach: ReachArgs,
 }
 
 fn parse_teid(text: &str) -> Result<u32, String> {

@@ -1,27 +1,27 @@
-//! Walks over the blocks of a little-endian pcapng stream, so that what is kept always ends with a whole one.
+//! Splits a little-endian pcapng stream into blocks, so that a stored capture always ends with a complete block.
 
 use std::io;
 
 /// Type of the block that holds a frame.
 const ENHANCED_PACKET: u32 = 6;
-/// Type of the block that says what was lost.
+/// Type of the block that contains the number of lost frames.
 const INTERFACE_STATISTICS: u32 = 5;
-/// Longest block taken: more than any frame and its comment.
+/// Longest accepted block: more than any frame and its comment.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// Type and length, and the length again.
+/// Bytes of type, length and repeated length.
 const FRAMING_BYTES: usize = 12;
 
-/// A stream so far.
+/// The state of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// Begins with a block that is not whole yet.
+    /// Bytes of an incomplete block.
     rest: Vec<u8>,
     frames: u64,
     lost: Option<u64>,
 }
 
 impl Blocks {
-    /// Takes bytes; gives the blocks that became whole.
+    /// Takes bytes; returns the blocks that became complete.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         self.rest.extend_from_slice(bytes);
         let mut whole = 0;
@@ -34,7 +34,7 @@ impl Blocks {
             let Some(block) = self.rest.get(whole..whole + len) else { break };
             match kind {
                 ENHANCED_PACKET => self.frames += 1,
-                // Behind interface and time the option `isb_osdrop` (7), 8 bytes long, as the server writes it.
+                // The option `isb_osdrop` (7) of 8 bytes follows interface and time, as the server writes it.
                 INTERFACE_STATISTICS => {
                     let option = block.get(20..).and_then(<[u8]>::first_chunk::<12>);
                     if let Some(&[7, 0, 8, 0, a, b, c, d, e, f, g, h]) = option {
@@ -54,7 +54,7 @@ impl Blocks {
         self.frames
     }
 
-    /// Frames lost, once the stream has said it.
+    /// Number of lost frames, once the stream has reported it.
     pub(super) fn lost(&self) -> Option<u64> {
         self.lost
     }
@@ -67,7 +67,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn blocks_come_whole_however_the_bytes_come() {
+    fn blocks_are_complete_for_any_chunks() {
         let mut stream = PcapNgStream::new("a test").unwrap();
         stream.interface("a", "", 100).unwrap();
         for n in 0..3 {

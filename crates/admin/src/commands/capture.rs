@@ -1,4 +1,4 @@
-//! A capture into a file or a pipe.
+//! `scalebricks capture`: captures into a file or a pipe.
 
 use super::blocks::Blocks;
 use super::{CaptureArgs, CommandError};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
-/// The request that the arguments make.
+/// The request for the arguments.
 fn request(args: &CaptureArgs) -> CaptureRequest {
     let is_elsewhere = (args.drops.is_some() || !args.edge.is_empty()) && args.port.is_empty();
     let drop_reasons = args.drops.clone().unwrap_or_default();
@@ -41,10 +41,12 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     let is_pipe = args.write == Path::new("-");
     if is_pipe && io::stdout().is_terminal() {
-        return Err(CommandError::Usage("standard output is a terminal: pipe it, or name a file".to_owned()));
+        return Err(CommandError::Usage(
+            "standard output is a terminal: use a pipe or name a file".to_owned(),
+        ));
     }
     let failed = |error: io::Error| CommandError::File { path: args.write.clone(), what: error.to_string() };
-    // Made when the first bytes come: a request that is refused empties no file.
+    // Created when the first bytes arrive, so that a refused request does not truncate a file.
     let mut out: Option<Box<dyn Write>> = None;
     let open = || -> io::Result<Box<dyn Write>> {
         if is_pipe {
@@ -69,7 +71,7 @@ pub(super) fn run(
         };
         match write() {
             Ok(()) => Ok(interrupt.check().is_ok()),
-            // Whoever read the pipe has seen enough.
+            // The reader has closed the pipe.
             Err(error) if is_pipe && error.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(error) => {
                 write_error = Some(error);
@@ -89,9 +91,9 @@ pub(super) fn run(
     };
     console.note(&format!("{} frames captured{lost}", count(frames)));
     match done {
-        // The node went away in the middle: what came is kept.
+        // The connection broke: the frames received so far are kept.
         Err(error @ ClientError::Protocol { .. }) if out.is_some() => {
-            console.note("the capture was cut short");
+            console.note("the capture is incomplete");
             Err(error.into())
         }
         done => done.map(|()| status::SUCCESS).map_err(Into::into),

@@ -1,16 +1,13 @@
-//! `scalebricks cluster`: who is there, and what is done with a node as a whole.
+//! `scalebricks cluster`: shows the cluster, and drains, forgets and verifies nodes.
 
-use super::cluster_args::{
-    ClusterCommand, ClusterDrainArgs, ClusterForgetArgs, ClusterStandbyArgs, ClusterStatusArgs,
-    ClusterUndrainArgs, StandbyArg,
-};
-use super::flow::{code, done, tell_change};
-use super::{CommandError, list, right, status, table, tell, trimmed, verify};
-use crate::model::{ClusterView, Drained, MemberView};
+use super::cluster_args::{ClusterCommand, ClusterDrainArgs, StandbyArg};
+use super::flow::{code, done};
+use super::{CommandError, list, right, show, status, table, trimmed, verify};
+use crate::model::{ClusterView, MemberView};
 use comfy_table::Cell;
 use scalebricks_cluster::repins::RepinNotice;
 use scalebricks_console::quantity::count;
-use scalebricks_console::{Console, Interrupt, status as exit};
+use scalebricks_console::{Console, Interrupt};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `scalebricks cluster`.
@@ -23,23 +20,34 @@ pub fn cluster(
     interrupt: &Interrupt,
 ) -> Result<u8, CommandError> {
     match command {
-        ClusterCommand::Status(args) => show(args, console),
+        ClusterCommand::Status(args) => show(console, args.json, &args.node()?.cluster()?, render),
         ClusterCommand::Drain(args) => drain(args, console),
-        ClusterCommand::Undrain(args) => undrain(args, console),
-        ClusterCommand::Forget(args) => forget(args, console),
-        ClusterCommand::Standby(args) => standby(args, console),
+        ClusterCommand::Undrain(args) => {
+            let answer = args.ask.node()?.undrain(args.number)?;
+            show(console, args.ask.json, &answer, |answer| {
+                format!("node {} may get flows again", answer.node)
+            })
+        }
+        ClusterCommand::Forget(args) => {
+            let answer = args.ask.node()?.forget(args.number)?;
+            show(console, args.ask.json, &answer, |answer| format!("node {} is given up", answer.node))
+        }
+        ClusterCommand::Standby(args) => {
+            let answer = args.ask.node()?.set_standby(args.of, args.to.one())?;
+            show(console, args.ask.json, &answer, |answer| {
+                let to = match args.to {
+                    StandbyArg::All => "all others".to_owned(),
+                    StandbyArg::One(one) => format!("node {one}"),
+                };
+                format!("when node {} dies or is drained, its flows go to {to}", answer.node)
+            })
+        }
         ClusterCommand::Verify(args) => verify::run(args, console, interrupt),
     }
 }
 
-fn show(args: &ClusterStatusArgs, console: &Console) -> Result<u8, CommandError> {
-    let view: ClusterView = args.node.client()?.cluster()?;
-    tell(console, args.json, &view, render)?;
-    Ok(exit::SUCCESS)
-}
-
 fn render(view: &ClusterView) -> String {
-    let caught_up = if view.has_caught_up { "has caught up" } else { "has not caught up yet" };
+    let caught_up = if view.has_caught_up { "caught up" } else { "not caught up yet" };
     let mut rows = vec![
         ("asked", format!("node {} of up to {}, {caught_up}", view.node, view.nodes)),
         ("key", view.key.clone()),
@@ -55,7 +63,7 @@ fn render(view: &ClusterView) -> String {
     if !absent.is_empty() {
         rows.push(("drained", format!("{}, never seen", absent.join(", "))));
     }
-    let mut members = table(&["node", "state", "life", "partitions owned", "flows go to"]);
+    let mut members = table(["node", "state", "life", "partitions owned", "flows go to"]);
     for member in &view.members {
         let MemberView { node, life, .. } = *member;
         let standby =
@@ -86,13 +94,13 @@ fn state(member: &MemberView, view: &ClusterView) -> String {
     state
 }
 
-/// Whose flows went to others, the newest first.
+/// The moves of a node's flows to others, the newest first.
 fn repins(repins: &[RepinNotice]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut table = table(&["node", "life", "why", "keys", "went to", "when"]);
+    let mut table = table(["node", "life", "why", "keys", "went to", "when"]);
     for repin in repins.iter().rev() {
         let heirs: Vec<String> = repin.heirs.iter().map(u16::to_string).collect();
-        // Clocks of two machines may differ: what is still to come is now.
+        // Clocks of machines differ: times in the future count as now.
         let age_s = now.as_secs_f64() - repin.at_unix_ms as f64 / 1_000.0;
         table.add_row(vec![
             right(repin.node),
@@ -107,35 +115,12 @@ fn repins(repins: &[RepinNotice]) -> String {
 }
 
 fn drain(args: &ClusterDrainArgs, console: &Console) -> Result<u8, CommandError> {
-    let answer: Drained = args.change.node.client()?.drain(args.drained, args.change.wait)?;
-    tell_change(&answer, &args.change, console, |answer| {
+    let (change, drained) = (&args.change, args.drained);
+    let answer = change.ask.node()?.drain(drained, change.wait)?;
+    show(console, change.ask.json, &answer, |answer| {
         let heirs: Vec<String> = answer.heirs.iter().map(u16::to_string).collect();
         let done = done(answer.is_applied);
-        format!("node {} gets no flows any more and is emptied to {}: {done}", args.drained, heirs.join(", "))
+        format!("node {drained} gets no new flows, its flows move to {}: {done}", heirs.join(", "))
     })?;
-    Ok(code(&args.change, answer.is_applied, console))
-}
-
-fn undrain(args: &ClusterUndrainArgs, console: &Console) -> Result<u8, CommandError> {
-    let answer = args.node.client()?.undrain(args.undrained)?;
-    tell(console, args.json, &answer, |answer| format!("node {} may get flows", answer.node))?;
-    Ok(exit::SUCCESS)
-}
-
-fn forget(args: &ClusterForgetArgs, console: &Console) -> Result<u8, CommandError> {
-    let answer = args.node.client()?.forget(args.forgotten)?;
-    tell(console, args.json, &answer, |answer| format!("node {} is given up", answer.node))?;
-    Ok(exit::SUCCESS)
-}
-
-fn standby(args: &ClusterStandbyArgs, console: &Console) -> Result<u8, CommandError> {
-    let answer = args.node.client()?.set_standby(args.of, args.to.one())?;
-    tell(console, args.json, &answer, |answer| {
-        let to = match args.to {
-            StandbyArg::All => "all others".to_owned(),
-            StandbyArg::One(one) => format!("node {one}"),
-        };
-        format!("when node {} dies or is drained, its flows go to {to}", answer.node)
-    })?;
-    Ok(exit::SUCCESS)
+    Ok(code(change, answer.is_applied, console))
 }

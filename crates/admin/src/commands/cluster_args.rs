@@ -1,12 +1,12 @@
-//! What `cluster` is told.
+//! Arguments of `cluster`.
 
-use super::NodeArgs;
+use super::AskArgs;
 use super::flow_args::ChangeArgs;
 use clap::{Args, Subcommand};
 
-/// What `scalebricks cluster` does.
+/// Description of `scalebricks cluster`.
 pub const CLUSTER_ABOUT: &str = "\
-The cluster as one of its nodes knows it, and what is done with a node as a whole.";
+Shows the cluster as one of its nodes knows it, and drains, forgets and verifies nodes.";
 
 /// Examples of `scalebricks cluster`.
 pub const CLUSTER_EXAMPLES: &str = "\
@@ -14,37 +14,37 @@ Examples:
   scalebricks cluster status
   scalebricks cluster status --socket /run/scalebricks/node2.sock --json
   scalebricks cluster drain 2 --wait
-      Node 2 gets no flows any more, and those it has go to others. It stays a member, and forwards.
+      Node 2 gets no new flows, and its flows move to others. It stays a member, and forwards.
   scalebricks cluster undrain 2
-      It may get flows again. Those that went stay where they are.
+      Node 2 may get flows again. Flows that moved away do not move back.
   scalebricks cluster forget 2
-      Node 2 does not come back as it was. For when so many died at once that the rest gives nobody up.
+      Gives up node 2. Needed only if so many nodes died at once that the others give none up.
   scalebricks cluster standby 2 --to 3
-      When node 2 dies or is drained its flows go to node 3 alone; with --to all to all others, evenly, as at first.
+      If node 2 dies or is drained, its flows move to node 3; with --to all (the default) to all others, evenly.
   scalebricks cluster verify
-      Every living node compares its tables with the log, and says where they differ.
+      Every living node compares its tables with the log, and reports differences.
 
 Exit status:
-  0 it answered; done, and applied by all with --wait; no table differs
-  1 not, or a node did not answer    2 wrong usage    130 interrupted";
+  0 answered; done, and applied by all with --wait; no table differs
+  1 failed, or a node did not answer    2 wrong usage    130 interrupted";
 
-/// What can be done with the cluster.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Say who is in the cluster and owns what, as the node knows it
-    Status(ClusterStatusArgs),
+    /// Show the members and the partitions that they own
+    Status(AskArgs),
 
-    /// Let a node get no flows any more, and pin those it has to others
+    /// Move the flows of a node to others, and give it no new ones
     Drain(ClusterDrainArgs),
 
     /// Let a drained node get flows again
-    Undrain(ClusterUndrainArgs),
+    Undrain(ClusterNodeArgs),
 
-    /// Give up a node that does not come back as it was
+    /// Give up a node that will not return in its present incarnation
     #[command(long_about = FORGET_ABOUT)]
-    Forget(ClusterForgetArgs),
+    Forget(ClusterNodeArgs),
 
-    /// Set who takes a node's flows when it dies or is drained
+    /// Set the node that takes a node's flows when it dies or is drained
     Standby(ClusterStandbyArgs),
 
     /// Compare the tables of all living nodes with the log
@@ -53,101 +53,65 @@ pub enum ClusterCommand {
 }
 
 const FORGET_ABOUT: &str = "\
-Gives a node up, whether the others can tell that it is dead or not; its flows go to others. Nodes give up by themselves whom they \
-do not hear, unless more than half are silent at once: that may be a cut of their own. And as long as a dead node may come \
-back with older software, all speak what that one knows.
+Gives up a node, even if the others have not detected that it is dead; its flows move to others. Nodes give up silent nodes by \
+themselves, unless more than half are silent at once, which may be a failure of their own network. While a dead node may \
+return with older software, all nodes use the protocol version that it knows.
 
-A node that lives comes back by itself, in another life, with its flows elsewhere.";
+A living node that is given up joins again in a new incarnation, without its flows.";
 
 const VERIFY_ABOUT: &str = "\
-Has all living nodes compare their tables with the cluster's log: what the GPT answers for every key of the cluster, and what \
-the FIB holds. Each makes the RIB of the log itself, a share of the keys at a time, while it forwards and takes updates.
+Makes all living nodes compare their tables with the cluster's log: the GPT's answer for every key of the cluster, and the \
+contents of the FIB. Each node computes the RIB from the log, a part of the keys at a time, while it forwards and applies updates.
 
-Keys that change while they are looked at are looked at again, and left out at last, and counted. What differs:
+Keys that change during the comparison are compared again. Keys that keep changing are skipped and counted. Differences:
 
-  gpt-node     the GPT names another node for a key
+  gpt-node     the GPT returns another node for a key
   fib-missing  a key that is pinned to the node is not in its FIB
   fib-value    the FIB holds another value for a key
   fib-surplus  the FIB holds a key that is not pinned to the node
-  behind       the tables did not come to where the log was, within five seconds";
+  behind       the tables did not reach the log's position within five seconds";
 
-/// What `cluster status` is told.
-#[derive(Debug, Args)]
-pub struct ClusterStatusArgs {
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
-    #[command(flatten)]
-    pub node: NodeArgs,
-}
-
-/// What `cluster drain` is told.
+/// Arguments of `cluster drain`.
 #[derive(Debug, Args)]
 pub struct ClusterDrainArgs {
-    /// Number of the node to be emptied
+    /// Number of the node to drain
     #[arg(value_name = "NODE")]
     pub drained: u16,
 
-    /// How it is told.
+    /// Options of the change.
     #[command(flatten)]
     pub change: ChangeArgs,
 }
 
-/// What `cluster undrain` is told.
+/// Arguments of `cluster undrain` and `cluster forget`.
 #[derive(Debug, Args)]
-pub struct ClusterUndrainArgs {
-    /// Number of the node that may get flows again
+pub struct ClusterNodeArgs {
+    /// Number of the node
     #[arg(value_name = "NODE")]
-    pub undrained: u16,
+    pub number: u16,
 
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
-/// What `cluster forget` is told.
-#[derive(Debug, Args)]
-pub struct ClusterForgetArgs {
-    /// Number of the node to be given up
-    #[arg(value_name = "NODE")]
-    pub forgotten: u16,
-
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
-    #[command(flatten)]
-    pub node: NodeArgs,
-}
-
-/// What `cluster standby` is told.
+/// Arguments of `cluster standby`.
 #[derive(Debug, Args)]
 pub struct ClusterStandbyArgs {
-    /// Number of the node whose flows are meant
+    /// Number of the node whose flows move
     #[arg(value_name = "NODE")]
     pub of: u16,
 
-    /// Who takes them, while it is alive and not drained: the number of a node, or all
+    /// The node that takes them, while it is alive and not drained: its number, or all
     #[arg(long, value_name = "NODE|all", value_parser = parse_standby)]
     pub to: StandbyArg,
 
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
-/// Who takes a node's flows.
+/// The nodes that take a node's flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandbyArg {
     /// All others.
@@ -157,7 +121,7 @@ pub enum StandbyArg {
 }
 
 impl StandbyArg {
-    /// The one, if it is one.
+    /// The node; `None`: all others.
     pub const fn one(self) -> Option<u16> {
         match self {
             Self::All => None,
@@ -166,31 +130,27 @@ impl StandbyArg {
     }
 }
 
-/// What `cluster verify` is told.
+/// Arguments of `cluster verify`.
 #[derive(Debug, Args)]
 pub struct ClusterVerifyArgs {
-    /// Differences that each node names; all are counted
+    /// Differences that each node lists; all are counted
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub differences: u32,
 
-    /// Seconds in which nodes have to answer
+    /// Seconds in which nodes must answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub patience: u32,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 fn parse_standby(text: &str) -> Result<StandbyArg, String> {
     match text {
         "all" => Ok(StandbyArg::All),
         number => {
-            number.parse().map(StandbyArg::One).map_err(|_| "not all, nor the number of a node".to_owned())
+            number.parse().map(StandbyArg::One).map_err(|_| "not 'all' or the number of a node".to_owned())
         }
     }
 }

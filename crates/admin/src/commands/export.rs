@@ -1,7 +1,8 @@
-//! `scalebricks flow export`: all flows of the cluster in a file.
+//! `scalebricks flow export`: exports all flows of the cluster.
 
 use super::CommandError;
 use super::flow_args::FlowExportArgs;
+use crate::client::sockets::Daemon;
 use scalebricks_console::atomic_file::AtomicWriter;
 use scalebricks_console::quantity::count;
 use scalebricks_console::{Console, Interrupt, Progress, status as exit};
@@ -15,38 +16,40 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     let is_pipe = args.file == Path::new("-");
     if is_pipe && io::stdout().is_terminal() {
-        return Err(CommandError::Usage("standard output is a terminal: pipe it, or name a file".to_owned()));
+        return Err(CommandError::Usage(
+            "standard output is a terminal: use a pipe or name a file".to_owned(),
+        ));
     }
-    let client = args.node.client()?;
+    let client = args.reach.client(Daemon::Node)?;
     let progress = console.progress("flows", client.cluster()?.flows);
     let failed = |error: io::Error| CommandError::File { path: args.file.clone(), what: error.to_string() };
     let mut file = None;
     let mut lines = Lines::default();
-    let mut trouble = None;
+    let mut write_error = None;
     let exported = client.export(|bytes| {
         lines.count(bytes, &progress);
         let written = match (is_pipe, &mut file) {
             (true, _) => io::stdout().lock().write_all(bytes),
             (false, Some(file)) => AtomicWriter::write_all(file, bytes),
-            // Begun when the first bytes come: a request that is refused makes no file.
+            // Created when the first bytes arrive, so that a refused request creates no file.
             (false, None) if bytes.is_empty() => Ok(()),
             (false, None) => {
                 AtomicWriter::create(&args.file).and_then(|new| file.insert(new).write_all(bytes))
             }
         };
         if let Err(error) = written {
-            trouble = Some(error);
+            write_error = Some(error);
         }
-        Ok(trouble.is_none() && interrupt.check().is_ok())
+        Ok(write_error.is_none() && interrupt.check().is_ok())
     });
-    if let Some(error) = trouble {
-        // Whoever read the pipe has seen enough.
+    if let Some(error) = write_error {
+        // The reader has closed the pipe.
         let is_enough = is_pipe && error.kind() == ErrorKind::BrokenPipe;
         return if is_enough { Ok(exit::SUCCESS) } else { Err(failed(error)) };
     }
     let is_whole = exported.inspect_err(|_| {
         if lines.0 > 0 {
-            console.note("not all flows came, and no file is kept: the node's log says why");
+            console.note("the export is incomplete, and no file is kept: see the node's log");
         }
     })?;
     if !is_whole {
@@ -61,7 +64,7 @@ pub(super) fn run(
     Ok(exit::SUCCESS)
 }
 
-/// Counts lines as they come.
+/// Counts lines.
 #[derive(Default)]
 struct Lines(u64);
 
@@ -72,7 +75,7 @@ impl Lines {
         progress.add(self.flows() - before);
     }
 
-    /// Without the header.
+    /// The number of lines without the header.
     const fn flows(&self) -> u64 {
         self.0.saturating_sub(1)
     }

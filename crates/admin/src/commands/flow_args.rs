@@ -1,17 +1,16 @@
-//! What `flow` is told.
+//! Arguments of `flow`.
 
-use super::NodeArgs;
-use crate::flow_list::columns::Column;
+use super::{AskArgs, ReachArgs};
 use crate::model::FlowRecord;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What `scalebricks flow` does.
+/// Description of `scalebricks flow`.
 pub const FLOW_ABOUT: &str = "\
-Pins flows to nodes, through the control plane of any node of the cluster. What is accepted is in the cluster's log and will \
-be in the tables of all nodes; --wait returns when it is.
+Pins flows to nodes, through the control plane of any node of the cluster. An accepted change is in the cluster's log, and all \
+nodes will apply it; --wait returns when they have.
 
-A flow is named by its UE's address where these are the keys (key = \"ue\" in node.toml), and by its five-tuple where those are.";
+A flow is named by its UE's address if UE addresses are the keys (key = \"ue\" in node.toml), else by its five-tuple.";
 
 /// Examples of `scalebricks flow`.
 pub const FLOW_EXAMPLES: &str = "\
@@ -22,26 +21,26 @@ Examples:
   scalebricks flow show --uplink-teid 0x10007 --json
   scalebricks flow del --ue 10.45.0.7
   scalebricks flow import flows.csv
-      All flows of a file as `node.toml` names one, a million and more.
+      Pins all flows of a flow file, which may have millions.
   scalebricks flow export flows.csv
   scalebricks flow export - | gzip > flows.csv.gz
 
 Exit status:
-  0 accepted, and applied by all with --wait; exported    1 not    2 wrong usage    130 interrupted";
+  0 accepted, and applied by all with --wait; exported    1 failed    2 wrong usage    130 interrupted";
 
-/// What can be done with flows.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum FlowCommand {
-    /// Pin a flow to a node, whether it is there or not
+    /// Pin a flow to a node, whether it exists or not
     Add(FlowAddArgs),
 
-    /// Take a flow out
+    /// Delete a flow
     Del(FlowDelArgs),
 
-    /// Pin a flow that is there to another node
+    /// Pin an existing flow to another node
     Move(FlowMoveArgs),
 
-    /// Say where a flow is pinned, and what is done with it there
+    /// Show where a flow is pinned, and its counters
     Show(FlowShowArgs),
 
     /// Pin all flows of a CSV file
@@ -54,21 +53,21 @@ pub enum FlowCommand {
 }
 
 const EXPORT_ABOUT: &str = "\
-Writes all flows of the cluster to a CSV file that `flow import` reads, and a node whose configuration names it.
+Writes all flows of the cluster to a CSV file. `flow import` reads such files, and nodes whose configuration names one.
 
-The node that is asked makes them of the cluster's log, a share of the flows at a time: no other node has to answer. Flows \
-come in an order that depends on the cluster's secret, and is the same each time. What changes meanwhile is as it was before \
-or after.";
+The asked node computes the flows from the cluster's log, a part at a time: no other node has to answer. The order of the flows \
+depends on the cluster's secret, and is the same each time. A flow that changes during the export is written as it was before \
+or after the change.";
 
 const IMPORT_ABOUT: &str = "\
-Pins all flows of a CSV file, whether they are there or not.
+Pins all flows of a CSV file, whether they exist or not.
 
-The whole file is read first: if a line cannot be used it is named with its number, and nothing is sent. Then the flows go \
-out in calls of some thousands, several at a time, each accepted as a whole. A call that the cluster cannot take now is \
-sent again, for a minute. Ctrl-C ends it when those under way are answered. However it ends, it says how many flows were \
-accepted; to import the same file again does no harm.";
+The whole file is checked first: bad lines are listed with their numbers, and nothing is sent. Then the flows are sent in calls \
+of some thousands, several at a time. A call that the cluster cannot accept now is retried for a minute. Ctrl-C ends the \
+import after the calls in flight. At its end it reports how many flows were accepted. Importing the same file again is \
+harmless.";
 
-/// What names a flow.
+/// The name of a flow.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The flow")]
 pub struct FlowName {
@@ -76,15 +75,30 @@ pub struct FlowName {
     #[arg(long, value_name = "ADDRESS")]
     pub ue: String,
 
+    /// The rest of the five-tuple.
+    #[command(flatten)]
+    pub tuple: TupleArgs,
+}
+
+impl FlowName {
+    /// The columns that name the flow.
+    pub fn record(&self) -> FlowRecord {
+        self.tuple.record(Some(&self.ue))
+    }
+}
+
+/// The five-tuple of a flow without the UE's address.
+#[derive(Debug, Args)]
+pub struct TupleArgs {
     /// Where five-tuples are the keys: address of the remote end
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", requires = "ue")]
     pub remote: Option<String>,
 
-    /// Its port
+    /// Port of the remote end
     #[arg(long, value_name = "PORT", requires = "remote")]
     pub remote_port: Option<String>,
 
-    /// The UE's port
+    /// Port of the UE
     #[arg(long, value_name = "PORT", requires = "remote")]
     pub ue_port: Option<String>,
 
@@ -93,37 +107,32 @@ pub struct FlowName {
     pub protocol: Option<String>,
 }
 
-impl FlowName {
-    /// It as columns, with more of them.
-    pub fn record(&self, more: impl Fn(Column) -> Option<String>) -> FlowRecord {
-        FlowRecord::of(|column| match column {
-            Column::Ue => Some(self.ue.clone()),
-            Column::Remote => self.remote.clone(),
-            Column::RemotePort => self.remote_port.clone(),
-            Column::UePort => self.ue_port.clone(),
-            Column::Protocol => self.protocol.clone(),
-            other => more(other),
-        })
+impl TupleArgs {
+    fn record(&self, ue: Option<&String>) -> FlowRecord {
+        FlowRecord {
+            ue: ue.into(),
+            remote: self.remote.as_ref().into(),
+            remote_port: self.remote_port.as_ref().into(),
+            ue_port: self.ue_port.as_ref().into(),
+            protocol: self.protocol.as_ref().into(),
+            ..FlowRecord::default()
+        }
     }
 }
 
-/// How a change is told.
+/// Options of a change.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
-    /// Wait until all living nodes have applied it
+    /// Wait until all living nodes have applied the change
     #[arg(long)]
     pub wait: bool,
 
-    /// The answer as JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
-/// What `flow add` is told.
+/// Arguments of `flow add`.
 #[derive(Debug, Args)]
 pub struct FlowAddArgs {
     /// The flow.
@@ -138,11 +147,11 @@ pub struct FlowAddArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub base_station: String,
 
-    /// The tunnel at the gateway's end, decimal or 0x...
+    /// TEID at the gateway, decimal or 0x...
     #[arg(long, value_name = "TEID")]
     pub uplink_teid: String,
 
-    /// The tunnel at the base station's end, decimal or 0x...
+    /// TEID at the base station, decimal or 0x...
     #[arg(long, value_name = "TEID")]
     pub downlink_teid: String,
 
@@ -150,102 +159,78 @@ pub struct FlowAddArgs {
     #[arg(long, value_name = "QFI")]
     pub qfi: Option<String>,
 
-    /// How it is told.
+    /// Options of the change.
     #[command(flatten)]
     pub change: ChangeArgs,
 }
 
-/// What `flow del` is told.
+/// Arguments of `flow del`.
 #[derive(Debug, Args)]
 pub struct FlowDelArgs {
     /// The flow.
     #[command(flatten)]
     pub name: FlowName,
 
-    /// How it is told.
+    /// Options of the change.
     #[command(flatten)]
     pub change: ChangeArgs,
 }
 
-/// What `flow move` is told.
+/// Arguments of `flow move`.
 #[derive(Debug, Args)]
 pub struct FlowMoveArgs {
     /// The flow.
     #[command(flatten)]
     pub name: FlowName,
 
-    /// Number of the node that is to handle it
+    /// Number of the new handling node
     #[arg(long = "node", value_name = "N")]
     pub at: u16,
 
-    /// How it is told.
+    /// Options of the change.
     #[command(flatten)]
     pub change: ChangeArgs,
 }
 
-/// What `flow show` is told.
+/// Arguments of `flow show`.
 #[derive(Debug, Args)]
 pub struct FlowShowArgs {
     /// Address of the UE
     #[arg(long, value_name = "ADDRESS", required_unless_present = "uplink_teid")]
     pub ue: Option<String>,
 
-    /// Where five-tuples are the keys: address of the remote end
-    #[arg(long, value_name = "ADDRESS", requires = "ue")]
-    pub remote: Option<String>,
+    /// The rest of the five-tuple.
+    #[command(flatten)]
+    pub tuple: TupleArgs,
 
-    /// Its port
-    #[arg(long, value_name = "PORT", requires = "remote")]
-    pub remote_port: Option<String>,
-
-    /// The UE's port
-    #[arg(long, value_name = "PORT", requires = "remote")]
-    pub ue_port: Option<String>,
-
-    /// tcp, udp or a number
-    #[arg(long, value_name = "PROTOCOL", requires = "remote")]
-    pub protocol: Option<String>,
-
-    /// By its tunnel at the gateway's end, decimal or 0x...
+    /// TEID at the gateway instead of all others, decimal or 0x...
     #[arg(long, value_name = "TEID", conflicts_with = "ue")]
     pub uplink_teid: Option<String>,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub ask: AskArgs,
 }
 
 impl FlowShowArgs {
-    /// The names and values of what is asked for.
-    pub fn fields(&self) -> Vec<(&'static str, &str)> {
-        let fields = [
-            (Column::Ue, &self.ue),
-            (Column::Remote, &self.remote),
-            (Column::RemotePort, &self.remote_port),
-            (Column::UePort, &self.ue_port),
-            (Column::Protocol, &self.protocol),
-            (Column::UplinkTeid, &self.uplink_teid),
-        ];
-        fields.into_iter().filter_map(|(column, value)| Some((column.name(), value.as_deref()?))).collect()
+    /// The columns that name the flow.
+    pub fn record(&self) -> FlowRecord {
+        FlowRecord { uplink_teid: self.uplink_teid.as_ref().into(), ..self.tuple.record(self.ue.as_ref()) }
     }
 }
 
-/// What `flow import` is told.
+/// Arguments of `flow import`.
 #[derive(Debug, Args)]
 pub struct FlowImportArgs {
-    /// The file; docs/node.md has its columns
+    /// The file; its columns are in docs/node.md
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// The flows are not there yet, or keep their uplink TEIDs: do not look for what they replace, which takes longer
+    /// The flows are new or keep their uplink TEIDs: skip the lookup of the flows that they replace, which takes longer
     #[arg(long)]
     pub new: bool,
 
-    /// Calls under way at a time
+    /// Calls in flight
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub in_flight: u8,
 
@@ -253,15 +238,15 @@ pub struct FlowImportArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// How it is told.
+    /// Options of the change.
     #[command(flatten)]
     pub change: ChangeArgs,
 }
 
-/// What `flow export` is told.
+/// Arguments of `flow export`.
 #[derive(Debug, Args)]
 pub struct FlowExportArgs {
-    /// The file, which is there whole or not at all; - is standard output
+    /// The file, written completely or not at all; - is standard output
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
@@ -269,13 +254,13 @@ pub struct FlowExportArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The node.
+    /// The node to ask.
     #[command(flatten)]
-    pub node: NodeArgs,
+    pub reach: ReachArgs,
 }
 
 impl FlowCommand {
-    /// Whether no progress is to be shown.
+    /// Whether progress is hidden.
     pub const fn is_quiet(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Counters in words: since the node started, or a second between two looks.
+//! `scalebricks stats`: formats counters, or their rates between two samples.
 
 use super::{list, right, status, table, trimmed};
 use crate::model::{DEVICE_COUNTERS, NodeCounters, PortCounters, Stats};
@@ -8,18 +8,18 @@ use scalebricks_cluster::moved::{MOVED_COUNTERS, MovedCounter};
 use scalebricks_console::quantity::{count, short_count};
 use std::time::Duration;
 
-/// Two looks at the same counters.
+/// Two samples of the same counters.
 pub struct Samples<'a, T> {
     /// The newest values.
     pub now: &'a T,
-    /// The values before, if there are any.
+    /// The previous values, if any.
     pub before: Option<&'a T>,
-    /// Between them.
+    /// The time between them.
     pub time: Duration,
 }
 
 impl<'a, T> Samples<'a, T> {
-    /// The counter since the start, or a second.
+    /// The total of a counter, or its rate per second.
     fn cell(&self, pick: impl Fn(&T) -> u64) -> Cell {
         right(self.text(pick))
     }
@@ -29,7 +29,7 @@ impl<'a, T> Samples<'a, T> {
         match self.before {
             None => count(pick(self.now)),
             Some(before) => {
-                // Fewer than before: the node was started anew.
+                // A smaller value than before means that the node was restarted.
                 let counted = u128::from(pick(self.now).saturating_sub(pick(before)));
                 let tenths = counted * 10_000 / self.time.as_millis().max(1);
                 match u64::try_from(tenths).unwrap_or(u64::MAX) {
@@ -48,32 +48,32 @@ impl<'a, T> Samples<'a, T> {
 pub(super) fn render(stats: &Stats, before: Option<&Stats>) -> String {
     let seconds = before.map_or(0.0, |before| stats.uptime_s - before.uptime_s);
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    let looks = Samples { now: stats, before, time };
+    let samples = Samples { now: stats, before, time };
     let heading = match before {
         None => format!("counted in {}", status::time(stats.uptime_s)),
-        Some(_) => format!("up {}, a second over the last {seconds:.1} s", status::time(stats.uptime_s)),
+        Some(_) => format!("up {}, per second over the last {seconds:.1} s", status::time(stats.uptime_s)),
     };
-    let total = looks.of(|stats| &stats.total);
-    let mut parts = vec![heading, packets(&total), made(&total), drops(&total)];
+    let total = samples.of(|stats| &stats.total);
+    let mut parts = vec![heading, packets(&total), rare(&total), drops(&total)];
     if !stats.ports.is_empty() {
-        parts.push(ports(&looks));
+        parts.push(ports(&samples));
     }
     if !stats.workers.is_empty() {
         parts.push(status::workers(stats.workers.iter().map(|worker| &worker.worker)));
     }
-    parts.push(moved(&looks));
-    parts.push(slow_path(&looks));
+    parts.push(moved(&samples));
+    parts.push(slow_path(&samples));
     let pool = stats.pool;
     parts.push(list(&[("buffers", format!("{} free, {} in use", count(pool.free), count(pool.in_use)))]));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
 }
 
-fn packets(looks: &Samples<'_, NodeCounters>) -> String {
-    let mut table = table(&["packets", "in", "out"]);
+fn packets(samples: &Samples<'_, NodeCounters>) -> String {
+    let mut table = table(["packets", "in", "out"]);
     let of = |port: &str, direction: &str| {
         let spec = COUNTERS.iter().find(|spec| spec.labels == [("port", port), ("direction", direction)]);
-        looks.cell(|counters| spec.map_or(0, |spec| counters.get(spec.name)))
+        samples.cell(|counters| spec.map_or(0, |spec| counters.get(spec.name)))
     };
     let ports = COUNTERS.iter().filter_map(|spec| match spec.labels {
         [("port", port), ("direction", "in")] => Some(*port),
@@ -85,60 +85,60 @@ fn packets(looks: &Samples<'_, NodeCounters>) -> String {
     trimmed(&table)
 }
 
-/// What is rare: told only if it happened.
-fn made(looks: &Samples<'_, NodeCounters>) -> String {
-    let happened = looks.now.iter().filter(|(_, count)| *count > 0);
+/// Rare events, shown only if they happened.
+fn rare(samples: &Samples<'_, NodeCounters>) -> String {
+    let happened = samples.now.iter().filter(|(_, count)| *count > 0);
     let seldom = happened.filter_map(|(spec, _)| Some((spec.seldom?, spec)));
-    list(&seldom.map(|(words, spec)| (words, looks.text(|c| c.get(spec.name)))).collect::<Vec<_>>())
+    list(&seldom.map(|(words, spec)| (words, samples.text(|c| c.get(spec.name)))).collect::<Vec<_>>())
 }
 
-fn drops(looks: &Samples<'_, NodeCounters>) -> String {
+fn drops(samples: &Samples<'_, NodeCounters>) -> String {
     let happened: Vec<&String> =
-        looks.now.dropped.iter().filter(|(_, count)| **count > 0).map(|(reason, _)| reason).collect();
+        samples.now.dropped.iter().filter(|(_, count)| **count > 0).map(|(reason, _)| reason).collect();
     if happened.is_empty() {
         return "nothing dropped".to_owned();
     }
-    let mut table = table(&["dropped", "packets"]);
+    let mut table = table(["dropped", "packets"]);
     for reason in happened {
         let pick = |c: &NodeCounters| c.dropped.get(reason).copied().unwrap_or(0);
-        table.add_row(vec![Cell::new(reason), looks.cell(pick)]);
+        table.add_row(vec![Cell::new(reason), samples.cell(pick)]);
     }
-    table.add_row(vec![Cell::new("all"), looks.cell(NodeCounters::dropped_total)]);
+    table.add_row(vec![Cell::new("all"), samples.cell(NodeCounters::dropped_total)]);
     trimmed(&table)
 }
 
-fn ports(looks: &Samples<'_, Stats>) -> String {
+fn ports(samples: &Samples<'_, Stats>) -> String {
     let mut columns: Vec<&str> = DEVICE_COUNTERS.iter().map(|counter| counter.column).collect();
     columns.dedup();
     let head: Vec<&str> = std::iter::once("device").chain(columns.iter().copied()).collect();
-    let mut table = table(&head);
+    let mut table = table(head);
     let of = |port: &PortCounters, column: &str| {
         let added = DEVICE_COUNTERS.iter().filter(|counter| counter.column == column);
         added.map(|counter| (counter.value)(port)).sum()
     };
-    for port in &looks.now.ports {
+    for port in &samples.now.ports {
         let cells = columns.iter().map(|column| {
             let other = |stats: &Stats| stats.ports.iter().find(|other| other.role == port.role).copied();
-            looks.cell(|stats| other(stats).map_or(0, |port| of(&port, column)))
+            samples.cell(|stats| other(stats).map_or(0, |port| of(&port, column)))
         });
         table.add_row(std::iter::once(Cell::new(port.role)).chain(cells).collect::<Vec<_>>());
     }
     trimmed(&table)
 }
 
-/// Of flows that left the node, what happened at all.
-fn moved(looks: &Samples<'_, Stats>) -> String {
+/// Counters of flows that left the node, shown only if they are not zero.
+fn moved(samples: &Samples<'_, Stats>) -> String {
     let of = |stats: &Stats, counter: &MovedCounter| stats.moved_counters.as_ref().map_or(0, counter.value);
-    let happened = MOVED_COUNTERS.iter().filter(|counter| of(looks.now, counter) > 0);
-    let rows = happened.filter_map(|counter| Some((counter.row?, looks.text(|stats| of(stats, counter)))));
+    let happened = MOVED_COUNTERS.iter().filter(|counter| of(samples.now, counter) > 0);
+    let rows = happened.filter_map(|counter| Some((counter.row?, samples.text(|stats| of(stats, counter)))));
     list(&rows.collect::<Vec<_>>())
 }
 
-fn slow_path(looks: &Samples<'_, Stats>) -> String {
-    let happened = looks.now.slow_path.iter().filter(|(_, count)| **count > 0);
+fn slow_path(samples: &Samples<'_, Stats>) -> String {
+    let happened = samples.now.slow_path.iter().filter(|(_, count)| **count > 0);
     let rows: Vec<_> = happened
         .map(|(event, _)| {
-            (event.as_str(), looks.text(|stats| stats.slow_path.get(event).copied().unwrap_or(0)))
+            (event.as_str(), samples.text(|stats| stats.slow_path.get(event).copied().unwrap_or(0)))
         })
         .collect();
     list(&rows)

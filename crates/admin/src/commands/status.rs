@@ -1,4 +1,4 @@
-//! A status in words.
+//! `scalebricks status`: formats the status of a node.
 
 use super::{list, right, table, trimmed};
 use crate::model::{FabricPeerView, NeighbourView, PortView, ReasonView, Status, WorkerView};
@@ -16,7 +16,7 @@ pub(super) fn render(status: &Status) -> String {
         ("node", format!("{node} of {nodes}, {architecture}, key {key}, version {}", status.version)),
         ("state", format!("{state}, up {}", time(status.uptime_s))),
     ];
-    rows.extend(status.reasons.iter().map(|reason| ("not ready", why(reason))));
+    rows.extend(status.reasons.iter().map(|reason| ("not ready", reason_text(reason))));
     rows.extend([
         ("flows", format!("{} in the cluster, {} here", count(flows.in_cluster), count(flows.here))),
         ("flow file", format!("{}, {generation}", flows.file)),
@@ -42,14 +42,14 @@ pub(super) fn render(status: &Status) -> String {
 }
 
 /// `internet_link: the internet link is down, for 3.2 s`.
-fn why(reason: &ReasonView) -> String {
+fn reason_text(reason: &ReasonView) -> String {
     let detail = if reason.detail.is_empty() { &reason.meaning } else { &reason.detail };
     let since = reason.since_s.map_or_else(String::new, |since| format!(", for {}", time(since)));
     format!("{}: {detail}{since}", reason.reason)
 }
 
 fn ports(ports: &[PortView]) -> String {
-    let mut table = table(&["port", "device", "driver", "MAC", "addresses", "link"]);
+    let mut table = table(["port", "device", "driver", "MAC", "addresses", "link"]);
     for port in ports {
         let link = match (port.is_link_up, port.speed_mbps) {
             (false, _) => "down".to_owned(),
@@ -63,7 +63,7 @@ fn ports(ports: &[PortView]) -> String {
 }
 
 fn neighbours(neighbours: &[NeighbourView]) -> String {
-    let mut table = table(&["neighbour", "port", "MAC", "state", "last heard of"]);
+    let mut table = table(["neighbour", "port", "MAC", "state", "last heard"]);
     for neighbour in neighbours {
         let age = neighbour.age_s.map_or_else(|| "never".to_owned(), |age| format!("{} ago", time(age)));
         let mac = neighbour.mac.as_deref().unwrap_or("unknown");
@@ -74,11 +74,11 @@ fn neighbours(neighbours: &[NeighbourView]) -> String {
 }
 
 fn fabric(peers: &[FabricPeerView]) -> String {
-    let mut table = table(&["fabric", "heard", "reached", "round trip", "way"]);
+    let mut table = table(["fabric", "heard", "reached", "round trip", "way"]);
     let yes_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
     for peer in peers {
         let round_trip = peer.round_trip_us.map_or_else(|| "unknown".to_owned(), |us| format!("{us:.0} us"));
-        let way = peer.via.map_or_else(|| peer.way().to_owned(), |via| format!("over node {via}"));
+        let way = peer.via.map_or_else(|| peer.way().to_owned(), |via| format!("via node {via}"));
         let node = format!("node {}", peer.node);
         table.add_row(vec![node, yes_no(peer.is_heard), yes_no(peer.is_reached), round_trip, way]);
     }
@@ -86,7 +86,7 @@ fn fabric(peers: &[FabricPeerView]) -> String {
 }
 
 pub(super) fn workers<'a>(workers: impl Iterator<Item = &'a WorkerView>) -> String {
-    let mut table = table(&["worker", "core", "mode", "busy", "turns", "packets a busy turn"]);
+    let mut table = table(["worker", "core", "mode", "busy", "turns", "packets per busy turn"]);
     for worker in workers {
         table.add_row(vec![
             right(worker.worker),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_their_two_largest_units() {
+    fn times_have_their_two_largest_units() {
         for (seconds, text) in [
             (0.84, "0.8 s"),
             (59.9, "59.9 s"),

@@ -1,4 +1,4 @@
-//! The packet to trace, and where it goes, in words.
+//! `scalebricks trace`: builds the request, and formats the result.
 
 use super::{CommandError, TraceArgs, list};
 use crate::model::{PortRole, Trace, TracePacket, TraceRequest};
@@ -6,7 +6,7 @@ use crate::trace::{hex, unhex};
 use scalebricks_io::CaptureReader;
 use std::path::{Path, PathBuf};
 
-/// The request that the arguments make.
+/// The request for the arguments.
 pub(super) fn request(args: &TraceArgs) -> Result<TraceRequest, CommandError> {
     let packet = match (&args.packet, args.teid) {
         (Some(text), _) => frame(text, args)?,
@@ -33,10 +33,12 @@ pub(super) fn request(args: &TraceArgs) -> Result<TraceRequest, CommandError> {
 }
 
 fn needed<T>(given: Option<T>, name: &str) -> Result<T, CommandError> {
-    given.ok_or_else(|| CommandError::Usage(format!("no packet: {name} is missing (see --help)")))
+    given.ok_or_else(|| {
+        CommandError::Usage(format!("the packet is incomplete: {name} is missing (see --help)"))
+    })
 }
 
-/// A frame as digits, or in a file if there is one of that name.
+/// A frame in hexadecimal digits, or in a file if one with that name exists.
 fn frame(text: &str, args: &TraceArgs) -> Result<TracePacket, CommandError> {
     let port: PortRole = needed(args.port, "--port")?;
     let path = Path::new(text);
@@ -48,7 +50,7 @@ fn frame(text: &str, args: &TraceArgs) -> Result<TracePacket, CommandError> {
     Ok(TracePacket::Frame { port, frame_hex: hex(&bytes), readdress: args.readdress })
 }
 
-/// The frame of this number in a capture file.
+/// The frame with this number in a capture file.
 fn captured(path: &Path, number: u64) -> Result<Vec<u8>, CommandError> {
     let bad = |what: String| CommandError::File { path: path.to_owned(), what };
     let mut reader = CaptureReader::open(path).map_err(|error| {
@@ -57,10 +59,10 @@ fn captured(path: &Path, number: u64) -> Result<Vec<u8>, CommandError> {
     })?;
     let skipped = usize::try_from(number - 1).unwrap_or(usize::MAX);
     match reader.nth(skipped) {
-        None => Err(bad(format!("has {} frames, and no frame {number}", reader.frames()))),
+        None => Err(bad(format!("has only {} frames, not frame {number}", reader.frames()))),
         Some(Err(error)) => Err(bad(error.to_string())),
         Some(Ok(frame)) if (frame.original_len as usize) > frame.data.len() => {
-            Err(bad(format!("frame {number} was not captured whole")))
+            Err(bad(format!("frame {number} was not captured completely")))
         }
         Some(Ok(frame)) => Ok(frame.data),
     }

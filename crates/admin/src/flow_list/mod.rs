@@ -1,4 +1,4 @@
-//! Flow files: which flow is pinned where, one a line, in CSV with a header.
+//! Flow files: CSV with a header, one pinned flow per line.
 //!
 //! | column | content |
 //! |---|---|
@@ -6,32 +6,32 @@
 //! | `remote`, `remote_port`, `ue_port`, `protocol` | the rest of the five-tuple, where five-tuples are the keys: address, ports, `tcp`, `udp` or a number |
 //! | `node` | number of the handling node |
 //! | `base_station` | tunnel address of the base station |
-//! | `uplink_teid`, `downlink_teid` | the tunnel at the gateway's end and at the base station's; decimal, or hexadecimal after `0x` |
+//! | `uplink_teid`, `downlink_teid` | TEID at the gateway and at the base station; decimal, or hexadecimal after `0x` |
 //! | `qfi` | QoS flow, 0 to 63; may be empty or left out |
 //!
-//! Every line that cannot be used is named with its number and what is wrong with it; a file with such a line is not used.
+//! A file with a bad line is not used. The error names each bad line with its number and what is wrong.
 
 pub mod columns;
-pub mod lines;
 
-use columns::{Column, Columns, FlowParser};
-use csv::{ByteRecord, ReaderBuilder};
+use columns::{COLUMNS, FlowParser, FlowRecord, is_needed};
+use csv::{ReaderBuilder, StringRecord};
 use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_console::Progress;
 use scalebricks_types::{ClusterSize, FlowKey, KeyProfile};
-use std::borrow::Cow;
+use serde::Deserialize;
+use serde::de::value::{Error, MapDeserializer};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
 use std::net::Ipv4Addr;
 
-/// Bad lines that are told of; of the others, how many.
-const TOLD: usize = 20;
+/// Most bad lines that an error shows; it counts the others.
+const SHOWN: usize = 20;
 
-/// Lines between two looks at the progress bar.
+/// Lines between two updates of the progress bar.
 const STEP: usize = 1 << 14;
 
-/// A line that cannot be used.
+/// A bad line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     /// Its number, the header being 1.
@@ -43,13 +43,13 @@ pub struct BadLine {
 /// Why a flow file cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FlowFileError {
-    /// Its header.
+    /// The header is wrong.
     Header(String),
-    /// Some lines: the first, and how many there are.
+    /// Lines are wrong.
     Lines {
         /// The first of them.
-        told: Vec<BadLine>,
-        /// All.
+        shown: Vec<BadLine>,
+        /// Their number.
         count: usize,
     },
 }
@@ -58,12 +58,12 @@ impl fmt::Display for FlowFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(reason) => write!(f, "line 1: {reason}"),
-            Self::Lines { told, count } => {
-                for BadLine { line, reason } in told {
+            Self::Lines { shown, count } => {
+                for BadLine { line, reason } in shown {
                     writeln!(f, "line {line}: {reason}")?;
                 }
                 write!(f, "{count} bad {}", if *count == 1 { "line" } else { "lines" })?;
-                if *count > told.len() { write!(f, ", the first {} shown", told.len()) } else { Ok(()) }
+                if *count > shown.len() { write!(f, ", the first {} shown", shown.len()) } else { Ok(()) }
             }
         }
     }
@@ -71,19 +71,73 @@ impl fmt::Display for FlowFileError {
 
 impl std::error::Error for FlowFileError {}
 
-/// What flows are read for.
+/// The records of a flow file, with their lines.
+pub struct FlowReader<R> {
+    csv: csv::Reader<R>,
+    header: StringRecord,
+    row: StringRecord,
+    has_failed: bool,
+}
+
+impl<R: Read> FlowReader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`FlowFileError::Header`]: an unknown column, a column that occurs twice, or a missing one.
+    pub fn new(file: R, profile: KeyProfile) -> Result<Self, FlowFileError> {
+        let mut csv = ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(file);
+        let header = csv.headers().map_err(|error| FlowFileError::Header(error.to_string()))?.clone();
+        let names: Vec<&str> = header.iter().collect();
+        let wrong = if let Some(name) = names.iter().find(|name| !COLUMNS.contains(name)) {
+            Some(format!("no column is called '{name}'; there are {}", COLUMNS.join(", ")))
+        } else if let Some(at) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
+            Some(format!("two columns are called '{}'", names[at]))
+        } else {
+            let missing = COLUMNS.iter().find(|name| is_needed(name, profile) && !names.contains(name));
+            missing.map(|name| format!("no column '{name}'"))
+        };
+        match wrong {
+            Some(reason) => Err(FlowFileError::Header(reason)),
+            None => Ok(Self { csv, header, row: StringRecord::new(), has_failed: false }),
+        }
+    }
+}
+
+impl<R: Read> Iterator for FlowReader<R> {
+    type Item = (u64, Result<FlowRecord, String>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_failed {
+            return None;
+        }
+        match self.csv.read_record(&mut self.row) {
+            Ok(false) => None,
+            Ok(true) => {
+                let line = self.row.position().map_or(0, csv::Position::line);
+                let cells = MapDeserializer::<_, Error>::new(self.header.iter().zip(&self.row));
+                Some((line, FlowRecord::deserialize(cells).map_err(|error| error.to_string())))
+            }
+            Err(error) => {
+                self.has_failed = error.is_io_error();
+                Some((error.position().map_or(0, csv::Position::line), Err(error.to_string())))
+            }
+        }
+    }
+}
+
+/// The cluster that flows are read for.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading<'a> {
-    /// What of a downstream packet is its key.
+    /// The key of downstream packets.
     pub profile: KeyProfile,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub size: ClusterSize,
     /// The tunnel addresses of the base stations, in the cluster's order.
     pub base_stations: &'a [Ipv4Addr],
 }
 
 impl Reading<'_> {
-    /// The flows of a file, in its order. Cost: about a microsecond a line.
+    /// Returns the flows of a file, in its order. Cost: about a microsecond per line.
     ///
     /// # Errors
     /// [`FlowFileError`].
@@ -93,7 +147,7 @@ impl Reading<'_> {
         Ok(flows)
     }
 
-    /// Hands over the flows of a file, in its order. After an error what was handed over is not to be used.
+    /// Calls `each` with the flows of a file, in its order. After an error the flows passed so far must not be used.
     ///
     /// # Errors
     /// [`FlowFileError`].
@@ -104,25 +158,12 @@ impl Reading<'_> {
         mut each: impl FnMut(FlowSpec),
     ) -> Result<(), FlowFileError> {
         let parser = FlowParser::new(self.profile, self.size, self.base_stations);
-        let mut reader = reader(file);
-        let places = Places::of(reader.byte_headers()).map_err(FlowFileError::Header)?;
-        places.check(self.profile).map_err(FlowFileError::Header)?;
-        let (mut told, mut count) = (Vec::new(), 0);
+        let mut reader = FlowReader::new(file, self.profile)?;
+        let (mut shown, mut count) = (Vec::new(), 0);
         let mut seen: HashMap<FlowKey, u64> = HashMap::new();
-        let mut record = ByteRecord::new();
-        let (mut lines, mut shown) = (0, 0);
-        loop {
-            let line = match reader.read_byte_record(&mut record) {
-                Ok(false) => break,
-                Ok(true) => record.position().map_or(0, csv::Position::line),
-                Err(error) => {
-                    let line = error.position().map_or(0, csv::Position::line);
-                    told.push(BadLine { line, reason: error.to_string() });
-                    count += 1;
-                    break;
-                }
-            };
-            let flow = parser.flow(&Line { places: &places, record: &record }).and_then(|flow| {
+        let (mut lines, mut progressed) = (0, 0);
+        while let Some((line, record)) = reader.next() {
+            let flow = record.and_then(|record| parser.flow(&record)).and_then(|flow| {
                 for (key, what) in [(flow.key, "key"), (FlowKey::teid(flow.uplink_teid), "uplink_teid")] {
                     if let Some(before) = seen.insert(key, line) {
                         return Err(format!("the same {what} as line {before}"));
@@ -134,75 +175,19 @@ impl Reading<'_> {
                 Ok(flow) => each(flow),
                 Err(reason) => {
                     count += 1;
-                    if told.len() < TOLD {
-                        told.push(BadLine { line, reason });
+                    if shown.len() < SHOWN {
+                        shown.push(BadLine { line, reason });
                     }
                 }
             }
             lines += 1;
             if lines % STEP == 0 {
-                progress.add(reader.position().byte() - shown);
-                shown = reader.position().byte();
+                let read = reader.csv.position().byte();
+                progress.add(read - progressed);
+                progressed = read;
             }
         }
-        if count > 0 { Err(FlowFileError::Lines { told, count }) } else { Ok(()) }
-    }
-}
-
-/// A reader of flow files, as all use it.
-pub fn reader<R: Read>(file: R) -> csv::Reader<R> {
-    ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(file)
-}
-
-/// Where each column is in a file.
-#[derive(Debug, Clone, Copy)]
-pub struct Places([Option<usize>; Column::ALL.len()]);
-
-impl Places {
-    /// Where a header has them.
-    ///
-    /// # Errors
-    /// What is wrong with the header.
-    pub fn of(header: Result<&ByteRecord, csv::Error>) -> Result<Self, String> {
-        let mut places = [None; Column::ALL.len()];
-        for (place, name) in header.map_err(|error| error.to_string())?.iter().enumerate() {
-            let name = String::from_utf8_lossy(name);
-            let Some(column) = Column::named(&name) else {
-                let names = Column::ALL.map(Column::name).join(", ");
-                return Err(format!("no column is called '{name}'; there are {names}"));
-            };
-            if places[column as usize].replace(place).is_some() {
-                return Err(format!("two columns are called '{name}'"));
-            }
-        }
-        Ok(Self(places))
-    }
-
-    fn check(&self, profile: KeyProfile) -> Result<(), String> {
-        let is_missing = |column: &Column| self.0[*column as usize].is_none() && column.is_needed(profile);
-        match Column::ALL.into_iter().find(is_missing) {
-            Some(missing) => Err(format!("no column '{}'", missing.name())),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A line, by columns.
-#[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
-    /// Where the columns are.
-    pub places: &'a Places,
-    /// What stands there.
-    pub record: &'a ByteRecord,
-}
-
-impl Columns for Line<'_> {
-    fn text(&self, column: Column) -> Result<Option<Cow<'_, str>>, String> {
-        let Some(bytes) = self.places.0[column as usize].and_then(|place| self.record.get(place)) else {
-            return Ok(None);
-        };
-        let text = std::str::from_utf8(bytes).map_err(|_| format!("{} is not text", column.name()))?;
-        Ok(Some(Cow::Borrowed(text)))
+        if count > 0 { Err(FlowFileError::Lines { shown, count }) } else { Ok(()) }
     }
 }
 
@@ -255,31 +240,31 @@ mod tests {
             ("10.0.0.2,4,10.9.0.1,2,1,\n", "node 4 of a cluster of 4 (numbered from 0)"),
             ("10.0.0.2,0,10.9.9.9,2,1,\n", "base_station 10.9.9.9 is not in the configuration"),
             ("10.0.0.2,0,10.9.0.1,0,1,\n", "uplink_teid '0' is not 1 to 4294967295 or 0x1 to 0xffffffff"),
-            ("10.0.0.2,0,10.9.0.1,2,1,64\n", "qfi 64 is not 0 to 63"),
+            ("10.0.0.2,0,10.9.0.1,2,1,64\n", "qfi '64' is not 0 to 63, or empty"),
             ("10.0.0.2,0,10.9.0.1\n", "uplink_teid is missing"),
             ("10.0.0.1,0,10.9.0.1,2,1,\n", "the same key as line 2"),
             ("10.0.0.2,0,10.9.0.1,1,1,\n", "the same uplink_teid as line 2"),
             ("\u{e9},0,10.9.0.1,1,1,\n", "ue '\u{e9}' is not an IPv4 or IPv6 address"),
         ] {
             let error = read(KeyProfile::Ue, &format!("{header}{good}{line}")).unwrap_err();
-            let told = vec![BadLine { line: 3, reason: reason.to_owned() }];
-            assert_eq!(error, FlowFileError::Lines { told, count: 1 }, "{line}");
+            let shown = vec![BadLine { line: 3, reason: reason.to_owned() }];
+            assert_eq!(error, FlowFileError::Lines { shown, count: 1 }, "{line}");
             assert_eq!(error.to_string(), format!("line 3: {reason}\n1 bad line"));
         }
     }
 
     #[test]
-    fn of_many_bad_lines_the_first_are_told_and_all_are_counted() {
+    fn the_first_bad_lines_are_shown_and_all_are_counted() {
         let bad = "x,0,10.9.0.1,1,1\n".repeat(100);
         let error = read(KeyProfile::Ue, &format!("ue,node,base_station,uplink_teid,downlink_teid\n{bad}"))
             .unwrap_err();
-        let FlowFileError::Lines { told, count } = &error else { panic!("{error}") };
-        assert_eq!((told.len(), *count, told[19].line), (20, 100, 21));
+        let FlowFileError::Lines { shown, count } = &error else { panic!("{error}") };
+        assert_eq!((shown.len(), *count, shown[19].line), (20, 100, 21));
         assert!(error.to_string().ends_with("100 bad lines, the first 20 shown"));
     }
 
     #[test]
-    fn a_header_says_what_it_lacks_or_has_too_much() {
+    fn a_wrong_header_is_refused() {
         for (profile, header, reason) in [
             (KeyProfile::Ue, "ue,node,base_station,uplink_teid", "no column 'downlink_teid'"),
             (KeyProfile::Flow5, "ue,node,base_station,uplink_teid,downlink_teid", "no column 'remote'"),

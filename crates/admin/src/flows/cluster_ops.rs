@@ -3,12 +3,11 @@
 use super::{ControlledFlows, FlowsError};
 use crate::model::{ClusterView, MemberView, StandbyView, suspended_for};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::plane::{Accepted, Why};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal};
 use scalebricks_cluster::repins::{RepinCause, RepinNotice};
 use scalebricks_control::membership::{Placement, Standby, View};
 use scalebricks_control::partition::Void;
 use scalebricks_control::record::{Change, Closure};
-use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::sync::Arc;
 
@@ -51,35 +50,32 @@ impl ControlledFlows {
         }
     }
 
-    /// First nobody may pin to it any more, then what is there goes. What others pinned there before they knew goes later: the
-    /// owners of the partitions see to that.
+    /// First marks the node as drained, so that no flow is pinned to it, then moves its flows. Flows that others pin to
+    /// it before they learn of the mark are moved later by the owners of the partitions.
     pub(super) async fn drain_node(&self, node: NodeId) -> Result<(Accepted, Vec<NodeId>), FlowsError> {
         let plane = self.plane()?;
         let view = plane.view();
         let member = view.member(node).ok_or(FlowsError::NoSuchNode(node))?;
         let (mut then, shape) = (plane.placement(), plane.shape());
         then.set_drained(node, true);
-        let nobody =
-            || FlowsError::Conflict(format!("{node} cannot be drained: no other is alive and not drained"));
-        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(nobody)?;
+        let no_heir =
+            || FlowsError::Conflict(format!("cannot drain {node}: no other node is alive and not drained"));
+        then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(no_heir)?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
         let view = plane.view();
-        if view.spoken() < Version::TENURES {
-            // The owners see to it, a second later: changes have no verdicts yet.
-            return Ok((Accepted::default(), heirs.nodes().to_vec()));
-        }
-        // All of the node, as a log takes only those that are newer than all that it has.
+        // All closures of the node, because a log accepts only those newer than its own.
         let closures = view.closures().iter().filter(|closure| closure.node == node);
         let closures: Vec<Closure> = closures.collect();
-        let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(nobody)?;
+        let closure = closures.last().filter(|_| !view.is_open(node)).ok_or_else(no_heir)?;
         let nodes = closure.heirs.nodes().to_vec();
         let changes: Vec<Change> = closures.into_iter().map(Change::Close).collect();
         let accepted = plane.accept_in_all(&changes).await?;
         // The owners may have been faster.
-        let mut refused = accepted.refused().iter().filter(|(_, why)| *why != Why::Void(Void::Applied));
+        let mut refused =
+            accepted.refused().iter().filter(|(_, why)| *why != ChangeRefusal::Void(Void::Applied));
         if let Some((_, why)) = refused.next() {
-            // They see to what is left.
-            tracing::warn!(node = number(node), %why, "not all partitions took a drain at once");
+            // They complete it.
+            tracing::warn!(node = number(node), %why, "not all partitions accepted the drain at once");
         }
         let notice = RepinNotice {
             partitions: view.partitions() as u64,
@@ -98,7 +94,7 @@ impl ControlledFlows {
 
     pub(super) async fn forget_node(&self, node: NodeId) -> Result<(), FlowsError> {
         if node == self.node {
-            return Err(FlowsError::Invalid(format!("{node} cannot forget itself: ask another")));
+            return Err(FlowsError::Invalid(format!("{node} cannot forget itself: ask another node")));
         }
         let plane = self.plane()?;
         if plane.view().member(node).is_none() {
@@ -119,7 +115,7 @@ impl ControlledFlows {
         Ok(())
     }
 
-    /// Whether the cluster may have such a node.
+    /// Checks that the cluster can have this node.
     fn check(&self, node: NodeId) -> Result<(), FlowsError> {
         let size = self.parser.size().get();
         if usize::from(node.get()) < size {

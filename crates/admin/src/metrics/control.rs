@@ -4,7 +4,7 @@ use super::{Labels, Snapshot, Value, label, one};
 use crate::model::{ControlStats, PeerView};
 use scalebricks_cluster::stats::{COUNTERS, Kind};
 
-/// Names of a peer's counters that count octets.
+/// Names of a peer's counters of bytes.
 const BYTES: [(&str, &str); 2] = [("in", "bytes_received"), ("out", "bytes_sent")];
 
 impl Snapshot {
@@ -17,7 +17,7 @@ impl Snapshot {
             }
         }
         let lease = stats.lease.iter().map(|lease| (Labels::new(), (lease.forwards_ms / 1_000).into()));
-        let help = "Seconds for which the node forwards if nothing renews its lease.";
+        let help = "Seconds for which the node forwards if its lease is not renewed.";
         self.gauge("control_lease_seconds", help, lease);
         self.members(stats);
         self.mesh(stats);
@@ -29,7 +29,8 @@ impl Snapshot {
             .members
             .iter()
             .map(|of| (vec![member(of.node)], u64::from(of.suspended_for.is_empty()).into()));
-        let help = "Whether a member that is alive takes flows and answers for its addresses, as the cluster agreed.";
+        let help =
+            "Whether a living member takes flows and answers for its addresses, as the cluster agreed.";
         self.gauge("control_member_fit", help, fit);
         let reasons = stats.members.iter().flat_map(|of| {
             let reasons = of.suspended_for.iter();
@@ -37,7 +38,7 @@ impl Snapshot {
         });
         self.gauge(
             "control_member_suspended",
-            "Why a member that is alive does not; 1 where there is a reason.",
+            "Why a living member is suspended; 1 for each reason.",
             reasons,
         );
     }
@@ -48,21 +49,25 @@ impl Snapshot {
         let connected = peers().map(|p| (peer(p), u64::from(p.is_connected).into()));
         self.gauge("mesh_connected", "Whether messages can go to another node.", connected);
         let waiting = peers().map(|p| (peer(p), p.waiting.into()));
-        self.gauge("mesh_waiting_messages", "Messages that wait to be sent to it.", waiting);
+        self.gauge("mesh_waiting_messages", "Messages waiting to be sent to another node.", waiting);
         let bytes =
             peers().flat_map(|p| BYTES.map(|(direction, name)| both(p, "direction", direction, name)));
-        self.counter("mesh_bytes", "Bytes of messages from it and to it.", bytes);
+        self.counter("mesh_bytes", "Bytes of messages from and to another node.", bytes);
         let is_event = |name: &&String| BYTES.iter().all(|(_, bytes)| *bytes != name.as_str());
         let events = peers()
             .flat_map(|p| p.counts.keys().filter(is_event).map(move |name| both(p, "event", name, name)));
-        self.counter("mesh_peer_events", "Beats, messages and connections from it and to it.", events);
+        self.counter(
+            "mesh_peer_events",
+            "Heartbeats, messages and connections from and to another node.",
+            events,
+        );
         let strangers = stats.strangers.iter().map(|(name, &n)| (label("event", name), n.into()));
-        let help = "Datagrams and connections that did not show that they are a peer's.";
+        let help = "Datagrams and connections that were not authenticated.";
         self.counter("mesh_stranger_events", help, strangers);
     }
 }
 
-/// A peer's counter, with what it is of.
+/// A counter of a peer with a label.
 fn both(peer: &PeerView, of: &'static str, value: &str, name: &str) -> (Labels, Value) {
     let labels = vec![("peer", peer.node.to_string()), (of, value.to_owned())];
     (labels, peer.counts.get(name).copied().unwrap_or(0).into())

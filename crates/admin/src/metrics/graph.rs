@@ -6,24 +6,24 @@ use prometheus_client::metrics::MetricType;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// An element as labels name it, and what it counts by name.
+/// The name and class of an element, and its counters.
 type Counted<'a> = (&'a str, &'a str, &'a BTreeMap<String, u64>);
 
 /// The metrics of a graph as text.
 ///
 /// # Errors
-/// None in practice: memory takes everything.
+/// None in practice, as writing to memory succeeds.
 pub fn render(view: &GraphView) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
     let labels = vec![("version", view.version.clone()), ("file", view.file.clone())];
-    snapshot.add(MetricType::Info, "run", "What is run.", [(labels, Value::Whole(1))]);
+    snapshot.add(MetricType::Info, "run", "Properties of the run.", [(labels, Value::Whole(1))]);
     snapshot.gauge("uptime_seconds", "Time since the run began.", one(view.uptime_s));
     snapshot.gauge("elements", "Elements of the configuration.", one(view.elements.len() as u64));
     let help = "How often the configuration was replaced.";
     snapshot.counter("replacements", help, one(view.replacements));
     let counters = view.elements.iter().map(|one| (&*one.name, &*one.class, &one.counters));
     let former = view.former.iter().map(|one| (&*one.name, &*one.class, &one.counters));
-    let help = "What elements count, by the names of their counters.";
+    let help = "Counters of elements, by name.";
     snapshot.counter("element_events", help, series("event", counters.chain(former)));
     let dropped = view.elements.iter().map(|one| (&*one.name, &*one.class, &one.dropped));
     let former = view.former.iter().map(|one| (&*one.name, &*one.class, &one.dropped));

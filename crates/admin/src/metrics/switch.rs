@@ -14,20 +14,24 @@ type Series = Vec<(Labels, Value)>;
 /// The metrics of a switch as text.
 ///
 /// # Errors
-/// None in practice: memory takes everything.
+/// None in practice, as writing to memory succeeds.
 pub fn render(view: &SwitchView) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
     let labels =
         vec![("version", view.version.clone()), ("kind", view.kind.clone()), ("source", view.source.clone())];
-    snapshot.add(MetricType::Info, "switch", "What the switch is.", [(labels, Value::Whole(1))]);
+    snapshot.add(MetricType::Info, "switch", "Properties of the switch.", [(labels, Value::Whole(1))]);
     snapshot.gauge("uptime_seconds", "Time since the switch started.", one(view.uptime_s));
     let states = NodeState::ALL
         .map(|state| (label("state", state.name()), Value::Whole(u64::from(state == view.state))));
     snapshot.gauge("state", "1 for the state the switch is in, 0 for the others.", states);
-    snapshot.gauge("ready", "Whether the switch forwards by all its names.", one(u64::from(view.is_ready)));
+    snapshot.gauge(
+        "ready",
+        "Whether the switch forwards and has all its names.",
+        one(u64::from(view.is_ready)),
+    );
     snapshot.names(view);
     snapshot.switch_ports(&view.ports);
-    let help = "Frames dropped as they were of none of the VLANs of a device's ports.";
+    let help = "Frames dropped because their VLAN is none of the ports of their device.";
     snapshot.counter("other_vlan_frames", help, one(view.other_vlan));
     snapshot.encode_all("scalebricks_switch")
 }
@@ -39,20 +43,20 @@ impl Snapshot {
         self.gauge("value_bits", "Bits of an action's number in a slot.", one(u64::from(view.value_bits)));
         let help = "Memory that lookups may touch.";
         self.gauge("table_size_bytes", help, one(view.table_bytes));
-        let help = "Memory of the control side, names apart.";
+        let help = "Memory of the control side, without the names.";
         self.gauge("control_size_bytes", help, one(view.control_bytes));
-        let help = "How often the table was given another shape.";
+        let help = "How often the table was reshaped.";
         self.counter("reshapings", help, one(view.reshaped));
         let position = view.position.map(|position| (Labels::new(), position.into()));
         self.gauge("log_position", "The log's entry that was applied last.", position);
         let readable = view.position.map(|_| (Labels::new(), u64::from(view.fault.is_none()).into()));
         self.gauge("log_readable", "Whether the log can be read.", readable);
         let reloads = view.position.map(|_| (Labels::new(), view.log_reloads.into()));
-        let help = "Times that all names were read again, as the log had lost entries that were applied.";
+        let help = "How often all names were read again because the log had lost applied entries.";
         self.counter("log_reloads", help, reloads);
     }
 
-    /// What the elements of ports count, and what they drop. Counters of the two directions are one metric.
+    /// Counters and drops of the elements of ports. Counters of the two directions are one metric.
     fn switch_ports(&mut self, ports: &[PortView]) {
         let mut families: BTreeMap<Cow<'static, str>, (Vec<&str>, Series)> = BTreeMap::new();
         for spec in counters() {

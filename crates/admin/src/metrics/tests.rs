@@ -137,7 +137,7 @@ fn node() -> (Status, Stats) {
     (status, stats)
 }
 
-/// What a strict reader of `OpenMetrics` makes of a text: series by name and labels, and the names of families.
+/// A strict parser of `OpenMetrics`: returns series by name and labels, and the names of families.
 fn read(text: &str) -> (HashMap<String, f64>, BTreeSet<String>) {
     let (mut series, mut families) = (HashMap::new(), BTreeSet::new());
     let mut current: Option<(String, Option<String>)> = None;

@@ -1,4 +1,4 @@
-//! What is to be captured.
+//! Capture requests.
 
 use super::PortRole;
 use crate::inspect::CaptureError;
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
 
-/// Most bytes kept of a frame: all of the largest.
+/// Most bytes kept of a frame: the largest frame.
 pub const MAX_SNAP_BYTES: u32 = 65_597;
 
-/// What is to be captured: frames at ports, packets on their way through the graph, dropped packets, or all of them. Of the conditions on addresses and tunnels all
-/// that are given must hold, of any header of the frame.
+/// A capture request: frames at ports, packets on edges of the graph, dropped packets, or all of them. All given
+/// conditions on addresses and tunnels must hold, for any header of the frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CaptureRequest {
-    /// At these ports; none means all.
+    /// The ports; empty: all.
     pub ports: Vec<PortRole>,
-    /// Received, sent, both, or no frames at ports at all.
+    /// Received frames, sent frames, both, or no frames at ports.
     pub direction: Direction,
-    /// Dropped packets too.
+    /// Whether dropped packets are captured.
     pub drops: bool,
-    /// Of these only, by the names of their counters; none means all.
+    /// Reasons of captured drops, by the names of their counters; empty: all.
     pub drop_reasons: Vec<String>,
-    /// On the edges that leave these outputs of elements of the node's graph: `steer.0`.
+    /// Edges of the graph, by the element and output where they start: `steer.0`.
     pub edges: Vec<String>,
-    /// From or to this address, in the outer packet, the inner packet or an ARP message.
+    /// Only packets from or to this address, in the outer packet, the inner packet or an ARP message.
     #[schema(value_type = Option<String>)]
     pub host: Option<IpAddr>,
-    /// In this tunnel.
+    /// Only packets in this tunnel.
     pub teid: Option<u32>,
-    /// From or to this UDP port, in the outer or the inner packet.
+    /// Only packets from or to this UDP port, in the outer or the inner packet.
     pub udp_port: Option<u16>,
     /// Ends after this many frames.
     #[schema(minimum = 1)]
@@ -41,18 +41,18 @@ pub struct CaptureRequest {
     /// Ends after this many seconds.
     #[schema(minimum = 1)]
     pub seconds: Option<u32>,
-    /// Bytes kept of each frame; none means all.
+    /// Bytes kept of each frame; default: all.
     #[schema(minimum = 1, maximum = 65597)]
     pub snap_bytes: Option<u32>,
 }
 
-/// Which way a frame passes a port.
+/// Direction of frames at a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Received, before the node looks at it
+    /// Received, before the node processes it
     Rx,
-    /// Sent, as it leaves
+    /// Sent
     Tx,
     /// Both
     #[default]
@@ -62,10 +62,10 @@ pub enum Direction {
 }
 
 impl CaptureRequest {
-    /// What the data plane is told.
+    /// The selection for the data plane.
     ///
     /// # Errors
-    /// [`CaptureError::BadRequest`] for what would select nothing, or names no drop reason.
+    /// [`CaptureError::BadRequest`] if it selects nothing, or names an unknown drop reason.
     pub fn selection(&self) -> Result<Selection, CaptureError> {
         let bad = |what: &str| Err(CaptureError::BadRequest(what.to_owned()));
         let mut reasons = Vec::new();
@@ -76,7 +76,7 @@ impl CaptureRequest {
             }
         }
         if self.direction == Direction::None && !self.drops && self.edges.is_empty() {
-            return bad("neither frames at ports nor drops nor edges: nothing would be captured");
+            return bad("the request selects nothing: neither frames at ports nor drops nor edges");
         }
         let mut edges = Vec::new();
         for edge in &self.edges {
@@ -87,7 +87,7 @@ impl CaptureRequest {
                 Some(edge) => edges.push(edge),
                 None => {
                     return bad(&format!(
-                        "'{edge}' is no edge: name an element and its output, as in steer.0"
+                        "'{edge}' is not an edge: name an element and its output, as in steer.0"
                     ));
                 }
             }

@@ -1,5 +1,5 @@
-//! The data plane's counters as JSON and as a schema: the fields are those of the list of
-//! [counters](scalebricks_apps::gateway::counters::COUNTERS).
+//! The data plane's counters as JSON, with their schema. The fields are those of
+//! [`COUNTERS`](scalebricks_apps::gateway::counters::COUNTERS).
 
 use scalebricks_apps::gateway::NodeStats;
 use scalebricks_apps::gateway::counters::{COUNTERS, CounterSpec};
@@ -14,14 +14,14 @@ use utoipa::{PartialSchema, ToSchema};
 /// The data plane's counters, in packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCounters {
-    /// In the order of the list.
+    /// In the order of [`COUNTERS`].
     values: [u64; COUNTERS.len()],
-    /// Dropped, by reason; every reason is there.
+    /// Dropped packets, by reason; all reasons are present.
     pub dropped: BTreeMap<String, u64>,
 }
 
-/// What drops are as a field, and what the field is.
-const DROPPED: (&str, &str) = ("dropped", "Dropped, by reason; every reason is there.");
+/// Name and description of the field of drops.
+const DROPPED: (&str, &str) = ("dropped", "Dropped packets, by reason; all reasons are present.");
 
 impl Default for NodeCounters {
     fn default() -> Self {
@@ -30,17 +30,17 @@ impl Default for NodeCounters {
 }
 
 impl NodeCounters {
-    /// All counters but drops.
+    /// All counters except drops.
     pub fn iter(&self) -> impl Iterator<Item = (&'static CounterSpec, u64)> + '_ {
         COUNTERS.iter().zip(self.values)
     }
 
-    /// A counter by its name; 0 if there is none.
+    /// A counter by its name; 0 if it does not exist.
     pub fn get(&self, name: &str) -> u64 {
         self.iter().find(|(spec, _)| spec.name == name).map_or(0, |(_, value)| value)
     }
 
-    /// All drops.
+    /// The sum of all drops.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().sum()
     }
@@ -68,7 +68,7 @@ impl Serialize for NodeCounters {
 
 impl<'de> Deserialize<'de> for NodeCounters {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// Fields of a newer version may be anything.
+        /// Other fields may come from a newer version.
         #[derive(Deserialize)]
         struct Fields {
             dropped: BTreeMap<String, u64>,

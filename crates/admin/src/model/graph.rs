@@ -1,4 +1,4 @@
-//! A graph of elements, and what is done with it.
+//! A graph of elements, and operations on it.
 
 use scalebricks_apps::directory::{ElementInfo, PortConnection};
 use scalebricks_graph::CounterSnapshot;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A graph that runs, on one worker or on several of the same wiring.
+/// A running graph, on one or several workers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GraphView {
     /// The program's version.
     pub version: String,
-    /// The file of the configuration that the process was started with.
+    /// The configuration file of the process.
     pub file: String,
-    /// Seconds since it began.
+    /// Seconds since the start.
     pub uptime_s: f64,
-    /// How many workers run the graph. Counters are summed over all, unless one was asked for.
+    /// Number of workers that run the graph. Counters are summed over all, unless the request names one.
     #[serde(default = "one")]
     pub workers: usize,
-    /// Whether a configuration in the Click language can take its place; not where the program wires the graph itself.
+    /// Whether a configuration in the Click language can replace it; not if the program wires the graph itself.
     #[serde(default)]
     pub is_replaceable: bool,
-    /// How often the configuration was replaced since.
+    /// Number of replacements of the configuration.
     pub replacements: u64,
-    /// The elements, in the order of a configuration in the Click language, or else in that in which they run.
+    /// The elements, in the order of the configuration in the Click language, or in the order in which they run.
     pub elements: Vec<ElementView>,
-    /// Elements of configurations that were replaced: what they had counted.
+    /// Counters of elements of replaced configurations.
     pub former: Vec<ElementCounts>,
 }
 
@@ -34,7 +34,7 @@ const fn one() -> usize {
     1
 }
 
-/// What an element has counted since the run began, whatever configurations it was in.
+/// Counters of an element since the start of the run, over all configurations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ElementCounts {
     /// Its name.
@@ -43,28 +43,28 @@ pub struct ElementCounts {
     pub class: String,
     /// Its counters, by name.
     pub counters: BTreeMap<String, u64>,
-    /// Packets it dropped, by reason; every reason is there.
+    /// Dropped packets, by reason; all reasons are present.
     pub dropped: BTreeMap<String, u64>,
 }
 
 /// An element.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ElementView {
-    /// Its name, with the names of the compounds it lies in: `a/b`.
+    /// Its name, with the names of the compounds that contain it: `a/b`.
     pub name: String,
     /// Its class.
     pub class: String,
     /// Its arguments.
     pub configuration: String,
-    /// What its inputs are connected to.
+    /// The connections of its inputs.
     pub inputs: Vec<LinkView>,
-    /// What its outputs are connected to.
+    /// The connections of its outputs.
     pub outputs: Vec<LinkView>,
-    /// Its counters, by name; none for a class that is not part of a graph.
+    /// Its counters, by name; empty for a class that is not part of a graph.
     pub counters: BTreeMap<String, u64>,
-    /// Packets it dropped, by reason; every reason is there.
+    /// Dropped packets, by reason; all reasons are present.
     pub dropped: BTreeMap<String, u64>,
-    /// Its handlers, where one element was asked for.
+    /// Its handlers, if the request is for one element.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<HandlerView>,
 }
@@ -74,15 +74,15 @@ pub struct ElementView {
 pub struct LinkView {
     /// The element's port.
     pub port: u32,
-    /// `push`, `pull`, or `agnostic`: what the class says of the port.
+    /// `push`, `pull`, or `agnostic`: the kind that the class declares for the port.
     pub flow: String,
     /// The element at the other end.
     pub element: String,
-    /// Its port.
+    /// The port of that element.
     pub other_port: u32,
 }
 
-/// A value of an element that can be read or written while it runs.
+/// A handler of an element: a value that can be read or written while it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HandlerView {
     /// Its name.
@@ -91,52 +91,52 @@ pub struct HandlerView {
     pub reads: bool,
     /// Whether it can be written.
     pub writes: bool,
-    /// What it tells or sets.
+    /// Its description.
     pub doc: String,
 }
 
-/// What a read handler tells.
+/// The value of a read handler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HandlerAnswer {
-    /// As text.
+    /// The value as text.
     pub value: String,
-    /// The worker that it is true of. Absent if it is true of all workers, or summed over them.
+    /// The worker that answered. Absent if the value holds for all workers, or is summed over them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<usize>,
 }
 
-/// What a write handler is given.
+/// A value for a write handler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandlerValue {
-    /// As text.
+    /// The value as text.
     pub value: String,
 }
 
-/// A configuration that has taken the place of another.
+/// The result of replacing a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReplacedView {
-    /// Its elements.
+    /// Number of its elements.
     pub elements: usize,
-    /// Its connections.
+    /// Number of its connections.
     pub connections: usize,
-    /// How often the configuration was replaced since the run began.
+    /// Number of replacements since the start of the run.
     pub replacements: u64,
 }
 
-/// Why a configuration was refused.
+/// The faults of a refused configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigurationProblem {
-    /// All of it in words, each fault as `file:line:column: what`, with the line itself.
+    /// All faults as text, each as `file:line:column: what`, with the line itself.
     pub error: String,
-    /// Its faults by place.
+    /// The faults.
     pub faults: Vec<FaultView>,
 }
 
-/// Something that is wrong with a configuration.
+/// A fault of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FaultView {
-    /// The file, as the text names it.
+    /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
@@ -174,7 +174,7 @@ impl From<&PortConnection> for LinkView {
 }
 
 impl ElementView {
-    /// An element, and what it has counted; without handlers.
+    /// An element with its counters, without its handlers.
     pub fn new(known: &ElementInfo, counts: Option<ElementCounts>) -> Self {
         let ElementCounts { counters, dropped, .. } = counts.unwrap_or_default();
         Self {
@@ -189,7 +189,7 @@ impl ElementView {
         }
     }
 
-    /// The same with its handlers, by name.
+    /// Adds its handlers, by name.
     pub fn with_handlers(mut self, known: &ElementInfo) -> Self {
         let mut all: BTreeMap<&str, HandlerView> = BTreeMap::new();
         for (name, doc, is_write) in known

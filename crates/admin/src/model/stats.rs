@@ -1,4 +1,4 @@
-//! What a node counts.
+//! Counters of a node.
 
 use super::{NodeCounters, PortCounters, WorkerView};
 use scalebricks_cluster::mesh::{MeshStats, PeerStats};
@@ -10,73 +10,73 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// What a node has counted since it started.
+/// Counters of a node since its start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
     /// Seconds since the node started.
     pub uptime_s: f64,
-    /// All workers together.
+    /// The sum over all workers.
     pub total: NodeCounters,
     /// Each worker.
     pub workers: Vec<WorkerStats>,
     /// Each port.
     pub ports: Vec<PortCounters>,
-    /// What is done off the fast path (ARP, neighbour discovery, echo and the like), by name.
+    /// Events of the slow path (ARP, neighbour discovery, echo and the like), by name.
     pub slow_path: BTreeMap<String, u64>,
     /// Packet buffers.
     pub pool: PoolView,
-    /// Counters of flows that have left this node; none where flows come from a file.
+    /// Transfers of the counters of flows that have left this node; none if flows come from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_counters: Option<MovedCounters>,
-    /// The control plane, if the node has one and its engine could be reached.
+    /// The control plane, if the node has one and has reached its engine.
     #[serde(default)]
     pub control: Option<ControlStats>,
 }
 
-/// What a node's control plane counts.
+/// Counters of a node's control plane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ControlStats {
-    /// Beside its members and peers.
+    /// Counters of the control plane itself.
     #[serde(flatten)]
     pub counters: PlaneStats,
     /// The node's lease.
     #[serde(default)]
     pub lease: Option<LeaseView>,
-    /// Members that are alive.
+    /// Living members.
     #[serde(default)]
     pub members: Vec<MemberFitness>,
-    /// The other nodes, as this one reaches them.
+    /// The connections to the other nodes.
     pub peers: Vec<PeerView>,
-    /// What came from those who have not shown that they are peers, by name.
+    /// Events of senders that are not authenticated as peers, by name.
     pub strangers: BTreeMap<String, u64>,
 }
 
-/// How long the node acts on what it knows without contact to the log and to half of the other members.
+/// The lease: how long the node acts without contact to the log and to half of the other members.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeaseView {
-    /// `held`; `claims_lapsed`: the node forwards, and claims no address; `expired`: it forwards nothing.
+    /// `held`; `claims_lapsed`: the node forwards but claims no address; `expired`: it forwards nothing.
     pub state: String,
-    /// Milliseconds for which the node forwards if nothing renews the lease.
+    /// Milliseconds for which the node forwards if the lease is not renewed.
     pub forwards_ms: u64,
 }
 
-/// Whether a member that is alive can do its work.
+/// Fitness of a living member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberFitness {
     /// The node.
     pub node: u16,
-    /// Why it takes no flows, and others answer for its addresses; empty if it can do its work.
+    /// Why it is suspended: it takes no flows, and others answer for its addresses; empty if it is fit.
     pub suspended_for: Vec<String>,
 }
 
-/// The names of the reasons why a member takes no flows though it is alive.
+/// The names of the reasons why a living member is suspended.
 pub fn suspended_for(view: &View, node: NodeId) -> Vec<String> {
     let names = view.suspension(node).into_iter().flat_map(Suspension::names);
     names.map(str::to_owned).collect()
 }
 
 impl MemberFitness {
-    /// What a view says of all that are alive.
+    /// The fitness of all living members of a view.
     pub fn of(view: &View) -> Vec<Self> {
         let member =
             |node: NodeId| Self { node: u16::from(node.get()), suspended_for: suspended_for(view, node) };
@@ -84,16 +84,16 @@ impl MemberFitness {
     }
 }
 
-/// How another node is reached.
+/// The connection to another node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PeerView {
     /// The node.
     pub node: u16,
-    /// Whether there is a connection over which messages go to it.
+    /// Whether messages can be sent to it.
     pub is_connected: bool,
-    /// Messages that wait to be sent to it.
+    /// Messages waiting to be sent to it.
     pub waiting: u64,
-    /// What was counted, by name.
+    /// Counters, by name.
     pub counts: BTreeMap<String, u64>,
 }
 
@@ -116,20 +116,20 @@ impl From<(PlaneStats, Option<MeshStats>)> for ControlStats {
     }
 }
 
-/// One worker's share.
+/// Counters of one worker.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerStats {
-    /// The worker, and how busy it is.
+    /// The worker and its load.
     pub worker: WorkerView,
-    /// What it counted.
+    /// Its counters.
     pub counters: NodeCounters,
 }
 
 /// Packet buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolView {
-    /// Free.
+    /// Free buffers.
     pub free: u64,
-    /// In use: in queues, in descriptors, in a worker's hands.
+    /// Buffers in use: in queues, in descriptors, or held by a worker.
     pub in_use: u64,
 }

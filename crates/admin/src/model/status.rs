@@ -1,4 +1,4 @@
-//! What a node is.
+//! Status of a node.
 
 use scalebricks_elements::gateway::PortRole as NodePort;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use utoipa::ToSchema;
 
-/// What a node is, and how it is.
+/// Status of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Version of the program.
@@ -15,49 +15,49 @@ pub struct Status {
     pub node: u16,
     /// Nodes in the cluster.
     pub nodes: u16,
-    /// How the FIB is spread over them.
+    /// The architecture: how the FIB is distributed over the nodes.
     pub architecture: String,
-    /// What of a downstream packet is its key: `flow5` or `ue`.
+    /// The key of downstream packets: `flow5` or `ue`.
     pub key: String,
     /// Loading, ready or draining.
     pub state: NodeState,
-    /// Why the node is not ready; none if it is.
+    /// Why the node is not ready; empty if it is.
     #[serde(default)]
     pub reasons: Vec<ReasonView>,
     /// Seconds since the node started.
     pub uptime_s: f64,
-    /// The flows it knows.
+    /// Its flows.
     pub flows: FlowsView,
-    /// The tables they fill.
+    /// Its tables.
     pub tables: Vec<TableView>,
     /// Its ports.
     pub ports: Vec<PortView>,
     /// Next hops on its outside links.
     pub neighbours: Vec<NeighbourView>,
-    /// The other nodes, as its probes find them over the fabric; empty if it sends none.
+    /// The other nodes, as its fabric probes find them; empty if it sends none.
     #[serde(default)]
     pub fabric: Vec<FabricPeerView>,
-    /// The threads that forward.
+    /// Its workers.
     pub workers: Vec<WorkerView>,
 }
 
-/// Whether a node forwards.
+/// State of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
-    /// Its flows are being loaded.
+    /// It loads its flows.
     Loading,
     /// It forwards.
     Ready,
-    /// It finishes what is under way, and goes.
+    /// It finishes its work and then stops.
     Draining,
 }
 
 impl NodeState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 3] = [Self::Loading, Self::Ready, Self::Draining];
 
-    /// As in JSON.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
@@ -73,35 +73,35 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// The flows a node knows.
+/// The flows of a node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FlowsView {
-    /// In the whole cluster.
+    /// Number of flows in the cluster.
     pub in_cluster: u64,
-    /// Pinned to this node.
+    /// Number of flows pinned to this node.
     pub here: u64,
-    /// The file they came from.
+    /// Their file, or `control plane`.
     pub file: String,
-    /// When it was loaded last, in seconds since 1970-01-01 UTC; none before the first time.
+    /// Time of the last load, in seconds since 1970-01-01 UTC; none before the first one.
     pub loaded_unix_s: Option<f64>,
-    /// How often it was loaded.
+    /// Number of loads.
     pub generation: u64,
 }
 
-/// What a table answers.
+/// The role of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableRole {
-    /// Which node, of every flow.
+    /// The node of every flow.
     Gpt,
-    /// Which node, of the flows this node looks up for others.
+    /// The node of each flow that this node looks up for others.
     Lookup,
-    /// Which flow, exactly.
+    /// The flow, exactly.
     Fib,
 }
 
 impl TableRole {
-    /// As in JSON.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gpt => "gpt",
@@ -111,18 +111,18 @@ impl TableRole {
     }
 }
 
-/// A table's size.
+/// Size of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TableView {
-    /// What it answers.
+    /// Its role.
     pub table: TableRole,
-    /// Its memory.
+    /// Its memory in bytes.
     pub table_bytes: u64,
-    /// Keys in it, two a flow; none if it does not count them.
+    /// Number of keys, two per flow; none if it does not count them.
     pub keys: Option<u64>,
 }
 
-/// What a port leads to.
+/// What a port connects to.
 #[derive(
     Debug,
     Clone,
@@ -151,12 +151,12 @@ impl PortRole {
     /// All three.
     pub const ALL: [Self; 3] = [Self::Internet, Self::BaseStation, Self::Fabric];
 
-    /// As in JSON and on the command line.
+    /// The name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         self.port().name()
     }
 
-    /// As the data plane says it.
+    /// The port of the data plane.
     pub const fn port(self) -> NodePort {
         match self {
             Self::Internet => NodePort::Internet,
@@ -185,7 +185,7 @@ impl fmt::Display for PortRole {
 /// A port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortView {
-    /// What it leads to.
+    /// What it connects to.
     pub role: PortRole,
     /// The device, as configured.
     pub device: String,
@@ -193,31 +193,31 @@ pub struct PortView {
     pub driver: String,
     /// Its MAC address.
     pub mac: String,
-    /// Addresses it answers for, with their networks' lengths.
+    /// Its addresses, with the prefix lengths of their networks.
     pub addresses: Vec<String>,
     /// Whether packets can pass.
     pub is_link_up: bool,
-    /// Mbit/s; none if the driver does not know.
+    /// Speed in Mbit/s; none if the driver does not report it.
     pub speed_mbps: Option<u32>,
 }
 
 /// A next hop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NeighbourView {
-    /// The port it is behind.
+    /// Its port.
     pub port: PortRole,
     /// Its address.
     #[schema(value_type = String)]
     pub address: IpAddr,
-    /// Its MAC address, once known.
+    /// Its MAC address, if known.
     pub mac: Option<String>,
-    /// What is known of it: `reachable`, `stale`, `incomplete` and the like.
+    /// The state of its entry: `reachable`, `stale`, `incomplete` and the like.
     pub state: String,
-    /// Seconds since it was last heard of.
+    /// Seconds since it was last heard.
     pub age_s: Option<f64>,
 }
 
-/// Another node, as probes find it over the fabric.
+/// Another node, as the fabric probes find it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FabricPeerView {
     /// Its number.
@@ -226,14 +226,14 @@ pub struct FabricPeerView {
     pub is_heard: bool,
     /// Whether it answers probes.
     pub is_reached: bool,
-    /// Time from a probe to its echo, the work of both nodes' workers included; none before the first echo.
+    /// Time from a probe to its echo, including the work of both nodes' workers; none before the first echo.
     pub round_trip_us: Option<f64>,
-    /// The node over which frames for it go, if not directly.
+    /// The node that relays frames to it; none if they go directly.
     pub via: Option<u16>,
 }
 
 impl FabricPeerView {
-    /// The way to it: `direct`, `relayed` over another node, or `none`.
+    /// How frames reach it: `direct`, `relayed` by another node, or `none`.
     pub const fn way(&self) -> &'static str {
         match (self.via, self.is_reached) {
             (Some(_), _) => "relayed",
@@ -243,33 +243,33 @@ impl FabricPeerView {
     }
 }
 
-/// A thread that forwards, and how busy it is.
+/// A worker and its load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
     /// Its number, from 0.
     pub worker: u16,
-    /// The core it is bound to, if it is.
+    /// The core that it is bound to, if any.
     pub core: Option<u16>,
-    /// What it does when there is nothing to do: `spin`, `yield`, `sleep` and the like.
+    /// What it does when idle: `spin`, `sleep` and the like.
     pub mode: String,
-    /// Share of its time spent on turns that moved packets, 0 to 1, over the last while.
+    /// Share of recent time spent on turns that moved packets, 0 to 1.
     pub busy_share: f64,
     /// Seconds spent on such turns.
     pub busy_s: f64,
-    /// Turns of work.
+    /// Number of turns.
     pub turns: u64,
-    /// Packets a turn that moved any, on average.
+    /// Average packets per turn that moved any.
     pub mean_batch_fill: f64,
 }
 
-/// The answer of a health check.
+/// The answer to a health check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Loading, ready or draining.
     pub state: NodeState,
     /// Whether packets are forwarded.
     pub is_ready: bool,
-    /// Why not, in an answer of `/readyz`.
+    /// Why packets are not forwarded, in an answer of `/readyz`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<ReasonView>,
 }
@@ -277,27 +277,27 @@ pub struct Health {
 /// Why a node is not ready.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReasonView {
-    /// Its name: `loading`, `draining`, `not_caught_up`, `no_lease`, or why the node is unfit: `worker`, `fabric_link`, `fabric`,
-    /// `internet_link`, `internet_next_hop`, `ran_link`, `ran_next_hop`. There may be more.
+    /// Its name: `loading`, `draining`, `not_caught_up`, `no_lease`, or why the node is unfit: `worker`, `fabric_link`,
+    /// `fabric`, `internet_link`, `internet_next_hop`, `ran_link`, `ran_next_hop`. There may be more.
     pub reason: String,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
-    /// Seconds since it was first seen; none if nobody counts them.
+    /// Seconds since it was first observed; none if unknown.
     pub since_s: Option<f64>,
-    /// What exactly is seen, as `no answer from 192.0.2.1 on the internet link for 1.4 s`; may be empty.
+    /// The observation, as `no answer from 192.0.2.1 on the internet link for 1.4 s`; may be empty.
     pub detail: String,
 }
 
 impl ReasonView {
-    /// One of which there is no more to say.
+    /// A reason without time and details.
     pub fn new(reason: &str, meaning: &str) -> Self {
         Self { reason: reason.to_owned(), meaning: meaning.to_owned(), ..Self::default() }
     }
 }
 
-/// Why a request was not answered.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// In words.
+    /// The error as text.
     pub error: String,
 }

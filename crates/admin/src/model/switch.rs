@@ -1,4 +1,4 @@
-//! What a switch says of itself, as JSON.
+//! Requests and answers of a switch, as JSON.
 
 use crate::model::NodeState;
 use scalebricks_apps::switch::PortCounts;
@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 pub struct PortView {
     /// Its name.
     pub name: String,
-    /// What its elements count.
+    /// The counters of its elements.
     #[serde(flatten)]
     pub counters: PortCounters,
     /// Frames dropped, by reason.
@@ -22,7 +22,7 @@ pub struct PortView {
 }
 
 impl PortView {
-    /// The counters of a port of this name.
+    /// The counters of the port with this name.
     pub fn new(name: &str, counts: &PortCounts) -> Self {
         Self {
             name: name.to_owned(),
@@ -36,12 +36,12 @@ fn owned<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u
     counts.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// The counters that the elements of a port declare, by name.
+/// The counters of a port's elements, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounters(BTreeMap<String, u64>);
 
 impl PortCounters {
-    /// A counter; 0 if there is none of that name.
+    /// A counter by its name; 0 if it does not exist.
     pub fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or_default()
     }
@@ -64,88 +64,88 @@ impl PartialSchema for PortCounters {
 
 impl ToSchema for PortCounters {}
 
-/// What a switch is, and how it is.
+/// Status of a switch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SwitchView {
     /// The program's version.
     pub version: String,
-    /// What names are.
+    /// The kind of names.
     pub kind: String,
-    /// What it is at.
+    /// Its state.
     pub state: NodeState,
-    /// Whether it forwards by all its names.
+    /// Whether it forwards and has all its names.
     pub is_ready: bool,
-    /// Time since it started.
+    /// Seconds since its start.
     pub uptime_s: f64,
-    /// Where names come from: `file` or `log`.
+    /// The source of names: `file` or `log`.
     pub source: String,
-    /// The log's entry that was applied last, if names come from a log.
+    /// The last applied entry of the log, if names come from a log.
     pub position: Option<u64>,
-    /// Why the log cannot be read now, if it cannot; frames go by the names read before.
+    /// Why the log cannot be read now, if so; the switch uses the names read before.
     pub fault: Option<String>,
-    /// How often all names were read again, as the log had lost entries that were applied.
+    /// How often all names were read again because the log had lost applied entries.
     #[serde(default)]
     pub log_reloads: u64,
-    /// Names.
+    /// Number of names.
     pub names: u64,
-    /// Different actions of names.
+    /// Number of different actions.
     pub actions: u64,
     /// Bits of an action's number in a slot.
     pub value_bits: u8,
     /// Bits of a checksum in a slot.
     pub check_bits: u8,
-    /// Memory that lookups may touch.
+    /// Memory for lookups, bytes.
     pub table_bytes: u64,
-    /// Memory of the control side, names apart.
+    /// Memory of the control side without the names, bytes.
     pub control_bytes: u64,
-    /// How often the table was given another shape.
+    /// How often the table was reshaped.
     pub reshaped: u64,
-    /// Frames dropped as they were of none of the VLANs of a device's ports.
+    /// Frames dropped because their VLAN is none of the ports of their device.
     pub other_vlan: u64,
     /// Counters of its ports.
     pub ports: Vec<PortView>,
 }
 
-/// What is done with a name.
+/// An operation on a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// It is added.
+    /// Add the name.
     Add,
-    /// It gets another action.
+    /// Change its action.
     Alter,
-    /// It is taken out.
+    /// Remove the name.
     Remove,
 }
 
-/// A change, as text.
+/// A change of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeView {
-    /// What is done.
+    /// The operation.
     pub op: Change,
-    /// With which name.
+    /// The name.
     pub name: String,
-    /// The action, unless it is taken out.
+    /// The action, unless the name is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
 }
 
-/// What changes did.
+/// The result of changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedView {
-    /// Names that were not there.
+    /// Number of added names.
     pub added: u64,
-    /// Names with another action than before.
+    /// Number of names whose action changed.
     pub altered: u64,
-    /// Names that are gone.
+    /// Number of removed names.
     pub removed: u64,
-    /// Where in the log, if names come from one.
+    /// The position in the log, if names come from a log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
 }
 
-/// A name that is asked for.
+/// A name to look up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LookupView {
@@ -153,15 +153,15 @@ pub struct LookupView {
     pub name: String,
 }
 
-/// What becomes of frames with a name.
+/// The result of looking up a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FoundView {
-    /// The name, as the switch writes it.
+    /// The name in the switch's notation.
     pub name: String,
-    /// Its action, if it is a name of the switch.
+    /// Its action, if the switch has the name.
     pub action: Option<String>,
-    /// What the table answers, by which frames are forwarded.
+    /// The answer of the table, which decides how frames are forwarded.
     pub answer: Option<String>,
-    /// Whether the table knows that it is none of its names.
+    /// Whether the table detects that it does not hold the name.
     pub is_alien: bool,
 }

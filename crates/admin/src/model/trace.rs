@@ -1,11 +1,11 @@
-//! Where a packet would go, and why.
+//! Packet traces.
 
 use super::PortRole;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use utoipa::ToSchema;
 
-/// The packet to follow.
+/// A trace request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
@@ -13,17 +13,18 @@ pub struct TraceRequest {
     pub packet: TracePacket,
 }
 
-/// A packet, as bytes or as what it is made of.
+/// A packet, as bytes or by its fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TracePacket {
-    /// A frame that arrives at a port.
+    /// A frame received at a port.
     Frame {
         /// The port.
         port: PortRole,
-        /// From the destination MAC on, in hexadecimal digits.
+        /// The frame from the destination MAC on, in hexadecimal digits.
         frame_hex: String,
-        /// Address it to this node first, as a frame captured elsewhere must be: a node drops what is for another MAC.
+        /// Whether to address it to this node first. Frames captured elsewhere need this, because a node drops frames
+        /// for other MACs.
         #[serde(default)]
         readdress: bool,
     },
@@ -43,7 +44,7 @@ pub enum TracePacket {
         /// Port of the UE.
         #[serde(default)]
         dst_port: u16,
-        /// Bytes behind the transport header.
+        /// Bytes after the transport header.
         #[serde(default)]
         payload_bytes: u16,
     },
@@ -51,7 +52,7 @@ pub enum TracePacket {
     Upstream {
         /// The gateway's end of the tunnel.
         teid: u32,
-        /// The base station's tunnel address, if it matters.
+        /// The base station's tunnel address.
         #[serde(default)]
         #[schema(value_type = Option<String>)]
         base_station: Option<Ipv4Addr>,
@@ -69,58 +70,58 @@ pub enum TracePacket {
         /// Port of the remote end.
         #[serde(default)]
         dst_port: u16,
-        /// Bytes behind the transport header.
+        /// Bytes after the transport header.
         #[serde(default)]
         payload_bytes: u16,
     },
 }
 
-/// Where a packet would go, and why.
+/// The result of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Trace {
-    /// The node that was asked.
+    /// The node that answers.
     pub node: u16,
-    /// The port the packet arrives at.
+    /// The port where the packet arrives.
     pub port: PortRole,
     /// The frame, in hexadecimal digits.
     pub frame_hex: String,
-    /// What it comes to, in one line.
+    /// The result in one line.
     pub verdict: String,
-    /// What was found on the way, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// The key it is steered by; none if it has none.
+    /// The key that steers it; none if it has none.
     pub key: Option<KeyView>,
-    /// What the GPT of this node says of the key.
+    /// The answer of this node's GPT for the key.
     pub gpt: Option<Hint>,
-    /// What the lookup table of this node says of it: hash partition only.
+    /// The answer of this node's lookup table: hash partition only.
     pub lookup: Option<Hint>,
-    /// What the FIB of this node holds for it.
+    /// The entry of this node's FIB for the key.
     pub flow: Option<FlowView>,
-    /// What leaves the node.
+    /// The frames that would leave the node.
     pub outputs: Vec<Output>,
     /// Why the packet is dropped, if it is.
     pub dropped: Option<Dropped>,
 }
 
-/// Something found on the way.
+/// A step of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// Where: `ethernet`, `ip`, `gtpu`, `key`, `gpt` and the like.
+    /// The stage: `ethernet`, `ip`, `gtpu`, `key`, `gpt` and the like.
     pub at: String,
-    /// What.
+    /// What was found there.
     pub found: String,
 }
 
 /// A flow key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
-    /// In words.
+    /// The key as text.
     pub text: String,
     /// Its hash, 16 hexadecimal digits.
     pub hash_hex: String,
 }
 
-/// A table's answer to "which node?".
+/// A table's answer: a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hint {
     /// The node; none if the answer names no node.
@@ -132,17 +133,17 @@ pub struct Hint {
 pub struct FlowView {
     /// The node it is pinned to.
     pub node: u16,
-    /// The base station's end of its tunnel.
+    /// TEID at the base station.
     pub downlink_teid: u32,
-    /// The base station, by its place in the configuration.
+    /// The base station, by its index in the configuration.
     pub base_station: u16,
     /// Its QoS flow.
     pub qfi: Option<u8>,
-    /// Packets sent to the UE so far; the counters are kept at that node only.
+    /// Packets sent to the UE so far; only that node has the counters.
     pub downstream_packets: Option<u64>,
     /// Their bytes of inner IP.
     pub downstream_bytes: Option<u64>,
-    /// Packets taken from the UE so far.
+    /// Packets received from the UE so far.
     pub upstream_packets: Option<u64>,
     /// Their bytes of inner IP.
     pub upstream_bytes: Option<u64>,
@@ -151,21 +152,21 @@ pub struct FlowView {
 /// A frame that would leave the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Output {
-    /// The port it leaves by.
+    /// The port where it leaves.
     pub port: PortRole,
-    /// What it is.
+    /// Its kind.
     pub what: OutputKind,
     /// The next hop's MAC address.
     pub dst_mac: String,
-    /// Its own source.
+    /// The source MAC address.
     pub src_mac: String,
     /// The frame, in hexadecimal digits.
     pub frame_hex: String,
-    /// What a reader would say of it.
+    /// A description.
     pub summary: String,
 }
 
-/// What leaves.
+/// The kind of a frame that leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum OutputKind {
@@ -190,18 +191,18 @@ pub enum OutputKind {
     },
     /// To another node.
     Fabric {
-        /// What that node has to do: `handling`, `lookup` or `indirect`.
+        /// The task of that node: `handling`, `lookup` or `indirect`.
         phase: String,
-        /// The node it goes to.
+        /// The destination node.
         node: u16,
-        /// The node where it leaves the cluster, as far as is known.
+        /// The node where it leaves the cluster, as far as known.
         output_node: u16,
         /// The port where it leaves.
         output: PortRole,
-        /// It is forwarded once more, because the flow was not here.
+        /// Whether it is forwarded once more because the flow was not here.
         again: bool,
     },
-    /// Something else.
+    /// Another frame.
     Other,
 }
 
@@ -210,6 +211,6 @@ pub enum OutputKind {
 pub struct Dropped {
     /// The counter.
     pub reason: String,
-    /// In words.
+    /// The reason as text.
     pub meaning: String,
 }

@@ -1,7 +1,6 @@
-//! Connections: accepted one by one up to a limit, and served each by a task.
+//! Accepts connections, up to a limit. A task serves each of them.
 
 use super::Limits;
-use super::stall::Stall;
 use super::tls::Acceptor;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -15,31 +14,32 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutWriter;
 
-/// How long to wait when the system lets no connection be accepted: it has no descriptor left, most likely.
+/// Pause after a failed accept. The usual cause is that the process has no file descriptors left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What the connections of a listener have in common.
+/// Serves the connections of a listener.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct ConnectionServer {
     router: Router,
     limits: Limits,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Shared {
+impl ConnectionServer {
     pub(super) fn new(router: Router, limits: Limits) -> Self {
-        Self { router, limits, places: Arc::new(Semaphore::new(limits.connections)) }
+        Self { router, limits, permits: Arc::new(Semaphore::new(limits.connections)) }
     }
 
-    /// Waits for a place, then for a connection to take it.
+    /// Waits until the limit allows another connection, then for the connection.
     async fn next<T>(&self, accept: impl AsyncFn() -> io::Result<T>) -> Option<(T, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         loop {
             match accept().await {
-                Ok(stream) => return Some((stream, place)),
+                Ok(stream) => return Some((stream, permit)),
                 Err(error) => {
-                    tracing::warn!(%error, "admin connection not accepted");
+                    tracing::warn!(%error, "cannot accept an admin connection");
                     sleep(ACCEPT_RETRY).await;
                 }
             }
@@ -47,7 +47,10 @@ impl Shared {
     }
 
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let io = TokioIo::new(Stall::new(stream, self.limits.stall_time));
+        // The HTTP library bounds reading; this bounds writing to a peer that reads nothing.
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(self.limits.stall_time));
+        let io = TokioIo::new(Box::pin(stream));
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header_time)
@@ -61,39 +64,39 @@ impl Shared {
 }
 
 /// Serves a unix socket; never returns.
-pub(super) async fn unix(listener: std::os::unix::net::UnixListener, shared: Shared) {
+pub(super) async fn unix(listener: std::os::unix::net::UnixListener, server: ConnectionServer) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "admin socket not served"),
+        Err(error) => return tracing::error!(%error, "cannot serve the admin socket"),
     };
-    while let Some((stream, place)) = shared.next(async || Ok(listener.accept().await?.0)).await {
-        spawn(shared.clone().serve(stream), place);
+    while let Some((stream, permit)) = server.next(async || Ok(listener.accept().await?.0)).await {
+        spawn(server.clone().serve(stream), permit);
     }
 }
 
 /// Serves TLS; never returns.
-pub(super) async fn tls(listener: std::net::TcpListener, acceptor: Acceptor, shared: Shared) {
+pub(super) async fn tls(listener: std::net::TcpListener, acceptor: Acceptor, server: ConnectionServer) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "admin address not served"),
+        Err(error) => return tracing::error!(%error, "cannot serve the admin address"),
     };
-    while let Some(((stream, peer), place)) = shared.next(async || listener.accept().await).await {
-        let (acceptor, shared) = (acceptor.clone(), shared.clone());
-        let agree_and_serve = async move {
-            match timeout(shared.limits.header_time, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => shared.serve(stream).await,
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS"),
-                Err(_) => tracing::debug!(%peer, "TLS took too long"),
+    while let Some(((stream, peer), permit)) = server.next(async || listener.accept().await).await {
+        let (acceptor, server) = (acceptor.clone(), server.clone());
+        let handshake_and_serve = async move {
+            match timeout(server.limits.header_time, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => server.serve(stream).await,
+                Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+                Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
             }
         };
-        spawn(agree_and_serve, place);
+        spawn(handshake_and_serve, permit);
     }
 }
 
-/// Runs a connection, which gives its place back when it ends, however it ends.
-fn spawn(connection: impl Future<Output = ()> + Send + 'static, place: OwnedSemaphorePermit) {
+/// Runs a connection, and returns its permit when it ends.
+fn spawn(connection: impl Future<Output = ()> + Send + 'static, permit: OwnedSemaphorePermit) {
     tokio::spawn(async move {
         connection.await;
-        drop(place);
+        drop(permit);
     });
 }

@@ -1,4 +1,4 @@
-//! A capture as the body of an answer: pcapng, block by block.
+//! The body of a capture's answer: pcapng, block by block.
 
 use crate::inspect::CaptureStream;
 use crate::model::{CaptureRequest, MAX_SNAP_BYTES, PortRole};
@@ -11,33 +11,33 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-/// How often the queue is looked at: workers wake nobody.
+/// How often the queue is polled; workers do not wake the reader.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Bytes sent at once, about.
+/// Approximate bytes of a chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Where dropped packets are told of: behind two interfaces a port.
+/// Interface of dropped packets, after two interfaces per port.
 const DROPS: u32 = 2 * PortRole::ALL.len() as u32;
 
-/// Where packets on edges are told of.
+/// Interface of packets on edges.
 const EDGES: u32 = DROPS + 1;
 
 /// A running capture.
 pub(super) struct CaptureBody {
-    /// Gone once the capture has ended.
+    /// `None` after the capture has ended.
     stream: Option<CaptureStream>,
     pcapng: PcapNgStream,
     poll: Interval,
     ends: Option<Instant>,
-    /// Frames still wanted.
+    /// Number of frames still to capture.
     wanted: u64,
-    /// Of the frames lost, those that were told of.
-    lost_told: u64,
+    /// Number of lost frames already reported.
+    reported_lost: u64,
 }
 
 impl CaptureBody {
-    /// The body; its first bytes, which describe the interfaces, are there at once.
+    /// Creates the body. Its first bytes describe the interfaces.
     pub(super) fn new(stream: CaptureStream, request: &CaptureRequest) -> Result<Self, CaptureError> {
         let mut pcapng = PcapNgStream::new(concat!("scalebricks ", env!("CARGO_PKG_VERSION")))?;
         let snap_bytes = request.snap_bytes.unwrap_or(MAX_SNAP_BYTES);
@@ -60,18 +60,18 @@ impl CaptureBody {
             poll,
             ends: request.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into())),
             wanted: request.count.unwrap_or(u64::MAX),
-            lost_told: 0,
+            reported_lost: 0,
         })
     }
 
-    /// Writes what waits, up to a chunk, and ends the capture when it has what it wants.
+    /// Writes the waiting frames, up to a chunk, and ends the capture when it is complete.
     fn advance(&mut self) -> Result<(), CaptureError> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         while self.wanted > 0 && self.pcapng.waiting_bytes() < CHUNK_BYTES {
             let Some(frame) = stream.take() else { break };
             let lost = stream.lost();
-            write(&mut self.pcapng, &frame, lost - self.lost_told)?;
-            self.lost_told = lost;
+            write(&mut self.pcapng, &frame, lost - self.reported_lost)?;
+            self.reported_lost = lost;
             self.wanted -= 1;
         }
         let is_over = self.wanted == 0 || self.ends.is_some_and(|end| Instant::now() >= end);
@@ -84,7 +84,7 @@ impl CaptureBody {
     }
 }
 
-/// Writes a frame; `lost` were lost before it.
+/// Writes a frame. `lost` frames were lost before it.
 fn write(pcapng: &mut PcapNgStream, frame: &CapturedPacket, lost: u64) -> Result<(), CaptureError> {
     let (interface, direction, place) = match &frame.seen {
         // Ports have the numbers of their roles.

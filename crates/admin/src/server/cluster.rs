@@ -1,9 +1,7 @@
-//! What is told of the cluster, and done with a node as a whole.
+//! Routes that show the cluster, and drain, forget or verify nodes.
 
-use super::body::ChannelBody;
-use super::flows::{Asked, Options, Plane, Refusal, code};
+use super::flows::{Asked, Options, Plane, Refusal, channel_body, code};
 use crate::model::{ClusterView, DrainRequest, Drained, FlowsProblem, NodeVerdict, Problem, StandbyView};
-use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -17,10 +15,10 @@ use serde::Deserialize;
 use std::io;
 use std::time::Duration;
 
-/// Differences that each node tells of, unless told otherwise.
-const TOLD: u32 = 20;
+/// Default number of differences that each node reports.
+const DIFFERENCES: u32 = 20;
 
-/// Seconds in which nodes have to answer, unless told otherwise, and at most.
+/// Seconds in which nodes must answer: default and maximum.
 const PATIENCE_S: (u32, u32) = (60, 3_600);
 
 /// The routes.
@@ -34,14 +32,14 @@ pub(super) fn router() -> Router<Plane> {
         .route("/v1/cluster/verify", post(verify))
 }
 
-/// The node of this number.
+/// The node with this number.
 fn node(number: u16) -> Result<NodeId, Refusal> {
     let node = u8::try_from(number).map(NodeId::new);
     let never = |_| Refusal::new(StatusCode::NOT_FOUND, format!("node {number} was never in the cluster"));
     node.map_err(never)
 }
 
-/// Who is in the cluster, and owns what.
+/// The members of the cluster, and the partitions that they own.
 #[utoipa::path(get, path = "/v1/cluster", responses(
     (status = 200, body = ClusterView),
     (status = 501, body = FlowsProblem, description = "the node has no control plane"),
@@ -50,17 +48,17 @@ pub(super) async fn cluster(State(plane): State<Plane>) -> Result<Json<ClusterVi
     Ok(Json(plane.flows()?.cluster()))
 }
 
-/// Has a node get no flows any more, and pins those it has to its standby, or to all others that are alive and not drained. It stays
-/// a member.
+/// Drains a node: it gets no new flows, and its flows move to its standby, or to all other nodes that are alive and not
+/// drained. It stays a member.
 #[utoipa::path(post, path = "/v1/cluster/drain", params(Options), request_body = DrainRequest, responses(
-    (status = 200, body = Drained, description = "all living nodes have applied it"),
-    (status = 202, body = Drained, description = "it is in the log, and all will apply it"),
-    (status = 404, body = FlowsProblem, description = "there is no such node"),
-    (status = 408, body = Problem, description = "it took too long, and may be done in part; it can be sent again"),
+    (status = 200, body = Drained, description = "all living nodes have applied the change"),
+    (status = 202, body = Drained, description = "the change is in the log, and all nodes will apply it"),
+    (status = 404, body = FlowsProblem, description = "no such node"),
+    (status = 408, body = Problem, description = "timeout: the change may be done in part; send it again"),
     (status = 409, body = FlowsProblem, description = "no other node can take its flows"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "the node has no control plane"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn drain(
     State(plane): State<Plane>,
@@ -76,13 +74,13 @@ pub(super) async fn drain(
     Ok((code(is_applied), Json(Drained { heirs, is_applied })).into_response())
 }
 
-/// Lets a drained node get flows again. What it had stays where it is.
+/// Lets a drained node get flows again. Flows that moved away do not move back.
 #[utoipa::path(post, path = "/v1/cluster/undrain", request_body = DrainRequest, responses(
-    (status = 200, body = DrainRequest, description = "it is so now"),
-    (status = 400, body = FlowsProblem, description = "there is no such node"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = DrainRequest, description = "done"),
+    (status = 400, body = FlowsProblem, description = "no such node"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "the node has no control plane"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn undrain(
     State(plane): State<Plane>,
@@ -93,13 +91,14 @@ pub(super) async fn undrain(
     Ok(Json(request))
 }
 
-/// Gives a node up that does not come back as it was, whether the others can tell that it is dead or not.
+/// Gives up a node that will not return in its present incarnation, even if the other nodes have not detected that it
+/// is dead.
 #[utoipa::path(post, path = "/v1/cluster/forget", request_body = DrainRequest, responses(
-    (status = 200, body = DrainRequest, description = "it is so now"),
-    (status = 400, body = FlowsProblem, description = "there is no such node, or it is the one that is asked"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = DrainRequest, description = "done"),
+    (status = 400, body = FlowsProblem, description = "no such node, or it is the node that is asked"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "the node has no control plane"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn forget(
     State(plane): State<Plane>,
@@ -110,13 +109,13 @@ pub(super) async fn forget(
     Ok(Json(request))
 }
 
-/// Sets who takes a node's flows when it dies or is drained.
+/// Sets the standby of a node, which takes its flows when it dies or is drained.
 #[utoipa::path(post, path = "/v1/cluster/standby", request_body = StandbyView, responses(
-    (status = 200, body = StandbyView, description = "it is so now"),
-    (status = 400, body = FlowsProblem, description = "there is no such node, or they are the same"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = StandbyView, description = "done"),
+    (status = 400, body = FlowsProblem, description = "no such node, or both are the same"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "the node has no control plane"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn standby(
     State(plane): State<Plane>,
@@ -128,24 +127,24 @@ pub(super) async fn standby(
     Ok(Json(request))
 }
 
-/// What a verification may be told.
+/// Options of a verification.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct VerifyOptions {
-    /// Differences that each node names, 20 unless told otherwise, 1,000 at most; all are counted.
+    /// Differences that each node reports: default 20, maximum 1,000. All are counted.
     differences: Option<u32>,
-    /// Seconds in which nodes have to answer, 60 unless told otherwise, 3,600 at most.
+    /// Seconds in which nodes must answer: default 60, maximum 3,600.
     patience_s: Option<u32>,
 }
 
-/// Has all living nodes compare their tables with the logs. A line of JSON for each node, as soon as it has answered or the time is
-/// over.
+/// Makes all living nodes compare their tables with the logs. Returns a line of JSON per node, as soon as it has
+/// answered or the time is over.
 #[utoipa::path(post, path = "/v1/cluster/verify", params(VerifyOptions), responses(
     (status = 200, content_type = "application/x-ndjson", body = NodeVerdict),
-    (status = 400, body = FlowsProblem, description = "an option that means nothing"),
+    (status = 400, body = FlowsProblem, description = "an unknown option or value"),
     (status = 501, body = FlowsProblem, description = "the node has no control plane"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn verify(
     State(plane): State<Plane>,
@@ -158,12 +157,12 @@ pub(super) async fn verify(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, error));
     }
     let patience = Duration::from_secs(patience_s.into());
-    let verdicts = plane.flows()?.verify(options.differences.unwrap_or(TOLD), patience).await?;
-    let body = ChannelBody::new(verdicts, |(node, verdict)| {
+    let verdicts = plane.flows()?.verify(options.differences.unwrap_or(DIFFERENCES), patience).await?;
+    let body = channel_body(verdicts, |(node, verdict)| {
         let mut line = serde_json::to_vec(&NodeVerdict { node: u16::from(node.get()), verdict })
             .map_err(io::Error::other)?;
         line.push(b'\n');
         Ok(Bytes::from(line))
     });
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::new(body)).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }

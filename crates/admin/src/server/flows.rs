@@ -1,10 +1,9 @@
-//! How flows are pinned, and where they are.
+//! Routes that pin, move, delete, find and export flows.
 
 use super::Limits;
-use super::body::ChannelBody;
 use super::cluster;
 use super::rejected::from_rejections;
-use crate::flow_list::columns::{Column, FlowParser, teid};
+use crate::flow_list::columns::{COLUMNS, Cell, FlowParser, NAME};
 use crate::flows::{Flows, FlowsError};
 use crate::model::{
     Few, FlowProblem, FlowRecord, FlowsAccepted, FlowsProblem, MAX_PROBLEMS, PinnedFlow, Problem,
@@ -15,37 +14,37 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures_util::stream;
+use hyper::body::Bytes;
 use scalebricks_cluster::plane::Accepted;
 use scalebricks_types::{FlowKey, KeyProfile, Qfi};
 use serde::Deserialize;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
 
-/// Bytes of a body: as many flows as a call may bring, written at length.
+/// Largest body: as many flows as a call may contain, in the longest notation.
 const BODY_BYTES: usize = 2 << 20;
 
-/// What names a flow.
-const NAME: [Column; 5] = [Column::Ue, Column::Remote, Column::RemotePort, Column::UePort, Column::Protocol];
-
-/// What the routes know.
+/// The state of the routes.
 #[derive(Clone)]
 pub(super) struct Plane {
     flows: Option<Arc<dyn Flows>>,
-    /// A call that waits gives up after this, and says so.
+    /// How long a call waits until all nodes have applied its changes.
     patience: Duration,
 }
 
 impl Plane {
     pub(super) fn flows(&self) -> Result<&dyn Flows, Refusal> {
         self.flows.as_deref().ok_or_else(|| {
-            let error =
-                "this node has no control plane: its flows come from the file that its configuration names";
+            let error = "this node has no control plane: its flows come from a file";
             Refusal::new(StatusCode::NOT_IMPLEMENTED, error)
         })
     }
 
-    /// Whether all have applied it, as far as can be found out in time.
+    /// Whether all nodes are known to have applied the changes within [`Self::patience`].
     pub(super) async fn is_applied(&self, flows: &dyn Flows, accepted: &Accepted) -> Result<bool, Refusal> {
         match tokio::time::timeout(self.patience, flows.applied(accepted)).await {
             Ok(applied) => Ok(applied.map(|()| true)?),
@@ -53,25 +52,74 @@ impl Plane {
         }
     }
 
-    /// The answer to a call that brought flows.
+    /// The answer to a call that changed flows.
     async fn accepted(
         &self,
-        flows: &dyn Flows,
         options: Options,
-        done: (Accepted, usize, usize),
+        accepted: Accepted,
+        (count, absent): (usize, usize),
     ) -> Result<Response, Refusal> {
-        let (accepted, count, absent) = done;
-        let is_applied = options.wait.is_some() && self.is_applied(flows, &accepted).await?;
+        let is_applied = options.wait.is_some() && self.is_applied(self.flows()?, &accepted).await?;
         let answer = FlowsAccepted { accepted: count as u64, absent: absent as u64, is_applied };
         Ok((code(is_applied), Json(answer)).into_response())
     }
+
+    /// Parses the options and the flows of a call, which may have these columns. Each flow becomes a value, and keys
+    /// that must be unique in the call. All wrong flows are reported.
+    fn changes<T>(
+        &self,
+        asked: Asked<Options>,
+        body: Body,
+        columns: &[&str],
+        parse: impl Fn(&FlowParser, &FlowRecord) -> Result<(T, Vec<FlowKey>), String>,
+    ) -> Result<(Options, Vec<T>), Refusal> {
+        let parser = self.flows()?.parser();
+        let Query(options) = asked?;
+        let Json(Few(records)) = body?;
+        if records.is_empty() {
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, "no flows in the body"));
+        }
+        let (mut values, mut problems) = (Vec::with_capacity(records.len()), Vec::new());
+        let mut seen: HashMap<FlowKey, usize> = HashMap::new();
+        for (index, record) in records.iter().enumerate() {
+            let value = record.only(columns).and_then(|()| parse(parser, record)).and_then(
+                |(value, keys)| match keys.iter().find_map(|key| Some((key, seen.insert(*key, index)?))) {
+                    Some((key, before)) => {
+                        let what = if key.is_teid() { "uplink_teid" } else { "key" };
+                        Err(format!("the same {what} as flow {before}"))
+                    }
+                    None => Ok(value),
+                },
+            );
+            match value {
+                Ok(value) => values.push(value),
+                Err(error) => problems.push(FlowProblem { index: index as u64, error }),
+            }
+        }
+        if problems.is_empty() {
+            Ok((options, values))
+        } else {
+            Err(Refusal::flows(StatusCode::BAD_REQUEST, problems, records.len()))
+        }
+    }
+}
+
+/// A body from the items of a channel. An error cuts the answer off, so that its reader sees that it is incomplete.
+pub(super) fn channel_body<T: Send + 'static>(
+    channel: Receiver<T>,
+    piece: fn(T) -> io::Result<Bytes>,
+) -> axum::body::Body {
+    axum::body::Body::from_stream(stream::unfold(channel, move |mut channel| async move {
+        let item = channel.recv().await?;
+        Some((piece(item), channel))
+    }))
 }
 
 pub(super) const fn code(is_applied: bool) -> StatusCode {
     if is_applied { StatusCode::OK } else { StatusCode::ACCEPTED }
 }
 
-/// The routes. They take longer bodies than others.
+/// The routes. They accept longer bodies than others.
 pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router<S> {
     let patience = limits.request_time.mul_f64(0.75);
     Router::new()
@@ -84,28 +132,28 @@ pub(super) fn router<S>(flows: Option<Arc<dyn Flows>>, limits: Limits) -> Router
         .with_state(Plane { flows, patience })
 }
 
-/// What a call may ask for besides.
+/// Options of a call.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Options {
-    /// Answer when all living nodes have applied it, or some seconds later. Without it the answer comes when the owners of all
-    /// partitions concerned have logged and judged the changes.
+    /// Answer when all living nodes have applied the changes, or some seconds later. Without it the answer comes when
+    /// the owners of all affected partitions have logged and judged the changes.
     #[param(inline)]
     pub(super) wait: Option<Wait>,
-    /// Flows that are pinned were not there before, or keep their uplink TEIDs: what was there need not be looked up.
+    /// The pinned flows are new or keep their uplink TEIDs: previous flows need not be looked up.
     new: Option<bool>,
 }
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Wait {
-    /// All living nodes have applied it.
+    /// All living nodes have applied the changes.
     Applied,
 }
 
-/// Why a call is not answered as wanted.
+/// Why a call failed.
 pub(super) struct Refusal(StatusCode, FlowsProblem);
 
 impl Refusal {
@@ -113,12 +161,12 @@ impl Refusal {
         Self(code, FlowsProblem { error: error.into(), flows: Vec::new() })
     }
 
-    /// Flows that are wrong, all of them counted and the first told.
+    /// Reports wrong flows: counts all, and lists the first.
     fn flows(code: StatusCode, problems: Vec<FlowProblem>, of: usize) -> Self {
         let first = problems
             .first()
             .map_or_else(String::new, |problem| format!("; flow {}: {}", problem.index, problem.error));
-        let error = format!("{} of {of} flows cannot be used, and none was{first}", problems.len());
+        let error = format!("{} of {of} flows are wrong, and no flow was changed{first}", problems.len());
         let flows = problems.into_iter().take(MAX_PROBLEMS).collect();
         Self(code, FlowsProblem { error, flows })
     }
@@ -136,15 +184,16 @@ impl From<FlowsError> for Refusal {
             FlowsError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
             FlowsError::Later(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let told = |index: &usize| FlowProblem { index: *index as u64, error: "is not there".to_owned() };
+        let missing =
+            |index: &usize| FlowProblem { index: *index as u64, error: "does not exist".to_owned() };
         let flows = match &error {
-            FlowsError::Absent(absent) => absent.iter().take(MAX_PROBLEMS).map(told).collect(),
+            FlowsError::Absent(absent) => absent.iter().take(MAX_PROBLEMS).map(missing).collect(),
             FlowsError::Refused { flows, .. } => {
-                let told = |(index, error): &(usize, String)| FlowProblem {
+                let refused = |(index, error): &(usize, String)| FlowProblem {
                     index: *index as u64,
                     error: error.clone(),
                 };
-                flows.iter().take(MAX_PROBLEMS).map(told).collect()
+                flows.iter().take(MAX_PROBLEMS).map(refused).collect()
             }
             _ => Vec::new(),
         };
@@ -173,192 +222,131 @@ impl IntoResponse for Refusal {
 type Body = Result<Json<Few<FlowRecord>>, JsonRejection>;
 pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
 
-/// The flows and options of a call, or what is wrong with its form.
-fn form(asked: Asked<Options>, body: Body) -> Result<(Options, Vec<FlowRecord>), Refusal> {
-    let Query(options) = asked?;
-    let Json(Few(flows)) = body?;
-    if flows.is_empty() {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "no flows in it"));
-    }
-    Ok((options, flows))
-}
-
-/// What is made of each flow of a call; all that cannot be are told. No two may have the same key.
-fn parsed<T>(
-    records: &[FlowRecord],
-    columns: &[Column],
-    parse: impl Fn(&FlowRecord) -> Result<(T, Vec<FlowKey>), String>,
-) -> Result<Vec<T>, Refusal> {
-    let (mut flows, mut problems) = (Vec::with_capacity(records.len()), Vec::new());
-    let mut seen: HashMap<FlowKey, usize> = HashMap::new();
-    for (index, record) in records.iter().enumerate() {
-        let flow = only(record, columns).and_then(|()| parse(record)).and_then(|(flow, keys)| {
-            match keys.iter().find_map(|key| Some((key, seen.insert(*key, index)?))) {
-                Some((key, before)) => {
-                    let what = if key.is_teid() { Column::UplinkTeid.name() } else { "key" };
-                    Err(format!("the same {what} as flow {before}"))
-                }
-                None => Ok(flow),
-            }
-        });
-        match flow {
-            Ok(flow) => flows.push(flow),
-            Err(error) => problems.push(FlowProblem { index: index as u64, error }),
-        }
-    }
-    if problems.is_empty() {
-        Ok(flows)
-    } else {
-        Err(Refusal::flows(StatusCode::BAD_REQUEST, problems, records.len()))
-    }
-}
-
-/// Nothing but what the call takes.
-fn only(record: &FlowRecord, columns: &[Column]) -> Result<(), String> {
-    let is_strange = |column: &Column| record.cell(*column).is_some() && !columns.contains(column);
-    match Column::ALL.into_iter().find(is_strange) {
-        Some(column) => Err(format!("{} is not asked for here", column.name())),
-        None => Ok(()),
-    }
-}
-
-/// Pins flows to nodes, whether they are there or not. Each has all columns of a flow file. A flow that is refused (409, 507) may
-/// be pinned in one direction only, until it is sent again or deleted; the others of the call are pinned.
+/// Pins flows to nodes, whether they exist or not. Each has all columns of a flow file. A refused flow (409, 507) may
+/// be pinned in one direction only, until it is sent again or deleted; the other flows of the call are pinned.
 #[utoipa::path(post, path = "/v1/flows", params(Options), request_body = Vec<FlowRecord>, responses(
-    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
-    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
-    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused, with the reason of each, and the others pinned"),
-    (status = 413, body = FlowsProblem, description = "too many for one call"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied the changes"),
+    (status = 202, body = FlowsAccepted, description = "the changes are in the log and were executed there, and all nodes will apply them"),
+    (status = 400, body = FlowsProblem, description = "a flow is wrong, and no flow was changed"),
+    (status = 408, body = Problem, description = "timeout: the changes may be in the log or not; send them again"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused for the reasons given, and the others were pinned"),
+    (status = 413, body = FlowsProblem, description = "too many flows for one call"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
-    (status = 507, body = FlowsProblem, description = "a handling node or a partition has no room for the flows named; for all, if none is named"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
+    (status = 507, body = FlowsProblem, description = "a handling node or a partition has no room for the listed flows; for all flows if none is listed"),
 ))]
 pub(super) async fn pin(
     State(plane): State<Plane>,
     asked: Asked<Options>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let (options, records) = form(asked, body)?;
-    let parser = flows.parser();
-    let specs = parsed(&records, &Column::ALL, |record| {
+    let (options, specs) = plane.changes(asked, body, &COLUMNS, |parser, record| {
         let spec = parser.flow(record)?;
         Ok((spec, vec![spec.key, FlowKey::teid(spec.uplink_teid)]))
     })?;
-    let accepted = flows.pin(specs, options.new == Some(true)).await?;
-    plane.accepted(flows, options, (accepted, records.len(), 0)).await
+    let count = specs.len();
+    let accepted = plane.flows()?.pin(specs, options.new == Some(true)).await?;
+    plane.accepted(options, accepted, (count, 0)).await
 }
 
-/// Pins flows that are there to other nodes. Each has what names it, and `node`.
+/// Pins existing flows to other nodes. Each has the columns that name it, and `node`.
 #[utoipa::path(post, path = "/v1/flows/move", params(Options), request_body = Vec<FlowRecord>, responses(
-    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
-    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
-    (status = 404, body = FlowsProblem, description = "a flow is not there, and none was moved"),
-    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused, with the reason of each, and the others moved"),
-    (status = 413, body = FlowsProblem, description = "too many for one call"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied the changes"),
+    (status = 202, body = FlowsAccepted, description = "the changes are in the log and were executed there, and all nodes will apply them"),
+    (status = 400, body = FlowsProblem, description = "a flow is wrong, and no flow was changed"),
+    (status = 404, body = FlowsProblem, description = "a flow does not exist, and no flow was moved"),
+    (status = 408, body = Problem, description = "timeout: the changes may be in the log or not; send them again"),
+    (status = 409, body = FlowsProblem, description = "a node is not alive, and nothing was done; or some flows were refused for the reasons given, and the others were moved"),
+    (status = 413, body = FlowsProblem, description = "too many flows for one call"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
-    (status = 507, body = FlowsProblem, description = "a handling node has no room for the flows named; for all, if none is named"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
+    (status = 507, body = FlowsProblem, description = "a handling node has no room for the listed flows; for all flows if none is listed"),
 ))]
 pub(super) async fn move_to(
     State(plane): State<Plane>,
     asked: Asked<Options>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let (options, records) = form(asked, body)?;
-    let parser = flows.parser();
-    let columns = [&NAME[..], &[Column::Node]].concat();
-    let moves = parsed(&records, &columns, |record| {
+    let columns = [NAME, &["node"]].concat();
+    let (options, moves) = plane.changes(asked, body, &columns, |parser, record| {
         let key = parser.key(record)?;
         Ok(((key, parser.node(record)?), vec![key]))
     })?;
-    let accepted = flows.move_to(moves).await?;
-    plane.accepted(flows, options, (accepted, records.len(), 0)).await
+    let count = moves.len();
+    let accepted = plane.flows()?.move_to(moves).await?;
+    plane.accepted(options, accepted, (count, 0)).await
 }
 
-/// Takes flows out. Those that are not there are counted. Each has what names it.
+/// Deletes flows. Flows that do not exist are counted. Each has the columns that name it.
 #[utoipa::path(post, path = "/v1/flows/delete", params(Options), request_body = Vec<FlowRecord>, responses(
-    (status = 200, body = FlowsAccepted, description = "all living nodes have applied it"),
-    (status = 202, body = FlowsAccepted, description = "it is in the log and was executed there, and all will apply it"),
-    (status = 400, body = FlowsProblem, description = "a flow cannot be used, and none was"),
-    (status = 408, body = Problem, description = "it took too long, and may be in the log or not; it can be sent again"),
-    (status = 409, body = FlowsProblem, description = "some flows were refused, with the reason of each, and the others taken out"),
-    (status = 413, body = FlowsProblem, description = "too many for one call"),
-    (status = 422, body = FlowsProblem, description = "the body is something else"),
+    (status = 200, body = FlowsAccepted, description = "all living nodes have applied the changes"),
+    (status = 202, body = FlowsAccepted, description = "the changes are in the log and were executed there, and all nodes will apply them"),
+    (status = 400, body = FlowsProblem, description = "a flow is wrong, and no flow was changed"),
+    (status = 408, body = Problem, description = "timeout: the changes may be in the log or not; send them again"),
+    (status = 409, body = FlowsProblem, description = "some flows were refused for the reasons given, and the others were deleted"),
+    (status = 413, body = FlowsProblem, description = "too many flows for one call"),
+    (status = 422, body = FlowsProblem, description = "the body has another format"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now; it can be sent again"),
+    (status = 503, body = FlowsProblem, description = "temporary failure; send it again"),
 ))]
 pub(super) async fn unpin(
     State(plane): State<Plane>,
     asked: Asked<Options>,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let flows = plane.flows()?;
-    let (options, records) = form(asked, body)?;
-    let parser = flows.parser();
-    let keys = parsed(&records, &NAME, |record| {
+    let (options, keys) = plane.changes(asked, body, NAME, |parser, record| {
         let key = parser.key(record)?;
         Ok((key, vec![key]))
     })?;
-    let (accepted, absent) = flows.unpin(keys).await?;
-    let there = records.len().saturating_sub(absent);
-    plane.accepted(flows, options, (accepted, there, absent)).await
+    let count = keys.len();
+    let (accepted, absent) = plane.flows()?.unpin(keys).await?;
+    plane.accepted(options, accepted, (count.saturating_sub(absent), absent)).await
 }
 
-/// The flow that is asked for.
+/// The key in a query.
 fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String> {
-    if record.uplink_teid.is_some() {
-        only(record, &[Column::UplinkTeid])?;
-        return Ok(FlowKey::teid(teid(record, Column::UplinkTeid)?));
+    if record.uplink_teid != Cell::Absent {
+        record.only(&["uplink_teid"])?;
+        return Ok(FlowKey::teid(parser.uplink_teid(record)?));
     }
-    if record.ue.is_none() {
+    if record.ue == Cell::Absent {
         let name = match parser.profile() {
             KeyProfile::Ue => "by ue",
             KeyProfile::Flow5 => "by ue, remote, remote_port, ue_port and protocol",
         };
         return Err(format!("name the flow: {name}, or by uplink_teid"));
     }
-    only(record, &NAME)?;
+    record.only(NAME)?;
     parser.key(record)
 }
 
-/// Where a flow is pinned, and what is done with it there. Named by its UE or five-tuple, or by its uplink TEID.
+/// Finds a flow by its UE or five-tuple, or by its uplink TEID: where it is pinned, and its counters.
 #[utoipa::path(get, path = "/v1/flow", params(
     ("ue" = Option<String>, Query, description = "address of the UE"),
     ("remote" = Option<String>, Query, description = "address of the remote end, where five-tuples are the keys"),
-    ("remote_port" = Option<u16>, Query, description = "its port"),
-    ("ue_port" = Option<u16>, Query, description = "the UE's port"),
+    ("remote_port" = Option<u16>, Query, description = "port of the remote end"),
+    ("ue_port" = Option<u16>, Query, description = "port of the UE"),
     ("protocol" = Option<String>, Query, description = "tcp, udp or a number"),
-    ("uplink_teid" = Option<String>, Query, description = "in place of all others: the tunnel at the gateway's end"),
+    ("uplink_teid" = Option<String>, Query, description = "TEID at the gateway, instead of all other columns"),
 ), responses(
     (status = 200, body = PinnedFlow),
-    (status = 400, body = FlowsProblem, description = "no flow is named"),
-    (status = 404, body = FlowsProblem, description = "the flow is not there"),
+    (status = 400, body = FlowsProblem, description = "the query does not name a flow"),
+    (status = 404, body = FlowsProblem, description = "the flow does not exist"),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
     (status = 503, body = FlowsProblem, description = "the owner of the key does not answer"),
 ))]
 pub(super) async fn find(
     State(plane): State<Plane>,
-    asked: Asked<HashMap<String, String>>,
+    asked: Asked<FlowRecord>,
 ) -> Result<Json<PinnedFlow>, Refusal> {
     let flows = plane.flows()?;
-    let Query(mut fields) = asked?;
-    if let Some(strange) = fields.keys().find(|name| Column::named(name).is_none()) {
-        let error = format!("nothing is called '{strange}' here");
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error));
-    }
-    let record = FlowRecord::of(|column| fields.remove(column.name()));
+    let Query(record) = asked?;
     let parser = flows.parser();
     let key = asked_key(parser, &record).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error))?;
     let Some((node, state)) = flows.find(key).await? else {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "the flow is not there"));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "the flow does not exist"));
     };
     let carried = flows.carried(node, state.uplink_teid).await?.map(Into::into);
     Ok(Json(PinnedFlow {
@@ -371,15 +359,15 @@ pub(super) async fn find(
     }))
 }
 
-/// All flows of the cluster as a flow file, which can be imported again: CSV with a header, in the order of the flows' keyed hashes.
-/// Its end is cut off if something is missing, which the transfer shows.
+/// All flows of the cluster as a flow file that can be imported: CSV with a header, in the order of the flows' keyed
+/// hashes. If flows are missing, the transfer is cut off, so that the client notices.
 #[utoipa::path(get, path = "/v1/flows", responses(
     (status = 200, content_type = "text/csv", body = String),
     (status = 501, body = FlowsProblem, description = "flows come from a file"),
-    (status = 503, body = FlowsProblem, description = "not now: another export runs, say"),
+    (status = 503, body = FlowsProblem, description = "temporary failure: for example, another export is running"),
 ))]
 pub(super) async fn export(State(plane): State<Plane>) -> Result<Response, Refusal> {
     let pieces = plane.flows()?.export().await?;
-    let body = ChannelBody::new(pieces, |piece| piece);
-    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], axum::body::Body::new(body)).into_response())
+    let body = channel_body(pieces, |piece| piece);
+    Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], body).into_response())
 }

@@ -1,4 +1,4 @@
-//! A graph of elements over HTTP: what it is, its handlers, another configuration.
+//! Routes of a graph of elements: its elements, their handlers, and replacing the configuration.
 
 use super::Limits;
 use super::rejected::Rejected;
@@ -28,9 +28,9 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "Admin interface of a ScaleBricks graph of elements",
-        description = "What a graph that runs is made of, what its elements count, their handlers, and how another \
-            configuration takes its place. A name with a slash or another special character is percent-encoded. Counters \
-            count since the run began; fields may be added under /v1 at any time.",
+        description = "The elements of a running graph, their counters and handlers, and replacing its configuration. \
+            A name with a slash or another special character is percent-encoded. Counters start at zero when the run starts; \
+            fields may be added under /v1 at any time.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
         contact()
     ),
@@ -41,14 +41,14 @@ struct Schema;
 /// The schema, indented, with a newline at its end.
 ///
 /// # Errors
-/// What the serialiser says.
+/// The serialiser's error.
 pub fn openapi() -> Result<String, serde_json::Error> {
     schema_text::<Schema>()
 }
 
 type Graph = State<Arc<ServedGraph>>;
 
-/// The routes of a graph, for whatever runs one.
+/// The routes of a graph, for any process that runs one.
 pub fn routes() -> Router<Arc<ServedGraph>> {
     Router::new()
         .route("/v1/graph", get(view).put(replace).post(reload))
@@ -56,7 +56,7 @@ pub fn routes() -> Router<Arc<ServedGraph>> {
         .route("/v1/graph/{element}/{handler}", get(read).put(write))
 }
 
-/// Everything that a run of nothing but a graph answers.
+/// The router of a run of a graph.
 pub fn router(graph: Arc<ServedGraph>, limits: Limits) -> Router {
     let router = routes()
         .route("/metrics", get(prometheus))
@@ -66,7 +66,7 @@ pub fn router(graph: Arc<ServedGraph>, limits: Limits) -> Router {
     bounded(router, limits)
 }
 
-/// Calls something that may wait, on a thread where it keeps nobody else waiting.
+/// Runs a call that may block on another thread.
 async fn call<T: Send + 'static>(
     graph: Arc<ServedGraph>,
     call: impl FnOnce(&ServedGraph) -> T + Send + 'static,
@@ -106,7 +106,7 @@ impl From<ReloadError> for Rejected {
     }
 }
 
-/// A configuration with something wrong in it, by place.
+/// The answer for a wrong configuration, with the place of each fault.
 fn wrong(error: &ReloadError, errors: &Errors) -> Rejected {
     let source = errors.source_text();
     let fault = |diagnostic: &Diagnostic| {
@@ -119,20 +119,20 @@ fn wrong(error: &ReloadError, errors: &Errors) -> Rejected {
     Rejected((StatusCode::UNPROCESSABLE_ENTITY, Json(problem)).into_response())
 }
 
-/// Which worker is asked.
+/// The worker to ask.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Of {
-    /// The worker whose counters are told, from 0; without it they are summed over all workers.
+    /// The worker whose counters are returned, from 0; without it they are summed over all workers.
     worker: Option<usize>,
 }
 
-/// The elements, how they are connected, and what they have counted.
+/// The elements, their connections and their counters.
 #[utoipa::path(get, path = "/v1/graph", params(Of), responses(
     (status = 200, body = GraphView),
-    (status = 400, body = Problem, description = "an option that means nothing"),
-    (status = 404, body = Problem, description = "there is no such worker"),
+    (status = 400, body = Problem, description = "an unknown option or value"),
+    (status = 404, body = Problem, description = "no such worker"),
     (status = 503, body = Problem, description = "no worker runs yet"),
 ))]
 async fn view(
@@ -143,26 +143,26 @@ async fn view(
     Ok(Json(call(graph, move |graph| graph.view(worker)).await??))
 }
 
-/// What a configuration that is sent may be told.
+/// Options of a configuration in the body.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Named {
-    /// What errors call it; `configuration` unless told otherwise.
+    /// Its name in errors; default `configuration`.
     file: Option<String>,
 }
 
-/// Has another configuration run from the next turn on. Elements of the same name and class go on with what they had.
+/// Replaces the configuration at the next turn. Elements of the same name and class keep their state.
 #[utoipa::path(put, path = "/v1/graph", params(Named),
     request_body(content = String, description = "in the Click language", content_type = "text/plain"), responses(
-    (status = 200, body = ReplacedView, description = "it runs"),
-    (status = 400, body = Problem, description = "an option that means nothing"),
-    (status = 409, body = Problem, description = "one of its control sockets cannot be listened to"),
+    (status = 200, body = ReplacedView, description = "it is running"),
+    (status = 400, body = Problem, description = "an unknown option or value"),
+    (status = 409, body = Problem, description = "one of its control sockets cannot be opened"),
     (status = 413, body = Problem, description = "the body is too long"),
-    (status = 422, body = ConfigurationProblem, description = "something is wrong with it; the one that runs goes on"),
-    (status = 501, body = Problem, description = "the program wires the graph itself: a node, a switch"),
-    (status = 503, body = Problem, description = "too much waits for the worker, the run has ended, or the worker does not answer \
-        and may yet take it over"),
+    (status = 422, body = ConfigurationProblem, description = "the configuration is wrong; the old one keeps running"),
+    (status = 501, body = Problem, description = "the program wires the graph itself: a node or a switch"),
+    (status = 503, body = Problem, description = "the worker's queue is full, the run has ended, or the worker does not answer \
+        and may still take it over"),
 ))]
 async fn replace(
     State(graph): Graph,
@@ -175,25 +175,25 @@ async fn replace(
     Ok(Json(call(graph, |graph| graph.replace(with)).await??))
 }
 
-/// Has the file that the run was started with read again, and run as it is now.
+/// Reads the file of the run again, and runs it.
 #[utoipa::path(post, path = "/v1/graph", responses(
-    (status = 200, body = ReplacedView, description = "it runs"),
-    (status = 409, body = Problem, description = "it cannot be read, or one of its control sockets not be listened to"),
-    (status = 422, body = ConfigurationProblem, description = "something is wrong with it; the one that runs goes on"),
-    (status = 501, body = Problem, description = "the program wires the graph itself: a node, a switch"),
-    (status = 503, body = Problem, description = "too much waits for the worker, the run has ended, or the worker does not answer \
-        and may yet take it over"),
+    (status = 200, body = ReplacedView, description = "it is running"),
+    (status = 409, body = Problem, description = "it cannot be read, or one of its control sockets cannot be opened"),
+    (status = 422, body = ConfigurationProblem, description = "the configuration is wrong; the old one keeps running"),
+    (status = 501, body = Problem, description = "the program wires the graph itself: a node or a switch"),
+    (status = 503, body = Problem, description = "the worker's queue is full, the run has ended, or the worker does not answer \
+        and may still take it over"),
 ))]
 async fn reload(State(graph): Graph) -> Result<Json<ReplacedView>, Rejected> {
     Ok(Json(call(graph, |graph| graph.replace(Configuration::File)).await??))
 }
 
-/// An element: its connections, what it has counted, and its handlers.
+/// An element: its connections, counters and handlers.
 #[utoipa::path(get, path = "/v1/graph/{element}",
     params(("element" = String, Path, description = "its name, or its number from 1"), Of), responses(
     (status = 200, body = ElementView),
-    (status = 400, body = Problem, description = "an option that means nothing, or the path is not UTF-8"),
-    (status = 404, body = Problem, description = "there is no such element or worker"),
+    (status = 400, body = Problem, description = "an unknown option or value, or the path is not UTF-8"),
+    (status = 404, body = Problem, description = "no such element or worker"),
     (status = 503, body = Problem, description = "no worker runs yet"),
 ))]
 async fn element(
@@ -205,28 +205,29 @@ async fn element(
     Ok(Json(call(graph, move |graph| graph.element(&name, worker)).await??))
 }
 
-/// What a read handler may be told.
+/// Options of a read handler.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct Asked {
-    /// What the handler is asked, where it takes something, as an address to look up.
+    /// The parameter of the handler, if it has one, such as an address to look up.
     parameter: String,
-    /// The worker that is asked, from 0. Without it, counters and drop reasons are summed over all workers, and worker 0 is asked
-    /// all else; the answer says so.
+    /// The worker to ask, from 0. Without it, counters and drop reasons are summed over all workers, and worker 0
+    /// answers all others; the answer contains the worker.
     worker: Option<usize>,
 }
 
-/// Asks a read handler: one of the element's own, a counter, a drop reason, `class`, `name`, `config` or `handlers`. Counters and
-/// drop reasons are read without asking a worker. Handlers of elements answer between two turns of their worker.
+/// Reads a handler: one of the element's own, a counter, a drop reason, `class`, `name`, `config` or `handlers`.
+/// Counters and drop reasons are read without asking a worker. An element's own handlers answer between two turns of
+/// its worker.
 #[utoipa::path(get, path = "/v1/graph/{element}/{handler}", params(
     ("element" = String, Path, description = "the element's name, or its number from 1"),
     ("handler" = String, Path, description = "the handler's name"), Asked), responses(
     (status = 200, body = HandlerAnswer),
     (status = 400, body = Problem, description = "the handler does not take the parameter, or the path is not UTF-8"),
-    (status = 404, body = Problem, description = "there is no such element, handler or worker"),
-    (status = 409, body = Problem, description = "it can only be written"),
-    (status = 503, body = Problem, description = "the worker does not answer within a second, too much waits for it, or none runs yet"),
+    (status = 404, body = Problem, description = "no such element, handler or worker"),
+    (status = 409, body = Problem, description = "the handler can only be written"),
+    (status = 503, body = Problem, description = "the worker does not answer within a second, its queue is full, or no worker runs yet"),
 ))]
 async fn read(
     State(graph): Graph,
@@ -238,18 +239,18 @@ async fn read(
     Ok(Json(call(graph, read).await??))
 }
 
-/// Gives a write handler a value, on all workers, each between two turns.
+/// Writes a handler, on each worker between two turns.
 #[utoipa::path(put, path = "/v1/graph/{element}/{handler}", params(
     ("element" = String, Path, description = "the element's name, or its number from 1"),
     ("handler" = String, Path, description = "the handler's name")), request_body = HandlerValue, responses(
-    (status = 200, body = HandlerValue, description = "it was taken"),
-    (status = 400, body = Problem, description = "not a value that the handler takes, or the path is not UTF-8"),
-    (status = 404, body = Problem, description = "there is no such element or handler"),
-    (status = 409, body = Problem, description = "it can only be read"),
+    (status = 200, body = HandlerValue, description = "the value was accepted"),
+    (status = 400, body = Problem, description = "the handler does not accept the value, or the path is not UTF-8"),
+    (status = 404, body = Problem, description = "no such element or handler"),
+    (status = 409, body = Problem, description = "the handler can only be read"),
     (status = 413, body = Problem, description = "the body is too long"),
-    (status = 422, body = Problem, description = "the body is something else"),
-    (status = 503, body = Problem, description = "a worker does not answer within a second and may yet take the value, too much waits \
-        for one, only some took the value, or none runs yet"),
+    (status = 422, body = Problem, description = "the body has another format"),
+    (status = 503, body = Problem, description = "a worker does not answer within a second and may still accept the value, a queue is full, \
+        only some workers accepted the value, or no worker runs yet"),
 ))]
 async fn write(
     State(graph): Graph,
@@ -273,7 +274,7 @@ async fn prometheus(State(graph): Graph) -> Result<Response, Rejected> {
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
-/// Whether the process lives.
+/// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
 async fn healthz() -> Json<Health> {
     Json(Health { state: NodeState::Ready, is_ready: true, reasons: Vec::new() })

@@ -1,16 +1,16 @@
-//! Why a request is not answered as wanted.
+//! The answers to failed requests.
 
 use super::routes::problem;
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-/// Why a request is not answered as wanted, as it is answered.
+/// The answer to a failed request.
 #[derive(Debug)]
 pub struct Rejected(pub(super) Response);
 
 impl Rejected {
-    /// A refusal with this status, for this reason.
+    /// An answer with this status and reason.
     pub fn new(code: StatusCode, error: impl Into<String>) -> Self {
         Self(problem(code, error))
     }
@@ -22,7 +22,7 @@ impl IntoResponse for Rejected {
     }
 }
 
-/// Has `?` turn what is wrong with the parts of a request into an answer, by its `new`.
+/// Implements `From` for the rejections of extractors, so that `?` turns them into answers.
 macro_rules! from_rejections {
     ($answer:ident: $($rejection:ident),+) => {
         $(impl From<$rejection> for $answer {

@@ -1,4 +1,4 @@
-//! What is answered where, and the schema of it.
+//! The routes of a node, and their schema.
 
 use super::Limits;
 use super::capture::CaptureBody;
@@ -28,8 +28,8 @@ type Node = State<Arc<dyn Inspect>>;
 #[openapi(
     info(
         title = "ScaleBricks admin interface",
-        description = "What a running node is, what it counts, where it would send a packet, what passes it, how \
-            flows are pinned, and what the graph of its workers is made of. Counters count since the node started; fields may be added under /v1 at any time.",
+        description = "The state and counters of a running node, packet traces and captures, its flows, and the graph of its \
+            workers. Counters start at zero when the node starts; fields may be added under /v1 at any time.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
         contact()
     ),
@@ -63,21 +63,21 @@ type Node = State<Arc<dyn Inspect>>;
 )]
 struct Schema;
 
-/// A capture file as it grows.
+/// A growing capture file.
 #[derive(utoipa::ToSchema)]
 #[schema(value_type = String, format = Binary)]
-#[expect(dead_code, reason = "it stands for a body in the schema")]
+#[expect(dead_code, reason = "it describes a body in the schema")]
 struct Pcapng(Vec<u8>);
 
 /// The schema, indented, with a newline at its end.
 ///
 /// # Errors
-/// What the serialiser says.
+/// The serialiser's error.
 pub fn openapi() -> Result<String, serde_json::Error> {
     schema_text::<Schema>()
 }
 
-/// A schema as it is published.
+/// A schema in its published format.
 ///
 /// # Errors
 /// [`serde_json::Error`].
@@ -85,7 +85,7 @@ pub fn schema_text<S: OpenApi>() -> Result<String, serde_json::Error> {
     Ok(S::openapi().to_pretty_json()? + "\n")
 }
 
-/// Everything the server answers.
+/// The router of a node.
 pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, limits: Limits) -> Router {
     let router = Router::new()
         .route("/v1/status", get(status))
@@ -102,42 +102,42 @@ pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, li
     bounded(router, limits)
 }
 
-/// What every router of the interface has: an answer to all questions, and an end to each.
+/// Adds what all routers share: answers for unknown paths and methods, and limits on bodies and time.
 pub fn bounded(router: Router, limits: Limits) -> Router {
     router
-        .fallback(|| async { problem(StatusCode::NOT_FOUND, "nothing is answered there: see /openapi.json") })
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "unknown path: see /openapi.json") })
         .method_not_allowed_fallback(|| async {
-            problem(StatusCode::METHOD_NOT_ALLOWED, "not by this method: see /openapi.json")
+            problem(StatusCode::METHOD_NOT_ALLOWED, "unknown method: see /openapi.json")
         })
         .layer(DefaultBodyLimit::max(limits.body_bytes))
         .layer(middleware::from_fn(move |request: Request, next: Next| async move {
-            // The answer's body is no part of this: a capture's goes on.
+            // The body of the answer is not included: a capture takes longer.
             let answer = tokio::time::timeout(limits.request_time, next.run(request)).await;
             answer.unwrap_or_else(|_| problem(StatusCode::REQUEST_TIMEOUT, "the request took too long"))
         }))
 }
 
-/// What went wrong, as every answer says it.
+/// The answer to a failed request.
 pub fn problem(code: StatusCode, error: impl Into<String>) -> Response {
     (code, Json(Problem { error: error.into() })).into_response()
 }
 
-/// What the node is, and how it is.
+/// Status of the node.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
 async fn status(State(node): Node) -> Json<Status> {
     Json(node.status())
 }
 
-/// What the node has counted.
+/// Counters of the node.
 #[utoipa::path(get, path = "/v1/stats", responses((status = 200, body = Stats)))]
 async fn stats(State(node): Node) -> Json<Stats> {
     Json(node.stats())
 }
 
-/// Where a packet would go, and why. Nothing is sent and nothing is counted.
+/// Traces a packet: where it would go, and why. Nothing is sent or counted.
 #[utoipa::path(post, path = "/v1/trace", request_body = TraceRequest, responses(
     (status = 200, body = Trace),
-    (status = 400, body = Problem, description = "the request makes no packet"),
+    (status = 400, body = Problem, description = "the request does not describe a packet"),
     (status = 413, body = Problem, description = "the body is too long"),
     (status = 503, body = Problem, description = "the node is still loading"),
 ))]
@@ -156,12 +156,12 @@ async fn trace(
     })
 }
 
-/// Frames as they pass, in pcapng, until there are as many as wanted, the time is over or the connection is closed.
-/// Two interfaces a port (rx, tx), and one for dropped packets, with their reasons as comments.
+/// Captures frames in pcapng, until the count or the time is reached or the connection is closed. There are two
+/// interfaces per port (rx, tx), and one for dropped packets, with their reasons as comments.
 #[utoipa::path(post, path = "/v1/capture", request_body = CaptureRequest, responses(
     (status = 200, content_type = "application/x-pcapng", body = inline(Pcapng)),
-    (status = 400, body = Problem, description = "nothing would be captured"),
-    (status = 429, body = Problem, description = "too many captures run"),
+    (status = 400, body = Problem, description = "the request selects nothing"),
+    (status = 429, body = Problem, description = "too many captures are running"),
     (status = 503, body = Problem, description = "the node is still loading"),
 ))]
 async fn capture(
@@ -193,13 +193,13 @@ async fn prometheus(State(node): Node) -> Response {
     }
 }
 
-/// Whether the process lives.
+/// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
 async fn healthz(State(node): Node) -> Json<Health> {
     Json(health(&*node))
 }
 
-/// Whether packets are forwarded: not while flows are loaded, not while the node is unfit, and not once it drains. Says why not.
+/// Whether packets are forwarded, with the reasons if not: flows are loading, the node is unfit, or it is draining.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
 async fn readyz(State(node): Node) -> (StatusCode, Json<Health>) {
     let mut health = health(&*node);
@@ -218,7 +218,7 @@ async fn schema() -> Response {
     json_text(openapi())
 }
 
-/// Text that is JSON already.
+/// An answer from JSON text.
 pub fn json_text(text: Result<String, serde_json::Error>) -> Response {
     match text {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),

@@ -1,4 +1,4 @@
-//! The unix socket's file: there for its owner only, replaced only if nobody answers on it.
+//! The file of the unix socket: accessible only to its owner, replaced only if no process answers.
 
 use super::ServerError;
 use rustix::fs::Access;
@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// A socket file that this process made. Dropping it removes the file, if it is still the same.
+/// A socket file of this process. Dropping it removes the file, unless another process has replaced it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -23,11 +23,11 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another process may have replaced it by its own.
+        // Another process may have replaced it.
         if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "socket file not removed");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket file");
         }
     }
 }
@@ -39,14 +39,14 @@ pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile), ServerErro
     made.map_err(|error| ServerError::Socket { path: path.to_owned(), error })
 }
 
-/// Checks that [`bind`] could listen here, and makes nothing. Whether a process listens there already.
+/// Checks that [`bind`] could listen here, and creates nothing. Returns whether a process listens there.
 pub(super) fn check(path: &Path) -> Result<bool, ServerError> {
     let failed = |error| ServerError::Socket { path: path.to_owned(), error };
     match check_free(path) {
         Err(ServerError::InUse(_)) => return Ok(true),
         other => other?,
     }
-    // Missing directories are made in the nearest one that is there.
+    // Missing directories would be created in the nearest existing one.
     let mut parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     while let Err(error) = fs::metadata(parent) {
         match parent.parent() {
@@ -64,7 +64,7 @@ pub(super) fn check(path: &Path) -> Result<bool, ServerError> {
     Ok(false)
 }
 
-/// Whether the path may be taken: nothing is there, or a socket nobody answers on.
+/// Checks that the path is free: it does not exist, or is a socket that no process answers on.
 fn check_free(path: &Path) -> Result<(), ServerError> {
     let failed = |error| ServerError::Socket { path: path.to_owned(), error };
     match fs::symlink_metadata(path) {
@@ -80,8 +80,8 @@ fn check_free(path: &Path) -> Result<(), ServerError> {
     }
 }
 
-/// Makes the socket in a directory that nobody else may enter, and moves it to its place: at no time can another user
-/// connect, and a left-over file is replaced in one step. Directories that are missing on the way there are made.
+/// Creates the socket in a private directory, and moves it to its place. So no other user can ever connect, and the
+/// move replaces an old file atomically. Creates missing directories.
 fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o755).create(parent)?;
@@ -96,7 +96,7 @@ fn make(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         fs::rename(&hidden, path)?;
         Ok((listener, SocketFile { path: path.to_owned(), identity: (file.dev(), file.ino()) }))
     })();
-    drop(fs::remove_file(&hidden)); // there only if it was not moved
+    drop(fs::remove_file(&hidden)); // exists only if it was not moved
     fs::remove_dir(&room)?;
     made
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_private_and_goes_with_its_owner() {
+    fn a_socket_is_private_and_removed_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("admin.sock");
         let (listener, file) = bind(&path).unwrap();
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bound_is_told_before() {
+    fn check_finds_what_bind_would_refuse() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no/such/folder/admin.sock");
         assert!(!check(&path).unwrap());
         assert!(!folder.path().join("no").exists(), "nothing is made");
         let (_listener, _file) = bind(&path).unwrap();
-        assert!(check(&path).unwrap(), "somebody listens");
+        assert!(check(&path).unwrap(), "a process listens");
         let file = folder.path().join("file");
         fs::write(&file, "something").unwrap();
         assert!(matches!(check(&file), Err(ServerError::NotASocket(_))));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_is_replaced_and_nothing_else() {
+    fn only_the_socket_of_a_dead_process_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("admin.sock");
         drop(UnixListener::bind(&path).unwrap());

@@ -1,4 +1,4 @@
-//! TLS, and the token that every request over it must bring.
+//! TLS, and the token that every request over TLS must contain.
 
 use super::{ServerError, TcpListen};
 use crate::model::Problem;
@@ -25,14 +25,14 @@ const SHORTEST_TOKEN: usize = 16;
 /// Most characters of a token, within the limit on a request's headers.
 const LONGEST_TOKEN: usize = 4096;
 
-/// Agrees on TLS with peers.
+/// Accepts TLS connections.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     tls: TlsAcceptor,
     token: Token,
 }
 
-/// A secret. Never printed, and compared in a time that does not tell how much of it was right.
+/// A secret. It is never printed, and compared in constant time.
 #[derive(Clone)]
 pub(super) struct Token(Arc<str>);
 
@@ -59,7 +59,7 @@ impl Acceptor {
 }
 
 impl Token {
-    /// The token in a file, without the line end behind it.
+    /// Reads the token in a file, without the line end.
     fn read(path: &Path) -> Result<Self, ServerError> {
         let bad = |what: String| ServerError::File { path: path.to_owned(), what };
         let bytes = secret::read(path, LONGEST_TOKEN).map_err(bad)?;
@@ -78,7 +78,7 @@ impl Token {
     }
 }
 
-/// Lets only those requests to a router that bring the token.
+/// Refuses requests without the token.
 pub(super) fn guard(router: Router, token: Token) -> Router {
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
         let is_let_in = token.is_in(&request);
@@ -87,6 +87,7 @@ pub(super) fn guard(router: Router, token: Token) -> Router {
 }
 
 fn refused() -> Response {
-    let problem = Problem { error: "this address wants the token: Authorization: Bearer …".to_owned() };
+    let problem =
+        Problem { error: "requests at this address need the token: Authorization: Bearer …".to_owned() };
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], Json(problem)).into_response()
 }

@@ -10,7 +10,7 @@ use scalebricks_wire::transport::Udp;
 use scalebricks_wire::{IpPacket, IpSummary, MacAddr, ethernet, parse_frame, parse_ip, protocol};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// What the headers of a frame say, layer by layer, as far as they can be read.
+/// Describes the headers of a frame, layer by layer, as far as they can be parsed.
 pub(super) fn headers(port: PortRole, frame: &[u8]) -> Vec<Step> {
     let mut steps = Vec::new();
     let link = match parse_frame(frame) {
@@ -46,7 +46,7 @@ pub(super) fn headers(port: PortRole, frame: &[u8]) -> Vec<Step> {
     steps
 }
 
-/// A GTP-U message, in words.
+/// A GTP-U message.
 struct Tunnelled {
     kind: MessageType,
     teid: u32,
@@ -69,7 +69,7 @@ fn tunnel(packet: &IpPacket<'_>) -> Option<Tunnelled> {
     let l4 = packet.l4();
     let ports = packet.summary.ports.filter(|ports| is_whole_udp && ports.1 == gtpu::PORT);
     ports?;
-    // Of a first fragment the datagram's rest is missing: its start is enough for the tunnel.
+    // A first fragment lacks the rest of the datagram, but its start contains the tunnel header.
     let payload = match Udp::parse(l4) {
         Ok(udp) => udp.payload(),
         Err(_) => l4.get(scalebricks_wire::transport::UDP_HEADER_LEN..)?,
@@ -142,7 +142,7 @@ fn protocol_name(number: u8) -> String {
     }
 }
 
-/// What is the key of a frame that has one.
+/// Describes the key of a frame.
 pub(super) fn key(port: PortRole, frame: &[u8], profile: KeyProfile) -> String {
     let Ok(link) = parse_frame(frame) else { return String::new() };
     let Some(Ok(packet)) = frame.get(link.l3_offset..).map(parse_ip) else { return String::new() };
@@ -157,7 +157,7 @@ pub(super) fn key(port: PortRole, frame: &[u8], profile: KeyProfile) -> String {
     match profile {
         KeyProfile::Ue => format!("UE {}", packet.summary.dst),
         KeyProfile::Flow5 => match packet.quoted() {
-            Some(Ok(quoted)) => format!("five-tuple of the quoted packet, turned round: {}", ends(&quoted)),
+            Some(Ok(quoted)) => format!("five-tuple of the quoted packet, reversed: {}", ends(&quoted)),
             _ => format!("five-tuple {}", ends(&packet.summary)),
         },
     }
@@ -203,7 +203,7 @@ const fn port_words(port: OutputPort) -> &'static str {
     }
 }
 
-/// A frame that leaves.
+/// Describes a frame that leaves the node.
 pub(super) fn output(port: PortRole, frame: &[u8], gateway: Ipv4Addr) -> Output {
     let link = parse_frame(frame).ok();
     let mac =
@@ -263,7 +263,7 @@ fn fabric_kind(mac: FabricMac) -> OutputKind {
     }
 }
 
-/// What it all comes to.
+/// The result of the trace in one line.
 pub(super) fn verdict(id: NodeId, outputs: &[Output], dropped: Option<&Dropped>) -> String {
     let id = id.get();
     match (dropped, outputs) {

@@ -1,7 +1,7 @@
 //! The file of names: one name and its action per line, separated by a comma.
 //!
 //! ```text
-//! # where the machines of rack 7 are
+//! # the hosts of rack 7
 //! name,action
 //! 02:00:00:00:07:01,forward rack7
 //! 02:00:00:00:07:02,drop
@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-/// Most problems of a file that are reported; further ones are counted.
-pub const MAX_TOLD: usize = 20;
+/// Most errors of a file that are reported; further ones are counted.
+pub const MAX_REPORTED: usize = 20;
 
 /// An error in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl fmt::Display for LineError {
     }
 }
 
-/// The errors in a file: the first [`MAX_TOLD`], and the number of others.
+/// The errors in a file: the first [`MAX_REPORTED`], and the number of others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileErrors {
     /// Errors by line, ascending.
@@ -47,7 +47,7 @@ pub struct FileErrors {
 
 impl FileErrors {
     fn add(&mut self, error: LineError) {
-        if self.lines.len() < MAX_TOLD {
+        if self.lines.len() < MAX_REPORTED {
             self.lines.push(error);
         } else {
             self.more += 1;
@@ -125,10 +125,11 @@ fn parse_line(
     // The column where a part of the line begins, after its spaces.
     let name_at = name.len() - name.trim_start().len();
     let action_at = name.len() + 1 + (action.len() - action.trim_start().len());
-    let told = |start: usize, at: usize| column(text.get(..start + at).unwrap_or(text));
-    let name = parse_name(name.trim(), kind, ports).map_err(|error| (told(name_at, error.at), error.what))?;
+    let column_of = |start: usize, at: usize| column(text.get(..start + at).unwrap_or(text));
+    let name =
+        parse_name(name.trim(), kind, ports).map_err(|error| (column_of(name_at, error.at), error.what))?;
     let action =
-        parse_action(action.trim(), ports).map_err(|error| (told(action_at, error.at), error.what))?;
+        parse_action(action.trim(), ports).map_err(|error| (column_of(action_at, error.at), error.what))?;
     Ok(Some((name, action, column(&text[..name_at]))))
 }
 

@@ -1,4 +1,4 @@
-//! Tables changed from list to list, against plain maps and tables made from nothing.
+//! Tables changed from list to list, compared with plain maps and with newly built tables.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper fails by panicking")]
 
 use crate::gateway::common::{SEED, flows};
@@ -20,14 +20,14 @@ fn tables(architecture: Architecture, gpt: Structure, id: u8, expected: usize) -
     FlowList::new(&layout, NodeId::new(id), 2, expected).unwrap()
 }
 
-/// Every architecture, and the one with a GPT with both.
+/// Every architecture, and the one with a GPT with both kinds of it.
 fn all_kinds() -> impl Iterator<Item = (Architecture, Structure)> {
     let with = |gpt| move |architecture| (architecture, gpt);
     let other = [Architecture::ScaleBricks].into_iter().map(with(Structure::Othello));
     Architecture::ALL.into_iter().map(with(Structure::SetSep)).chain(other)
 }
 
-/// Takes flows away, moves some, gives others a new tunnel, swaps uplink TEIDs between some, adds new ones, shuffles.
+/// Removes flows, moves some, gives others a new tunnel, swaps uplink TEIDs of some, adds new ones, shuffles.
 fn next_list(list: &[FlowSpec], fresh: &mut Vec<FlowSpec>, random: &mut StdRng) -> Vec<FlowSpec> {
     let mut next: Vec<FlowSpec> = list.iter().copied().filter(|_| random.random_bool(0.9)).collect();
     for flow in &mut next {
@@ -102,7 +102,7 @@ fn list_after_list_is_answered_as_it_says() {
             let random = &mut StdRng::seed_from_u64(5 + u64::from(id));
             let mut fresh = flows(6_000, NODES, KeyProfile::Flow5);
             let all = fresh.clone();
-            // Made for fewer than will come: it has to grow.
+            // Sized for fewer flows than it will get: it has to grow.
             let mut tables = tables(architecture, gpt, id, 100);
             let mut list: Vec<FlowSpec> = fresh.drain(..3_000).collect();
             for _ in 0..12 {

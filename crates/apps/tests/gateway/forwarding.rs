@@ -1,4 +1,5 @@
-//! Every flow, from every ingress node, in every architecture: out once, at its node, in its tunnel, unchanged.
+//! Packets of every flow, from every ingress node, in every architecture, leave once, at their node, in their tunnel,
+//! unchanged.
 
 use crate::gateway::common::{
     Left, bench, downstream, g_pdu, station, to_gateway, tunnelled, upstream_inner,
@@ -70,7 +71,7 @@ fn every_flow_from_every_node(architecture: Architecture, nodes: usize, profile:
     check_counters(&bench, &flows, nodes);
 }
 
-/// Each flow carried each of its packets once an ingress node, in both directions, counted at its node.
+/// Each flow carried one packet per ingress node and direction, counted at its node.
 fn check_counters(
     bench: &crate::gateway::common::Bench,
     flows: &[scalebricks_apps::gateway::FlowSpec],
@@ -136,7 +137,7 @@ fn fabric_bytes_are_what_crossed() {
 
 #[test]
 fn a_stale_ingress_costs_a_hop_and_no_packet() {
-    // Flow 8 is at home at one node; node 0's GPT is told that it is elsewhere, as before a move it missed.
+    // Node 0's GPT names another node than that of flow 8, as if it had missed a move.
     let mut bench = bench(Architecture::ScaleBricks, 4, Policy::default());
     let flow = bench.flows[8];
     let wrong = (flow.node.index() + 1) % 4;
@@ -146,7 +147,7 @@ fn a_stale_ingress_costs_a_hop_and_no_packet() {
     let left = bench.one(ingress, OutputPort::BaseStation, &downstream(8, b"late"), false).unwrap();
     assert_eq!((left.len(), left[0].node, left[0].tag.hops), (1, flow.node.index(), 2));
     assert_eq!(bench.cluster.nodes()[wrong].stats().forwarded_again, 1);
-    // Where no node holds it, the second miss drops it: it does not circle.
+    // If no node holds the flow, the second miss drops the packet: it does not circle.
     let unknown = bench.one(ingress, OutputPort::BaseStation, &downstream(60_000, b"?"), false);
     assert_eq!(unknown.err(), Some("unknown_flow"));
 }

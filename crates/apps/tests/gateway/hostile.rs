@@ -1,4 +1,4 @@
-//! Random and damaged frames from every side: nothing panics, and every packet is accounted for exactly once.
+//! Random and damaged frames from every side: no panic, and every packet is counted exactly once.
 
 use crate::gateway::common::{Bench, bench, downstream, g_pdu, to_gateway, upstream_inner};
 use proptest::prelude::*;
@@ -8,17 +8,17 @@ use scalebricks_elements::gateway::{FabricMac, OutputPort, Policy};
 use scalebricks_types::NodeId;
 use std::collections::HashMap;
 
-/// As `proptest!` makes them: the environment may ask for other cases.
+/// The configuration of `proptest!`: environment variables may set other cases.
 fn runner() -> TestRunner {
     TestRunner::new(contextualize_config(ProptestConfig { cases: 64, ..ProptestConfig::default() }))
 }
 
-/// Runs the cluster; each id must have left once, or as a full set of fragments, or have been dropped once.
+/// Runs the cluster. Each packet must have left once, or as a full set of fragments, or been dropped once.
 fn account(bench: &mut Bench, ids: &[u64]) {
     let (left, dropped) = bench.run(1);
     let mut seen: HashMap<u64, (u32, u32)> = HashMap::new();
     for out in &left {
-        // Fragments and ICMP errors are made here; only the first fragment stands for its packet.
+        // The nodes create fragments and ICMP errors; only the first fragment counts for its packet.
         if out.tag.piece <= 1 {
             seen.entry(out.tag.id).or_default().0 += 1;
         }
@@ -60,7 +60,7 @@ fn damaged_frames_leave_once_or_are_dropped_once() {
                     frame[at] ^= bits;
                 }
                 frame.truncate(cut);
-                // Below six octets there is no address to set.
+                // A frame of fewer than six octets has no address to set.
                 let keep_mac = frame.len() < 6 || damage.iter().any(|&(at, _)| at < 6);
                 ids.push(bench.inject(node, output, &frame, keep_mac));
             }
@@ -81,7 +81,7 @@ fn random_bytes_leave_once_or_are_dropped_once() {
         let mut bench = bench.borrow_mut();
         let mut ids = Vec::new();
         for (mut bytes, node, is_up, keep_mac, kind) in frames {
-            // Half of them get far enough to be parsed.
+            // Half of them reach the parser.
             let ethertype: &[u8] = match kind {
                 0 => &[0x08, 0x00, 0x45],
                 1 => &[0x86, 0xdd, 0x60],

@@ -1,4 +1,4 @@
-//! A node whose lease has expired: it forwards nothing, drops by name, and says nothing on its links.
+//! A node with an expired lease forwards nothing, drops packets for a named reason, and sends nothing on its links.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -20,7 +20,7 @@ const ARCHITECTURES: [Architecture; 4] = [
     Architecture::Vlb,
 ];
 
-/// Whoever has no lease drops what comes from outside; what a node with a lease sends on to it ends there as well.
+/// A node without a lease drops packets from outside, and those that a node with a lease sends to it.
 #[test]
 fn without_a_lease_every_packet_of_a_flow_is_dropped_by_name() {
     const FLOWS: u32 = 64;
@@ -50,7 +50,8 @@ fn without_a_lease_every_packet_of_a_flow_is_dropped_by_name() {
     }
 }
 
-/// The node compares the deadline with the time of its turn: a process that was stopped forwards nothing when it goes on.
+/// The node compares the deadline with the time of its turn: a process that was stopped forwards nothing after it
+/// resumes.
 #[test]
 fn a_lease_expires_by_the_time_of_the_turn_alone() {
     let mut bench = bench(Architecture::FullDuplication, 1, Policy::default());
@@ -68,7 +69,7 @@ fn a_lease_expires_by_the_time_of_the_turn_alone() {
     assert_eq!(forwarded, [1, 0, 0]);
 }
 
-/// Stopped in the middle of a turn, after it began: the time of the turn says that all is well, the clock does not.
+/// The process is stopped during a turn: the lease is valid by the time of the turn, but expired by the clock.
 #[test]
 fn a_worker_that_was_stopped_in_the_middle_of_a_turn_forwards_nothing_when_it_goes_on() {
     let mut bench = bench(Architecture::FullDuplication, 1, Policy::default());
@@ -95,7 +96,7 @@ fn without_a_lease_a_node_neither_answers_for_its_addresses_nor_announces_them()
     let asked = arp_request(ROUTERS[0], OWN);
     assert_eq!(lab.receive(INTERNET, &asked), Consumed::Yes);
     assert!(!lab.sent().iter().any(|(_, frame)| speaks_for(frame)));
-    // It gets a lease: what it has not announced yet it announces then.
+    // When it gets a lease, it sends the announcements that it had not sent.
     lease.set(lab.now + Duration::from_secs(60), lab.now + Duration::from_secs(60));
     let sent = lab.pass(Duration::from_millis(200));
     let announces = |frame: &[u8]| read_arp(frame).is_some_and(|arp| arp.sender_ipv4 == arp.target_ipv4);
@@ -104,7 +105,7 @@ fn without_a_lease_a_node_neither_answers_for_its_addresses_nor_announces_them()
     assert!(lab.sent().iter().any(|(_, frame)| speaks_for(frame)));
 }
 
-/// Whether an ARP frame says that the node has its address.
+/// Whether an ARP frame announces the node's address.
 fn speaks_for(frame: &[u8]) -> bool {
     read_arp(frame).is_some_and(|arp| arp.sender_ipv4 == OWN.octets())
 }

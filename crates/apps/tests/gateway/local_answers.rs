@@ -1,4 +1,4 @@
-//! What the node says when it is spoken to, and what it keeps to itself.
+//! Requests that the node answers, and those that it does not.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -31,7 +31,7 @@ fn ping6(port_mac: [u8; 6], src: Ipv6Addr, dst: Ipv6Addr, data: &[u8]) -> Vec<u8
     frame
 }
 
-/// The frame with one octet changed, and the IPv4 header checksum mended.
+/// The frame with one octet changed, and the IPv4 header checksum corrected.
 fn changed(frame: &[u8], at: usize, value: u8) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[at] = value;
@@ -49,14 +49,14 @@ fn arp_is_answered_for_own_addresses_of_the_link_only() {
     let reply = lab.one_answer(INTERNET, &arp_request(stranger, OWN));
     let want = arp(ArpOperation::REPLY, INTERNET_MAC, OWN, mac_of(stranger), stranger, mac_of(stranger));
     assert_eq!(reply, want);
-    // Who wants to know whether the address is free (RFC 5227 §2.1.1).
+    // A host that probes whether the address is free (RFC 5227 §2.1.1).
     let probe = arp(ArpOperation::REQUEST, mac_of(stranger), [0; 4].into(), [0; 6], OWN, [0xff; 6]);
     let reply = lab.one_answer(INTERNET, &probe);
     assert_eq!(read_arp(&reply).unwrap().target_ipv4, [0; 4]);
     for other in [GATEWAY, OWN_RAN, ROUTERS[0], Ipv4Addr::new(198, 51, 100, 11)] {
         lab.no_answer(INTERNET, &arp_request(stranger, other));
     }
-    // Somebody else with our address, or our MAC address.
+    // Another host with our IP address or our MAC address.
     lab.no_answer(INTERNET, &arp(ArpOperation::REQUEST, mac_of(stranger), OWN, [0; 6], OWN, [0xff; 6]));
     assert_eq!(lab.local.stats().address_conflicts, 1);
     for mac in [[0xff; 6], [0; 6], [1, 0, 0x5e, 0, 0, 1]] {
@@ -65,7 +65,7 @@ fn arp_is_answered_for_own_addresses_of_the_link_only() {
         lab.no_answer(INTERNET, &lie);
     }
     assert_eq!(lab.local.stats().dropped_bad_source, 3);
-    // Not ours at all.
+    // Not our address.
     let mut elsewhere = arp_request(stranger, OWN);
     elsewhere[..6].copy_from_slice(&[2, 0, 0, 0, 9, 9]);
     assert_eq!(lab.receive(INTERNET, &elsewhere), Consumed::No);
@@ -85,7 +85,7 @@ fn solicitations_are_answered_for_own_addresses() {
         let got = lab.one_answer(INTERNET, &solicitation(asker, own, Some(mac_of(asker))));
         // Router, solicited, override.
         assert_eq!(got, advertisement(INTERNET_MAC, own, mac_of(asker), asker, 0xe0, Some(INTERNET_MAC)));
-        // Who has no address yet learns it with all others (RFC 4861 §7.2.4).
+        // A host without an address gets the reply sent to all nodes (RFC 4861 §7.2.4).
         let got = lab.one_answer(INTERNET, &solicitation(Ipv6Addr::UNSPECIFIED, own, None));
         let all = "ff02::1".parse().unwrap();
         let to = [0x33, 0x33, 0, 0, 0, 1];
@@ -138,7 +138,7 @@ fn echoes_come_back_whole_up_to_the_mtu() {
             .icmpv4_echo_reply(0x1234, 7)
             .write(&mut want, &data)
             .unwrap();
-        // The library's requests have DF set, and identification 0, as its replies.
+        // The library's requests have DF set and identification 0, and so do its replies.
         assert_eq!(got, want);
     }
     for len in [0, 1, 56, 1_452] {
@@ -236,14 +236,14 @@ fn a_path_is_answered_where_and_whence_it_is_asked() {
     lab.no_answer(RAN, &wrong);
     wrong[40..42].copy_from_slice(&[0, 0]); // none was computed
     lab.one_answer(RAN, &wrong);
-    // What Linux left for an interface to finish: the pseudo header's sum, seen on a veth pair.
+    // A checksum that Linux left to the interface: the sum of the pseudo header, as seen on a veth pair.
     let pseudo: u32 = [0x0afe, 0x0015, 0x0aff, 0x0001, 17, 20].iter().sum();
     wrong[40..42].copy_from_slice(&(pseudo as u16).to_be_bytes());
     lab.one_answer(RAN, &wrong);
     let stats = lab.local.stats();
     assert_eq!((stats.gtpu_echo_responses_out, stats.dropped_malformed, stats.dropped_checksum), (4, 2, 1));
     assert_eq!(stats.gtpu_echo_requests_in, 4);
-    // Nobody reaches the tunnel's end from the Internet.
+    // The tunnel endpoint is not reachable from the Internet.
     let mut outside = udp(HOST, 1, GATEWAY, 2152, &request);
     outside[..6].copy_from_slice(&INTERNET_MAC);
     assert_eq!(lab.receive(INTERNET, &outside), Consumed::No);
@@ -284,7 +284,7 @@ fn who_uses_extension_headers_we_must_know_and_do_not_is_told_which_we_do() {
     let want = [0x32, 31, 0, 7, 0, 0, 0, 0, 0, 9, 0, 0, 141, 1, 0x85];
     assert_eq!(&got[42..], want);
     assert_eq!(got[34..38], [0x08, 0x68, 0x08, 0x68], "GTP-U's port both ways");
-    // One that may be skipped.
+    // An extension that may be skipped.
     let message = [0x36, 255, 0, 9, 0, 0, 0, 1, 0, 9, 0, 0x40, 1, 0, 0, 0, 0x45];
     assert_eq!(lab.receive(RAN, &udp(STATIONS[1], 40_000, GATEWAY, 2152, &message)), Consumed::No);
 }
@@ -298,7 +298,7 @@ fn an_unknown_tunnel_is_an_error_indication() {
     for frame in [&frame, &tagged] {
         lab.local.unknown_tunnel(frame, lab.now, &mut lab.out);
         let got = lab.sent().remove(0).1;
-        // TEID data I, peer address: where the G-PDU was sent to (TS 29.281 §7.3.1); port 2152 (§4.4.2).
+        // TEID data I, peer address: the destination of the G-PDU (TS 29.281 §7.3.1); port 2152 (§4.4.2).
         let error =
             [0x32, 26, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0xde, 0xad, 0xbe, 0xef, 133, 0, 4, 10, 255, 0, 1];
         let mut want = Vec::new();
@@ -380,7 +380,7 @@ fn an_unknown_user_is_unreachable() {
     assert_eq!((got6.len(), &got6[..6]), (14 + 1_280, &mac_of(ROUTER6)[..]));
     let (kind, src, dst, _) = read_icmp6(&got6).unwrap();
     assert_eq!((kind, got6[55], src, dst), (1, 3, OWN6, HOST6));
-    // An error is never answered with one, nor a stranger more often than he may be.
+    // An error is never answered with an error, and errors per sender are rate-limited.
     lab.local.unknown_user(&got, lab.now, &mut lab.out);
     assert_eq!(lab.local.stats().dropped_no_error_allowed, 1);
     (0..10).for_each(|_| lab.local.unknown_user(&frame, lab.now, &mut lab.out));

@@ -1,5 +1,5 @@
-//! Addresses that change hands: a node that stands in for another, one that comes back, and what neighbours hear of it. All
-//! frames are read by an independent library.
+//! Takeover of addresses: a node answers for another, the other returns, and neighbours get announcements. An
+//! independent library parses all frames.
 
 #![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
@@ -31,8 +31,8 @@ fn claim(lab: &mut Lab, claims: &Claims) {
     lab.local.claim(claims, lab.now);
 }
 
-/// What is announced, checked octet by octet: an ARP request of an address for itself to all, or an advertisement to all nodes
-/// that overrides.
+/// The announced address, checked octet by octet: a gratuitous ARP request to all, or an overriding advertisement to
+/// all nodes.
 fn announced(sent: &Sent) -> Vec<(OutputPort, IpAddr, [u8; 6])> {
     let mut found = Vec::new();
     for (port, frame) in sent {
@@ -46,7 +46,7 @@ fn announced(sent: &Sent) -> Vec<(OutputPort, IpAddr, [u8; 6])> {
             assert_eq!(dst, "ff02::1".parse::<Ipv6Addr>().unwrap());
             assert_eq!(frame[..6], [0x33, 0x33, 0, 0, 0, 1]);
             assert_eq!((&body[..16], &body[16..18]), (&src.octets()[..], &[2, 1][..]));
-            // Router, unsolicited, override; the hop limit says that it is of this link.
+            // Router, unsolicited, override; the hop limit proves that it comes from this link.
             assert_eq!((frame[58], frame[21]), (0xa0, 255));
             found.push((*port, src.into(), body[18..24].try_into().unwrap()));
         }
@@ -62,7 +62,7 @@ fn all_of_the_other() -> [(OutputPort, IpAddr, [u8; 6]); 3] {
     ]
 }
 
-/// Who answers a router's question for an address.
+/// The MAC address that answers a router's request for an address.
 fn answers(lab: &mut Lab, port: OutputPort, address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -112,7 +112,7 @@ fn a_stand_in_announces_at_once_after_one_second_and_after_three_and_answers() {
     }
     assert!(answers(&mut lab, INTERNET, OWN.into()), "its own as before");
     assert!(!answers(&mut lab, RAN, OTHER.into()), "not on the other link");
-    // The same once more changes nothing; without it, nothing of it is left.
+    // The same claim again changes nothing; after its removal nothing of it remains.
     claim(&mut lab, &claims(false));
     assert_eq!(announced(&lab.pass(SECOND * 10)), []);
     claim(&mut lab, &Claims::default());
@@ -128,13 +128,13 @@ fn packets_to_its_addresses_are_for_the_node_itself() {
     let mut lab = Lab::resolved();
     claim(&mut lab, &claims(false));
     lab.settle();
-    // A GTP-U echo request of a base station, answered by the address it was sent to.
+    // A GTP-U echo request of a base station, answered from the address it was sent to.
     let request = udp(RAN_ROUTER, 2_152, OTHER_RAN, 2_152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 9, 0, 0]);
     let frame = lab.one_answer(RAN, &request);
     assert_sound(&frame);
     assert_eq!((&frame[26..30], &frame[30..34]), (&OTHER_RAN.octets()[..], &RAN_ROUTER.octets()[..]));
     assert_eq!(frame[43], 2, "an echo response");
-    // Nobody looks for who the node itself stands in for.
+    // The node does not resolve addresses that it has taken over.
     let before = lab.local.stats();
     let _held = lab.hold(INTERNET, OTHER, &[0; 60]);
     assert_eq!(lab.sent(), []);
@@ -146,7 +146,7 @@ fn it_answers_until_the_owner_is_heard() {
     let mut lab = Lab::resolved();
     claim(&mut lab, &claims(false));
     lab.pass(SECOND * 10);
-    // The owner is back, and has said nothing yet.
+    // The owner is back, and has sent nothing yet.
     claim(&mut lab, &claims(true));
     assert_eq!(announced(&lab.pass(SECOND * 10)), []);
     assert!(answers(&mut lab, INTERNET, OTHER.into()) && answers(&mut lab, RAN, OTHER_RAN.into()));
@@ -162,7 +162,7 @@ fn it_answers_until_the_owner_is_heard() {
     );
     assert!(!answers(&mut lab, INTERNET, OTHER6.into()));
     assert_eq!(lab.local.stats().address_conflicts, 0, "all of that was to be expected");
-    // It dies again, before it was forgotten.
+    // It dies again before its entry has expired.
     claim(&mut lab, &claims(false));
     let again = [all_of_the_other()[0], all_of_the_other()[1]];
     assert_eq!(announced(&lab.pass(Duration::ZERO)), again, "the third was held all the time");
@@ -174,7 +174,7 @@ fn what_is_nobody_else_s_is_defended_but_not_all_the_time() {
     let mut lab = Lab::resolved();
     claim(&mut lab, &claims(false));
     lab.pass(SECOND * 5);
-    // The one that is held for dead goes on asking for its neighbours by its old address.
+    // The node that is considered dead still sends requests from its old address.
     let mut defended = 0;
     for _ in 0..100 {
         lab.no_answer(INTERNET, &arp_request(OTHER, ROUTERS[0]));
@@ -194,7 +194,7 @@ fn a_node_that_is_not_to_have_its_addresses_is_silent_about_them() {
         let sent = lab.pass(SECOND / 10);
         assert_eq!(announced(&sent), []);
         for (_, frame) in &sent {
-            // It asks without an address that another may have now.
+            // It sends requests without an address that another node may have now.
             match (read_arp(frame), read_icmp6(frame)) {
                 (Some(arp), _) => assert_eq!(arp.sender_ipv4, [0; 4]),
                 (_, Some((kind, src, ..))) => assert_eq!((kind, src), (135, LINK_LOCAL)),
@@ -211,10 +211,10 @@ fn a_node_that_is_not_to_have_its_addresses_is_silent_about_them() {
     );
     assert!(!answers(&mut lab, INTERNET, OWN.into()) && !answers(&mut lab, RAN, OWN_RAN.into()));
     assert!(!answers(&mut lab, INTERNET, OWN6.into()));
-    // What comes to them nevertheless is answered.
+    // Requests to them are still answered.
     let request = udp(RAN_ROUTER, 2_152, OWN_RAN, 2_152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 9, 0, 0]);
     lab.one_answer(RAN, &request);
-    // Caught up: announced; and once more in another life.
+    // Caught up: announced; and again in a later incarnation.
     for life in [1, 2] {
         claim(&mut lab, &Claims { own: Some(life), others: vec![] });
         let sent = announced(&lab.pass(SECOND * 4));
@@ -227,15 +227,15 @@ fn a_node_that_is_not_to_have_its_addresses_is_silent_about_them() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is claimed in whatever order, and whoever else speaks up: a question is answered exactly for what is claimed
-    /// and was not let go, and what is remembered is bounded by what was claimed last.
+    /// Whatever is claimed in whatever order, and whoever else speaks up: a question is answered exactly for what is
+    /// claimed and was not let go, and what is remembered is bounded by what was claimed last.
     #[test]
     fn what_is_answered_is_what_is_claimed(
         steps in prop::collection::vec((any::<u8>(), 0..6_u8, any::<bool>(), 0..2_000_u64), 1..40),
     ) {
         let mut lab = Lab::resolved();
         let other = |n: u8| Ipv4Addr::new(198, 51, 100, 100 + n);
-        // The definition: of eight addresses, those held, and those let go meanwhile.
+        // The reference: of eight addresses, those claimed, and those released meanwhile.
         let (mut held, mut let_go) = (BTreeSet::new(), BTreeSet::new());
         for (set, speaker, is_due, wait) in steps {
             let wanted: BTreeSet<u8> = (0..8).filter(|n| set & 1 << n != 0).collect();

@@ -1,5 +1,5 @@
-//! Whatever arrives, in whatever order and at whatever time: nothing panics, nothing grows, nobody is answered in
-//! another's name, and what is sent is sound to a library that is not ours.
+//! Arbitrary frames in any order and at any time: no panic, no unbounded growth, no reply from an address of another
+//! host, and an independent library accepts every frame sent.
 
 use crate::gateway::lab::*;
 use etherparse::ArpOperation;
@@ -27,10 +27,10 @@ const LIMITS: LocalLimits = LocalLimits {
     unreachables_a_peer: Rate { per_second: 20, burst: 4 },
 };
 
-/// Marks frames that were given to be held: what is in them is not the machine's.
+/// Marks frames handed over to hold: the slow path did not write their content.
 const HELD: [u8; 2] = [0x88, 0xb5];
 
-/// Addresses that matter, and some that do not.
+/// Addresses that are relevant, and some that are not.
 fn v4(n: u8) -> Ipv4Addr {
     let known =
         [OWN, OWN_RAN, ROUTERS[0], ROUTERS[1], RAN_ROUTER, STATIONS[0], STATIONS[1], GATEWAY, [0; 4].into()];
@@ -64,13 +64,13 @@ fn mac(n: u8) -> [u8; 6] {
     }
 }
 
-/// Mostly one of these, else anybody.
+/// Mostly one of these, else any address.
 fn mostly(these: &'static [u8]) -> impl Strategy<Value = u8> + Clone {
     prop_oneof![3 => prop::sample::select(these), 1 => 0u8..24]
 }
 
 fn frame() -> impl Strategy<Value = Vec<u8>> {
-    // Own addresses, peers, their MAC addresses: places in the lists above.
+    // Own addresses, peers, their MAC addresses: indexes into the lists above.
     const OWN_V4: &[u8] = &[0, 1, 7];
     const PEERS_V4: &[u8] = &[2, 3, 4, 5, 6, 10, 12];
     const OWN_V6: &[u8] = &[0, 1];
@@ -120,13 +120,13 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 #[derive(Debug, Clone)]
 enum Step {
     Receive(bool, Vec<u8>),
-    /// As it came, with some octets changed and cut.
+    /// A received frame with some octets changed, and truncated.
     Damaged(bool, Vec<u8>, Vec<(usize, u8)>, usize),
     Hold(bool, bool, u8, usize),
     UnknownTunnel(Vec<u8>),
     UnknownUser(Vec<u8>),
     Pass(u64),
-    /// Those asked answer.
+    /// The stations that were asked answer.
     Answer,
 }
 
@@ -147,7 +147,7 @@ fn port_of(is_ran: bool) -> OutputPort {
     if is_ran { RAN } else { INTERNET }
 }
 
-/// Packets that were given to be held, and those that were sent or lost since.
+/// Packets handed over to hold, and those sent or lost since.
 #[derive(Default)]
 struct Books {
     given: usize,
@@ -155,12 +155,12 @@ struct Books {
 }
 
 impl Books {
-    /// Takes what leaves the outbox. Every packet is there once.
+    /// Collects the frames of the outbox. Each packet appears once.
     fn close(&mut self, lab: &mut Lab) -> Sent {
         self.gone += lab.out.drain_lost().count();
         let sent: Vec<_> = lab.out.drain().collect();
         self.gone += sent.iter().filter(|(_, _, kind)| *kind == FrameKind::Packet).count();
-        // Answers of the node itself may be held beside.
+        // Replies of the node itself may be held as well.
         assert!(self.gone <= self.given && self.given <= self.gone + lab.local.occupancy().held_frames);
         sent.into_iter().map(|(port, frame, _)| (port, frame)).collect()
     }
@@ -197,7 +197,7 @@ fn take(lab: &mut Lab, step: Step, asked: &Sent, books: &mut Books) {
     }
 }
 
-/// What left is sound, and says only what the node may say.
+/// Every frame that left is valid, and the node may send it.
 fn check_frame(port: OutputPort, frame: &[u8]) {
     if frame.get(12..14) == Some(&HELD) {
         return;
@@ -276,7 +276,7 @@ proptest! {
             asked.drain(..asked.len().saturating_sub(12));
             check_state(&lab);
         }
-        // Once there is rest, the snapshot says what the machine knows.
+        // At rest, the snapshot has all that the slow path knows.
         lab.pass(Duration::from_millis(10));
         let all = lab.local.adjacencies();
         for n in lab.local.neighbours() {

@@ -1,4 +1,4 @@
-//! Next hops that fall silent: found out within 1.3 s, replaced, and found again; with few questions.
+//! Next hops that stop answering are detected within 1.3 s, replaced, and found again, with few requests.
 
 #![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Death right after an answer: 300 ms to the next question, three rounds, and the step of these tests.
+/// If a station dies right after a reply: 300 ms to the next request, three rounds, and the step of these tests.
 const FOUND_OUT: Duration = Duration::from_millis(1_220);
 
-/// Lets time pass in steps of 10 ms, in which the stations that are `there` answer. What was sent.
+/// Advances time in steps of 10 ms, in which the stations in `there` answer. Returns the frames sent.
 fn pass_with(lab: &mut Lab, time: Duration, there: impl Fn(IpAddr) -> bool) -> Sent {
     let until = lab.now + time;
     let mut all = Sent::new();
@@ -51,7 +51,7 @@ fn a_link_whose_next_hops_all_died_is_silent_within_1_300_ms() {
     assert_eq!(routers.len(), 3);
     assert!(routers.into_iter().all(is_router));
     assert_eq!(lab.local.silence(RAN), None, "the other link is well");
-    // One of them is enough, and is found at its next question.
+    // One of them suffices, and is found at its next request.
     pass_with(&mut lab, MS * 310, |address| !is_router(address) || address == IpAddr::V6(ROUTER6));
     assert_eq!(lab.local.silence(INTERNET), None);
     assert_eq!(lab.local.stats().links_silent, 1);
@@ -110,7 +110,7 @@ fn a_node_that_answers_for_no_address_of_its_own_still_finds_out() {
     }
 }
 
-/// The process was stopped: the answers wait in the port, and the clock went on.
+/// The process was stopped: the replies wait in the port, and the clock went on.
 #[test]
 fn a_node_that_was_stopped_does_not_blame_its_next_hops() {
     for stopped in [1, 5, 30] {
@@ -118,7 +118,7 @@ fn a_node_that_was_stopped_does_not_blame_its_next_hops() {
         for _ in 0..20 {
             let before = lab.poll();
             lab.now += SECOND * stopped;
-            // It wakes, polls first, and only then takes in what came meanwhile.
+            // It resumes, polls first, and then receives the frames that arrived meanwhile.
             let after = lab.poll();
             assert_eq!((lab.local.silence(INTERNET), lab.local.silence(RAN)), (None, None));
             lab.answer_all(&before);
@@ -128,7 +128,7 @@ fn a_node_that_was_stopped_does_not_blame_its_next_hops() {
     }
 }
 
-/// A base-station link with so many stations on it, and no router.
+/// A base-station link with this many stations, and no router.
 fn stations(count: u8) -> LocalConfig {
     let base_stations = (1..=count).map(|n| Ipv4Addr::new(10, 254, 0, 100 + n)).collect();
     LocalConfig { base_stations, routes: vec![], ..config() }
@@ -151,8 +151,8 @@ fn a_rack_of_base_stations_that_dies_makes_the_link_not_silent() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Stations die and come back at any time. The slow twin knows when each question was asked and answered: a link is silent after
-    /// three rounds of questions without an answer, and only then; and there are never more questions than promised.
+    /// Stations die and return at any time. The reference knows when each request was sent and answered. A link counts
+    /// as silent after three rounds without a reply, and only then. The number of requests stays within its limit.
     #[test]
     fn a_link_is_silent_exactly_when_three_rounds_were_not_answered(
         count in 1_u8..12,
@@ -194,7 +194,7 @@ proptest! {
                 prop_assert!(u128::from(checked - from.1) <= 4 * intervals);
             }
         }
-        // Whatever happened, those that are there are found and used.
+        // In the end, the stations that are present are found and used.
         pass_with(&mut lab, SECOND * 40, |_| true);
         prop_assert!(lab.local.silence(RAN).is_none());
         prop_assert!(lab.local.neighbours().all(|n| n.state == NeighbourState::Reachable));

@@ -1,4 +1,4 @@
-//! Who is on the links: asked, answered, believed for a while, asked again.
+//! Neighbours on the links: resolved, trusted for some time, and resolved again.
 
 use crate::gateway::lab::*;
 use etherparse::ArpOperation;
@@ -71,7 +71,7 @@ fn the_snapshot_knows_what_answered() {
     assert_eq!(all.base_station(BaseStationId(2), 1), Some((STATIONS[2], NextHop::NoRoute)));
     assert_eq!(all.base_station(BaseStationId(3), 1), None);
     assert_eq!(all.ran(STATIONS[1].into(), 1), via(RAN_ROUTER));
-    // On the link: the destination itself; its ends and the node have no neighbours.
+    // Destinations on the link are their own next hop; its first and last address and the node have none.
     let near = IpAddr::from([198, 51, 100, 77]);
     assert_eq!(all.internet(near, 1), NextHop::Ask(near));
     for nobody in [OWN, [198, 51, 100, 0].into(), [198, 51, 100, 255].into(), [224, 0, 0, 1].into()] {
@@ -83,7 +83,7 @@ fn the_snapshot_knows_what_answered() {
 #[test]
 fn a_router_less_is_a_way_less() {
     let mut lab = Lab::resolved();
-    // Router 2 falls silent: it is found out, asked for, given up.
+    // Router 2 stops answering: this is detected, it is asked for again, and then given up.
     let (from, until) = (lab.now, lab.now + SECOND * 60);
     let mut lost_at = None;
     while lab.now < until {
@@ -112,7 +112,7 @@ fn a_missing_peer_costs_little_and_is_found_when_it_comes_back() {
     let hour = lab.pass(SECOND * 3_600);
     let questions = asked_for(&hour).iter().filter(|to| **to == IpAddr::from(STATIONS[0])).count();
     assert!((100..150).contains(&questions), "{questions}: once in 30 s");
-    // It answers the next question.
+    // It answers the next request.
     let asked_at = lab.now;
     while lab.neighbour(STATIONS[0]).unwrap().mac.is_none() {
         let next = lab.pass(SECOND / 10);
@@ -123,7 +123,7 @@ fn a_missing_peer_costs_little_and_is_found_when_it_comes_back() {
     lab.settle();
     lab.pass(SECOND * 340);
     assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Missing);
-    // Another announces itself: believed, and probed at its own address.
+    // Another host announces itself: it is trusted, and probed at its own address.
     assert_eq!(lab.receive(RAN, &arp_request(RAN_ROUTER, RAN_ROUTER)), Consumed::Yes);
     assert_eq!(lab.neighbour(RAN_ROUTER).unwrap().state, NeighbourState::Stale);
     lab.pass(SECOND / 50);
@@ -164,7 +164,7 @@ fn what_waits_is_sent_when_the_answer_comes() {
     assert_eq!(lab.local.occupancy().held_frames, 0);
 }
 
-/// A burst of Error Indications to a base station takes no place of a packet to it.
+/// A burst of Error Indications to a base station does not displace a packet to it.
 #[test]
 fn answers_of_the_node_take_no_place_of_packets_that_wait() {
     let mut lab = Lab::resolved();
@@ -251,7 +251,7 @@ fn a_router_that_moves_is_followed_and_asked_whether_it_did() {
     lab.pass(SECOND / 50);
     let all = lab.local.adjacencies();
     assert!((0..64).any(|hash| all.internet([8, 8, 8, 8].into(), hash) == NextHop::Via(MacAddr(other))));
-    // It was a lie: nobody answers there, the true one answers the question to all.
+    // The announcement was false: that host does not answer, the real one answers the broadcast request.
     for _ in 0..80 {
         let sent = lab.pass(SECOND / 10);
         let to_others = sent.into_iter().filter(|(_, frame)| frame[..6] != other).collect();
@@ -274,6 +274,6 @@ fn a_flood_of_lies_costs_a_question_a_second() {
         let sent = lab.pass(SECOND / 100);
         asked += asked_for(&sent).iter().filter(|address| **address == IpAddr::from(ROUTERS[0])).count();
     }
-    // Beside the checks of next hops, one every 300 ms.
+    // In addition to the checks of next hops, one every 300 ms.
     assert!(asked < 20 + 34, "{asked}");
 }

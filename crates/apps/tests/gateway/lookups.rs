@@ -1,4 +1,4 @@
-//! How often a node asks each of its tables for a packet, in every architecture: an answer that was found is not asked for again.
+//! Lookups per packet in each table of a node, in every architecture: no key is looked up twice in one table.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::gateway::common::{SEED, downstream, flows, g_pdu, station, to_gateway, upstream_inner};
@@ -27,10 +27,10 @@ const MACS: OutsideMacs = OutsideMacs {
     router: MacAddr([0x02, 0x5a, 2, 0, 0, 0]),
 };
 
-/// Keys that a table was asked for.
+/// Keys looked up in a table.
 type Asked = Arc<AtomicUsize>;
 
-/// A table that counts them.
+/// A table that records lookups.
 #[derive(Debug)]
 struct Counting<T>(T, Asked);
 
@@ -122,8 +122,8 @@ impl Rig {
         Self { node, far: [a, b, c], pool, asked: [gpt_asked, lookup_asked, fib_asked] }
     }
 
-    /// Sends these frames in by a port, and gives the keys asked of the GPT, of the lookup table and of the FIB, and the frames that
-    /// left by each port.
+    /// Sends these frames to a port. Returns the keys looked up in the GPT, in the lookup table and in the FIB, and the
+    /// frames that left by each port.
     fn send(&mut self, port: usize, frames: &[Vec<u8>], mac: MacAddr) -> ([usize; 3], [usize; 3]) {
         for frame in frames {
             let mut packet = self.pool.packet(frame).unwrap();
@@ -157,7 +157,7 @@ fn each_table_is_asked_once_a_packet_and_only_if_it_is_needed() {
             } else {
                 (0, 1, OutputPort::BaseStation, MACS.internet)
             };
-            // A whole batch of each kind, as a loaded node has, and packets one by one.
+            // A full batch of each kind, as under load, and single packets.
             for at_once in [FLOWS as usize, 1] {
                 for is_own in [true, false] {
                     let chosen: Vec<(Vec<u8>, KeyHash)> = (0..)
@@ -188,7 +188,7 @@ fn each_table_is_asked_once_a_packet_and_only_if_it_is_needed() {
                     }
                 }
             }
-            // What comes over the fabric was steered by its ingress node: the FIB alone is asked.
+            // The ingress node has steered packets that arrive over the fabric: only the FIB is asked.
             let frames: Vec<Vec<u8>> = (0..)
                 .zip(&flows)
                 .filter(|(_, flow)| flow.node == HERE)

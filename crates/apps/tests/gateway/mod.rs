@@ -1,4 +1,4 @@
-//! The gateway: its nodes, their slow path, and clusters of them in memory.
+//! The gateway: nodes, their slow path, and clusters in memory.
 
 mod common;
 mod fabric;

@@ -1,4 +1,4 @@
-//! Two real nodes over tables as the control plane feeds them, while flows move from one to the other.
+//! Two real nodes with tables fed as by the control plane, while flows move between them.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const FLOWS: u32 = 200;
 
-/// A node on the thread of the test, the far ends of its outside links, and its tables.
+/// A node on the test's thread, the far ends of its outside links, and its tables.
 struct Running {
     node: Node<Packet>,
     internet: MemoryPort<Packet>,
@@ -62,7 +62,7 @@ impl Running {
     }
 }
 
-/// One packet of each flow each way, in at either node; what each flow must have counted for it is added to `sent`.
+/// Sends one packet of each flow in each direction to each node; adds the expected counts per flow to `sent`.
 fn traffic(nodes: &mut [Running; 2], pool: &mut Pool, round: u32, sent: &mut [FlowCount]) {
     for n in (0..FLOWS).step_by(2) {
         let payload = vec![7; (n + round) as usize % 400];
@@ -100,7 +100,7 @@ fn pin(nodes: &mut [Running; 2], control: &mut Control, spec: &FlowSpec, from: O
     }
 }
 
-/// Counts of flows that have departed go where the flows are.
+/// Counts of departed flows are transferred to the flows' current nodes.
 fn exchange(nodes: &mut [Running; 2], specs: &[FlowSpec], at: &[usize]) {
     for node in 0..2 {
         nodes[node].tables.expire(Duration::ZERO);

@@ -1,5 +1,5 @@
-//! What does not fit the base-station link: which packets are fragmented, which are refused, and the identifications
-//! of outer packets. Another library judges what leaves, and reassembles it.
+//! Packets larger than the base-station link allows: which are fragmented, which are refused, and the identifications
+//! of outer packets. An independent library checks and reassembles the result.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 const DOWN: OutputPort = OutputPort::BaseStation;
 const UP: OutputPort = OutputPort::Internet;
 
-/// What becomes of a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Whole,
     Fragmented,
-    /// Dropped, and its sender told this MTU.
+    /// Dropped, with an ICMP error that names this MTU.
     Refused(usize),
 }
 
@@ -59,7 +59,7 @@ fn rule(n: u32, ip_len: usize, df: bool, mtu: usize, oversize: Oversize) -> Outc
     }
 }
 
-/// Sends a packet through the cluster and judges what comes of it.
+/// Sends a packet through the cluster and checks the outcome.
 fn observe(bench: &mut Bench, n: u32, frame: &[u8], mtu: usize) -> Outcome {
     let id = bench.inject(1, DOWN, frame, false);
     let (left, dropped) = bench.run(1);
@@ -83,7 +83,8 @@ fn observe(bench: &mut Bench, n: u32, frame: &[u8], mtu: usize) -> Outcome {
         assert_eq!(whole.output, DOWN);
         let header = Ipv4HeaderSlice::from_slice(&whole.frame[14..]).unwrap();
         assert!(!header.is_fragmenting_payload());
-        // RFC 6864 §4.1: an atomic packet has DF; any identification will do, and it takes none from fragments.
+        // RFC 6864 §4.1: an atomic packet has DF set. Any identification is allowed, and it uses up none of those for
+        // fragments.
         assert_eq!((header.dont_fragment(), header.identification()), (true, 0));
         let (address, teid, _, inner) = tunnelled(&whole.frame);
         assert_eq!(((address, teid), &inner[..]), (tunnel, &frame[14..]));
@@ -94,13 +95,13 @@ fn observe(bench: &mut Bench, n: u32, frame: &[u8], mtu: usize) -> Outcome {
     for (i, piece) in left.iter().enumerate() {
         assert_eq!((piece.output, usize::from(piece.tag.piece)), (DOWN, i + 1));
     }
-    // As few as there can be: all but the last are as long as multiples of 8 allow.
+    // The fewest possible: all fragments but the last have the largest length that is a multiple of 8.
     let (payload, room) = (frame.len() - 14 + overhead(n) - 20, mtu - 20);
     assert_eq!(left.len(), 1 + (payload - room).div_ceil(room / 8 * 8));
     Outcome::Fragmented
 }
 
-/// Destination, TEID and user's packet of a tunnel packet that came in fragments, put together by another library.
+/// Destination, TEID and inner packet of a fragmented tunnel packet, reassembled by an independent library.
 fn reassembled(pieces: &[&[u8]]) -> (std::net::Ipv4Addr, u32, Vec<u8>) {
     let mut pool = IpDefragPool::<(), ()>::new();
     let mut whole = None;
@@ -126,7 +127,7 @@ fn reassembled(pieces: &[&[u8]]) -> (std::net::Ipv4Addr, u32, Vec<u8>) {
     (destination.unwrap(), u32::from_be_bytes([gtpu[4], gtpu[5], gtpu[6], gtpu[7]]), gtpu[inner..].to_vec())
 }
 
-/// The MTU that an ICMP error names: to the sender, with right checksums, quoting the packet.
+/// The MTU in an ICMP error, after a check that it goes to the sender, has valid checksums and quotes the packet.
 fn named_mtu(answer: &[u8], about: &[u8]) -> usize {
     let packet = SlicedPacket::from_ethernet(answer).unwrap();
     match (packet.net.unwrap(), packet.transport.unwrap()) {
@@ -160,7 +161,7 @@ fn named_mtu(answer: &[u8], about: &[u8]) -> usize {
 #[test]
 fn every_size_of_either_family_with_df_or_without_has_the_outcome_of_the_rule() {
     let mut seen = BTreeMap::new();
-    // The tunnels leave 1,280 octets, or one less, at 1,316 and 1,324.
+    // At MTUs of 1,316 and 1,324 the tunnels leave 1,280 octets, or one less.
     for mtu in [576, 577, 1_000, 1_280, 1_315, 1_316, 1_323, 1_324, 1_500, 1_600] {
         for oversize in [Oversize::FragmentOuter, Oversize::Icmp] {
             let policy = Policy { base_station_mtu: mtu, oversize, ..Policy::default() };
@@ -210,7 +211,7 @@ fn nodes_that_share_the_gateway_address_never_use_the_same_identification() {
     // Five parts of 65,536 are not of the same size.
     let policy = Policy { base_station_mtu: 576, ..Policy::default() };
     let mut bench = bench(Architecture::ScaleBricks, 5, policy);
-    // By source, destination and protocol: what a receiver reassembles by.
+    // By source, destination and protocol, which a receiver uses for reassembly.
     let mut drawn: BTreeMap<_, BTreeMap<u16, usize>> = BTreeMap::new();
     let mut nodes = BTreeSet::new();
     for round in 0..20 {

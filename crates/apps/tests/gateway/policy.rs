@@ -1,4 +1,4 @@
-//! What is dropped, by name; fragments, ICMP errors.
+//! Drops by reason; fragments; ICMP errors.
 
 use crate::gateway::common::{PEER_MAC, bench, downstream, g_pdu, to_gateway, tunnelled, ue, upstream_inner};
 use etherparse::PacketBuilder;
@@ -13,7 +13,7 @@ fn scalebricks() -> crate::gateway::common::Bench {
     bench(Architecture::ScaleBricks, 4, Policy::default())
 }
 
-/// Frame bytes changed at one offset, IPv4 header checksum made right again.
+/// The frame with bytes changed at one offset, and the IPv4 header checksum corrected.
 fn patched(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     fix_checksum(&mut frame);
@@ -168,7 +168,7 @@ fn dscp_is_copied_to_the_tunnel_and_ecn_is_not() {
     assert_eq!(tunnelled(&left[0].frame).3[1], 0xbb);
 }
 
-/// The fragments of an IPv4 packet, as a router makes them.
+/// The fragments of an IPv4 packet, as a router creates them.
 fn fragments(frame: &[u8], id: u16, cuts: &[usize]) -> Vec<Vec<u8>> {
     let payload = &frame[34..];
     let ends = cuts.iter().copied().skip(1).chain(std::iter::once(payload.len()));
@@ -254,7 +254,7 @@ fn icmp_errors_follow_the_flow_they_are_about() {
         .unwrap();
     let left = bench.one(0, DOWN, &frame, false).unwrap();
     assert_eq!(tunnelled(&left[0].frame).1, bench.flows[9].downlink_teid.get());
-    // An echo is no error: it is a flow of its own, and unknown.
+    // An echo is not an error: it has its own flow key, which is unknown.
     let mut echo = Vec::new();
     let request = PacketBuilder::ethernet2(PEER_MAC, [0; 6]).ipv4(router, ue(8).octets(), 60);
     request.icmpv4_echo_request(1, 2).write(&mut echo, b"ping").unwrap();

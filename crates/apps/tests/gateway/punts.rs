@@ -1,4 +1,4 @@
-//! What a node gives to its slow path, and what becomes of it.
+//! Packets that a node hands to its slow path, and their outcome.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -23,7 +23,7 @@ fn scalebricks() -> crate::gateway::common::Bench {
     bench
 }
 
-/// Puts a frame in at node 0; what the nodes handed over, by node.
+/// Sends a frame to node 0; returns the packets that each node handed over.
 fn punted(
     bench: &mut crate::gateway::common::Bench,
     output: OutputPort,
@@ -53,7 +53,7 @@ fn what_belongs_to_no_flow_is_handed_over_at_its_ingress_node_as_it_came() {
         .unwrap();
     let gateway = Policy::default().gateway_address;
     let request = to_gateway(gateway, 2152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 7, 0, 0]);
-    // An extension header of the type 0x9f, which its receiver must know.
+    // An extension header of type 0x9f, which its receiver must understand.
     let mut unknown_extension = g_pdu(77, &upstream_inner(0, b"x"), true);
     unknown_extension[11] = 0x9f;
     for (output, frame, link, reason) in [
@@ -142,8 +142,8 @@ fn framed(packet: &[u8]) -> Vec<u8> {
     [&downstream(0, b"")[..12], &ethertype, packet].concat()
 }
 
-/// On real links nothing is forwarded from or to a link-local address; in the cluster in memory, which has no links,
-/// nothing to one that a UE would have to have.
+/// On real links no packet from or to a link-local address is forwarded. In the in-memory cluster, which has no links,
+/// no packet to the link-local address of a UE is.
 #[test]
 fn link_local_packets_do_not_cross_to_another_link() {
     let policy = Policy { key_profile: KeyProfile::Ue, ..Policy::default() };

@@ -1,4 +1,4 @@
-//! Captures see what passes a node and what it drops, and never hold it up.
+//! Captures see forwarded and dropped packets of a node, and never delay it.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 

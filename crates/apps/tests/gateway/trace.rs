@@ -1,4 +1,4 @@
-//! Tracing a packet says what the node does with it: outputs and drops of the real node, frame by frame.
+//! A trace predicts what the node does with a packet: it matches outputs and drops of the real node, frame by frame.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
@@ -24,7 +24,7 @@ fn traced(bench: &Bench, node: usize, role: PortRole, frame: &[u8]) -> TraceRepo
     trace(config, bench.cluster.tables()[id.index()].node_tables(0), role, frame).unwrap()
 }
 
-/// The frame as it arrives at a node's port.
+/// The frame as it arrives at a port of a node.
 fn addressed(bench: &Bench, node: usize, output: OutputPort, frame: &[u8]) -> (PortRole, Vec<u8>) {
     let macs = bench.cluster.nodes()[node].config().macs;
     let (role, mac) = match output {
@@ -89,7 +89,7 @@ fn a_trace_counts_nothing_and_shows_what_was_counted() {
     let (_, count) = traced(&bench, 0, role, &frame).flow.unwrap();
     let want = FlowCount { downstream_packets: 1, downstream_bytes: 31, ..FlowCount::default() };
     assert_eq!(count, Some(want));
-    // Another node holds the flow's entry too, but not its counters.
+    // Another node also has the flow's entry, but not its counters.
     let (role, frame) = addressed(&bench, 1, OutputPort::BaseStation, &frame);
     assert_eq!(traced(&bench, 1, role, &frame).flow.unwrap().1, None);
 }
@@ -97,7 +97,7 @@ fn a_trace_counts_nothing_and_shows_what_was_counted() {
 #[test]
 fn the_tables_answer_beside_the_outcome() {
     let bench = bench(Architecture::ScaleBricks, NODES, Policy::default());
-    // Flow 7 is pinned to node 1: at node 0 the GPT says so, and the FIB does not have it.
+    // Flow 7 is pinned to node 1: the GPT of node 0 says so, and its FIB does not have the flow.
     let (role, frame) = addressed(&bench, 0, OutputPort::BaseStation, &downstream(7, b""));
     let answer = traced(&bench, 0, role, &frame);
     assert_eq!(answer.gpt, Some(Some(NodeId::new(1))));

@@ -1,4 +1,4 @@
-//! Names that are none of the table's.
+//! Names that are not in the table.
 
 use super::frames::{Protocol, Spec, v4};
 use super::rig::{Rig, SEED, Setting, port};
@@ -19,7 +19,7 @@ fn a_load_balancer_answers_any_name_with_an_action_in_use() {
     let servers: Vec<(FlatName, Action)> =
         (1..40_u8).map(|n| (FlatName::Ipv4(v4(n)), Action::Forward(port(n.into())))).collect();
     rig.names(&servers);
-    // Some servers leave: their actions are used no more, whatever Othello answers.
+    // Some servers leave: their actions are no longer used, whatever Othello answers.
     let gone: Vec<NameOp> = servers[..13].iter().map(|(name, _)| NameOp::Remove(name.clone())).collect();
     rig.table.apply(&gone).unwrap();
     let hasher = KeyHasher::new(SEED);
@@ -32,7 +32,7 @@ fn a_load_balancer_answers_any_name_with_an_action_in_use() {
         assert_eq!(reader.lookup(hash).action, Some(Action::Forward(to)), "the same each time");
         *seen.entry(to).or_default() += 1;
     }
-    // 769 each if all get the same share; those that left leave theirs to all others.
+    // 769 each if all get the same share; the others get the shares of those that left.
     assert_eq!(seen.len(), 26, "all servers get some");
     assert!(seen.values().all(|count| (600..950).contains(count)), "{seen:?}");
     for (name, action) in &servers[13..] {
@@ -82,7 +82,7 @@ fn checksums_and_filters_tell_aliens_as_well_as_they_promise() {
         let asked = 100_000;
         let missed = (0..asked).filter(|&n| !reader.lookup(alien(n).hash(&hasher)).is_alien).count();
         let expected = most * f64::from(asked);
-        // Six standard deviations, and what the filter's sizing allows.
+        // Six standard deviations, and the tolerance of the filter's sizing.
         let limit = expected * 1.25 + 6.0 * expected.sqrt();
         assert!((missed as f64) < limit, "{missed} of {asked}, {expected} expected");
     }

@@ -1,4 +1,4 @@
-//! Every frame that comes leaves, is dropped or waits, however full ports and pools are; floods need no slots.
+//! Every received frame leaves, is dropped or waits, however full ports and pools are. Flooding needs no slots.
 
 use super::frames::{Protocol, Spec, WORLD, specs};
 use super::kinds::{actions, name};
@@ -33,7 +33,7 @@ proptest! {
                 rig.check_books();
                 came = (0..4).map(|port| rig.count(port, "rx_frames")).sum();
                 prop_assert!(came <= offered);
-                // Else what left stays, and ports and pool fill up.
+                // Otherwise the frames that left stay, and ports and pool fill up.
                 if turn % 3 == 2 {
                     rig.take();
                 }

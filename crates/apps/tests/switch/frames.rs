@@ -1,10 +1,10 @@
-//! Frames of a small world, so that many have a name of the table: made by an independent library.
+//! Frames built by an independent library, from few addresses so that many have a name in the table.
 
 use etherparse::{IpNumber, PacketBuilder, PacketBuilderStep};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Stations, addresses and ports there are.
+/// Numbers of stations, addresses and ports.
 pub const WORLD: u8 = 12;
 
 pub fn mac(n: u8) -> [u8; 6] {
@@ -19,12 +19,12 @@ pub fn v6(n: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n.into())
 }
 
-/// A name of bytes, as long as its number says.
+/// A name of bytes; its number determines its length.
 pub fn label(n: u8) -> Vec<u8> {
     (0..=n % 7).map(|at| b'a' + n + at).collect()
 }
 
-/// What a frame is made from.
+/// Fields of a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub mac: u8,
@@ -90,7 +90,7 @@ impl Spec {
     }
 
     fn transport(&self, ip: PacketBuilderStep<etherparse::IpHeaders>) -> Vec<u8> {
-        // A length of two bytes, and a name.
+        // A length of two bytes and a name.
         let name = label(self.label);
         let payload = [&(name.len() as u16).to_be_bytes()[..], &name, b"and more behind it"].concat();
         let mut frame = Vec::new();
@@ -103,7 +103,7 @@ impl Spec {
         frame
     }
 
-    /// Where the payload of the transport layer starts, from the IP header on.
+    /// Offset of the transport layer's payload from the IP header.
     pub fn payload_offset(is_v6: bool, protocol: Protocol) -> u16 {
         let ip = if is_v6 { 40 } else { 20 };
         ip + match protocol {

@@ -1,4 +1,4 @@
-//! Split horizon, storm guard, time to live, full ports, empty pools: each drop by its name.
+//! Split horizon, storm guard, TTL, full ports, empty pools: each drop has its reason.
 
 use super::frames::{Protocol, Spec, mac, v4};
 use super::rig::{Rig, Setting, port};
@@ -107,12 +107,12 @@ fn only_routing_touches_the_time_to_live() {
     let Some(etherparse::NetSlice::Ipv4(ip)) = routed.net else { panic!("IPv4") };
     assert_eq!(ip.header().ttl(), 1);
     assert_eq!(ip.header().to_header().calc_header_checksum(), ip.header().header_checksum());
-    // A checksum that is wrong is not made right.
+    // A wrong checksum is not corrected.
     let mut wrong = SPEC.frame();
     wrong[14 + 10] ^= 0x40;
     assert_eq!(lengths(&rig.one(0, &wrong)), [0; 4]);
     assert_eq!(rig.count(0, "bad_ipv4_checksum"), 1);
-    // Where it came from it is not routed to, and nothing is said of its time to live.
+    // It is not routed to the port of its arrival, and its TTL causes no error.
     assert_eq!(lengths(&rig.one(2, &Spec { ttl: 1, ..SPEC }.frame())), [0; 4]);
     assert_eq!((rig.count(2, "split_horizon"), rig.count(2, "expired")), (1, 0));
 }
@@ -140,7 +140,7 @@ fn full_ports_and_empty_pools_are_counted() {
     assert_eq!(left[1].len(), 4);
     assert_eq!(rig.count(1, "port_full"), 1);
     assert_eq!(rig.count(1, "tx_frames"), 4);
-    // Two buffers: the frame, and one copy of the two that are wanted.
+    // Two buffers: the frame, and one of the two copies needed.
     let mut rig = Rig::with_room(&setting, 4, 2);
     let left = rig.one(0, &all);
     assert_eq!(left.iter().map(Vec::len).sum::<usize>(), 2);

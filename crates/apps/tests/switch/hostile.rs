@@ -1,4 +1,4 @@
-//! Whatever comes in, nothing panics, and every frame is accounted for.
+//! Arbitrary frames cause no panic, and every frame is counted.
 
 use super::frames::{Protocol, Spec, specs};
 use super::kinds::{actions, kinds, name};

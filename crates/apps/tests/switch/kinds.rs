@@ -1,4 +1,4 @@
-//! Every kind of names: what leaves is what the reference says, frame by frame.
+//! Every kind of names: the output equals that of the reference, frame by frame.
 
 use super::frames::{Protocol, Spec, WORLD, label, mac, specs, v4, v6};
 use super::reference::{Names, Reference};
@@ -25,7 +25,7 @@ pub fn actions() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A name that frames of the small world may have.
+/// A name that generated frames may have.
 pub fn name(kind: NameKind, n: u8, m: u8) -> Option<FlatName> {
     Some(match kind {
         NameKind::Mac if n == 0 => return None,
@@ -93,7 +93,7 @@ proptest! {
         }
     }
 
-    /// Bursts give what single frames give, in the order of each port.
+    /// Bursts give the same result as single frames, in the order of each port.
     #[test]
     fn bursts_are_frames_one_after_another(
         names in proptest::collection::vec((0..WORLD, any::<u8>(), actions()), 0..40),

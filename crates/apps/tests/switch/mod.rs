@@ -1,4 +1,4 @@
-//! The flat-name switch against a slow reference, beside changes, and under hostile frames.
+//! The flat-name switch compared with a slow reference, during changes, and with hostile frames.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! A forwarder that does one frame at a time, by a plain map and another library's parser.
+//! A forwarder that processes one frame at a time, with a plain map and an independent parser.
 
 use super::rig::{Left, port};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 pub type Names = BTreeMap<FlatName, Action>;
 
-/// What the forwarder has to go by.
+/// Configuration of the forwarder.
 pub struct Reference<'a> {
     pub kind: NameKind,
     pub unknown: UnknownNamePolicy,
@@ -20,7 +20,7 @@ pub struct Reference<'a> {
     pub names: &'a Names,
 }
 
-/// What a frame is.
+/// Kind of a frame.
 pub enum Is {
     Named(FlatName),
     ForAll,
@@ -28,7 +28,7 @@ pub enum Is {
 }
 
 impl Reference<'_> {
-    /// What leaves by each port.
+    /// The frames that leave each port.
     pub fn forward(&self, from: usize, frame: &[u8]) -> Vec<Left> {
         let mut left = vec![Left::new(); self.groups.len()];
         match what(self.kind, from, frame) {
@@ -71,7 +71,7 @@ impl Reference<'_> {
     }
 }
 
-/// What a frame is, by the map's kind of names.
+/// The kind of a frame, given the map's kind of names.
 pub fn what(kind: NameKind, from: usize, frame: &[u8]) -> Is {
     if let NameKind::Bytes(at) = kind {
         return bytes(at, frame).map_or(Is::Nothing, Is::Named);
@@ -128,7 +128,7 @@ fn bytes(at: BytesAt, frame: &[u8]) -> Option<FlatName> {
     NameBytes::new(frame.get(start..start + length)?).ok().map(FlatName::Bytes)
 }
 
-/// The frame one hop on, its checksum computed anew; `None` if it has none left.
+/// The frame after one hop, with a new checksum; `None` if its TTL has expired.
 pub fn routed(frame: &[u8], next_hop: MacAddr, source: MacAddr) -> Option<Vec<u8>> {
     let mut routed = frame.to_vec();
     routed[..6].copy_from_slice(&next_hop.0);

@@ -18,7 +18,7 @@ pub fn port(number: usize) -> PortNo {
     PortNo::new(number).unwrap()
 }
 
-/// What makes a rig.
+/// Parameters of a rig.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub kind: NameKind,
@@ -31,7 +31,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Four ports, aliens told by checksums and filter so well that none is missed in a test.
+    /// Four ports. Checksums and filter are large enough to reject every unknown name of a test.
     pub fn new(kind: NameKind, unknown: UnknownNamePolicy) -> Self {
         let (check_bits, filter_rate) =
             if unknown == UnknownNamePolicy::Answer { (0, None) } else { (8, Some(1e-9)) };
@@ -58,12 +58,12 @@ pub struct Rig {
     ledger: Ledger,
     names: PortNames,
     groups: Vec<Option<u16>>,
-    /// The far ends of each port: what goes in there, and what comes out.
+    /// The far ends of each port: input and output.
     far: Vec<[MemoryPort<Packet>; 2]>,
     pool: Pool,
 }
 
-/// What left by a port.
+/// The frames that left a port.
 pub type Left = Vec<Vec<u8>>;
 
 impl Rig {
@@ -71,7 +71,7 @@ impl Rig {
         Self::with_room(setting, 2 * BURST, 1_024)
     }
 
-    /// With ports that hold so many frames, and so many buffers.
+    /// With ports of this capacity, and this number of buffers.
     pub fn with_room(setting: &Setting, room: usize, buffers: usize) -> Self {
         let table = setting.table();
         let pool = Pool::new(buffers, 2_000).unwrap();
@@ -99,7 +99,7 @@ impl Rig {
         self.table.change_to(names).unwrap()
     }
 
-    /// Pushes frames in, one turn, and takes out what left by each port.
+    /// Pushes frames in, runs one turn, and collects the frames that left each port.
     pub fn push(&mut self, frames: &[(usize, &[u8])], now: Duration) -> Vec<Left> {
         for (id, (port, frame)) in (0..).zip(frames) {
             let mut packet = self.pool.packet(frame).unwrap();
@@ -110,7 +110,7 @@ impl Rig {
         self.take()
     }
 
-    /// Has a frame come by a port; `false` if there is no buffer for it, or no room in the port.
+    /// Sends a frame to a port; `false` if there is no buffer for it, or no room in the port.
     pub fn offer(&mut self, port: usize, frame: &[u8]) -> bool {
         self.pool.packet(frame).is_some_and(|packet| self.far[port][0].send(packet).is_ok())
     }
@@ -119,7 +119,7 @@ impl Rig {
         self.worker.turn(now);
     }
 
-    /// Frames that came and wait within the switch.
+    /// Received frames that wait within the switch.
     pub fn held(&self) -> usize {
         self.worker.graph().held()
     }
@@ -143,17 +143,17 @@ impl Rig {
         self.all_counts().swap_remove(port)
     }
 
-    /// What a port has counted by this name.
+    /// A port's counter of this name.
     pub fn count(&self, port: usize, name: &str) -> u64 {
         self.counts(port).get(name)
     }
 
-    /// What all ports have counted by this name.
+    /// The sum of all ports' counters of this name.
     pub fn count_all(&self, name: &str) -> u64 {
         self.all_counts().iter().map(|counts| counts.get(name)).sum()
     }
 
-    /// Frames that came, and copies that were wanted, are frames that left, were dropped or wait.
+    /// Received frames and requested copies equal the frames that left, were dropped or wait.
     pub fn check_books(&self) {
         let (counts, groups) = (self.all_counts(), &self.groups);
         let mut came = 0;

@@ -1,9 +1,9 @@
-//! Names and actions as text, and files of them.
+//! Names and actions as text, and name files.
 
 use super::kinds::{actions, kinds, name};
 use super::rig::port;
 use proptest::prelude::*;
-use scalebricks_apps::switch::file::{MAX_TOLD, parse_names};
+use scalebricks_apps::switch::file::{MAX_REPORTED, parse_names};
 use scalebricks_apps::switch::text::{
     PortNames, PortNamesError, action_text, name_text, parse_action, parse_name,
 };
@@ -34,7 +34,7 @@ proptest! {
         let name = FlatName::Bytes(NameBytes::new(&bytes).unwrap());
         let text = name_text(&name, &ports);
         prop_assert_eq!(parse_name(&text, LABELS, &ports), Ok(name.clone()));
-        // As a line of a file, too.
+        // Also as a line of a file.
         let line = format!("{text},{}", action_text(&action, &ports));
         prop_assert_eq!(parse_names(line.as_bytes(), LABELS, &ports), Ok(vec![(name, action)]));
     }
@@ -123,7 +123,7 @@ fn names_are_there_once() {
         told,
         ["4:1: the name is already in line 2", "5:2: the name is already in line 3 with another action"]
     );
-    // A heading is one in the first line only.
+    // Only the first line can be a heading.
     let late = parse_names(b"02:00:00:00:00:01,drop\nname,action", NameKind::Mac, &ports()).unwrap_err();
     assert_eq!(late.lines[0].line, 2);
 }
@@ -136,9 +136,9 @@ fn lines_end_as_anywhere_and_what_is_no_text_is_told() {
     assert_eq!(names.len(), 2);
     let errors = parse_names(b"192.0.2.1,drop\nab\xff,drop", NameKind::Ipv4, &ports()).unwrap_err();
     assert_eq!(errors.lines[0].to_string(), "2:3: not UTF-8");
-    let many = "nonsense\n".repeat(MAX_TOLD + 7);
+    let many = "nonsense\n".repeat(MAX_REPORTED + 7);
     let errors = parse_names(many.as_bytes(), NameKind::Ipv4, &ports()).unwrap_err();
-    assert_eq!((errors.lines.len(), errors.more), (MAX_TOLD, 7));
+    assert_eq!((errors.lines.len(), errors.more), (MAX_REPORTED, 7));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Changes under forwarding: names that a change does not touch go right all the while.
+//! Changes during forwarding: names that a change does not affect are always forwarded correctly.
 
 use super::kinds::{actions, kinds, name};
 use super::reference::Names;
@@ -27,7 +27,7 @@ fn deeds() -> impl Strategy<Value = Do> {
     ]
 }
 
-/// What the operation does to a plain map; false if it is refused.
+/// Applies the operation to a plain map; false if it is refused.
 fn on_map(map: &mut Names, op: &NameOp) -> bool {
     match op {
         NameOp::Add(name, action) => map.insert(name.clone(), *action).is_none(),
@@ -86,8 +86,8 @@ fn hop(n: u32) -> Action {
     }
 }
 
-/// A writer adds, alters, removes and makes the table grow, in names, in actions and anew; readers ask for names that stay, and
-/// for one that alternates between two actions.
+/// A writer adds, alters and removes names, and makes the table grow in names and actions. Readers look up names that
+/// stay, and one that alternates between two actions.
 #[test]
 fn readers_beside_a_writer_never_see_a_third_action() {
     const KEPT: u32 = 500;
@@ -97,7 +97,7 @@ fn readers_beside_a_writer_never_see_a_third_action() {
         let kept: Vec<(FlatName, Action)> = (0..KEPT).map(|n| (address(n), hop(n % 9))).collect();
         table.change_to(&kept).unwrap();
         let flapping = address(u32::MAX);
-        // Actions that no other name has: each alteration uses one up and takes another.
+        // Actions that no other name has: each alteration frees one and takes another.
         let between = [hop(1_000_001), hop(1_000_002)];
         table.apply(&[NameOp::Add(flapping.clone(), between[0])]).unwrap();
         let done = AtomicBool::new(false);
@@ -117,7 +117,7 @@ fn readers_beside_a_writer_never_see_a_third_action() {
             }
             for round in 0..400_u32 {
                 let mut ops = vec![NameOp::Alter(flapping.clone(), between[(round as usize + 1) % 2])];
-                // New names with new actions; those of an older round go.
+                // New names with new actions; those of an older round are removed.
                 ops.extend((0..8).map(|n| NameOp::Add(address(100_000 + round * 8 + n), hop(round * 8 + n))));
                 if round >= 100 {
                     let old = round - 100;

@@ -17,6 +17,7 @@
 //! The 112 MiB of orthogonal filters match any number of hashes and 10^-4 over the eight wrong ones. The
 //! lines per query show that the filters are interleaved: [`sliced`].
 
+pub mod bloom;
 pub mod buffalo;
 pub mod cuckoo;
 pub mod orthogonal;

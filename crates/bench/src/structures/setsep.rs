@@ -27,7 +27,7 @@ pub struct Prepared<'a> {
     set: &'a KeySet,
     make: BuildConfig,
     /// Reuses memory between builds.
-    builder: SetSepBuilder<'static>,
+    builder: SetSepBuilder,
     /// As pairs, if the product needs them.
     entries: Vec<(KeyHash, u8)>,
 }

@@ -6,13 +6,13 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::agent::{Agent, Packet};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
 use scalebricks_control::membership::{Beat, Placement, View};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Epoch, Session, encode};
 use scalebricks_control::replay::{Amount, Limits, Replay};
 use scalebricks_control::shape::Shape;
-use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
@@ -130,8 +130,6 @@ pub struct World {
     pub torn: BTreeSet<u32>,
     /// How likely it is in a step that a node is drained, or may get flows again.
     pub drains: f64,
-    /// By number, what the software there knows; the newest if it does not say.
-    pub knows: Vec<Version>,
     net: BinaryHeap<Reverse<(Duration, u64)>>,
     packets: HashMap<u64, (usize, usize, Sent)>,
     sent: u64,
@@ -182,7 +180,6 @@ impl World {
             torn: BTreeSet::new(),
             drains: 0.0,
             nodes: Vec::new(),
-            knows: Vec::new(),
             net: BinaryHeap::new(),
             packets: HashMap::new(),
             sent: 0,
@@ -209,9 +206,8 @@ impl World {
             None => (None, View::empty(partitions())),
         };
         let tables = Memory::new(self.shape.1.now);
-        let agent = Agent::new(node(number), tables, partitions(), view, revision, GRACE, self.now)
-            .holding_to(self.known_by(number))
-            .replaying(REPLAY);
+        let agent =
+            Agent::new(node(number), tables, partitions(), view, revision, GRACE, self.now).replaying(REPLAY);
         let process = Process {
             agent,
             follows: BTreeSet::new(),
@@ -229,10 +225,6 @@ impl World {
         self.nodes[number] = Some(process);
     }
 
-    pub fn known_by(&self, number: usize) -> Version {
-        self.knows.get(number).copied().unwrap_or(Version::NEWEST)
-    }
-
     pub const fn shape(&self) -> Shape {
         self.shape.1
     }
@@ -245,8 +237,7 @@ impl World {
     /// Somebody asks for another shape. Whether it begins to change.
     pub fn ask_for(&mut self, next: Params) -> bool {
         let (revision, shape) = self.shape;
-        let is_understood = self.record.as_ref().is_some_and(|(_, view)| view.spoken() >= Version::RESHAPES);
-        let Some(shape) = shape.towards(next).filter(|_| is_understood) else { return false };
+        let Some(shape) = shape.towards(next) else { return false };
         self.shape = (Revision(revision.0 + 1), shape);
         true
     }
@@ -420,7 +411,7 @@ impl World {
             let is_cut = [from, to]
                 .iter()
                 .any(|&end| self.nodes[end].as_ref().is_none_or(|process| process.cut_until.is_some()));
-            let (now, known) = (self.now, self.known_by(to));
+            let now = self.now;
             let Some(process) = self.nodes[to].as_mut().filter(|_| !is_cut) else { continue };
             if process.paused_until.is_some() {
                 // It waits in the node's socket.
@@ -436,11 +427,7 @@ impl World {
                 Sent::Calls(_) | Sent::Answers(_) => {}
                 Sent::Beat(beat) => process.agent.beat(node(from), &beat, now),
                 Sent::Packet(bytes) => {
-                    // Software does not understand what is newer, and passes it over.
-                    let version = Version::told(u16::from_le_bytes([bytes[0], bytes[1]]));
-                    if version <= known {
-                        process.agent.packet(node(from), Packet::decode(&bytes).unwrap(), now);
-                    }
+                    process.agent.packet(node(from), Packet::decode(&bytes).unwrap(), now);
                 }
             }
         }

@@ -36,7 +36,7 @@ fn one_control_link_cut_among_four() {
 }
 
 #[test]
-fn a_pairwise_cut_removes_nobody() {
+fn a_pairwise_cut_removes_no_node() {
     for seed in 0..10 {
         for nodes in [3, 4, 5, 8] {
             let world = after(seed, nodes, |world| world.set_pair(0, 1, false));
@@ -46,7 +46,7 @@ fn a_pairwise_cut_removes_nobody() {
 }
 
 #[test]
-fn two_pairwise_cuts_remove_nobody_of_four_unless_both_are_one_node_s() {
+fn two_pairwise_cuts_remove_none_of_four_nodes_unless_both_are_one_node_s() {
     for seed in 0..10 {
         let apart = after(seed, 4, |world| {
             world.set_pair(0, 1, false);
@@ -64,7 +64,7 @@ fn two_pairwise_cuts_remove_nobody_of_four_unless_both_are_one_node_s() {
 }
 
 #[test]
-fn a_one_way_cut_removes_nobody() {
+fn a_one_way_cut_removes_no_node() {
     for seed in 0..10 {
         for nodes in [3, 4, 8] {
             let world = after(seed, nodes, |world| world.set_link(0, 1, false));
@@ -90,7 +90,7 @@ fn a_one_way_cut_of_a_pair_removes_one_once() {
 }
 
 #[test]
-fn a_node_that_nobody_hears_is_removed_and_one_that_hears_nobody_is_not() {
+fn an_unheard_node_is_removed_and_one_that_hears_none_is_not() {
     for seed in 0..10 {
         let mut mute = after(seed, 4, |world| (1..4).for_each(|to| world.set_link(0, to, false)));
         assert_eq!(mute.alive(), [1, 2, 3], "seed {seed}");
@@ -301,7 +301,7 @@ fn lost_heartbeats_do_not_make_a_witness_deny() {
 
 /// The machine names whom to send through.
 #[test]
-fn a_broken_pair_is_gone_round_by_one_witness() {
+fn messages_of_a_broken_pair_are_relayed_by_one_witness() {
     for seed in 0..10 {
         let mut world = World::together(seed, 4);
         let relay = |world: &World, from: usize, to: usize| {

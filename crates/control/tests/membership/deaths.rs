@@ -66,7 +66,7 @@ fn the_few_that_are_left_take_over() {
 }
 
 #[test]
-fn nobody_is_removed_while_nobody_hears_anybody() {
+fn no_node_is_removed_while_none_hears_another() {
     for seed in 0..50 {
         for nodes in [3, 4, 8] {
             let mut world = World::together(seed, nodes);
@@ -82,7 +82,7 @@ fn nobody_is_removed_while_nobody_hears_anybody() {
 /// The network between the nodes fails, and then the engine for a while: when it is back, nobody takes the others for dead only
 /// because their pulses were away as long as its own.
 #[test]
-fn nobody_is_removed_when_the_engine_returns_before_the_network() {
+fn no_node_is_removed_when_the_engine_returns_before_the_network() {
     for seed in 0..50 {
         let mut world = World::together(seed, 4);
         (0..4).for_each(|number| world.set_group(&[number], false));
@@ -98,7 +98,7 @@ fn nobody_is_removed_when_the_engine_returns_before_the_network() {
 }
 
 #[test]
-fn when_all_were_stopped_at_once_nobody_is_removed() {
+fn when_all_were_stopped_at_once_no_node_is_removed() {
     for seed in 0..50 {
         for nodes in [2, 4] {
             let mut world = World::together(seed, nodes);

@@ -58,7 +58,7 @@ fn a_node_that_is_fit_again_takes_flows_after_a_while_once() {
 }
 
 #[test]
-fn a_failure_that_hits_all_alike_suspends_nobody() {
+fn a_failure_of_all_nodes_suspends_none() {
     for (seed, nodes) in (0..10).flat_map(|seed| [2, 3, 4, 8].map(|nodes| (seed, nodes))) {
         for reason in Unfitness::ALL {
             let mut world = World::together(seed, nodes);
@@ -205,7 +205,7 @@ fn a_suspended_node_has_to_be_fit_in_all_that_others_can_do() {
 
 /// A process that stood still does not count that time as fit.
 #[test]
-fn a_node_that_stood_still_shows_that_it_is_fit_anew() {
+fn a_paused_node_has_to_be_fit_again_for_the_full_time() {
     for seed in 0..10 {
         let mut world = World::together(seed, 3);
         world.set_fitness(0, WORKER);
@@ -319,7 +319,7 @@ fn every_pattern_of_fitness_ends_in_a_still_view() {
 
 /// Each of two lacks something that the other has, and a third is removed at the same time: one change suspended both.
 #[test]
-fn who_is_suspended_does_not_count_as_one_who_takes_over() {
+fn a_suspended_node_does_not_count_as_a_replacement() {
     random(128);
     for seed in 0..20 {
         let mut world = World::together(seed, 2);

@@ -55,7 +55,7 @@ fn a_process_that_ends_too_often_to_be_missed_is_suspended() {
 
 /// A rolling upgrade, and the next one: nobody waits, whoever has just started.
 #[test]
-fn rolling_upgrades_suspend_nobody() {
+fn rolling_upgrades_suspend_no_node() {
     for (seed, nodes) in (0..5).flat_map(|seed| [2, 4].map(|nodes| (seed, nodes))) {
         let mut world = World::together(seed, nodes);
         for _ in 0..5 {

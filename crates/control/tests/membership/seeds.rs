@@ -130,6 +130,6 @@ fn a_deaf_node_removes_one_without_the_engine() {
 /// Two of four members hear node 1, and four of its heartbeats in a row are lost on their way to one of them: with two reports it
 /// seemed that half of the members did not hear it.
 #[test]
-fn four_lost_heartbeats_remove_nobody_whom_others_hear() {
+fn four_lost_heartbeats_remove_no_node_that_others_hear() {
     random(381);
 }

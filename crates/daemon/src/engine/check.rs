@@ -38,7 +38,7 @@ fn describe(directory: &Path, report: &CheckReport) -> String {
     ));
     if let Some(torn) = &log.torn {
         line(format!(
-            "torn: the last {} from offset {} of {} on ({}). A crash leaves this; nothing of it was acknowledged. Opening \
+            "torn: the last {} from offset {} of {} on ({}). A crash causes this; nothing of it was acknowledged. Opening \
              cuts it off",
             plural(torn.bytes, "byte"),
             torn.offset,
@@ -76,17 +76,17 @@ fn row(partition: &PartitionReport, report: &CheckReport) -> String {
     format!("{:>9}  {:>12}  {:>12}  {entries:>12}  {}", partition.0, first.0, last.0, snapshots.join(", "))
 }
 
-/// The documented repair, see `docs/engine-process.md`.
+/// The documented repair, see `docs/engines.md`.
 fn advice(report: &CheckReport) -> &'static str {
     let is_log = |damage: &Damage| matches!(damage, Damage::Log { .. });
     let is_lost = |damage: &Damage| matches!(damage, Damage::NoSnapshot { .. });
     if report.damage.iter().any(is_log) {
         "the log cannot be opened. Keep this directory as it is and put a whole copy in its place; without one, move it \
          away and begin with an empty one: what was acknowledged and is in no copy is lost. Look after the disk first. \
-         docs/engine-process.md has the steps"
+         docs/engines.md has the steps"
     } else if report.damage.iter().any(is_lost) {
         "the log can be opened, but the state of a partition is in no snapshot of it. Put a whole copy of the snapshot back, \
-         or let a node that has the state store a new one. docs/engine-process.md has the steps"
+         or let a node that has the state store a new one. docs/engines.md has the steps"
     } else {
         "the log can be opened, and all of it is there without these snapshots: remove their files; the next snapshot \
          takes their place"

@@ -2,59 +2,59 @@
 
 use crate::node::config::AdminTcp;
 use clap::{Args, Subcommand};
-use scalebricks_admin::commands::RemoteArgs;
+use scalebricks_admin::commands::{AskArgs, ReachArgs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `scalebricks graph` is.
+/// Description of `scalebricks graph`.
 pub const ABOUT: &str = "\
-Packet processing by a configuration in the Click language: elements, and how they are connected. It runs over devices, or over \
-captures in their place. `scalebricks elements` tells which elements there are. A run with --admin is looked into and changed by \
-`show`, `read`, `write` and `reload`. Nodes and switches run such graphs too, one per worker: `show`, `read` and `write` ask them as well.";
+Processes packets by a configuration in the Click language: elements and their connections. It runs over devices, or over \
+captures in their place. `scalebricks elements` lists the elements. `show`, `read`, `write` and `reload` ask a run that has \
+--admin. Nodes and switches run such graphs too, one per worker: `show`, `read` and `write` ask them as well.";
 
 /// Examples of `scalebricks graph`.
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks graph check router.click
-      Says what the configuration is, or what is wrong with it, by file, line and column.
+      Summarises the configuration, or lists its faults, by file, line and column.
   scalebricks graph run examples/count.click --pcap in=in.pcap --pcap out=out.pcap
-      Runs it over a capture: that is what its one FromDevice receives, and what goes to its one ToDevice.
+      Runs it over captures: the input of its only FromDevice, and the output of its only ToDevice.
   scalebricks elements Queue
-      What an element does, its ports, parameters, counters and handlers.
+      Describes an element: its ports, parameters, counters and handlers.
   scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --admin /run/scalebricks/graph.sock
   scalebricks graph show
-      The elements of the only run on this machine, and what they have counted.
+      The elements of the only run on this machine, and their counters.
   scalebricks graph read q.length
   scalebricks graph write q.capacity 500
   scalebricks graph read steer.packets --worker 1 --socket /run/scalebricks/node.sock
-      What one worker of a node has counted. Without --worker counters are summed over all workers.
+      A counter of one worker of a node. Without --worker counters are summed over all workers.
   scalebricks graph reload
-      Has it read its configuration again, and run that without losing a packet.
+      Makes it read its configuration again, and switch to it without losing a packet.
 
 Exit status:
-  0 nothing is wrong, or the run came to its end
-  1 something is wrong, a file cannot be read, or no run answered    2 wrong usage    130 interrupted";
+  0 success, or the run ended
+  1 an error, a file cannot be read, or no run answered    2 wrong usage    130 interrupted";
 
 /// Examples of `scalebricks graph run`.
 pub const RUN_EXAMPLES: &str = "\
 Examples:
   scalebricks graph run r.click --pcap in=a.pcap --pcap out=b.pcap
-      One device receives and one sends; captures stand in their place.
+      One device receives and one sends; captures replace them.
   scalebricks graph run router.click --pcap in:eth0=a.pcap --pcap in:eth1=- --pcap out:eth0=x.pcap --pcap out:eth1=y.pcap
-      Several devices: each by its name. Nothing comes from eth1.
+      Several devices, by name. Nothing is received from eth1.
   scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --port eth1=0000:01:00.1 --duration 60
       Real devices, with a program built with --features dpdk, for a minute.
   scalebricks graph run r.click --set RATE=1000 --read c.count --json
   scalebricks graph run r.click --admin /run/scalebricks/graph.sock
-      Answers `scalebricks graph show`, `read`, `write` and `reload`, and has /metrics for Prometheus.
+      Answers `scalebricks graph show`, `read`, `write` and `reload`, and serves /metrics for Prometheus.
   scalebricks graph run r.click --admin graph.sock --admin-tcp 192.0.2.1:9443 --admin-certificate cert.pem --admin-key key.pem \
     --admin-token token
-      The same, also over TLS for whoever has the token.
+      The same, also over TLS for clients with the token.
 
-Over captures alone, the clock is that of the captures: packets come at the times that are in them, as fast as the machine can, and
-a run gives the same result each time. Ctrl-C ends a run: captures are completed, and counters told. SIGHUP has it read its \
-configuration again: elements of the same name and class go on with their packets, devices and state. One with something wrong in \
-it is told of, and the old one goes on.";
+Over captures alone, the clock is that of the captures: a run is as fast as the machine allows, and gives the same result each \
+time. Ctrl-C ends a run: captures are completed, and counters are printed. SIGHUP makes it read its configuration again: \
+elements of the same name and class keep their packets, devices and state. If the new configuration is wrong, the old one \
+keeps running.";
 
 /// Examples of `scalebricks elements`.
 pub const ELEMENTS_EXAMPLES: &str = "\
@@ -63,31 +63,31 @@ Examples:
   scalebricks elements Queue
   scalebricks elements --json | jq -r '.[].class'";
 
-/// What can be done with a configuration.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum GraphCommand {
-    /// Read a configuration, build its graph, say what is wrong, and open nothing
+    /// Check a configuration and its graph, without opening anything
     Check(FileArgs),
 
     /// Run a configuration over devices, or over captures in their place
     #[command(after_long_help = RUN_EXAMPLES, after_help = "See --help for examples.")]
     Run(RunArgs),
 
-    /// Show the elements of a run, a node or a switch and what they have counted, or one element with its handlers
+    /// Show the elements of a run, a node or a switch and their counters, or one element with its handlers
     Show(ShowArgs),
 
-    /// Ask a read handler of an element of a run, a node or a switch
+    /// Read a handler of an element of a run, a node or a switch
     Read(ReadArgs),
 
-    /// Give a write handler of an element of a run, a node or a switch a value, on all its workers
+    /// Write a handler of an element of a run, a node or a switch, on all its workers
     Write(WriteArgs),
 
-    /// Have a run read its configuration again, or run another, without losing a packet
+    /// Make a run read its configuration again, or replace it, without losing a packet
     Reload(ReloadArgs),
 }
 
 impl GraphCommand {
-    /// Whether nothing but results and errors is to be told.
+    /// Whether only results and errors are printed.
     pub const fn is_quiet(&self) -> bool {
         matches!(self, Self::Run(RunArgs { quiet: true, .. }))
     }
@@ -100,20 +100,20 @@ pub struct FileArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// A variable's value, before that of the configuration; repeat it for several
+    /// The value of a variable, which overrides that of the configuration; repeat it for several
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub variables: Vec<(String, String)>,
 }
 
-/// How a configuration is run.
+/// Arguments of `graph run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// What is run.
+    /// The configuration.
     #[command(flatten)]
     pub file: FileArgs,
 
-    /// A capture in a device's place: in:eth0=FILE is what eth0 receives, out:eth0=FILE what goes to it; `-` for nothing;
-    /// without a name, the one device that has none
+    /// A capture in place of a device: in:eth0=FILE is the input of eth0, out:eth0=FILE its output; `-` for nothing;
+    /// without a name, the only device that has none
     #[arg(long, value_name = "in[:DEVICE]|out[:DEVICE]=FILE", value_parser = parse_capture)]
     pub pcap: Vec<Capture>,
 
@@ -121,60 +121,47 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME=DEVICE", value_parser = parse_port)]
     pub port: Vec<(String, String)>,
 
-    /// Seconds after which it stops, on its clock
+    /// Stop after this many seconds, on the clock of the run
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<Duration>,
 
-    /// Use the wall clock, also over captures: they then come at their own pace
+    /// Use the wall clock also over captures, which are then replayed in real time
     #[arg(long)]
     pub wall_clock: bool,
 
-    /// Answer at this unix socket: handlers, counters, another configuration (docs/click.md)
+    /// Serve the admin interface at this unix socket (docs/click.md)
     #[arg(long, value_name = "SOCKET")]
     pub admin: Option<PathBuf>,
 
-    /// Also elsewhere.
+    /// The admin interface over TCP.
     #[command(flatten)]
     pub admin_tcp: Option<AdminTcp>,
 
-    /// A read handler to ask at the end, ELEMENT.HANDLER; repeat it for several
+    /// A handler to read at the end; repeat it for several
     #[arg(long, value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
     pub read: Vec<(String, String)>,
 
-    /// Buffers for packets
+    /// Number of packet buffers
     #[arg(long, value_name = "COUNT", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(64..=4_000_000))]
     pub buffers: u32,
 
-    /// Bytes of the longest packet
+    /// Size of a buffer: the longest packet
     #[arg(long, value_name = "BYTES", default_value_t = 9_216, value_parser = clap::value_parser!(u32).range(64..=65_535))]
     pub packet_bytes: u32,
 
-    /// The result as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Tell nothing but the result and errors
+    /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// Where a run is reached.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The run, node or switch")]
-pub struct Reach {
-    /// Its admin socket [default: the only graph*.sock, node*.sock or switch*.sock in /run/scalebricks that answers]
-    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
-    pub socket: Option<PathBuf>,
-
-    /// Elsewhere.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-}
-
-/// What is shown.
+/// Arguments of `graph show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// An element; all of them without it
+    /// An element [default: all]
     #[arg(value_name = "ELEMENT")]
     pub element: Option<String>,
 
@@ -182,36 +169,32 @@ pub struct ShowArgs {
     #[arg(long, value_name = "NUMBER")]
     pub worker: Option<usize>,
 
-    /// As JSON
-    #[arg(long)]
-    pub json: bool,
-
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub ask: AskArgs,
 }
 
-/// What is read.
+/// Arguments of `graph read`.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
-    /// The handler; every counter and drop reason is one
+    /// The handler; counters and drop reasons are handlers too
     #[arg(value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
     pub handler: (String, String),
 
-    /// What it is asked, where it takes something
+    /// The parameter, if the handler has one
     #[arg(value_name = "PARAMETER")]
     pub parameter: Vec<String>,
 
-    /// The worker that is asked, from 0 [default: all for counters and drop reasons, which are summed; else worker 0]
+    /// The worker to ask, from 0 [default: the sum of all for counters and drop reasons; else worker 0]
     #[arg(long, value_name = "NUMBER")]
     pub worker: Option<usize>,
 
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: ReachArgs,
 }
 
-/// What is written.
+/// Arguments of `graph write`.
 #[derive(Debug, Args)]
 pub struct WriteArgs {
     /// The handler
@@ -224,25 +207,25 @@ pub struct WriteArgs {
 
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: ReachArgs,
 }
 
-/// What is run from now on.
+/// Arguments of `graph reload`.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
-    /// Another configuration; without it the file is read again that the run was started with
+    /// Another configuration [default: the run's file, which is read again]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
     /// The run.
     #[command(flatten)]
-    pub reach: Reach,
+    pub reach: ReachArgs,
 }
 
-/// Which elements are told of.
+/// Arguments of `elements`.
 #[derive(Debug, Args)]
 pub struct ElementsArgs {
-    /// A class; all of them in a line each without it
+    /// A class [default: all, one per line]
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 
@@ -251,14 +234,14 @@ pub struct ElementsArgs {
     pub json: bool,
 }
 
-/// A capture in a device's place.
+/// A capture in place of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture {
-    /// Whether it is what goes to the device.
+    /// Whether it is the output of the device.
     pub is_output: bool,
-    /// The device; the only one if it is not told.
+    /// The device; `None`: the only one.
     pub device: Option<String>,
-    /// The file; nothing comes or is kept without.
+    /// The file; `None`: nothing is received or stored.
     pub file: Option<PathBuf>,
 }
 

@@ -1,7 +1,8 @@
-//! What there is to build graphs of.
+//! `scalebricks elements`: lists the element classes.
 
 use super::args::ElementsArgs;
-use super::{GraphError, registry};
+use super::registry;
+use crate::error::ProcessError;
 use scalebricks_apps::click::config_only;
 use scalebricks_console::{Console, output, status};
 use scalebricks_elements::program_only;
@@ -11,11 +12,11 @@ use scalebricks_graph::spec::{Access, PortArity, PortKind, PortSpec};
 use scalebricks_io::Packet;
 use serde_json::{Value, json};
 
-/// Tells of one element class, or of all.
+/// Describes one element class, or all.
 ///
 /// # Errors
-/// [`GraphError::NoElement`].
-pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError> {
+/// [`ProcessError::NoElement`].
+pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, ProcessError> {
     let registry = registry::<Packet>();
     let mut classes: Vec<&'static Spec> = registry.specs().chain(config_only::specs()).collect();
     classes.sort_by_key(|spec| spec.class);
@@ -23,7 +24,7 @@ pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError
     if let Some(name) = &args.name {
         if !classes.iter().chain(&program_only).any(|spec| spec.class == name) {
             let all = classes.iter().chain(&program_only).map(|spec| spec.class);
-            return Err(GraphError::NoElement { name: name.clone(), hint: hint(name, all) });
+            return Err(ProcessError::NoElement { name: name.clone(), hint: hint(name, all) });
         }
         classes.retain(|spec| spec.class == name);
         program_only.retain(|spec| spec.class == name);
@@ -42,7 +43,7 @@ pub fn elements(args: &ElementsArgs, console: &Console) -> Result<u8, GraphError
     Ok(status::SUCCESS)
 }
 
-const OF_PROGRAMS: &str = "Programs wire these; configurations cannot name them.";
+const OF_PROGRAMS: &str = "Only programs can use these; configurations cannot name them.";
 
 fn hint<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> String {
     match scalebricks_click::similar(name, all) {
@@ -51,7 +52,7 @@ fn hint<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The first sentence about a class.
+/// The first sentence of a class's description.
 fn line(spec: &Spec) -> String {
     let doc = spec.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     let sentence = doc.split_once(". ").map_or(doc.trim_end_matches('.'), |(first, _)| first);

@@ -1,26 +1,26 @@
-//! Devices over DPDK, by the names that a configuration has for them.
+//! Devices over DPDK, by their names in the configuration.
 
-use super::GraphError;
 use super::args::RunArgs;
+use crate::error::ProcessError;
 use crate::node::config::Dpdk;
-use crate::runtime::devices::{self, Devices, Wanted};
+use crate::runtime::devices::{self, Devices, PortRequest};
 use scalebricks_apps::click::devices::{ReceiveBinding, SendBinding};
 use scalebricks_dpdk::{Mbuf, Pool};
 use std::sync::Arc;
 
-/// Everything that was opened.
+/// The open devices.
 pub(super) struct Ports {
     /// Both sides of each device.
     pub(super) by_name: Vec<(String, ReceiveBinding<Mbuf>, SendBinding<Mbuf>)>,
-    /// Where packets lie.
+    /// Packet memory.
     pub(super) pool: Pool,
 }
 
 /// Starts DPDK and opens all devices.
 ///
 /// # Errors
-/// [`GraphError::Ports`].
-pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
+/// [`ProcessError::Ports`].
+pub(super) fn open(args: &RunArgs) -> Result<Ports, ProcessError> {
     let huge_pages =
         args.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
     let mebibytes = (u64::from(args.buffers) * u64::from(args.packet_bytes)) >> 20;
@@ -31,10 +31,10 @@ pub(super) fn open(args: &RunArgs) -> Result<Ports, GraphError> {
         arguments: Vec::new(),
     };
     let mtu = u16::try_from(args.packet_bytes).unwrap_or(u16::MAX);
-    let wanted: Vec<Wanted<'_>> =
-        args.port.iter().map(|(_, device)| Wanted { device, vlan: None, mtu }).collect();
+    let wanted: Vec<PortRequest<'_>> =
+        args.port.iter().map(|(_, device)| PortRequest { device, vlan: None, mtu }).collect();
     let opened = devices::open(&dpdk, 1, &wanted, |_, _| true, &Arc::default());
-    let Devices { workers, pool, .. } = opened.map_err(|error| GraphError::Ports(error.to_string()))?;
+    let Devices { workers, pool, .. } = opened.map_err(|error| ProcessError::Ports(error.to_string()))?;
     let halves = workers.into_iter().flatten();
     let named = args.port.iter().zip(halves).map(|((name, _), half)| {
         let (receives, sends) = half.split();

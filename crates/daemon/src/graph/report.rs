@@ -1,11 +1,13 @@
-//! What a run tells at its end.
+//! The report of a run at its end.
 
 use super::args::RunArgs;
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::Cell;
+use scalebricks_admin::commands::{right, table, trimmed};
+use scalebricks_admin::model::ElementCounts;
 use scalebricks_apps::click::live::LiveRouter;
 use scalebricks_apps::click::run::End;
 use scalebricks_console::quantity::count;
-use scalebricks_graph::{Clock, CounterSnapshot, Graph};
+use scalebricks_graph::{Clock, Graph};
 use scalebricks_io::PacketBuf;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -18,41 +20,18 @@ pub(super) struct Report {
     file: PathBuf,
     clock: &'static str,
     ended: &'static str,
-    /// How long it took, on the wall.
+    /// Its duration on the wall clock.
     seconds: f64,
-    /// In the order of the configuration; behind them those of configurations that were replaced.
-    elements: Vec<ElementReport>,
-    /// Packets that elements keep.
+    /// In the order of the configuration, followed by those of replaced configurations.
+    elements: Vec<ElementCounts>,
+    /// Packets that elements still hold.
     held: usize,
-    /// What was asked for by `--read`.
+    /// The values that `--read` asks for.
     read: BTreeMap<String, String>,
-    /// What went wrong outside the graph.
+    /// Errors outside the graph.
     pub(super) faults: Vec<String>,
     /// Captures that were written.
     pub(super) written: Vec<PathBuf>,
-}
-
-#[derive(Debug, Serialize)]
-struct ElementReport {
-    name: String,
-    class: &'static str,
-    counters: BTreeMap<&'static str, u64>,
-    dropped: BTreeMap<&'static str, u64>,
-}
-
-impl From<&CounterSnapshot> for ElementReport {
-    fn from(counted: &CounterSnapshot) -> Self {
-        Self {
-            name: counted.element.to_string(),
-            class: counted.spec.class,
-            counters: counted.counters().map(|(spec, value)| (spec.name, value)).collect(),
-            dropped: counted
-                .drops()
-                .filter(|(_, value)| *value > 0)
-                .map(|(spec, value)| (spec.name, value))
-                .collect(),
-        }
-    }
 }
 
 impl Report {
@@ -68,7 +47,10 @@ impl Report {
         let mut counted = live.directory().counted(None).unwrap_or_default();
         counted
             .sort_by_key(|one| places.get(&(&*one.element, one.spec.class)).copied().unwrap_or(usize::MAX));
-        let elements = counted.iter().map(ElementReport::from).collect();
+        let mut elements: Vec<ElementCounts> = counted.iter().map(ElementCounts::from).collect();
+        for element in &mut elements {
+            element.dropped.retain(|_, count| *count > 0);
+        }
         let mut faults = live.faults();
         faults.extend(graph.faults().map(|(element, fault)| format!("{element}: {fault}")));
         let mut read = BTreeMap::new();
@@ -97,34 +79,36 @@ impl Report {
     }
 
     pub(super) fn render(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["element", "class", "packets", "counters", "dropped"]);
-        for element in &self.elements {
-            let own = element
-                .counters
-                .iter()
-                .filter(|(name, value)| !matches!(**name, "packets" | "batches") && **value > 0);
-            let list = |values: &mut dyn Iterator<Item = (&&'static str, &u64)>| {
-                let texts: Vec<String> =
-                    values.map(|(name, value)| format!("{name} {}", count(*value))).collect();
-                texts.join("\n")
-            };
-            let packets = element.counters.get("packets").copied().unwrap_or_default();
-            table.add_row([
-                Cell::new(&element.name),
-                Cell::new(element.class),
-                Cell::new(count(packets)).set_alignment(CellAlignment::Right),
-                Cell::new(list(&mut own.into_iter())),
-                Cell::new(list(&mut element.dropped.iter())),
-            ]);
-        }
-        let mut lines = vec![table.to_string()];
+        let mut lines = vec![elements_table(&self.elements)];
         if self.held > 0 {
-            lines.push(format!("{} packets are still kept", count(self.held as u64)));
+            lines.push(format!("{} packets are still held", count(self.held as u64)));
         }
         lines.extend(self.read.iter().map(|(handler, value)| format!("{handler}: {value}")));
         lines.extend(self.written.iter().map(|path| format!("written: {}", path.display())));
         lines.join("\n")
     }
+}
+
+/// The elements and their counters, as a table.
+pub(super) fn elements_table(elements: &[ElementCounts]) -> String {
+    let mut table = table(["element", "class", "packets", "counters", "dropped"]);
+    for element in elements {
+        let mut own = element.counters.clone();
+        own.retain(|name, _| !matches!(name.as_str(), "packets" | "batches"));
+        let packets = element.counters.get("packets").map_or_else(String::new, |packets| count(*packets));
+        table.add_row([
+            Cell::new(&element.name),
+            Cell::new(&element.class),
+            right(packets),
+            Cell::new(nonzero(&own)),
+            Cell::new(nonzero(&element.dropped)),
+        ]);
+    }
+    trimmed(&table)
+}
+
+/// The counters that are not zero, one per line.
+pub(super) fn nonzero(counters: &BTreeMap<String, u64>) -> String {
+    let counted = counters.iter().filter(|(_, value)| **value > 0);
+    counted.map(|(name, value)| format!("{name} {}", count(*value))).collect::<Vec<_>>().join("\n")
 }

@@ -1,9 +1,10 @@
-//! `scalebricks graph run`: a configuration over devices, or over captures in their place.
+//! `scalebricks graph run`: runs a configuration over devices, or over captures in their place.
 
 use super::args::RunArgs;
 use super::report::Report;
-use super::serve::Served;
-use super::{GraphError, read, registry};
+use super::serve::ServedRun;
+use super::{read, registry};
+use crate::error::ProcessError;
 use scalebricks_admin::graph::{Configuration, Replace, ServedGraph};
 use scalebricks_admin::server::{AdminServer, Limits, Listen};
 use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
@@ -22,8 +23,8 @@ use std::time::Instant;
 /// Runs a configuration until its captures end, its time is over, or the user stops it.
 ///
 /// # Errors
-/// [`GraphError`]. Nothing is left of captures that are not complete.
-pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, GraphError> {
+/// [`ProcessError`]. Incomplete captures are removed.
+pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
     if !args.port.is_empty() {
         return over_devices(args, console, interrupt);
     }
@@ -33,17 +34,17 @@ pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u
 }
 
 #[cfg(not(feature = "dpdk"))]
-fn over_devices(args: &RunArgs, _: &Console, _: &Interrupt) -> Result<u8, GraphError> {
+fn over_devices(args: &RunArgs, _: &Console, _: &Interrupt) -> Result<u8, ProcessError> {
     let registry = registry::<Packet>();
     let router = read(&args.file, &registry)?;
     router.graph(&registry, &mut Ledger::new())?;
-    Err(GraphError::NoDpdk)
+    Err(ProcessError::NoDpdk)
 }
 
 #[cfg(feature = "dpdk")]
-fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, GraphError> {
+fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
     let registry = registry::<scalebricks_dpdk::Mbuf>();
-    // A wrong configuration is told of before DPDK takes seconds and memory.
+    // A wrong configuration is refused before DPDK starts, which takes seconds and memory.
     let router = read(&args.file, &registry)?;
     router.graph(&registry, &mut Ledger::new())?;
     let ports = super::ports::open(args)?;
@@ -56,18 +57,18 @@ fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Res
     })
 }
 
-/// By which clock: devices go by that on the wall; captures alone bring their own.
+/// The clock: the wall clock for devices; that of the captures if there are only captures.
 fn clock(args: &RunArgs, reads_captures: bool) -> Clock {
     if args.wall_clock || !args.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
 }
 
-fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Result<(), GraphError> {
+fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Result<(), ProcessError> {
     let mut seen = Vec::new();
     for capture in &args.pcap {
         let key = (capture.is_output, &capture.device);
         if seen.contains(&key) {
             let device = capture.device.as_deref().unwrap_or("the same device");
-            return Err(GraphError::Usage(format!("--pcap binds {device} twice")));
+            return Err(ProcessError::Usage(format!("--pcap binds {device} twice")));
         }
         seen.push(key);
         match (capture.is_output, &capture.device, &capture.file) {
@@ -82,7 +83,7 @@ fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Res
                 devices.send_any(file.clone());
             }
             (true, None, None) => {
-                return Err(GraphError::Usage("--pcap out=- does not say which device".to_owned()));
+                return Err(ProcessError::Usage("--pcap out=- needs the name of a device".to_owned()));
             }
         }
     }
@@ -95,8 +96,8 @@ fn run_with<P: PacketBuf + 'static>(
     interrupt: &Interrupt,
     registry: Registry<P>,
     buffers: Box<dyn PacketSource<P> + Send>,
-    ports: impl FnOnce(&mut Devices<P>) -> Result<(), GraphError>,
-) -> Result<u8, GraphError> {
+    ports: impl FnOnce(&mut Devices<P>) -> Result<(), ProcessError>,
+) -> Result<u8, ProcessError> {
     let router = read(&args.file, &registry)?;
     router.notes().iter().for_each(|note| console.note(note));
     let reads_captures = args.pcap.iter().any(|capture| !capture.is_output && capture.file.is_some())
@@ -108,15 +109,16 @@ fn run_with<P: PacketBuf + 'static>(
     let variables = args.file.variables.clone();
     let (live, mut worker) = LiveRouter::start(&router, variables, registry, devices, buffers)?;
     if let [unused, ..] = &live.unused()[..] {
-        return Err(GraphError::Usage(unused.clone()));
+        return Err(ProcessError::Usage(unused.clone()));
     }
     for place in live.control_sockets() {
         console.note(&format!("control socket at {place}"));
     }
-    // Before anybody is answered: who reads that it runs may send the signal, which would end a process that does not wait for it.
-    let mut signals = Signals::new([SIGHUP]).map_err(GraphError::Signals)?;
+    // Before the admin server starts: a client that sees the run may send SIGHUP, which would end a process without a
+    // handler.
+    let mut signals = Signals::new([SIGHUP]).map_err(ProcessError::Signals)?;
     let asked = signals.handle();
-    let served = Arc::new(Served::new(live, &args.file));
+    let served = Arc::new(ServedRun::new(live, &args.file));
     let start = Instant::now();
     let admin = args.admin.as_ref().map(|socket| serve(socket, args, &served, start)).transpose()?;
     let end = std::thread::scope(|scope| {
@@ -139,7 +141,7 @@ fn run_with<P: PacketBuf + 'static>(
     Ok(match end {
         End::Stopped => status::INTERRUPTED,
         End::Stuck => {
-            console.error("nothing has moved for ten seconds of the captures, though they have more packets");
+            console.error("the run is stuck: no packet moved for ten seconds of the captures, although they have more packets");
             status::FAILURE
         }
         End::Done | End::Elapsed if report.faults.is_empty() => status::SUCCESS,
@@ -147,28 +149,28 @@ fn run_with<P: PacketBuf + 'static>(
     })
 }
 
-/// Answers at the socket from now on, and over TLS if told so.
+/// Starts the admin server at the socket, and over TLS if configured.
 fn serve<P: PacketBuf + 'static>(
     socket: &Path,
     args: &RunArgs,
-    served: &Arc<Served<P>>,
+    served: &Arc<ServedRun<P>>,
     since: Instant,
-) -> Result<AdminServer, GraphError> {
+) -> Result<AdminServer, ProcessError> {
     let limits = Limits { body_bytes: limits().text_bytes, ..Limits::default() };
     let tcp = args.admin_tcp.as_ref().map(|tcp| tcp.at(Path::to_owned));
     let listen = Listen { socket: socket.to_owned(), tcp, limits };
     let graph = ServedGraph::new(Arc::clone(served.live.directory()), &args.file.file, since);
-    let replace: Arc<dyn Replace> = Arc::<Served<P>>::clone(served);
+    let replace: Arc<dyn Replace> = Arc::<ServedRun<P>>::clone(served);
     Ok(AdminServer::start_graph(&listen, Arc::new(graph.replaced_by(replace)))?)
 }
 
-/// Reads the configuration again, and tells what became of it.
+/// Reads the configuration again, and reports the result.
 fn reload(graph: &impl Replace, console: &Console) {
     match graph.replace(Configuration::File) {
         Ok(replaced) => console.note(&format!(
-            "the configuration was read again: {} elements, {} connections",
+            "the configuration was reloaded: {} elements, {} connections",
             replaced.elements, replaced.connections
         )),
-        Err(error) => console.error(&format!("the old configuration goes on: {error}")),
+        Err(error) => console.error(&format!("the old configuration keeps running: {error}")),
     }
 }

@@ -1,4 +1,4 @@
-//! What the admin server asks of a run.
+//! A run as the admin server sees it.
 
 use super::args::FileArgs;
 use scalebricks_admin::graph::{Configuration, ReloadError, Replace};
@@ -7,20 +7,20 @@ use scalebricks_apps::click::live::{LiveRouter, Replacement};
 use scalebricks_io::PacketBuf;
 use std::path::PathBuf;
 
-/// A run, and the file it was started with.
+/// A run and its configuration file.
 #[derive(Debug)]
-pub(super) struct Served<P> {
+pub(super) struct ServedRun<P> {
     pub(super) live: LiveRouter<P>,
     file: PathBuf,
 }
 
-impl<P: PacketBuf + 'static> Served<P> {
+impl<P: PacketBuf + 'static> ServedRun<P> {
     pub(super) fn new(live: LiveRouter<P>, args: &FileArgs) -> Self {
         Self { live, file: args.file.clone() }
     }
 }
 
-impl<P: PacketBuf + 'static> Replace for Served<P> {
+impl<P: PacketBuf + 'static> Replace for ServedRun<P> {
     fn replace(&self, with: Configuration) -> Result<ReplacedView, ReloadError> {
         let (name, text) = match with {
             Configuration::Text { name, text } => (name, text),

@@ -1,6 +1,7 @@
-//! The control plane inside a node's process: a thread with a runtime of its own, beside the workers.
+//! The control plane inside a node's process: a thread with its own runtime, beside the workers.
 
 use crate::node::config::{ControlFile, EngineAt};
+use crate::runtime::thread::RuntimeThread;
 use scalebricks_cluster::ControlPlane;
 use scalebricks_cluster::leasing::Leasing;
 use scalebricks_cluster::live::live;
@@ -10,66 +11,47 @@ use scalebricks_cluster::shared_tables::SharedTables;
 use scalebricks_control::engine::Engine;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_engine::nats::JetStream;
-use scalebricks_engine::remote::{ClientOptions, RemoteEngine};
 use scalebricks_tables::compact::{Params, ParamsError, Structure};
-use scalebricks_types::{ClusterSize, HashSeed, KeyHasher, NodeId};
+use scalebricks_types::ClusterSize;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
-/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a switch hold it.
-const GRACE: Duration = Duration::from_millis(50);
+/// The longest time that a packet takes from the GPT of one node to the FIB of another: a worker may sleep, and a
+/// switch may queue it.
+pub const GRACE: Duration = Duration::from_millis(50);
 
-/// Threads of the control plane.
+/// Number of threads of the control plane.
 const THREADS: usize = 2;
 
-/// Time between two tries to reach the engine at the start.
+/// Time between two attempts to reach the engine at the start.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Why a node has no control plane.
+/// Errors of the control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The shape of the GPT.
-    #[error("the table that leads to nodes: {0}")]
+    /// The GPT cannot have this shape.
+    #[error("shape of the GPT: {0}")]
     Params(#[from] ParamsError),
-    /// The way to the other nodes.
+    /// The mesh.
     #[error(transparent)]
     Mesh(#[from] MeshError),
     /// The engine.
     #[error("engine: {0}")]
     Engine(String),
-    /// The thread.
-    #[error("starting the control plane: {0}")]
+    /// The thread cannot be started.
+    #[error("cannot start the control plane: {0}")]
     Thread(std::io::Error),
 }
 
-/// The shape of a cluster's GPT at the beginning. What it becomes the cluster knows.
+/// The initial shape of a cluster's GPT. The cluster's record contains later shapes.
 ///
 /// # Errors
-/// [`ParamsError`] for more flows than a table can be made for.
+/// [`ParamsError`] if the number of flows is too large.
 pub fn params(control: &ControlFile, gpt: Structure, size: ClusterSize) -> Result<Params, ParamsError> {
     let value_bits = (size.get() as u32).next_power_of_two().trailing_zeros().max(1) as u8; // 8 at most
     Params::for_keys(gpt, 2 * control.flows, value_bits, control.partitions)
-}
-
-/// What a daemon is made of.
-pub struct Setting<'a> {
-    /// What the node is told.
-    pub control: &'a ControlFile,
-    /// The node.
-    pub node: NodeId,
-    /// The shape of the GPT at the beginning.
-    pub params: Params,
-    /// The secret of the key hash.
-    pub seed: HashSeed,
-    /// The key file.
-    pub key: &'a Path,
-    /// The node's lease.
-    pub leasing: Leasing,
 }
 
 /// The control plane of a node. Dropping it stops it.
@@ -77,8 +59,7 @@ pub struct Daemon {
     plane: Arc<OnceLock<ControlPlane>>,
     mesh: Arc<OnceLock<Weak<Mesh>>>,
     tables: SharedTables,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: RuntimeThread,
 }
 
 impl std::fmt::Debug for Daemon {
@@ -88,89 +69,65 @@ impl std::fmt::Debug for Daemon {
 }
 
 impl Daemon {
-    /// Starts it. It begins as soon as its engine can be reached; until then the node has no flows.
+    /// Starts the control plane. It waits until its engine can be reached; until then the node has no flows.
     ///
     /// # Errors
     /// [`DaemonError`].
-    pub fn start(setting: &Setting<'_>, tables: SharedTables) -> Result<Self, DaemonError> {
-        let &Setting { control, node, params, seed, key, ref leasing } = setting;
-        let leasing = leasing.clone();
-        let config = PlaneConfig {
-            node,
-            partitions: control.partitions,
-            params,
-            hasher: KeyHasher::new(seed),
-            grace: GRACE,
-            version: control.version,
-        };
+    pub fn start(
+        control: &ControlFile,
+        config: PlaneConfig,
+        leasing: Leasing,
+        tables: SharedTables,
+    ) -> Result<Self, DaemonError> {
         let mesh = MeshConfig {
             cluster: control.name.clone(),
-            node,
+            node: config.node,
             listen: control.listen,
             peers: control.peers.clone(),
-            key: ClusterKey::read(key)?,
+            key: ClusterKey::read(&control.key)?,
             limits: MeshLimits::default(),
         };
         let engine = control.engine.clone();
         let (plane, known_mesh) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
-        let (stop, stopped) = oneshot::channel();
-        let (told, started) = std::sync::mpsc::channel();
+        let (result, started) = std::sync::mpsc::channel();
         let run = {
             let (plane, known_mesh, tables) = (Arc::clone(&plane), Arc::clone(&known_mesh), tables.clone());
-            move || {
-                // Two threads: what keeps one busy must not keep others' messages from coming in.
-                let runtime = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(THREADS)
-                    .thread_name("control")
-                    .enable_all()
-                    .build();
-                let runtime = match runtime {
-                    Ok(runtime) => runtime,
-                    Err(error) => return drop(told.send(Err(DaemonError::Thread(error)))),
+            move || async move {
+                let name = mesh.cluster.clone();
+                let begun = check(&engine, &name).and_then(|()| Ok(Mesh::start(mesh)?));
+                let (mesh, events) = match begun {
+                    Ok(begun) => begun,
+                    Err(error) => return drop(result.send(Err(error))),
                 };
-                runtime.block_on(async move {
-                    let name = mesh.cluster.clone();
-                    let begun = check(&engine, &name).and_then(|()| Ok(Mesh::start(mesh)?));
-                    let (mesh, events) = match begun {
-                        Ok(begun) => begun,
-                        Err(error) => return drop(told.send(Err(error))),
-                    };
-                    let mesh = Arc::new(mesh);
-                    let _once = known_mesh.set(Arc::downgrade(&mesh));
-                    let _waits = told.send(Ok(()));
-                    let lives = async {
-                        let engine = open(&engine, &name).await;
-                        live(config, engine, mesh, events, &plane, tables, Some(leasing)).await;
-                    };
-                    tokio::select! {
-                        _ = stopped => {}
-                        () = lives => {}
-                    }
-                });
+                let mesh = Arc::new(mesh);
+                let _once = known_mesh.set(Arc::downgrade(&mesh));
+                let _waits = result.send(Ok(()));
+                let engine = open(&engine, &name).await;
+                live(config, engine, mesh, events, &plane, tables, Some(leasing)).await;
             }
         };
-        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(run);
-        let thread = thread.map_err(DaemonError::Thread)?;
+        // Two threads, so that messages are received while one is busy.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(THREADS).thread_name("control");
+        let thread = RuntimeThread::start("control", &mut runtime, run).map_err(DaemonError::Thread)?;
         match started.recv() {
-            Ok(Ok(())) => {
-                Ok(Self { plane, mesh: known_mesh, tables, stop: Some(stop), thread: Some(thread) })
-            }
+            Ok(Ok(())) => Ok(Self { plane, mesh: known_mesh, tables, _thread: thread }),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(DaemonError::Engine("the control plane ended at once".to_owned())),
+            Err(_) => Err(DaemonError::Engine("the control plane stopped at its start".to_owned())),
         }
     }
 
-    /// The control plane, as soon as its engine could be reached.
+    /// The cell of the control plane, which is set when its engine was reached.
     pub fn later(&self) -> Arc<OnceLock<ControlPlane>> {
         Arc::clone(&self.plane)
     }
 
-    /// The control plane, when its engine could be reached.
+    /// The control plane; `None` until its engine was reached.
     pub fn plane(&self) -> Option<&ControlPlane> {
         self.plane.get()
     }
 
-    /// What was counted on the way to the other nodes, while there is one.
+    /// Counters of the mesh, while it runs.
     pub fn mesh_stats(&self) -> Option<MeshStats> {
         Some(self.mesh.get()?.upgrade()?.stats())
     }
@@ -180,28 +137,19 @@ impl Daemon {
         &self.tables
     }
 
-    /// Whether the node has all it is to have.
+    /// Whether the node's tables are complete.
     pub fn has_caught_up(&self) -> bool {
         self.plane().is_some_and(ControlPlane::has_caught_up)
     }
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
-    }
-}
-
-/// Checks the files that a control plane reads at its start: the cluster key, secrets, TLS. All that is wrong with them.
+/// Checks the files that a control plane reads at its start: the cluster key, secrets, TLS. Returns all problems.
 pub fn check_files(control: &ControlFile) -> Vec<DaemonError> {
     let key = ClusterKey::read(&control.key).map(drop).map_err(DaemonError::from);
     [key, check(&control.engine, &control.name)].into_iter().filter_map(Result::err).collect()
 }
 
-/// Checks that this machine has an address to listen at for other nodes. A port in use is an error unless the node itself
+/// Checks that this machine has the address at which the mesh listens. A port in use is an error unless the node itself
 /// `is_running`.
 ///
 /// # Errors
@@ -220,12 +168,9 @@ pub fn check_listen(address: SocketAddr, is_running: bool) -> Result<(), DaemonE
     }
 }
 
-/// What can be said of an engine before it is reached. Reads secrets and files for TLS.
+/// Checks an engine's options without connecting. Reads secrets and files for TLS.
 pub(crate) fn check(engine: &EngineAt, cluster: &str) -> Result<(), DaemonError> {
     match engine {
-        EngineAt::Process(endpoint) => {
-            endpoint.check().map_err(|error| DaemonError::Engine(error.to_string()))
-        }
         EngineAt::Nats(nats) => {
             nats.options(cluster).map_err(DaemonError::Engine)?;
             match &nats.tls {
@@ -238,35 +183,31 @@ pub(crate) fn check(engine: &EngineAt, cluster: &str) -> Result<(), DaemonError>
     }
 }
 
-/// Opens an engine; not before it can be had.
+/// Opens an engine; retries until it can be reached.
 pub(crate) async fn open(engine: &EngineAt, cluster: &str) -> Arc<dyn Engine> {
     if let EngineAt::Nats(nats) = engine
         && nats.sends_secrets_in_clear()
     {
-        tracing::warn!("the password goes to the NATS servers in clear text: set [control.tls]");
+        tracing::warn!("the password is sent to the NATS servers in clear text: set [control.tls]");
     }
     loop {
         match try_open(engine, cluster).await {
             Ok(engine) => return engine,
-            Err(error) => tracing::error!(%error, "the engine cannot be opened; trying again"),
+            Err(error) => tracing::error!(%error, "cannot open the engine; trying again"),
         }
         tokio::time::sleep(PATIENCE).await;
     }
 }
 
 async fn try_open(engine: &EngineAt, cluster: &str) -> Result<Arc<dyn Engine>, DaemonError> {
-    let told = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
+    let failed = |error: &dyn std::fmt::Display| DaemonError::Engine(error.to_string());
     Ok(match engine {
         EngineAt::Directory(path) => {
-            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| told(&error))?)
-        }
-        EngineAt::Process(endpoint) => {
-            let connected = RemoteEngine::connect(endpoint.clone(), ClientOptions::default());
-            Arc::new(connected.map_err(|error| told(&error))?)
+            Arc::new(EmbeddedLog::open(path, Options::default()).map_err(|error| failed(&error))?)
         }
         EngineAt::Nats(nats) => {
             let connected = JetStream::connect(nats.options(cluster).map_err(DaemonError::Engine)?).await;
-            Arc::new(connected.map_err(|error| told(&error))?)
+            Arc::new(connected.map_err(|error| failed(&error))?)
         }
     })
 }

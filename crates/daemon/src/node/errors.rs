@@ -1,12 +1,14 @@
-//! Whether the node may tell a peer that a flow does not exist: by a GTP-U Error Indication to a base station, or by ICMP to a
-//! sender in the Internet. A base station drops the bearer then, so a node says so only if it knows:
+//! Decides whether the node may report that a flow does not exist: by a GTP-U Error Indication to a base station, or by
+//! ICMP to a sender in the Internet. A base station then drops the bearer, so the node reports it only if all of this
+//! holds:
 //!
 //! 1. its lease lets it claim addresses,
-//! 2. its tables hold all they are to hold, in its present life, and
-//! 3. the owner of the key's partition says that there is no such key.
+//! 2. its tables are complete, in its present incarnation, and
+//! 3. the owner of the key's partition answers that the key does not exist.
 //!
-//! The third is asked for. The packet waits for the answer, which counts for [`KNOWN`] from when it was asked for. All is bounded:
-//! keys that are known or asked about, packets that wait, and questions a second.
+//! For the third the node asks the owner. The packet waits for the answer, which is valid for [`KNOWN`] from the time
+//! of the question. Everything is bounded: keys that are known or asked about, waiting packets, and questions per
+//! second.
 
 use scalebricks_cluster::ControlPlane;
 use scalebricks_elements::gateway::{Lease, OutputPort};
@@ -20,35 +22,35 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// What an owner says of a key counts for so long from when it was asked.
+/// How long an owner's answer is valid, from the time of the question.
 pub const KNOWN: Duration = Duration::from_secs(1);
 
-/// Keys that are known or asked about, at most.
+/// Most keys that are known or asked about.
 pub const KEYS: usize = 4_096;
 
-/// Questions without an answer, at most.
+/// Most questions without an answer.
 pub const QUESTIONS: usize = 64;
 
-/// Questions a second, at most: as many as there are Error Indications.
-pub const QUESTIONS_A_SECOND: u32 = 1_000;
+/// Most questions per second: the limit on Error Indications.
+pub const QUESTIONS_PER_SECOND: u32 = 1_000;
 
-/// Packets that wait for an answer, at most; of one key [`FRAMES_A_KEY`].
+/// Most packets that wait for answers; for one key [`FRAMES_PER_KEY`].
 pub const FRAMES: usize = 256;
 
-/// Packets of one key that wait.
-pub const FRAMES_A_KEY: usize = 4;
+/// Most waiting packets of one key.
+pub const FRAMES_PER_KEY: usize = 4;
 
-/// Who knows whether keys exist.
+/// The owners of partitions, which know whether keys exist.
 pub trait Owners: Send + Sync {
-    /// Whether the node's tables hold all they are to hold, in its present life.
+    /// Whether the node's tables are complete, in its present incarnation.
     fn has_caught_up(&self) -> bool;
 
-    /// Asks the owner of a key's partition whether the key exists, and tells `answer`, at once or later, on any thread. `None`: no
-    /// owner said so.
+    /// Asks the owner of a key's partition whether the key exists, and calls `answer`, at once or later, on any thread.
+    /// `None`: no owner answered.
     fn ask(&self, key: FlowKey, answer: Box<dyn FnOnce(Option<bool>) + Send>);
 }
 
-/// The owners as the control plane reaches them, from when its engine could be reached.
+/// The owners, through the control plane once it runs.
 #[derive(Debug)]
 pub struct OwnersByPlane(pub Arc<OnceLock<ControlPlane>>);
 
@@ -65,7 +67,7 @@ impl Owners for OwnersByPlane {
     }
 }
 
-/// Why no error was sent.
+/// Why an error was withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Withheld {
     NoLease,
@@ -76,7 +78,7 @@ enum Withheld {
 }
 
 impl Withheld {
-    /// The names of their counters, in the order of the variants.
+    /// The names of the counters, in the order of the variants.
     const NAMES: [&'static str; 5] = [
         "errors_withheld_no_lease",
         "errors_withheld_not_caught_up",
@@ -86,34 +88,34 @@ impl Withheld {
     ];
 }
 
-/// A packet for which an error may be due, and the link that it came from.
+/// A packet for which an error may be due, and its link.
 pub type Frame = (OutputPort, Vec<u8>);
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Debug)]
 enum Entry {
-    /// Asked for at this time; these packets wait.
+    /// The owner was asked at this time; these packets wait.
     Asked(Duration, Vec<Frame>),
-    /// An owner answered a question of this time.
+    /// An owner answered the question of this time.
     Known(Duration, bool),
 }
 
 #[derive(Debug, Default)]
 struct State {
     keys: HashMap<FlowKey, Entry>,
-    /// Questions without an answer, and packets that wait for one.
+    /// Questions without an answer, and waiting packets.
     open: usize,
     waiting: usize,
-    /// When this second began, and questions in it.
+    /// The start of the present second, and the questions in it.
     second: (Duration, u32),
-    /// Packets that an error is due for.
+    /// Packets for which an error is due.
     ready: Vec<Frame>,
 }
 
-/// Decides about errors. Shared by all workers.
+/// Decides which errors are sent. Shared by all workers.
 pub struct Errors {
     lease: Arc<Lease>,
-    /// `None`: the tables come from a file, and are complete.
+    /// `None`: the tables come from a file and are complete.
     owners: Option<Box<dyn Owners>>,
     state: Mutex<State>,
     has_ready: AtomicBool,
@@ -127,7 +129,7 @@ impl fmt::Debug for Errors {
 }
 
 impl Errors {
-    /// Of a node with this lease, and these owners; `None` if its tables come from a file.
+    /// Creates the state of a node with this lease and these owners; `None` if its tables come from a file.
     pub fn new(lease: Arc<Lease>, owners: Option<Box<dyn Owners>>) -> Arc<Self> {
         Arc::new(Self {
             lease,
@@ -138,11 +140,11 @@ impl Errors {
         })
     }
 
-    /// Whether an error is due now for a packet of this key, which no table here has. If that is to be asked for, the packet waits:
-    /// see [`Self::take_ready`].
+    /// Whether an error is due now for a packet whose key is in no table here. If the owner must be asked, the packet
+    /// waits: see [`Self::take_ready`].
     pub fn is_due(self: &Arc<Self>, key: &FlowKey, link: OutputPort, frame: &[u8], now: Duration) -> bool {
         let Some(owners) = &self.owners else { return true };
-        if let Some(why) = self.ignorance(&**owners, now) {
+        if let Some(why) = self.obstacle(&**owners, now) {
             self.count(why);
             return false;
         }
@@ -157,7 +159,7 @@ impl Errors {
                 return !exists;
             }
             Some(Entry::Asked(_, frames)) => {
-                let fits = frames.len() < FRAMES_A_KEY;
+                let fits = frames.len() < FRAMES_PER_KEY;
                 if !(fits && Self::wait(&mut state, key, link, frame)) {
                     self.count(Withheld::TooMany);
                 }
@@ -181,8 +183,8 @@ impl Errors {
         false
     }
 
-    /// Why nothing can be known now, if so.
-    fn ignorance(&self, owners: &dyn Owners, now: Duration) -> Option<Withheld> {
+    /// Why the node cannot decide now, if so.
+    fn obstacle(&self, owners: &dyn Owners, now: Duration) -> Option<Withheld> {
         if !self.lease.may_claim(now) {
             Some(Withheld::NoLease)
         } else if !owners.has_caught_up() {
@@ -192,7 +194,7 @@ impl Errors {
         }
     }
 
-    /// Has a packet wait for the answer about its key; false if too many do.
+    /// Makes a packet wait for the answer about its key; false if too many wait.
     fn wait(state: &mut State, key: &FlowKey, link: OutputPort, frame: &[u8]) -> bool {
         let fits = state.waiting + state.ready.len() < FRAMES;
         if let Some(Entry::Asked(_, frames)) = state.keys.get_mut(key).filter(|_| fits) {
@@ -222,12 +224,12 @@ impl Errors {
         }
     }
 
-    /// Whether errors are due for packets that waited.
+    /// Whether errors are due for packets that have waited.
     pub fn has_ready(&self) -> bool {
         self.has_ready.load(Ordering::Relaxed)
     }
 
-    /// The packets that waited, and for which errors are due now.
+    /// Takes the packets that have waited and for which errors are due.
     pub fn take_ready(&self, now: Duration) -> Vec<Frame> {
         if !self.has_ready() {
             return Vec::new();
@@ -236,7 +238,7 @@ impl Errors {
         self.has_ready.store(false, Ordering::Relaxed);
         let ready = std::mem::take(&mut state.ready);
         drop(state);
-        let Some(why) = self.owners.as_ref().and_then(|owners| self.ignorance(&**owners, now)) else {
+        let Some(why) = self.owners.as_ref().and_then(|owners| self.obstacle(&**owners, now)) else {
             return ready;
         };
         self.count_many(why, ready.len() as u64);
@@ -248,7 +250,7 @@ impl Errors {
         &self.lease
     }
 
-    /// How often no error was sent, by why.
+    /// Numbers of withheld errors, by reason.
     pub fn stats(&self) -> BTreeMap<String, u64> {
         let counts = self.withheld.iter().map(|count| count.load(Ordering::Relaxed));
         Withheld::NAMES.iter().map(|name| (*name).to_owned()).zip(counts).collect()
@@ -263,17 +265,17 @@ impl Errors {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner) // whole between two calls
+        self.state.lock().unwrap_or_else(PoisonError::into_inner) // consistent between two calls
     }
 }
 
 impl State {
-    /// Whether there is room for another question; counted as asked then.
+    /// Whether another question may be asked; counts it if so.
     fn may_ask(&mut self, now: Duration) -> bool {
         if now >= self.second.0 + Duration::from_secs(1) {
             self.second = (now, 0);
         }
-        if self.open >= QUESTIONS || self.second.1 >= QUESTIONS_A_SECOND {
+        if self.open >= QUESTIONS || self.second.1 >= QUESTIONS_PER_SECOND {
             return false;
         }
         if self.keys.len() >= KEYS {

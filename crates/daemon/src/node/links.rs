@@ -1,32 +1,32 @@
-//! The node's ports: a device by role, queues by worker.
+//! The node's ports: their devices, and the queues of each worker.
 
 use super::config::{Layout, NodeFile, Role};
-use crate::runtime::devices::{self, Devices, Half, Wanted};
+use crate::runtime::devices::{self, Devices, Half, PortRequest};
 use scalebricks_apps::gateway::node::NodePorts;
 use scalebricks_dpdk::{DpdkError, Eal, Mbuf, Pool, Port as Device};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// A role's device.
+/// The device of a port.
 #[derive(Debug, Clone)]
-pub struct Link {
-    /// The role.
+pub struct PortDevice {
+    /// The role of the port.
     pub role: Role,
-    /// The device, which roles may share.
+    /// The device, which ports may share.
     pub device: Arc<Device>,
 }
 
-/// Everything that was opened.
-pub struct Links {
+/// The open ports.
+pub struct OpenPorts {
     /// Proof that DPDK runs.
     pub eal: Eal,
     /// By role: Internet, base station, fabric.
-    pub by_role: [Link; 3],
-    /// One set a worker.
+    pub by_role: [PortDevice; 3],
+    /// The ports of each worker.
     pub workers: Vec<NodePorts<Mbuf>>,
-    /// Where packets lie.
+    /// Packet memory.
     pub pool: Pool,
-    /// Frames dropped for their VLAN tag: another's, or none.
+    /// Frames dropped because they have another VLAN tag or none.
     pub other_vlan: Arc<AtomicU64>,
 }
 
@@ -34,14 +34,17 @@ pub struct Links {
 ///
 /// # Errors
 /// [`DpdkError`].
-pub fn open(config: &NodeFile) -> Result<Links, DpdkError> {
-    let wanted =
-        config.ports.each_ref().map(|port| Wanted { device: &port.device, vlan: port.vlan, mtu: port.mtu });
+pub fn open(config: &NodeFile) -> Result<OpenPorts, DpdkError> {
+    let wanted = config.ports.each_ref().map(|port| PortRequest {
+        device: &port.device,
+        vlan: port.vlan,
+        mtu: port.mtu,
+    });
     let receives = |port: usize, worker| receives(config.workers.layout, config.ports[port].role, worker);
     let other_vlan = Arc::new(AtomicU64::new(0));
     let opened = devices::open(&config.dpdk, config.workers.count(), &wanted, receives, &other_vlan)?;
     let Devices { eal, by_port, workers, pool } = opened;
-    let links = config.ports.iter().zip(by_port).map(|(port, device)| Link { role: port.role, device });
+    let links = config.ports.iter().zip(by_port).map(|(port, device)| PortDevice { role: port.role, device });
     let workers = workers.into_iter().map(|halves| {
         let [internet, base_station, fabric] = <[Half; 3]>::try_from(halves).ok()?;
         Some(NodePorts {
@@ -51,10 +54,10 @@ pub fn open(config: &NodeFile) -> Result<Links, DpdkError> {
         })
     });
     let workers = workers.collect::<Option<_>>().unwrap_or_default(); // three roles, three halves
-    let Ok(by_role) = <[Link; 3]>::try_from(links.collect::<Vec<_>>()) else {
-        unreachable!("a link for each of three ports")
+    let Ok(by_role) = <[PortDevice; 3]>::try_from(links.collect::<Vec<_>>()) else {
+        unreachable!("one device for each of three ports")
     };
-    Ok(Links { eal, by_role, workers, pool, other_vlan })
+    Ok(OpenPorts { eal, by_role, workers, pool, other_vlan })
 }
 
 /// Whether a worker receives from a port.

@@ -1,74 +1,59 @@
-//! Reads what a node is told: its configuration, and the flows that the configuration names.
+//! Reads the configuration of a node, and the flows that it names.
 
-use super::NodeError;
 use super::config::{ControlFile, NodeFile};
+use crate::error::ProcessError;
+use crate::runtime::configuration;
 use scalebricks_admin::flow_list::Reading;
+use scalebricks_admin::server::{Limits, Listen};
 use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_console::Console;
 use std::fs::File;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// A configuration, and where it was read.
-#[derive(Debug, Clone)]
-pub struct Configuration {
-    /// What it says.
-    pub node: NodeFile,
-    /// The file of flows, found beside the configuration.
-    pub flows: PathBuf,
-    /// The file that says so.
-    pub path: PathBuf,
-}
+/// The configuration of a node.
+pub type Configuration = configuration::Configuration<NodeFile>;
 
 impl Configuration {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// [`NodeError::Read`] and [`NodeError::Config`].
-    pub fn read(path: &Path) -> Result<Self, NodeError> {
-        let read = |error| NodeError::Read { path: path.to_owned(), error };
-        let text = std::fs::read_to_string(path).map_err(read)?;
-        let node = NodeFile::parse(&text)
-            .map_err(|problems| NodeError::Config { path: path.to_owned(), problems })?;
-        let mut read = Self { flows: PathBuf::new(), node, path: path.to_owned() };
-        read.flows = read.beside(&read.node.flows);
-        Ok(read)
+    /// [`ProcessError::File`] and [`ProcessError::Config`].
+    pub fn read(path: &Path) -> Result<Self, ProcessError> {
+        Self::read_with(path, NodeFile::parse)
     }
 
-    /// A file that the configuration names: beside it, unless its path is absolute.
-    pub fn beside(&self, file: &Path) -> PathBuf {
-        self.path.parent().unwrap_or_else(|| Path::new("")).join(file)
-    }
-
-    /// The control plane, if flows come from there, with its files found.
+    /// The control plane with its paths resolved; `None` if flows come from a file.
     pub fn control(&self) -> Option<ControlFile> {
-        let control = self.node.control.clone()?;
+        let control = self.file.control.clone()?;
         let engine = control.engine.with_files(|file| self.beside(file));
         Some(ControlFile { engine, key: self.beside(&control.key), ..control })
     }
 
-    /// The tunnel addresses of the base stations, in their order.
-    pub fn stations(&self) -> Vec<Ipv4Addr> {
-        self.node.base_stations.iter().map(|station| station.address).collect()
+    /// The addresses of the admin server.
+    pub fn admin(&self) -> Listen {
+        self.listen(&self.file.admin, self.file.admin_tcp.as_ref(), Limits::default())
     }
 
-    /// Reads the flows, as the file has them now; none where they come from the control plane.
+    /// The path of the flow file.
+    pub fn flow_file(&self) -> PathBuf {
+        self.beside(&self.file.flows)
+    }
+
+    /// Reads the flow file; no flows if they come from the control plane.
     ///
     /// # Errors
-    /// [`NodeError::Read`] and [`NodeError::Flows`].
-    pub fn flows(&self, console: &Console) -> Result<Vec<FlowSpec>, NodeError> {
-        if self.node.control.is_some() {
+    /// [`ProcessError::File`] and [`ProcessError::Flows`].
+    pub fn flows(&self, console: &Console) -> Result<Vec<FlowSpec>, ProcessError> {
+        if self.file.control.is_some() {
             return Ok(Vec::new());
         }
-        let read = |error| NodeError::Read { path: self.flows.clone(), error };
-        let file = File::open(&self.flows).map_err(read)?;
-        let bytes = file.metadata().map_err(read)?.len();
-        let stations = self.stations();
-        let reading = Reading { profile: self.node.profile, size: self.node.size, base_stations: &stations };
+        let path = self.flow_file();
+        let file = File::open(&path).map_err(ProcessError::file(&path))?;
+        let bytes = file.metadata().map_err(ProcessError::file(&path))?.len();
+        let NodeFile { profile, size, base_stations, .. } = &self.file;
+        let reading = Reading { profile: *profile, size: *size, base_stations };
         let progress = console.progress("flows", bytes);
-        let flows = reading
-            .read(file, &progress)
-            .map_err(|error| NodeError::Flows { path: self.flows.clone(), error })?;
+        let flows = reading.read(file, &progress).map_err(|error| ProcessError::Flows { path, error })?;
         progress.finish();
         Ok(flows)
     }

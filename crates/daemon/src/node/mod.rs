@@ -1,19 +1,19 @@
-//! One gateway node: what it is told, and the daemon that does it.
+//! A gateway node: its configuration and its process.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`config`], [`load`] | the configuration, and how it and the flow file are read |
+//! | [`config`], [`load`] | the configuration, and reading it and the flow file |
 //! | [`control_plane`] | the control plane on a thread of the node |
-//! | [`worker`] | a thread that turns a node |
-//! | `preflight` | what a start would refuse |
-//! | [`slow_path`] | between workers and what the node says for itself: ARP, echo, errors |
-//! | [`errors`] | whether it may tell peers that a flow does not exist |
-//! | [`fabric`] | probing the fabric |
-//! | [`health`] | what the node knows about its own fitness |
-//! | [`takeover`] | whose addresses it answers for, by who is alive |
-//! | [`source`] | its tables, and who feeds them |
+//! | [`worker`] | a worker thread |
+//! | `preflight` | checks everything that a start would refuse |
+//! | [`slow_path`] | ARP, neighbour discovery, echo and errors, shared by the workers |
+//! | [`errors`] | decides whether the node may report that a flow does not exist |
+//! | [`fabric`] | fabric probing |
+//! | [`health`] | detects why the node is unfit |
+//! | [`takeover`] | the addresses that the node answers for |
+//! | [`source`] | the tables, and what fills them |
 //! | [`running`] | the running node as the admin interface sees it |
-//! | `links`, `run` | ports over DPDK, and the daemon: with the feature `dpdk` |
+//! | `links`, `run` | ports over DPDK, and the process: with the feature `dpdk` |
 
 pub mod config;
 pub mod control_plane;
@@ -35,113 +35,43 @@ pub mod worker;
 #[cfg(feature = "dpdk")]
 pub use run::run;
 
-use config::Problem;
+use crate::error::ProcessError;
 use load::Configuration;
-use scalebricks_admin::flow_list::FlowFileError;
-use scalebricks_apps::gateway::FlowTablesError;
-use scalebricks_console::output::OutputError;
 use scalebricks_console::{Console, quantity, status};
 use scalebricks_elements::gateway::FabricMac;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Why a node cannot be what it is told to be.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// A file that cannot be read.
-    #[error("{}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A configuration with problems.
-    #[error("{}:\n{}", path.display(), lines(problems))]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// All of them.
-        problems: Vec<Problem>,
-    },
-    /// A flow file with bad lines.
-    #[error("{}:\n{error}", path.display())]
-    Flows {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: FlowFileError,
-    },
-    /// Tables that cannot be made.
-    #[error("tables: {0}")]
-    Tables(FlowTablesError),
-    /// Tables that refuse the flows.
-    #[error("loading the flows: {0}")]
-    Load(FlowTablesError),
-    /// Signals that cannot be listened to.
-    #[error("listening to signals: {0}")]
-    Signals(io::Error),
-    /// A thread that cannot be started.
-    #[error("starting a thread: {0}")]
-    Thread(io::Error),
-    /// The slow path.
-    #[error("addresses and routes: {0}")]
-    Local(String),
-    /// The control plane.
-    #[error("control plane: {0}")]
-    Control(#[from] control_plane::DaemonError),
-    /// The admin interface.
-    #[error("admin interface: {0}")]
-    Admin(String),
-    /// DPDK, or a port.
-    #[error("ports: {0}")]
-    Ports(String),
-    /// A program without DPDK.
-    #[error("this program was built without DPDK, which a node's ports need: build it with --features dpdk")]
-    NoDpdk,
-    /// All that a start would refuse.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Refused(Vec<NodeError>),
-    /// Standard output.
-    #[error(transparent)]
-    Output(OutputError),
-}
-
-fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-/// Runs a node, in a program that has no ports for it.
+/// Refuses to run a node, because the program has no ports.
 ///
 /// # Errors
-/// [`NodeError::NoDpdk`], always; before, what is wrong with the configuration.
+/// Always: a wrong configuration, or [`ProcessError::NoDpdk`].
 #[cfg(not(feature = "dpdk"))]
-pub fn run(config: &Path, _console: &Console) -> Result<u8, NodeError> {
+pub fn run(config: &Path, _console: &Console) -> Result<u8, ProcessError> {
     Configuration::read(config)?;
-    Err(NodeError::NoDpdk)
+    Err(ProcessError::NoDpdk)
 }
 
-/// Says which MAC addresses lead to a node over the fabric, one a line: its switch's static entries.
+/// Prints the MAC addresses that lead to a node over the fabric, one per line, for static entries in a switch.
 ///
 /// # Errors
-/// [`NodeError::Read`], [`NodeError::Config`], [`NodeError::Output`].
-pub fn macs(config: &Path, console: &Console) -> Result<u8, NodeError> {
-    let node = Configuration::read(config)?.node;
+/// [`ProcessError::File`], [`ProcessError::Config`], [`ProcessError::Output`].
+pub fn macs(config: &Path, console: &Console) -> Result<u8, ProcessError> {
+    let node = Configuration::read(config)?.file;
     let addresses = FabricMac::announced_by(node.id, node.size).map(|mac| mac.to_string());
-    console.result(&addresses.collect::<Vec<_>>().join("\n")).map_err(NodeError::Output)?;
+    console.result(&addresses.collect::<Vec<_>>().join("\n"))?;
     Ok(status::SUCCESS)
 }
 
-/// Checks a configuration, the flows and all files it names, and says what the node would be. Starts nothing. What depends on this
-/// machine is checked only if the node `is_here`.
+/// Checks a configuration, the flows and all files it names, and prints a summary. Starts nothing. Properties of this
+/// machine are checked only if the node `is_here`.
 ///
 /// # Errors
-/// [`NodeError`]: what [`run`] would refuse, except devices.
-pub fn check(config: &Path, is_here: bool, console: &Console) -> Result<u8, NodeError> {
+/// [`ProcessError`]: what [`run`] would refuse, except devices.
+pub fn check(config: &Path, is_here: bool, console: &Console) -> Result<u8, ProcessError> {
     let configuration = Configuration::read(config)?;
     let flows = configuration.flows(console)?;
     preflight::check(&configuration, &flows, is_here)?;
-    let node = &configuration.node;
+    let node = &configuration.file;
     let here = flows.iter().filter(|flow| flow.node == node.id).count();
     let summary = format!(
         "node {} of {}, {}: {} flows, {} of them here; {} base stations; ports {}",
@@ -153,6 +83,6 @@ pub fn check(config: &Path, is_here: bool, console: &Console) -> Result<u8, Node
         node.base_stations.len(),
         node.ports.iter().map(|port| port.role.name()).collect::<Vec<_>>().join(", "),
     );
-    console.result(&summary).map_err(NodeError::Output)?;
+    console.result(&summary)?;
     Ok(status::SUCCESS)
 }

@@ -1,73 +1,73 @@
-//! What a start of a node refuses, found out without starting it.
+//! Checks everything that a start of a node refuses, without starting it.
 //!
 //! | `scalebricks node run` | here |
 //! |---|---|
-//! | reads the configuration and the flows | before, by [`Configuration`] |
-//! | fills its tables | the same tables are filled and dropped |
-//! | reads the cluster key, secrets, files for TLS | the same functions |
-//! | gives addresses and routes to the slow path | the same configuration, with a made-up MAC address for a device that has its own |
-//! | listens for other nodes, and for the admin interface | the addresses are bound and released |
-//! | opens devices, starts threads | not looked at |
+//! | reads the configuration and the flows | done before, by [`Configuration`] |
+//! | fills its tables | fills and drops the same tables |
+//! | reads the cluster key, secrets, files for TLS | calls the same functions |
+//! | gives addresses and routes to the slow path | checks the same configuration, with a placeholder for the MAC address of a device |
+//! | listens for other nodes, and for the admin interface | binds and releases the addresses |
+//! | opens devices, starts threads | not checked |
 
-use super::NodeError;
 use super::config::Role;
 use super::load::Configuration;
+use crate::error::ProcessError;
 use crate::node::control_plane::{self, DaemonError};
-use scalebricks_admin::server::{Limits, Listen};
 use scalebricks_apps::gateway::{FlowList, FlowSpec};
 use scalebricks_elements::gateway::local::{Interface, LocalConfig, Route};
 use scalebricks_elements::gateway::{OutputPort, OutsideMacs};
 use scalebricks_wire::MacAddr;
 
-/// In place of a device's own address.
-const SOME_MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
+/// Placeholder for a device's own address.
+const PLACEHOLDER_MAC: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
 
-/// Checks all that a start would refuse, except devices. What depends on this machine (its addresses, ports in use, directories of
-/// sockets) is checked only if the node `is_here`. While the node runs, its own ports count as free.
+/// Checks everything that a start would refuse, except devices. Properties of this machine (its addresses, ports in
+/// use, directories of sockets) are checked only if the node `is_here`. While the node runs, its own ports count as
+/// free.
 ///
 /// # Errors
-/// All problems there are, as one [`NodeError::Refused`].
+/// All problems, as one [`ProcessError::Refused`].
 pub(super) fn check(
     configuration: &Configuration,
     flows: &[FlowSpec],
     is_here: bool,
-) -> Result<(), NodeError> {
+) -> Result<(), ProcessError> {
     let mut problems = Vec::new();
-    let mut keep = |result: Result<(), NodeError>| problems.extend(result.err());
+    let mut keep = |result: Result<(), ProcessError>| problems.extend(result.err());
     keep(check_slow_path(configuration));
-    let listens = listen(configuration).check(is_here);
+    let listens = configuration.admin().check(is_here);
     let is_running = listens.as_ref().is_ok_and(|is_running| *is_running);
-    keep(listens.map(drop).map_err(|error| NodeError::Admin(error.to_string())));
-    if configuration.node.control.is_some() {
+    keep(listens.map(drop).map_err(ProcessError::from));
+    if configuration.file.control.is_some() {
         for error in check_control(configuration, is_here, is_running) {
             keep(Err(error.into()));
         }
     } else {
         keep(check_tables(configuration, flows));
     }
-    if problems.is_empty() { Ok(()) } else { Err(NodeError::Refused(problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(ProcessError::Refused(problems)) }
 }
 
-fn check_tables(configuration: &Configuration, flows: &[FlowSpec]) -> Result<(), NodeError> {
-    let file = &configuration.node;
+fn check_tables(configuration: &Configuration, flows: &[FlowSpec]) -> Result<(), ProcessError> {
+    let file = &configuration.file;
     let tables = FlowList::new(&file.layout(), file.id, file.workers.count(), flows.len());
-    tables.map_err(NodeError::Tables)?.change_to(flows, |_| {}).map_err(NodeError::Load)?;
+    tables.map_err(ProcessError::Tables)?.change_to(flows, |_| {}).map_err(ProcessError::Load)?;
     Ok(())
 }
 
-fn check_slow_path(configuration: &Configuration) -> Result<(), NodeError> {
+fn check_slow_path(configuration: &Configuration) -> Result<(), ProcessError> {
     let mac = |wanted: Role| {
-        let port = configuration.node.ports.iter().find(|port| port.role == wanted);
-        port.and_then(|port| port.mac).unwrap_or(SOME_MAC)
+        let port = configuration.file.ports.iter().find(|port| port.role == wanted);
+        port.and_then(|port| port.mac).unwrap_or(PLACEHOLDER_MAC)
     };
     let (internet, base_station) = (mac(Role::Internet), mac(Role::BaseStation));
     let macs = OutsideMacs { internet, base_station, router: MacAddr::default() };
     let local = local_config(configuration, macs);
-    local.check().map_err(|error| NodeError::Local(error.to_string()))
+    local.check().map_err(|error| ProcessError::Local(error.to_string()))
 }
 
 fn check_control(configuration: &Configuration, is_here: bool, is_running: bool) -> Vec<DaemonError> {
-    let file = &configuration.node;
+    let file = &configuration.file;
     let Some(control) = configuration.control() else { return Vec::new() };
     let mut problems = control_plane::check_files(&control);
     problems.extend(control_plane::params(&control, file.gpt, file.size).err().map(DaemonError::from));
@@ -77,16 +77,9 @@ fn check_control(configuration: &Configuration, is_here: bool, is_running: bool)
     problems
 }
 
-/// Where the admin interface listens; files are found beside the configuration.
-pub(super) fn listen(configuration: &Configuration) -> Listen {
-    let file = &configuration.node;
-    let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
-    Listen { socket: configuration.beside(&file.admin), tcp, limits: Limits::default() }
-}
-
 /// The addresses and routes of the outside links.
 pub(super) fn local_config(configuration: &Configuration, macs: OutsideMacs) -> LocalConfig {
-    let file = &configuration.node;
+    let file = &configuration.file;
     let interface = |wanted: Role, mac| {
         let port = file.ports.iter().find(|port| port.role == wanted);
         let (addresses, mtu) = port.map(|port| (port.addresses.clone(), port.mtu)).unwrap_or_default();
@@ -104,7 +97,7 @@ pub(super) fn local_config(configuration: &Configuration, macs: OutsideMacs) -> 
         internet: interface(Role::Internet, macs.internet),
         base_station: interface(Role::BaseStation, macs.base_station),
         routes: routes.collect(),
-        base_stations: configuration.stations(),
+        base_stations: file.base_stations.clone(),
         gateway: file.gateway,
         gateway_v6: file.gateway_v6,
         limits: scalebricks_elements::gateway::local::LocalLimits::default(),

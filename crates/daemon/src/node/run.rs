@@ -6,19 +6,19 @@
 //!                    └── SIGHUP, by difference              └── SIGTERM, SIGINT: drain, stop
 //! ```
 
-use super::NodeError;
 use super::config::Role;
 use super::errors::Errors;
-use super::fabric::{self, Refresher};
-use super::health;
-use super::links::{self, Link, Links};
+use super::fabric;
+use super::health::{self, HealthView};
+use super::links::{self, OpenPorts, PortDevice};
 use super::load::Configuration;
-use super::preflight::{listen, local_config};
-use super::running::{Hardware, LinkState, Parts, Running, role};
+use super::preflight::local_config;
+use super::running::{Hardware, LinkState, Running};
 use super::slow_path::SlowPath;
 use super::source::{Source, control_plane};
-use super::takeover::Watch;
-use super::worker::{SharedStats, Worker};
+use super::takeover;
+use super::worker::Worker;
+use crate::error::ProcessError;
 use crate::runtime::service;
 use crate::runtime::workers::Workers;
 use scalebricks_admin::flow_list::columns::FlowParser;
@@ -37,21 +37,21 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Runs a node until it is asked to stop.
 ///
 /// # Errors
-/// [`NodeError`]: what it was told, ports that cannot be opened, tables that refuse its flows.
-pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
+/// [`ProcessError`]: a wrong configuration, ports that cannot be opened, tables that refuse the flows.
+pub fn run(config: &Path, console: &Console) -> Result<u8, ProcessError> {
     let started = Instant::now();
-    // Before anything long: a signal that comes meanwhile is not lost.
-    let mut signals = service::signals().map_err(NodeError::Signals)?;
+    // First, so that no signal is lost during the start.
+    let mut signals = service::signals().map_err(ProcessError::Signals)?;
     let configuration = Configuration::read(config)?;
     let flows = configuration.flows(console)?;
-    let file = &configuration.node;
+    let file = &configuration.file;
     let workers = file.workers.count();
     let lease = Arc::new(if file.control.is_some() {
         Lease::none().to_be_filled().counted_from(started)
@@ -63,8 +63,8 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
         None => {
             let expected = flows.len();
             let mut tables =
-                FlowList::new(&file.layout(), file.id, workers, expected).map_err(NodeError::Tables)?;
-            tables.change_to(&flows, |_| {}).map_err(NodeError::Load)?;
+                FlowList::new(&file.layout(), file.id, workers, expected).map_err(ProcessError::Tables)?;
+            tables.change_to(&flows, |_| {}).map_err(ProcessError::Load)?;
             tracing::info!(flows = expected, elapsed_ms = elapsed_ms(started), "flows loaded");
             Source::List(Box::new(Mutex::new(tables)))
         }
@@ -76,65 +76,69 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, NodeError> {
     };
     drop(flows);
 
-    let Links { eal, by_role: links, workers: ports, pool, other_vlan } =
-        links::open(file).map_err(|error| NodeError::Ports(error.to_string()))?;
-    let macs = macs(&configuration, &links);
+    let OpenPorts { eal, by_role: devices, workers: ports, pool, other_vlan } =
+        links::open(file).map_err(|error| ProcessError::Ports(error.to_string()))?;
+    let macs = macs(&configuration, &devices);
     let local = local_config(&configuration, macs);
-    local.check().map_err(|error| NodeError::Local(error.to_string()))?;
+    local.check().map_err(|error| ProcessError::Local(error.to_string()))?;
     let local = LocalStack::new(local, started.elapsed());
     let owners = tables.owners();
     let slow_path = Arc::new(SlowPath::with_errors(local, Errors::new(lease, owners)));
     let sizes = tables.sizes();
     let node = node_config(&configuration, macs, &slow_path);
-    let told: Vec<(Option<u16>, Arc<SharedStats>)> =
-        (0..workers).map(|at| (file.workers.cores.get(at).copied(), Arc::default())).collect();
-    let parts = Parts {
+    let cores = (0..workers).map(|at| (file.workers.cores.get(at).copied(), Arc::default())).collect();
+    let running = Arc::new(Running {
         node: node.clone(),
-        slow_path: Arc::clone(&slow_path),
+        slow_path,
         fabric,
-        workers: told,
-        hardware: Box::new(Devices { links, pool, other_vlan, configuration: configuration.clone() }),
+        workers: cores,
+        hardware: Box::new(Devices { devices, pool, other_vlan, configuration: configuration.clone() }),
         taps: Taps::default(),
         started,
         tables,
         configuration,
-    };
-    let running = Arc::new(Running::new(parts));
+        state: AtomicU8::new(NodeState::Loading as u8),
+        flows: Mutex::default(),
+        graphs: Arc::default(),
+        health: HealthView::default(),
+        down: Arc::default(),
+    });
     running.loaded(sizes);
-    let file = &running.configuration.node;
-    let flows = pinned_flows(&running);
-    let admin =
-        AdminServer::start_with(&listen(&running.configuration), Arc::<Running>::clone(&running), flows);
-    let admin = admin.map_err(|error| NodeError::Admin(error.to_string()))?;
-    let takeover = Watch::begin(&running).map_err(NodeError::Thread)?;
-    let refresher = Refresher::begin(&running).map_err(NodeError::Thread)?;
+    let file = &running.configuration.file;
+    let admin = AdminServer::start_with(
+        &running.configuration.admin(),
+        Arc::<Running>::clone(&running),
+        pinned_flows(&running),
+    )?;
+    let takeover = takeover::start(&running).map_err(ProcessError::Thread)?;
+    let refresh = fabric::start_refresh(&running).map_err(ProcessError::Thread)?;
     let workers = start_workers(&running, eal, ports, &node, pool)?;
-    let health = health::watch::Watch::begin(&running).map_err(NodeError::Thread)?;
+    let health = health::watch::start(&running).map_err(ProcessError::Thread)?;
     let began = Instant::now();
     if let Source::Control(_) = &running.tables {
-        tracing::info!("ports are open; waits for the cluster's flows");
+        tracing::info!("ports are open; waiting for the cluster's flows");
     }
     let is_ready =
-        service::ready(&mut signals, "waits for the cluster's flows", || running.may_become_ready());
+        service::ready(&mut signals, "waiting for the cluster's flows", || running.may_become_ready());
     if is_ready {
         running.set_state(NodeState::Ready);
-        tell_ready(&running, began);
+        log_ready(&running, began);
     }
     service::wait(&mut signals, || reload(&running, console));
     running.set_state(NodeState::Draining);
     tracing::info!(drain_ms = file.drain_ms, "draining");
     service::drain(&mut signals, Duration::from_millis(file.drain_ms.into()));
-    // Before the workers: it would miss them.
+    // Stopped before the workers, which it observes.
     drop(health);
     workers.stop();
-    drop((admin, takeover, refresher));
+    drop((admin, takeover, refresh));
     tracing::info!(uptime_s = started.elapsed().as_secs(), "stopped");
     Ok(status::SUCCESS)
 }
 
-/// Says that the node is ready; `began`: when its ports were open.
-fn tell_ready(running: &Running, began: Instant) {
-    let (file, sizes) = (&running.configuration.node, running.tables.sizes());
+/// Logs that the node is ready; `began`: when its ports were open.
+fn log_ready(running: &Running, began: Instant) {
+    let (file, sizes) = (&running.configuration.file, running.tables.sizes());
     if let Source::Control(_) = &running.tables {
         tracing::info!(
             flows_here = sizes.tables.flows_here,
@@ -157,26 +161,26 @@ fn elapsed_ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What pins flows over the admin interface, if they come from the control plane.
+/// The interface that pins flows; `None` if flows come from a file.
 fn pinned_flows(running: &Running) -> Option<Arc<dyn Flows>> {
     let Source::Control(daemon) = &running.tables else { return None };
-    let file = &running.configuration.node;
-    let parser = FlowParser::new(file.profile, file.size, &running.configuration.stations());
+    let file = &running.configuration.file;
+    let parser = FlowParser::new(file.profile, file.size, &file.base_stations);
     Some(Arc::new(ControlledFlows::new(file.id, daemon.later(), parser)))
 }
 
-/// Reads the flows again and changes what changed. A file that cannot be used changes nothing.
+/// Reads the flow file again and applies the differences. A bad file changes nothing.
 fn reload(running: &Running, console: &Console) {
     let began = Instant::now();
     let flows = match running.configuration.flows(console) {
         Ok(flows) => flows,
         Err(error) => {
-            tracing::error!(%error, "the flows stay as they were");
+            tracing::error!(%error, "the flows were not changed");
             return;
         }
     };
     match running.tables.change_to(&flows) {
-        Ok(None) => tracing::info!("flows come from the control plane: nothing is read again"),
+        Ok(None) => tracing::info!("flows come from the control plane: there is no file to read"),
         Ok(Some(changes)) => tracing::info!(
             added = changes.added,
             changed = changes.changed,
@@ -186,7 +190,7 @@ fn reload(running: &Running, console: &Console) {
             "flows reloaded"
         ),
         Err(error) => {
-            tracing::error!(%error, "the flows were reloaded in part; the next reload goes on from here");
+            tracing::error!(%error, "the flows were reloaded in part; the next reload continues");
         }
     }
     running.loaded(running.tables.sizes());
@@ -198,10 +202,10 @@ fn start_workers(
     ports: Vec<NodePorts<Mbuf>>,
     node: &NodeConfig,
     pool: Pool,
-) -> Result<Workers, NodeError> {
+) -> Result<Workers, ProcessError> {
     let mut workers = Workers::new(eal);
     for (at, ports) in ports.into_iter().enumerate() {
-        let (core, told) = running.workers[at].clone();
+        let (core, stats) = running.workers[at].clone();
         let mut turned = Node::new(node.clone(), running.tables.node_tables(at), ports, Box::new(pool));
         turned.set_taps(&running.taps);
         turned.set_lease(Arc::clone(running.slow_path.lease()));
@@ -215,24 +219,24 @@ fn start_workers(
             node: turned,
             buffers: Box::new(pool),
             slow_path: Arc::clone(&running.slow_path),
-            told,
-            idle: running.configuration.node.workers.idle,
+            stats,
+            idle: running.configuration.file.workers.idle,
             keeps_time: at == 0,
             start: running.started,
             mark: running.tables.mark(at),
         };
-        workers.start(core, move |control| worker.run(control)).map_err(NodeError::Thread)?;
+        workers.start(core, move |control| worker.run(control)).map_err(ProcessError::Thread)?;
     }
     Ok(workers)
 }
 
-/// The addresses of the outside links.
-fn macs(configuration: &Configuration, links: &[Link; 3]) -> OutsideMacs {
+/// The MAC addresses of the outside links.
+fn macs(configuration: &Configuration, devices: &[PortDevice; 3]) -> OutsideMacs {
     let mac = |wanted: Role| {
         let given =
-            configuration.node.ports.iter().find(|port| port.role == wanted).and_then(|port| port.mac);
-        let own = links.iter().find(|link| link.role == wanted);
-        given.or_else(|| own.map(|link| MacAddr(link.device.info().mac))).unwrap_or_default()
+            configuration.file.ports.iter().find(|port| port.role == wanted).and_then(|port| port.mac);
+        let own = devices.iter().find(|device| device.role == wanted);
+        given.or_else(|| own.map(|own| MacAddr(own.device.info().mac))).unwrap_or_default()
     };
     OutsideMacs {
         internet: mac(Role::Internet),
@@ -242,11 +246,11 @@ fn macs(configuration: &Configuration, links: &[Link; 3]) -> OutsideMacs {
 }
 
 fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &SlowPath) -> NodeConfig {
-    let file = &configuration.node;
+    let file = &configuration.file;
     let internet = file.ports.iter().filter(|port| port.role == Role::Internet);
     let addresses: Vec<IpAddr> =
         internet.flat_map(|port| &port.addresses).map(|(address, _)| *address).collect();
-    // At random, so that a process started again does not begin with the numbers it used last.
+    // Random, so that a restarted process does not reuse its last numbers.
     let start = RandomState::new().hash_one(file.id.get()) as u32;
     NodeConfig {
         id: file.id,
@@ -269,7 +273,7 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
 
 /// The devices behind a node's ports.
 struct Devices {
-    links: [Link; 3],
+    devices: [PortDevice; 3],
     pool: Pool,
     other_vlan: Arc<AtomicU64>,
     configuration: Configuration,
@@ -277,9 +281,9 @@ struct Devices {
 
 impl Hardware for Devices {
     fn links(&self) -> Vec<LinkState> {
-        let ports = self.links.iter().zip(&self.configuration.node.ports);
-        let state = |(link, port): (&Link, &super::config::Port)| LinkState {
-            port: role(link.role).port(),
+        let ports = self.devices.iter().zip(&self.configuration.file.ports);
+        let state = |(link, port): (&PortDevice, &super::config::Port)| LinkState {
+            port: link.role.port(),
             device: port.device.clone(),
             is_up: link.device.link().ok().map(|link| link.up),
         };
@@ -287,13 +291,13 @@ impl Hardware for Devices {
     }
 
     fn ports(&self) -> Vec<PortView> {
-        let ports = self.links.iter().zip(&self.configuration.node.ports);
+        let ports = self.devices.iter().zip(&self.configuration.file.ports);
         ports
             .map(|(link, port)| {
                 let info = link.device.info();
                 let state = link.device.link().ok();
                 PortView {
-                    role: role(link.role),
+                    role: link.role,
                     device: port.device.clone(),
                     driver: info.driver.clone(),
                     mac: port.mac.unwrap_or(MacAddr(info.mac)).to_string(),
@@ -306,10 +310,10 @@ impl Hardware for Devices {
     }
 
     fn counters(&self) -> Vec<PortCounters> {
-        let counters = |link: &Link| {
+        let counters = |link: &PortDevice| {
             let stats = link.device.stats().ok()?;
             Some(PortCounters {
-                role: role(link.role),
+                role: link.role,
                 rx_packets: stats.rx_packets,
                 rx_bytes: stats.rx_bytes,
                 rx_missed: stats.rx_missed,
@@ -322,7 +326,7 @@ impl Hardware for Devices {
                 tx_errors: stats.tx_errors,
             })
         };
-        self.links.iter().filter_map(counters).collect()
+        self.devices.iter().filter_map(counters).collect()
     }
 
     fn pool(&self) -> PoolView {

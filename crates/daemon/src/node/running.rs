@@ -1,6 +1,6 @@
 //! A running node, as the admin interface sees it.
 
-use super::config::{Idle, Layout, Role};
+use super::config::{Idle, Layout};
 use super::health::HealthView;
 use super::load::Configuration;
 use super::slow_path::SlowPath;
@@ -10,15 +10,14 @@ use scalebricks_admin::graph::ServedGraph;
 use scalebricks_admin::inspect::{CaptureError, CaptureStream, Inspect, TraceError};
 use scalebricks_admin::model::{
     CaptureRequest, FabricPeerView, FlowsView, NeighbourView, NodeCounters, NodeState, PoolView,
-    PortCounters, PortRole, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
+    PortCounters, PortView, ReasonView, Stats, Status, TableRole, TableView, Trace, TraceRequest,
     WorkerStats, WorkerView,
 };
 use scalebricks_apps::directory::Directory;
 use scalebricks_apps::gateway::{Architecture, NodeStats};
 use scalebricks_elements::gateway::fabric::health::PeerView;
-use scalebricks_elements::gateway::{DownLinks, FabricHealth, NodeConfig, OutputPort, PortRole as Port};
+use scalebricks_elements::gateway::{DownLinks, FabricHealth, NodeConfig, PortRole as Port};
 use scalebricks_graph::tap::{MAX_CAPTURES, Taps};
-use scalebricks_types::KeyProfile;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,70 +34,50 @@ pub struct LinkState {
     pub is_up: Option<bool>,
 }
 
-/// What is asked of a node's devices and buffers.
+/// The devices and packet buffers of a node.
 pub trait Hardware: Send + Sync {
-    /// The links of its ports, as they are. Must not wait.
+    /// The current links of its ports. Must not block.
     fn links(&self) -> Vec<LinkState>;
-    /// Its ports, as they are.
+    /// The current state of its ports.
     fn ports(&self) -> Vec<PortView>;
-    /// What their devices have counted.
+    /// The counters of their devices.
     fn counters(&self) -> Vec<PortCounters>;
     /// Its packet buffers.
     fn pool(&self) -> PoolView;
-    /// Frames dropped before any port of the node saw them, by name.
+    /// Frames dropped before they reached a port of the node, by name.
     fn dropped(&self) -> BTreeMap<String, u64>;
 }
 
-/// A node, from the moment its flows are loaded.
+/// A running node.
 pub struct Running {
-    /// What it was told.
+    /// Its configuration.
     pub configuration: Configuration,
     /// When it was started.
     pub started: Instant,
-    state: AtomicU8,
+    /// Its [`NodeState`].
+    pub(super) state: AtomicU8,
     /// The data plane's configuration, which traces need.
     pub node: NodeConfig,
-    /// Its tables, and who feeds them.
+    /// Its tables, and what fills them.
     pub tables: Source,
-    flows: Mutex<(FlowsView, SourceSizes)>,
-    /// Off the fast path.
+    /// The flows, as of the last load.
+    pub(super) flows: Mutex<(FlowsView, SourceSizes)>,
+    /// The slow path.
     pub slow_path: Arc<SlowPath>,
-    /// What its workers find out about the fabric, if there are other nodes.
+    /// The state of the fabric; `None` in a cluster of one node.
     pub fabric: Option<Arc<FabricHealth>>,
-    /// Each worker's core, and what it tells of itself.
+    /// Each worker's core and statistics.
     pub workers: Vec<(Option<u16>, Arc<SharedStats>)>,
     /// Its devices.
     pub hardware: Box<dyn Hardware>,
-    /// The graphs that its workers run.
+    /// The graphs of its workers.
     pub graphs: Arc<Directory>,
-    /// Where captures are started.
+    /// The taps for captures.
     pub taps: Taps,
-    /// Why it is unfit, as of a moment ago.
+    /// Why it is unfit, as last observed.
     pub health: HealthView,
     /// The ports whose links are known to be down, for all workers.
     pub down: Arc<DownLinks>,
-}
-
-/// What a [`Running`] is made of.
-pub struct Parts {
-    /// As in [`Running`].
-    pub configuration: Configuration,
-    /// As in [`Running`].
-    pub node: NodeConfig,
-    /// As in [`Running`].
-    pub tables: Source,
-    /// As in [`Running`].
-    pub slow_path: Arc<SlowPath>,
-    /// As in [`Running`].
-    pub fabric: Option<Arc<FabricHealth>>,
-    /// As in [`Running`].
-    pub workers: Vec<(Option<u16>, Arc<SharedStats>)>,
-    /// As in [`Running`].
-    pub hardware: Box<dyn Hardware>,
-    /// As in [`Running`].
-    pub taps: Taps,
-    /// As in [`Running`].
-    pub started: Instant,
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -106,37 +85,12 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Running {
-    /// A node that does not forward yet.
-    pub fn new(parts: Parts) -> Self {
-        let file = match &parts.tables {
-            Source::List(_) => parts.configuration.flows.display().to_string(),
-            Source::Control(_) => "control plane".to_owned(),
-        };
-        let flows = FlowsView { file, ..FlowsView::default() };
-        Self {
-            configuration: parts.configuration,
-            started: parts.started,
-            state: AtomicU8::new(NodeState::Loading as u8),
-            node: parts.node,
-            tables: parts.tables,
-            flows: Mutex::new((flows, SourceSizes::default())),
-            slow_path: parts.slow_path,
-            fabric: parts.fabric,
-            workers: parts.workers,
-            hardware: parts.hardware,
-            graphs: Arc::default(),
-            taps: parts.taps,
-            health: HealthView::default(),
-            down: Arc::default(),
-        }
-    }
-
-    /// Whether its tables hold all they are to hold, and it has a lease that lets it claim its addresses.
+    /// Whether its tables are complete, and its lease lets it claim its addresses.
     pub fn may_become_ready(&self) -> bool {
         self.tables.is_complete() && self.slow_path.lease().may_claim(self.started.elapsed())
     }
 
-    /// What it does from now on.
+    /// Sets its state.
     pub fn set_state(&self, state: NodeState) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
@@ -146,10 +100,14 @@ impl Running {
         NodeState::ALL.into_iter().find(|&known| known as u8 == state).unwrap_or(NodeState::Loading)
     }
 
-    /// Tells that flows were loaded, just now.
+    /// Records that flows were loaded.
     pub fn loaded(&self, sizes: SourceSizes) {
         let mut flows = unpoisoned(&self.flows);
         let (view, known) = &mut *flows;
+        view.file = match &self.tables {
+            Source::List(_) => self.configuration.flow_file().display().to_string(),
+            Source::Control(_) => "control plane".to_owned(),
+        };
         view.in_cluster = sizes.flows as u64;
         view.here = sizes.tables.flows_here as u64;
         view.generation += 1;
@@ -158,17 +116,17 @@ impl Running {
         *known = sizes;
     }
 
-    /// Why the node is not ready, if it is not: what it does not do yet or any more, then why it is unfit.
+    /// Why the node is not ready: the reason of its state, then why it is unfit.
     pub fn reasons(&self) -> Vec<ReasonView> {
         let state = match self.state() {
             NodeState::Draining => Some(("draining", "it was asked to stop")),
             _ if !self.tables.is_complete() => {
-                Some(("not_caught_up", "its tables do not hold all flows of this life yet"))
+                Some(("not_caught_up", "its tables do not hold all flows yet"))
             }
             _ if !self.may_become_ready() => {
-                Some(("no_lease", "it has contact neither with the log nor with half of the other members"))
+                Some(("no_lease", "it has no contact with the log and half of the other members"))
             }
-            NodeState::Loading => Some(("loading", "its tables are being made")),
+            NodeState::Loading => Some(("loading", "its tables are being filled")),
             NodeState::Ready => None,
         };
         let state = state.map(|(reason, meaning)| ReasonView::new(reason, meaning));
@@ -178,7 +136,7 @@ impl Running {
     fn ports(&self) -> Vec<PortView> {
         let mut ports = self.hardware.ports();
         for port in &mut ports {
-            // Not every driver finds out.
+            // Not every driver reports the state of its link.
             port.is_link_up &= !self.down.is_down(port.role.port());
         }
         ports
@@ -186,7 +144,7 @@ impl Running {
 
     fn tables_view(&self, sizes: SourceSizes) -> Vec<TableView> {
         let bytes = |table, bytes: usize, keys| TableView { table, table_bytes: bytes as u64, keys };
-        let which = match self.configuration.node.architecture {
+        let which = match self.configuration.file.architecture {
             Architecture::HashPartition => Some(TableRole::Lookup),
             Architecture::ScaleBricks => Some(TableRole::Gpt),
             Architecture::FullDuplication | Architecture::Vlb => None,
@@ -198,9 +156,9 @@ impl Running {
     }
 
     fn worker(&self, at: usize) -> WorkerView {
-        let (core, told) = &self.workers[at];
-        let Load { turns, busy_turns, packets, busy, busy_share } = told.load();
-        let workers = &self.configuration.node.workers;
+        let (core, stats) = &self.workers[at];
+        let Load { turns, busy_turns, packets, busy, busy_share } = stats.load();
+        let workers = &self.configuration.file.workers;
         let idle = match workers.idle {
             Idle::Spin => "spin".to_owned(),
             Idle::Sleep { us } => format!("sleep {us} us"),
@@ -222,7 +180,7 @@ impl Running {
     }
 
     fn fabric_peers(&self) -> Vec<FabricPeerView> {
-        let probing = self.fabric.as_ref().filter(|_| self.configuration.node.probe_every.is_some());
+        let probing = self.fabric.as_ref().filter(|_| self.configuration.file.probe_every.is_some());
         let view = |peer: PeerView| FabricPeerView {
             node: peer.node.get().into(),
             is_heard: peer.is_heard,
@@ -236,10 +194,7 @@ impl Running {
 
     fn neighbours(&self) -> Vec<NeighbourView> {
         let view = |neighbour: scalebricks_elements::gateway::local::Neighbour| NeighbourView {
-            port: match neighbour.port {
-                OutputPort::Internet => PortRole::Internet,
-                OutputPort::BaseStation => PortRole::BaseStation,
-            },
+            port: Port::from(neighbour.port).into(),
             address: neighbour.address,
             mac: neighbour.mac.map(|mac| mac.to_string()),
             state: neighbour.state.name().to_owned(),
@@ -249,18 +204,9 @@ impl Running {
     }
 }
 
-/// A role as the admin interface says it.
-pub const fn role(role: Role) -> PortRole {
-    match role {
-        Role::Internet => PortRole::Internet,
-        Role::BaseStation => PortRole::BaseStation,
-        Role::Fabric => PortRole::Fabric,
-    }
-}
-
 impl Inspect for Running {
     fn status(&self) -> Status {
-        let node = &self.configuration.node;
+        let node = &self.configuration.file;
         let (mut flows, mut sizes) = unpoisoned(&self.flows).clone();
         if let Source::Control(_) = &self.tables {
             sizes = self.tables.sizes();
@@ -271,11 +217,7 @@ impl Inspect for Running {
             node: node.id.get().into(),
             nodes: node.size.get() as u16, // at most 256
             architecture: node.architecture.to_string(),
-            key: match node.profile {
-                KeyProfile::Flow5 => "flow5",
-                KeyProfile::Ue => "ue",
-            }
-            .to_owned(),
+            key: node.profile.name().to_owned(),
             state: self.state(),
             reasons: self.reasons(),
             uptime_s: self.started.elapsed().as_secs_f64(),
@@ -291,8 +233,8 @@ impl Inspect for Running {
     fn stats(&self) -> Stats {
         let mut total = NodeStats::default();
         let mut workers = Vec::new();
-        for (at, (_, told)) in self.workers.iter().enumerate() {
-            let counters = told.counters();
+        for (at, (_, stats)) in self.workers.iter().enumerate() {
+            let counters = stats.counters();
             total += &counters;
             workers.push(WorkerStats { worker: self.worker(at), counters: NodeCounters::from(&counters) });
         }

@@ -1,4 +1,4 @@
-//! Between workers and what the node says for itself: packets that are for no flow, answers, next hops.
+//! The slow path, shared by the workers: packets without a flow, answers of the node itself, next hops.
 
 use super::errors::Errors;
 use arc_swap::{ArcSwap, Guard};
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Frames that the node may say in one turn.
+/// Most frames that the node itself sends in one turn.
 const ANSWERS: usize = 512;
 
-/// The node as a station on its links, for all workers.
+/// The node as a host on its links, shared by all workers.
 #[derive(Debug)]
 pub struct SlowPath {
     local: Mutex<LocalStack>,
     errors: Arc<Errors>,
     adjacencies: ArcSwap<Adjacencies>,
-    /// When timers are due, in nanoseconds.
+    /// Time of the next timer, in nanoseconds.
     deadline_ns: AtomicU64,
     no_buffer: AtomicU64,
     link_down: AtomicU64,
@@ -31,12 +31,12 @@ pub struct SlowPath {
 }
 
 impl SlowPath {
-    /// Around a machine, of a node whose tables come from a file.
+    /// Creates the slow path of a node whose tables come from a file.
     pub fn new(local: LocalStack) -> Self {
         Self::with_errors(local, Errors::new(Arc::new(Lease::unlimited()), None))
     }
 
-    /// Around a machine, of a node that tells of errors as these decide, and claims addresses by their lease.
+    /// Creates the slow path of a node. `errors` decides about its errors, and their lease about its addresses.
     pub fn with_errors(mut local: LocalStack, errors: Arc<Errors>) -> Self {
         local.set_lease(Arc::clone(errors.lease()));
         Self {
@@ -51,16 +51,16 @@ impl SlowPath {
     }
 
     fn local(&self) -> MutexGuard<'_, LocalStack> {
-        // A panic elsewhere leaves the machine between two frames at worst.
+        // A panic in another thread leaves the stack consistent, between two frames.
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest next hops.
+    /// The current next hops.
     pub fn adjacencies(&self) -> Arc<Adjacencies> {
         self.adjacencies.load_full()
     }
 
-    /// The same, to look at only.
+    /// The current next hops, without a reference count.
     pub fn peek(&self) -> Guard<Arc<Adjacencies>> {
         self.adjacencies.load()
     }
@@ -70,7 +70,7 @@ impl SlowPath {
         self.errors.lease()
     }
 
-    /// When timers are due, or packets that waited for an answer.
+    /// Time of the next work: a timer, or packets that waited for an answer.
     pub fn deadline(&self) -> Duration {
         if self.errors.has_ready() {
             return Duration::ZERO;
@@ -78,7 +78,7 @@ impl SlowPath {
         Duration::from_nanos(self.deadline_ns.load(Ordering::Relaxed))
     }
 
-    /// Deals with what a node left, and with timers that are due; `node` sends the answers.
+    /// Processes the punted packets of a node, and due timers; `node` sends the answers.
     pub fn work<P: PacketBuf + 'static>(
         &self,
         node: &mut Node<P>,
@@ -92,7 +92,7 @@ impl SlowPath {
         let generation = local.generation();
         if due {
             for (link, frame) in self.errors.take_ready(now) {
-                tell_error(&mut local, link, &frame, now, &mut out);
+                send_error(&mut local, link, &frame, now, &mut out);
             }
         }
         for punt in punts.drain(..) {
@@ -111,13 +111,13 @@ impl SlowPath {
                 PuntReason::UnknownFlow(key) => {
                     let frame = punt.packet.data();
                     if self.errors.is_due(&key, punt.link, frame, now) {
-                        tell_error(&mut local, punt.link, frame, now, &mut out);
+                        send_error(&mut local, punt.link, frame, now, &mut out);
                     }
                     node.drop_punt(punt);
                 }
             }
         }
-        // After what arrived: a node that was stopped for a while takes in the answers before it asks again.
+        // After the received packets: a node that was stopped for a while processes answers before it asks again.
         if due {
             local.poll(now, &mut out);
         }
@@ -144,7 +144,7 @@ impl SlowPath {
         }
     }
 
-    /// Publishes which links are silent, if that has changed.
+    /// Publishes the silent links, if they have changed.
     fn set_silences(&self, local: &LocalStack) {
         let now = OutputPort::ALL.map(|port| local.silence(port));
         let is_same = self.silences.load().iter().map(Option::as_ref).eq(now);
@@ -153,17 +153,17 @@ impl SlowPath {
         }
     }
 
-    /// Whether the next hops of a link are silent. Never waits for a worker.
+    /// The silence of a link whose next hops do not answer. Never waits for a worker.
     pub fn silence(&self, port: OutputPort) -> Option<LinkSilence> {
         self.silences.load()[port as usize].clone()
     }
 
-    /// Frames of packets that are held for their next hops.
+    /// Number of frames that wait for their next hops.
     pub fn held_frames(&self) -> usize {
         self.local().occupancy().held_frames
     }
 
-    /// Answers for these addresses from now on. The worker that looks after the timers announces what is new among them.
+    /// Answers for these addresses from now on. The worker that runs the timers announces the new ones.
     pub fn claim(&self, claims: &Claims, now: Duration) {
         let mut local = self.local();
         local.claim(claims, now);
@@ -171,13 +171,13 @@ impl SlowPath {
         self.set_deadline(&local);
     }
 
-    /// To be called while the machine is held.
+    /// To be called while the stack is locked.
     fn set_deadline(&self, local: &LocalStack) {
         let deadline_ns = u64::try_from(local.next_deadline().as_nanos()).unwrap_or(u64::MAX);
         self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
 
-    /// What it has counted, by name.
+    /// Its counters, by name.
     pub fn stats(&self) -> BTreeMap<String, u64> {
         let mut stats: BTreeMap<String, u64> =
             self.local().stats().iter().map(|(name, count)| (name.to_owned(), count)).collect();
@@ -187,14 +187,14 @@ impl SlowPath {
         stats
     }
 
-    /// The stations on the outside links that it knows of.
+    /// The known hosts on the outside links.
     pub fn neighbours(&self) -> Vec<Neighbour> {
         self.local().neighbours().collect()
     }
 }
 
-/// Tells the sender of a packet that its flow does not exist.
-fn tell_error(local: &mut LocalStack, link: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) {
+/// Reports to the sender of a packet that its flow does not exist.
+fn send_error(local: &mut LocalStack, link: OutputPort, frame: &[u8], now: Duration, out: &mut Outbox) {
     match link {
         OutputPort::BaseStation => local.unknown_tunnel(frame, now, out),
         OutputPort::Internet => local.unknown_user(frame, now, out),

@@ -1,10 +1,10 @@
-//! Where a node's tables are fed from: a list of flows, or the control plane.
+//! What fills a node's tables: a list of flows, or the control plane.
 
-use super::NodeError;
 use super::config::ControlFile;
 use super::errors::{Owners, OwnersByPlane};
 use super::load::Configuration;
-use crate::node::control_plane::{self, Daemon, DaemonError, Setting};
+use crate::error::ProcessError;
+use crate::node::control_plane::{self, Daemon, DaemonError};
 use scalebricks_admin::model::{ControlStats, LeaseView, MemberFitness};
 use scalebricks_apps::gateway::flow_tables::list::Changes;
 use scalebricks_apps::gateway::node::NodeTables;
@@ -12,46 +12,54 @@ use scalebricks_apps::gateway::{FlowList, FlowSpec, FlowTables, FlowTablesError,
 use scalebricks_cluster::ControlPlane;
 use scalebricks_cluster::leasing::Leasing;
 use scalebricks_cluster::moved::MovedCounters;
+use scalebricks_cluster::plane::PlaneConfig;
 use scalebricks_cluster::shared_tables::SharedTables;
 use scalebricks_graph::Mark;
 use scalebricks_types::KeyHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// A node's tables, and who feeds them.
+/// A node's tables, and what fills them.
 #[derive(Debug)]
 pub enum Source {
-    /// A list, which the operator changes; held while that is done.
+    /// A list of flows from a file. It is locked while it changes.
     List(Box<Mutex<FlowList>>),
     /// The control plane.
     Control(Box<Daemon>),
 }
 
-/// What a node's tables hold, and how large they are.
+/// The contents and sizes of a node's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceSizes {
-    /// Flows in the cluster.
+    /// Number of flows in the cluster.
     pub flows: usize,
     /// The tables.
     pub tables: TableSizes,
 }
 
-/// Starts the control plane of a node, with empty tables. It goes on by itself as soon as its engine can be reached.
+/// Starts the control plane of a node, with empty tables.
 ///
 /// # Errors
-/// [`NodeError::Control`].
+/// [`ProcessError::Control`].
 pub fn control_plane(
     configuration: &Configuration,
     control: &ControlFile,
     leasing: Leasing,
-) -> Result<Daemon, NodeError> {
-    let file = &configuration.node;
+) -> Result<Daemon, ProcessError> {
+    let file = &configuration.file;
     let params = control_plane::params(control, file.gpt, file.size).map_err(DaemonError::from)?;
     let keys_here = 2 * control.flows as usize / file.size.get();
     let hasher = KeyHasher::new(file.seed);
     let tables = FlowTables::for_log(file.id, params, hasher, file.workers.count(), keys_here)
         .with_max_keys(control.fib_keys);
-    let setting = Setting { control, node: file.id, params, seed: file.seed, key: &control.key, leasing };
-    Ok(Daemon::start(&setting, SharedTables::new(tables))?)
+    let config = PlaneConfig {
+        node: file.id,
+        partitions: control.partitions,
+        params,
+        hasher,
+        grace: control_plane::GRACE,
+        version: control.version,
+    };
+    Ok(Daemon::start(control, config, leasing, SharedTables::new(tables))?)
 }
 
 fn lock(tables: &Mutex<FlowList>) -> MutexGuard<'_, FlowList> {
@@ -59,7 +67,7 @@ fn lock(tables: &Mutex<FlowList>) -> MutexGuard<'_, FlowList> {
 }
 
 impl Source {
-    /// What a worker is given.
+    /// The tables of a worker.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -70,7 +78,7 @@ impl Source {
         }
     }
 
-    /// What a worker says with that it is between two turns; handed out once.
+    /// The mark by which a worker signals that it is between two turns; returned once.
     pub fn mark(&self, worker: usize) -> Option<Mark> {
         match self {
             Self::List(tables) => lock(tables).mark(worker),
@@ -78,7 +86,7 @@ impl Source {
         }
     }
 
-    /// Tables for a look, as worker 0 has them; `None` while they are being changed for long.
+    /// The tables of worker 0; `None` while they change, which may take long.
     pub fn try_node_tables(&self) -> Option<NodeTables> {
         match self {
             Self::List(tables) => match tables.try_lock() {
@@ -90,7 +98,7 @@ impl Source {
         }
     }
 
-    /// What the tables hold now; of what the whole cluster has, the control plane knows as of a moment ago.
+    /// The current sizes. The number of flows in the cluster is the one that the control plane last learned.
     pub fn sizes(&self) -> SourceSizes {
         match self {
             Self::List(list) => {
@@ -104,7 +112,7 @@ impl Source {
         }
     }
 
-    /// What has become of the counters of flows that left this node, where the control plane moves flows.
+    /// Counters of the transfer of flow counters; `None` if flows come from a file.
     pub fn moved_counters(&self) -> Option<MovedCounters> {
         match self {
             Self::List(_) => None,
@@ -112,7 +120,7 @@ impl Source {
         }
     }
 
-    /// What the control plane has counted, if there is one and it has begun.
+    /// Statistics of the control plane, if it runs.
     pub fn control_stats(&self) -> Option<ControlStats> {
         match self {
             Self::List(_) => None,
@@ -128,7 +136,7 @@ impl Source {
         }
     }
 
-    /// Who knows whether flows exist that are not in the tables, unless the tables have all flows.
+    /// The owners, which know whether a flow exists; `None` if the tables hold all flows.
     pub fn owners(&self) -> Option<Box<dyn Owners>> {
         match self {
             Self::List(_) => None,
@@ -136,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Whether the tables hold all that they are to hold.
+    /// Whether the tables are complete.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::List(_) => true,
@@ -144,7 +152,7 @@ impl Source {
         }
     }
 
-    /// Brings the tables to a list; `None` where the control plane feeds them.
+    /// Changes the tables to a list of flows; `None` if the control plane fills them.
     ///
     /// # Errors
     /// As [`FlowList::change_to`].

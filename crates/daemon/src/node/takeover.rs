@@ -1,14 +1,14 @@
-//! Whose addresses a node answers for on the outside links: its own once it has caught up, and those of dead nodes for which
-//! and suspended nodes for which
-//! the view names it. Neighbours go on sending to the address they know, and need not notice that a node died.
+//! The addresses that a node answers for on the outside links: its own once it has caught up, and those of dead or
+//! suspended nodes for which the view names it as stand-in. Neighbours go on sending to the addresses they know.
 //!
-//! An address goes to another node when that one has said so on the link ([`Claims`]). A node that comes back says so when its
-//! tables hold all they are to hold; until then its stand-in goes on.
+//! A node takes an address over by announcing it on the link ([`Claims`]). A node that comes back announces its
+//! addresses when its tables are complete; until then its stand-in answers.
 
 use super::config::{Role, TakeoverFile};
 use super::running::Running;
 use super::slow_path::SlowPath;
 use super::source::Source;
+use crate::runtime::periodic::Periodic;
 use scalebricks_cluster::ControlPlane;
 use scalebricks_control::membership::View;
 use scalebricks_elements::gateway::OutputPort;
@@ -17,29 +17,27 @@ use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Time between two looks at the view.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two reads of the view.
+const UPDATE_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a stand-in goes on answering when another node is to, and is not heard: it may still have to catch up, or its
-/// announcements were lost.
+/// How long a stand-in answers after another node should, while that node is not heard: it may still have to catch up,
+/// or its announcements were lost.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What decides. A machine without I/O: the view and the time go in.
+/// Decides which addresses to claim, from the view and the time; does no I/O.
 #[derive(Debug)]
 pub struct Takeover {
     me: NodeId,
     addresses: BTreeMap<NodeId, Vec<(OutputPort, IpAddr)>>,
-    /// Nodes that this one stands in for, and since when it need not any more.
+    /// Nodes that this node stands in for, and the time since which it need not any more.
     held: BTreeMap<NodeId, Option<Duration>>,
 }
 
 impl Takeover {
-    /// A node that stands in for nobody yet.
+    /// Creates the state of a node that stands in for no other.
     pub fn new(me: NodeId, others: &TakeoverFile) -> Self {
         let port = |role: &Role| match role {
             Role::BaseStation => OutputPort::BaseStation,
@@ -51,13 +49,13 @@ impl Takeover {
         Self { me, addresses: addresses.collect(), held: BTreeMap::new() }
     }
 
-    /// What a node answers for that has no view yet, or no flows.
+    /// The claims of a node that has no view or no flows yet.
     pub const fn nothing() -> Claims {
         Claims { own: None, others: Vec::new() }
     }
 
-    /// What the node answers for now. One that is not in the view, is suspended, has not caught up in this life, or has no lease
-    /// (`may_claim`), answers for nothing.
+    /// The addresses that the node answers for now. A node that is not in the view, is suspended, has not caught up in
+    /// this incarnation, or has no lease (`may_claim`) answers for none.
     pub fn claims(&mut self, view: &View, may_claim: bool, now: Duration) -> Claims {
         let me = view.member(self.me).filter(|_| view.answers_for_itself(self.me) && may_claim);
         let Some(me) = me else {
@@ -82,90 +80,58 @@ impl Takeover {
         Claims { own: Some(me.life), others: others.collect() }
     }
 
-    /// The nodes that it stands in for, ascending.
+    /// The nodes that this node stands in for, ascending.
     pub fn stands_in_for(&self) -> impl Iterator<Item = NodeId> {
         self.held.iter().filter(|(_, since)| since.is_none()).map(|(node, _)| *node)
     }
 }
 
-/// A thread that looks who is alive, and has the slow path answer. Dropping it ends it.
-#[derive(Debug)]
-pub struct Watch {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watch {
-    /// Begins, if the control plane feeds the node: it answers for nothing until it has caught up. To be called before its workers
-    /// start.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn begin(running: &Running) -> io::Result<Option<Self>> {
-        let node = &running.configuration.node;
-        let Source::Control(daemon) = &running.tables else { return Ok(None) };
-        let others = node.control.as_ref().and_then(|control| control.takeover.clone());
-        let others = others.unwrap_or_else(|| TakeoverFile { addresses: BTreeMap::new() });
-        let slow_path = Arc::clone(&running.slow_path);
-        slow_path.claim(&Takeover::nothing(), running.started.elapsed());
-        Self::start(Takeover::new(node.id, &others), daemon.later(), slow_path, running.started).map(Some)
-    }
-
-    /// Begins. `start` is the moment from which the slow path's times are counted.
-    fn start(
-        mut takeover: Takeover,
-        plane: Arc<OnceLock<ControlPlane>>,
-        slow_path: Arc<SlowPath>,
-        start: Instant,
-    ) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
-        let run = move || {
-            let mut told = Takeover::nothing();
-            let mut before: Vec<NodeId> = Vec::new();
-            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let Some(plane) = plane.get() else { continue };
-                let now = start.elapsed();
-                let claims = takeover.claims(&plane.view(), may_claim(plane, &slow_path, now), now);
-                if claims == told {
-                    continue;
-                }
-                slow_path.claim(&claims, now);
-                let nodes: Vec<NodeId> = takeover.stands_in_for().collect();
-                tell(told.own, claims.own, &before, &nodes);
-                (told, before) = (claims, nodes);
-            }
-        };
-        let thread = std::thread::Builder::new().name("takeover".to_owned()).spawn(run)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
+/// Starts a thread that updates the claimed addresses, if the control plane feeds the node. To be called before the
+/// workers start: the node claims no address until it has caught up.
+///
+/// # Errors
+/// The error of the system.
+pub fn start(running: &Running) -> io::Result<Option<Periodic>> {
+    let node = &running.configuration.file;
+    let Source::Control(daemon) = &running.tables else { return Ok(None) };
+    let others = node.control.as_ref().and_then(|control| control.takeover.clone());
+    let others = others.unwrap_or_else(|| TakeoverFile { addresses: BTreeMap::new() });
+    let (slow_path, start, plane) = (Arc::clone(&running.slow_path), running.started, daemon.later());
+    slow_path.claim(&Takeover::nothing(), start.elapsed());
+    let mut takeover = Takeover::new(node.id, &others);
+    let mut claimed = Takeover::nothing();
+    let mut before: Vec<NodeId> = Vec::new();
+    let update = move || {
+        let Some(plane) = plane.get() else { return };
+        let now = start.elapsed();
+        let claims = takeover.claims(&plane.view(), may_claim(plane, &slow_path, now), now);
+        if claims != claimed {
+            slow_path.claim(&claims, now);
+            let nodes: Vec<NodeId> = takeover.stands_in_for().collect();
+            log_changes(claimed.own, claims.own, &before, &nodes);
+            (claimed, before) = (claims, nodes);
         }
-    }
+    };
+    Periodic::start("takeover", UPDATE_EVERY, update).map(Some)
 }
 
-/// Whether the node may claim addresses, if the view has it alive: its tables are there, and it has a lease.
+/// Whether the node may claim addresses if it is alive in the view: its tables are complete, and it has a lease.
 fn may_claim(plane: &ControlPlane, slow_path: &SlowPath, now: Duration) -> bool {
     plane.has_caught_up() && slow_path.lease().may_claim(now)
 }
 
-/// Says what has changed.
-fn tell(own_before: Option<u64>, own: Option<u64>, before: &[NodeId], nodes: &[NodeId]) {
+/// Logs what changed.
+fn log_changes(own_before: Option<u64>, own: Option<u64>, before: &[NodeId], nodes: &[NodeId]) {
     match own {
-        None => tracing::warn!("others answer for this node's addresses"),
+        None => tracing::warn!("this node claims none of its addresses; a stand-in answers for them"),
         Some(life) if own_before != own => tracing::info!(life, "answering for this node's addresses"),
         Some(_) => {}
     }
     for node in nodes.iter().filter(|node| !before.contains(node)) {
-        tracing::warn!(node = node.get(), "answering for the addresses of a node that cannot");
+        tracing::warn!(node = node.get(), "answering for the addresses of a dead or suspended node");
     }
     for node in before.iter().filter(|node| !nodes.contains(node)) {
-        tracing::info!(node = node.get(), "leaving a node's addresses to another");
+        tracing::info!(node = node.get(), "no longer answering for the addresses of a node");
     }
 }
 
@@ -193,7 +159,7 @@ mod tests {
         Takeover::new(me, &TakeoverFile { addresses })
     }
 
-    fn nobody() -> View {
+    fn empty_view() -> View {
         View::empty(PartitionCount::new(16).unwrap())
     }
 
@@ -205,14 +171,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Nodes come, go, are suspended, and catch up late: of all that are there, exactly one claims what a dead or suspended node
-        /// had, another's addresses are claimed by itself alone, and who is suspended or has not caught up claims nothing.
+        /// Nodes come, go, are suspended, and catch up late: of all that are there, exactly one claims what a dead or
+        /// suspended node had, another's addresses are claimed by itself alone, and who is suspended or has not caught
+        /// up claims nothing.
         #[test]
         fn exactly_one_claims_a_dead_node_s_addresses(
             steps in prop::collection::vec((0..NODES, 0..5_u8, any::<u8>(), 0..70_000_u64), 1..40),
         ) {
             let mut machines: Vec<Takeover> = all().map(takeover).collect();
-            let mut view = nobody();
+            let mut view = empty_view();
             let mut now = Duration::ZERO;
             let unfit = Suspension::Unfit(Fitness::FIT.with(Unfitness::RanLink));
             for (life, (node, what, ready, wait)) in (1..).zip(steps) {
@@ -245,7 +212,7 @@ mod tests {
     /// It lets go at once, and its stand-in goes on until it has said that it is back.
     #[test]
     fn an_unfit_node_claims_nothing_until_it_takes_flows_again() {
-        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
         let (unfit, now) = (NodeId::new(3), Duration::from_secs(100));
         let without = view.with_suspended(unfit, Suspension::Unfit(Fitness::FIT.with(Unfitness::Worker)));
         let stand_in = without.stand_in(unfit).unwrap();
@@ -261,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_stand_in_goes_on_for_a_while_when_the_node_is_back() {
-        let view = all().fold(nobody(), |view, node| view.with(node, 1, Version::NEWEST));
+        let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
         let dead = NodeId::new(3);
         let without = view.without(dead);
         let stand_in = without.stand_in(dead).unwrap();

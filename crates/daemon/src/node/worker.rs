@@ -1,4 +1,4 @@
-//! A thread that turns a node: packets, what is left of them for the slow path, and what to do when there are none.
+//! A worker thread of a node: packets, the slow path, and idling.
 
 use super::config::Idle;
 use super::slow_path::SlowPath;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a worker that stops tries to get rid of what waits for the fabric.
+/// How long a stopping worker tries to send frames that wait for the fabric.
 const LAST_FRAMES: Duration = Duration::from_millis(100);
 
-/// What a worker tells of itself.
+/// Statistics of a worker, shared with other threads.
 #[derive(Debug, Default)]
 pub struct SharedStats {
     counters: Mutex<NodeStats>,
@@ -39,28 +39,28 @@ pub struct Load {
     pub packets: u64,
     /// Time spent in turns that moved packets.
     pub busy: Duration,
-    /// Its share of the last while.
+    /// The share of recent time spent in such turns.
     pub busy_share: f64,
 }
 
 impl SharedStats {
-    /// What the worker's node has counted, a moment ago.
+    /// The counters of the worker's node, as last published.
     pub fn counters(&self) -> NodeStats {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) // copied whole
     }
 
-    /// When the worker began its newest turn, since the moment its times are counted from. Unlike all else, never old.
+    /// When the worker began its newest turn, on the workers' clock. Unlike the other values it is always current.
     pub fn turned(&self) -> Duration {
         Duration::from_nanos(self.turned_ns.load(Ordering::Relaxed))
     }
 
-    /// The worker begins a turn. Cost: a store to a cache line that is its own, but for a look of others every 50 ms.
+    /// Records that the worker begins a turn. Cost: a store to a cache line that others read only every 50 ms.
     #[inline(always)]
     fn turn(&self, now: Duration) {
         self.turned_ns.store(now.as_nanos() as u64, Ordering::Relaxed); // 584 years
     }
 
-    /// How it spends its time.
+    /// How the worker spends its time.
     pub fn load(&self) -> Load {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Load {
@@ -73,27 +73,27 @@ impl SharedStats {
     }
 }
 
-/// A node, and what its thread needs.
+/// A node with the state of its thread.
 pub struct Worker<P: PacketBuf + 'static> {
     /// Its node.
     pub node: Node<P>,
-    /// Where answers are made in.
+    /// Buffers for answers.
     pub buffers: Box<dyn PacketSource<P> + Send>,
-    /// Shared by all workers.
+    /// The slow path, shared by all workers.
     pub slow_path: Arc<SlowPath>,
-    /// What it tells of itself.
-    pub told: Arc<SharedStats>,
-    /// When there is nothing to do.
+    /// Its statistics.
+    pub stats: Arc<SharedStats>,
+    /// What it does when idle.
     pub idle: Idle,
-    /// Whether it looks after the slow path's timers: one does.
+    /// Whether it runs the timers of the slow path; one worker does.
     pub keeps_time: bool,
-    /// The moment times are counted from, the same for all workers.
+    /// The start of the clock, the same for all workers.
     pub start: Instant,
-    /// What it says with that it is between two turns, if somebody waits for that.
+    /// Signals that the worker is between two turns, if needed.
     pub mark: Option<Mark>,
 }
 
-/// What has happened since a worker told of it last.
+/// The load since the last publication.
 #[derive(Default)]
 struct Tally {
     load: Load,
@@ -102,7 +102,7 @@ struct Tally {
 }
 
 impl<P: PacketBuf + 'static> Worker<P> {
-    /// Turns the node until it is asked to stop.
+    /// Runs the node until it is asked to stop.
     pub fn run(&mut self, control: &Control) {
         self.node.keep_punts();
         let mut adjacencies = self.slow_path.adjacencies();
@@ -111,7 +111,7 @@ impl<P: PacketBuf + 'static> Worker<P> {
         let (mut tally, mut pause) = (Tally::default(), Pause::new(self.idle));
         let mut now = self.start.elapsed();
         while !control.is_stopping() {
-            self.told.turn(now);
+            self.stats.turn(now);
             self.take_adjacencies(&mut adjacencies);
             if let Some(mark) = &mut self.mark {
                 mark.pass();
@@ -123,7 +123,7 @@ impl<P: PacketBuf + 'static> Worker<P> {
                 self.slow_path.work(&mut self.node, &mut punts, &mut *self.buffers, due, now);
             }
             let after = self.start.elapsed();
-            self.tell(&mut tally, moved, now, after);
+            self.record(&mut tally, moved, now, after);
             now = after;
             if pause.after(moved) {
                 now = self.start.elapsed();
@@ -143,14 +143,14 @@ impl<P: PacketBuf + 'static> Worker<P> {
         }
     }
 
-    /// What the fabric has refused so far gets a last chance.
+    /// Tries once more to send the frames that the fabric has refused.
     fn finish(&mut self, from: Duration) {
         while self.node.has_waiting() && self.start.elapsed() < from + LAST_FRAMES {
             self.node.turn(self.start.elapsed());
         }
     }
 
-    fn tell(&self, tally: &mut Tally, moved: usize, from: Duration, to: Duration) {
+    fn record(&self, tally: &mut Tally, moved: usize, from: Duration, to: Duration) {
         tally.load.turns += 1;
         if moved > 0 {
             tally.load.busy_turns += 1;
@@ -167,16 +167,16 @@ impl<P: PacketBuf + 'static> Worker<P> {
     }
 
     fn publish(&self, tally: &Tally) {
-        // Whoever reads holds the lock for a copy only.
-        *self.told.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.node.stats();
+        // Readers hold the lock only while they copy.
+        *self.stats.counters.lock().unwrap_or_else(PoisonError::into_inner) = self.node.stats();
         let Load { turns, busy_turns, packets, busy, busy_share } = tally.load;
         let busy_ns = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
         for (counter, value) in [
-            (&self.told.turns, turns),
-            (&self.told.busy_turns, busy_turns),
-            (&self.told.packets, packets),
-            (&self.told.busy_ns, busy_ns),
-            (&self.told.busy_share, busy_share.to_bits()),
+            (&self.stats.turns, turns),
+            (&self.stats.busy_turns, busy_turns),
+            (&self.stats.packets, packets),
+            (&self.stats.busy_ns, busy_ns),
+            (&self.stats.busy_share, busy_share.to_bits()),
         ] {
             counter.store(value, Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
 //! Ports over DPDK: each worker gets the queues it needs.
 //!
-//! One core a queue (RouteBricks §4.2): no two workers share a queue to receive from, and none to send to, but where a
-//! device has too few of them; then they take turns. Several ports may share a device, a VLAN each.
+//! One core per queue (RouteBricks §4.2): workers do not share receive queues, and share send queues only if a device
+//! has too few of them. Several ports may share a device, each with its own VLAN.
 
 use super::vlan::{self, Demux};
 use crate::node::config::Dpdk;
@@ -13,41 +13,41 @@ use scalebricks_io::{Burst, RxPort, TxPort};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a buffer beyond the largest packet: Ethernet, two tags, and some.
+/// Bytes of a buffer beyond the largest packet: Ethernet header, two tags, and a reserve.
 const FRAME_ROOM: u16 = 64;
 
-/// A port that is asked for.
+/// A port to open.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PortRequest<'a> {
     /// The device, with its arguments.
     pub(crate) device: &'a str,
-    /// Its VLAN, if it is a sub-port.
+    /// Its VLAN, if it shares its device.
     pub(crate) vlan: Option<u16>,
-    /// Largest packet behind the Ethernet header, bytes.
+    /// Largest packet after the Ethernet header, bytes.
     pub(crate) mtu: u16,
 }
 
-/// Everything that was opened.
+/// The open devices.
 pub(crate) struct Devices {
     /// Proof that DPDK runs.
     pub(crate) eal: Eal,
-    /// Each port's, which ports may share.
+    /// The device of each port; ports may share one.
     pub(crate) by_port: Vec<Arc<Device>>,
     /// Each worker's half of each port.
     pub(crate) workers: Vec<Vec<Half>>,
-    /// Where packets lie.
+    /// Packet memory.
     pub(crate) pool: Pool,
 }
 
-/// Starts DPDK and opens all ports. `receives` says whether a worker receives from the port at a place; `other_vlan` counts frames
-/// that are dropped for their VLAN tag: another's, or none.
+/// Starts DPDK and opens all ports. `receives` returns whether a worker receives from a port, by their numbers.
+/// `other_vlan` counts frames that are dropped because they have another VLAN tag or none.
 ///
 /// # Errors
 /// [`DpdkError`].
 pub(crate) fn open(
     dpdk: &Dpdk,
     workers: usize,
-    ports: &[Wanted<'_>],
+    ports: &[PortRequest<'_>],
     receives: impl Fn(usize, usize) -> bool,
     other_vlan: &Arc<AtomicU64>,
 ) -> Result<Devices, DpdkError> {
@@ -67,11 +67,11 @@ pub(crate) fn open(
         if at == devices.len() {
             let users = ports.iter().enumerate().filter(|(_, other)| name(other.device) == name(port.device));
             let users: Vec<_> = users.collect();
-            // Workers that share a queue by VLAN share one: each finds there what is for its ports.
+            // All workers of a device shared by VLAN use the same queue.
             let readers =
                 users.iter().map(|(user, _)| (0..workers).filter(|worker| receives(*user, *worker)).count());
             let readers = readers.min().unwrap_or_default();
-            let users: Vec<Wanted<'_>> = users.iter().map(|(_, user)| **user).collect();
+            let users: Vec<PortRequest<'_>> = users.iter().map(|(_, user)| **user).collect();
             devices.push(Opened::new(eal, &users, readers, workers, pool, other_vlan)?);
         }
         by_port.push(Arc::clone(&devices[at].device));
@@ -82,10 +82,10 @@ pub(crate) fn open(
     Ok(Devices { eal, by_port, workers: halves, pool })
 }
 
-fn eal_config(dpdk: &Dpdk, ports: &[Wanted<'_>]) -> EalConfig {
+fn eal_config(dpdk: &Dpdk, ports: &[PortRequest<'_>]) -> EalConfig {
     let memory = if dpdk.huge_pages { Memory::HugePages } else { Memory::Ordinary { mib: dpdk.memory_mib } };
     let pci = ports.iter().any(|port| is_physical(port.device));
-    // What DPDK finds is in `status`; what it misses is said.
+    // `status` shows the devices; only warnings are logged.
     let quiet = "--log-level=lib.eal:warning".to_owned();
     EalConfig { memory, pci, extra: [&[quiet], &dpdk.arguments[..]].concat() }
 }
@@ -99,7 +99,7 @@ fn name(device: &str) -> &str {
     device.split(',').next().unwrap_or(device)
 }
 
-/// A device with the queues nobody has yet.
+/// A device with its unassigned queues.
 struct Opened {
     name: String,
     device: Arc<Device>,
@@ -107,17 +107,17 @@ struct Opened {
     tx: Vec<Arc<Mutex<TxQueue>>>,
 }
 
-/// A queue to receive from: one port's, or several ports' by VLAN.
+/// A receive queue of one port, or of several ports by VLAN.
 enum Rx {
     Own(Option<RxQueue>),
     ByVlan(Arc<Mutex<Demux<Mbuf, RxQueue>>>),
 }
 
 impl Opened {
-    /// The device of these ports, from each of which so many workers receive.
+    /// Opens the device of these ports, from which `readers` workers receive.
     fn new(
         eal: Eal,
-        users: &[Wanted<'_>],
+        users: &[PortRequest<'_>],
         readers: usize,
         workers: usize,
         pool: Pool,
@@ -128,7 +128,7 @@ impl Opened {
             rx_queues: readers as u16, // at most 64
             tx_queues: workers as u16,
             fewer_tx_queues: true,
-            // Virtual devices take what their buffers hold, and refuse to be told.
+            // Virtual devices accept any size that fits their buffers, and refuse to set one.
             mtu: users.iter().map(|user| user.mtu).max().filter(|_| is_physical(device)),
             ..PortConfig::default()
         };
@@ -147,7 +147,7 @@ impl Opened {
 
     /// A worker's half of a port.
     fn half(&mut self, vlan: Option<u16>, worker: usize, receives: bool) -> Half {
-        // Where one worker of two receives, its queue is the only one.
+        // If only one of two workers receives, its queue is the only one.
         let queue = worker.min(self.rx.len() - 1);
         let rx = match self.rx.get_mut(queue).filter(|_| receives) {
             None => RxHalf::None,
@@ -164,8 +164,8 @@ enum RxHalf {
     ByVlan(Arc<Mutex<Demux<Mbuf, RxQueue>>>),
 }
 
-/// What a worker has of a port. A queue to send to is its own where the device has enough; the lock is then always
-/// free, and costs a few nanoseconds a burst.
+/// A worker's half of a port. If the device has enough send queues, the worker has its own; the lock is then always
+/// free, and costs a few nanoseconds per burst.
 pub(crate) struct Half {
     rx: RxHalf,
     tx: Arc<Mutex<TxQueue>>,
@@ -173,7 +173,7 @@ pub(crate) struct Half {
 }
 
 impl Half {
-    /// The receiving and the sending side, apart.
+    /// Splits it into the receiving and the sending side.
     pub(crate) fn split(self) -> (Self, Self) {
         let Self { rx, tx, vlan } = self;
         (Self { rx, tx: Arc::clone(&tx), vlan }, Self { rx: RxHalf::None, tx, vlan })

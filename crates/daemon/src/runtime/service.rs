@@ -1,4 +1,4 @@
-//! The service manager, and the signals by which it and operators ask for something.
+//! The service manager, and signals.
 
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -6,58 +6,58 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Time between two words to the service manager while something is waited for.
-const WORD_EVERY: Duration = Duration::from_secs(5);
+/// Time between two messages to the service manager during a wait.
+const NOTIFY_EVERY: Duration = Duration::from_secs(5);
 
-/// What asks a daemon to stop, and what has it read its input again.
+/// The signals that stop a daemon, or make it read its input again.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(crate) fn signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP])
 }
 
-/// Tells the service manager, if one is there to be told.
-pub(crate) fn tell(state: &[NotifyState<'_>]) {
+/// Notifies the service manager, if there is one.
+pub(crate) fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(false, state) {
-        tracing::debug!(%error, "no service manager was told");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 
-/// Waits until everything is there that whoever started the daemon counts on, and tells the service manager; `for_what` is what it
-/// hears meanwhile. False, and nothing told, if the daemon is asked to stop before: [`wait`] hears that.
+/// Waits until the daemon is complete, and notifies the service manager; `for_what` is the status meanwhile. False,
+/// without notification, if the daemon is asked to stop first: [`wait`] then returns at once.
 pub(crate) fn ready(signals: &mut Signals, for_what: &str, is_complete: impl Fn() -> bool) -> bool {
-    let mut next_word = Instant::now();
+    let mut next_message = Instant::now();
     while !is_complete() {
         if is_asked_to_stop(signals) {
-            // The wait for signals sees the next one only, so it is sent once more.
+            // `wait` sees only the next signal, so it is raised again.
             let _to_itself = signal_hook::low_level::raise(SIGTERM);
             return false;
         }
-        if Instant::now() >= next_word {
-            // It may take long, as while there is no engine: who waits is not to be taken for one that hangs.
-            next_word += WORD_EVERY;
-            let more = u32::try_from(4 * WORD_EVERY.as_micros()).unwrap_or(u32::MAX);
-            tell(&[NotifyState::ExtendTimeoutUsec(more), NotifyState::Status(for_what)]);
+        if Instant::now() >= next_message {
+            // The wait may take long, for example without an engine: the service manager must not take it for a hang.
+            next_message += NOTIFY_EVERY;
+            let more = u32::try_from(4 * NOTIFY_EVERY.as_micros()).unwrap_or(u32::MAX);
+            notify(&[NotifyState::ExtendTimeoutUsec(more), NotifyState::Status(for_what)]);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    tell(&[NotifyState::Ready, NotifyState::Status("forwards")]);
+    notify(&[NotifyState::Ready, NotifyState::Status("forwards")]);
     true
 }
 
-/// Until a signal asks to stop; others have something read again.
+/// Waits for a signal to stop; on SIGHUP calls `read_again`.
 pub(crate) fn wait(signals: &mut Signals, read_again: impl Fn()) {
     for signal in signals.forever() {
         if signal != SIGHUP {
-            tell(&[NotifyState::Stopping]);
+            notify(&[NotifyState::Stopping]);
             return;
         }
         read_again();
     }
 }
 
-/// Lets a time pass, or as much of it as there is until somebody asks to stop again.
+/// Waits for a time, or until a second signal to stop.
 pub(crate) fn drain(signals: &mut Signals, time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until && !is_asked_to_stop(signals) {

@@ -1,4 +1,4 @@
-//! VLAN sub-ports: the tag goes on as a frame leaves and off as it comes, and nothing else knows of it.
+//! Ports that share a device by VLAN: frames get the tag when they are sent, and lose it when they are received.
 
 use scalebricks_io::{Burst, PacketBuf, RxPort};
 use scalebricks_wire::ethernet;
@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Frames of a VLAN that may wait until its worker looks.
+/// Most frames of a VLAN that wait for their worker.
 const WAITING: usize = 1_024;
 
-/// Both addresses of a frame.
+/// Bytes of both addresses of a frame.
 const ADDRESSES: usize = 12;
 
-/// Puts a tag behind the addresses; false, and nothing done, if there is no room for it.
+/// Inserts a tag after the addresses; false, without a change, if there is no room for it.
 pub fn push<P: PacketBuf>(packet: &mut P, vlan: u16) -> bool {
     if packet.data().len() < ethernet::HEADER_LEN || packet.prepend(ethernet::TAG_LEN).is_err() {
         return false;
@@ -25,7 +25,7 @@ pub fn push<P: PacketBuf>(packet: &mut P, vlan: u16) -> bool {
     true
 }
 
-/// Takes the tag off again; its VLAN, if there was one.
+/// Removes the tag; returns its VLAN, if there was one.
 pub fn pop<P: PacketBuf>(packet: &mut P) -> Option<u16> {
     let frame = packet.data_mut();
     let &[t0, t1, v0, v1] = frame.get(ADDRESSES..)?.first_chunk()?;
@@ -37,7 +37,7 @@ pub fn pop<P: PacketBuf>(packet: &mut P) -> Option<u16> {
     Some(u16::from_be_bytes([v0, v1]) & 0x0fff)
 }
 
-/// A queue whose frames go to several ports, by VLAN. Frames of other VLANs, or of none, are dropped and counted.
+/// A queue whose frames go to several ports, by VLAN. Frames with another VLAN or none are dropped and counted.
 pub struct Demux<P, R> {
     queue: R,
     waiting: Vec<(u16, VecDeque<P>)>,
@@ -45,12 +45,12 @@ pub struct Demux<P, R> {
 }
 
 impl<P: PacketBuf, R: RxPort<P>> Demux<P, R> {
-    /// A queue shared by these VLANs.
+    /// Creates a queue that these VLANs share.
     pub fn new(queue: R, vlans: &[u16], dropped: Arc<AtomicU64>) -> Self {
         Self { queue, waiting: vlans.iter().map(|&vlan| (vlan, VecDeque::new())).collect(), dropped }
     }
 
-    /// Moves frames of a VLAN into the burst, up to the room it has; how many.
+    /// Moves frames of a VLAN into the burst, as far as they fit; returns their number.
     pub fn take(&mut self, vlan: u16, burst: &mut Burst<P>) -> usize {
         let mut came = Burst::new();
         self.queue.rx_burst(&mut came);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_goes_on_and_off_and_the_frame_is_as_it_was() {
+    fn push_and_pop_restore_the_frame() {
         let mut pool = Pool::new(4, 256).unwrap();
         let mut packet = frame(&mut pool, 7);
         let before = packet.data().to_vec();

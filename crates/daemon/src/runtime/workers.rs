@@ -11,18 +11,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Turns that found nothing until a worker sleeps; before, it lets others run.
+/// Empty turns until a worker sleeps; before, it yields.
 const PATIENCE: u32 = 64;
 
-/// How often a worker tells what it counted.
+/// How often a worker publishes its counters.
 pub(crate) const PUBLISH: Duration = Duration::from_millis(50);
 
-/// What workers are told.
+/// Stops the workers.
 #[derive(Debug, Default)]
 pub struct Control(AtomicBool);
 
 impl Control {
-    /// Asks all to stop.
+    /// Asks all workers to stop.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed); // nothing is published with it
     }
@@ -32,11 +32,11 @@ impl Control {
     }
 }
 
-/// What a worker does between two turns.
+/// Idling of a worker between two turns.
 #[derive(Debug)]
 pub(crate) struct Pause {
     idle: Idle,
-    /// Turns in a row that found nothing.
+    /// Consecutive empty turns.
     empty: u32,
 }
 
@@ -45,7 +45,7 @@ impl Pause {
         Self { idle, empty: 0 }
     }
 
-    /// After a turn that moved so many packets: goes on at once, lets others run, or sleeps. Whether it slept.
+    /// To be called after each turn: continues at once, yields, or sleeps. Returns whether it slept.
     #[inline]
     pub(crate) fn after(&mut self, moved: usize) -> bool {
         if moved > 0 {
@@ -65,7 +65,7 @@ impl Pause {
     }
 }
 
-/// Turns a graph's worker until all are asked to stop. Times are counted from `start`, the same for all workers.
+/// Runs a graph's worker until all are asked to stop. `start` is the start of the clock, the same for all workers.
 pub fn turn<P: PacketBuf + 'static, T: Trace<P>>(
     worker: &mut Worker<P, T>,
     idle: Idle,
@@ -83,29 +83,29 @@ pub fn turn<P: PacketBuf + 'static, T: Trace<P>>(
     worker.leave();
 }
 
-/// How long the end of the process may take once a thread panicked.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Most time for the end of the process after a thread panicked.
+const EXIT_TIME: Duration = Duration::from_secs(1);
 
-/// Runs what the process cannot go on without, on a thread of this name. Should it panic, the log says so, and the process ends at once
-/// with the status of a failure: nothing is drained, for who panicked may hold what others wait for. The other nodes see it die, and
-/// the service manager starts it again.
+/// Runs an essential thread. If it panics, this is logged, and the process exits at once with the status of a failure.
+/// Nothing is drained, because the panicked thread may hold locks that others wait for. The other nodes detect the
+/// failure, and the service manager restarts the process.
 pub fn guarded<T>(thread: &str, run: impl FnOnce() -> T) -> T {
-    // Nothing of it is used afterwards.
+    // Its state is not used afterwards.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        tracing::error!(thread, "a thread panicked, the process ends: {}", words(&*panic));
+        tracing::error!(thread, "a thread panicked, the process ends: {}", message(&*panic));
         // Exit handlers of libraries may wait for threads that go on.
         let _overdue = std::thread::Builder::new().spawn(|| {
-            std::thread::sleep(LAST_WORDS);
+            std::thread::sleep(EXIT_TIME);
             std::process::abort();
         });
         std::process::exit(status::FAILURE.into())
     })
 }
 
-/// What a panic says.
-fn words(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> &str {
     let owned = || panic.downcast_ref::<String>().map(String::as_str);
-    panic.downcast_ref::<&str>().copied().or_else(owned).unwrap_or("no words")
+    panic.downcast_ref::<&str>().copied().or_else(owned).unwrap_or("no message")
 }
 
 #[cfg(feature = "dpdk")]
@@ -117,7 +117,7 @@ mod start {
     use std::sync::Arc;
     use std::thread::JoinHandle;
 
-    /// Workers that run.
+    /// Running workers.
     pub(crate) struct Workers {
         eal: Eal,
         control: Arc<Control>,
@@ -125,12 +125,12 @@ mod start {
     }
 
     impl Workers {
-        /// None yet.
+        /// Creates an empty set.
         pub(crate) fn new(eal: Eal) -> Self {
             Self { eal, control: Arc::default(), threads: Vec::new() }
         }
 
-        /// Starts one more, on a core if it has one. Should it panic, the [process ends](guarded).
+        /// Starts a worker, on a core if given. If it panics, the [process ends](guarded).
         pub(crate) fn start(
             &mut self,
             core: Option<u16>,
@@ -140,15 +140,15 @@ mod start {
             let name = format!("worker-{}", self.threads.len());
             let thread = name.clone();
             let run = move || {
-                // Known to DPDK, a thread has packets of the pool at hand.
+                // A registered thread has its own cache of the pool.
                 let registered = eal.register_thread();
                 if let Err(error) = &registered {
-                    tracing::warn!(%error, "a worker has no packets of its own at hand");
+                    tracing::warn!(%error, "a worker has no cache of the packet pool");
                 }
                 if let Some(core) = core
-                    && let Err(error) = stay_on(core)
+                    && let Err(error) = bind_to(core)
                 {
-                    tracing::warn!(core, %error, "a worker is not bound to its core");
+                    tracing::warn!(core, %error, "cannot bind a worker to its core");
                 }
                 guarded(&thread, || run(&control));
             };
@@ -156,17 +156,17 @@ mod start {
             Ok(())
         }
 
-        /// Asks all to stop, and waits until they have.
+        /// Stops all workers and waits for them.
         pub(crate) fn stop(self) {
             self.control.stop();
             for thread in self.threads {
-                let _panicked = thread.join(); // then the process ends already
+                let _panicked = thread.join(); // a panic has ended the process
             }
         }
     }
 
     /// Binds this thread to a core.
-    fn stay_on(core: u16) -> rustix::io::Result<()> {
+    fn bind_to(core: u16) -> rustix::io::Result<()> {
         let mut one = CpuSet::new();
         if usize::from(core) >= CpuSet::MAX_CPU {
             return Err(rustix::io::Errno::INVAL);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_sleeps_only_after_many_turns_that_found_nothing() {
+    fn a_worker_sleeps_only_after_many_empty_turns() {
         let mut pause = Pause::new(Idle::Sleep { us: 1 });
         let slept = (0..PATIENCE + 2).map(|_| pause.after(0)).filter(|slept| *slept).count();
         assert_eq!(slept, 2);

@@ -1,28 +1,29 @@
 //! The command line of a switch.
 
-use super::admin::args::{NAMES_EXAMPLES, NamesCommand, StatusArgs};
+use super::admin::args::{NAMES_EXAMPLES, NamesCommand};
 use clap::{Args, Subcommand};
+use scalebricks_admin::commands::StatsArgs;
 use std::path::PathBuf;
 
-/// What `scalebricks switch` is.
+/// Description of `scalebricks switch`.
 pub const ABOUT: &str = "\
 A switch that forwards by flat names: destination MAC or IP addresses, tuples, or bytes of the frame. It looks names up in a \
-Concise FIB, an Othello table that holds no names and takes a few bits for each. docs/switch.md has all keys of its \
-configuration, the file of names, and what becomes of names that are not known.";
+Concise FIB, an Othello table that holds no names and takes a few bits per name. docs/switch.md describes the configuration, \
+the file of names, and the treatment of unknown names.";
 
 /// Examples of `scalebricks switch`.
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks switch check --config switch.toml
-      Says what the switch would be, or what `run` would refuse. Of devices only their names are looked at.
+      Summarises the switch, or lists what `run` would refuse. Devices are not opened.
   scalebricks switch replay --config switch.toml --in left=a.pcap --in right=b.pcap --out out/
-      Captures through the switch, in this process: one capture a port of what would have left by it.
+      Sends captures through the switch, in this process, and writes one capture per port.
   scalebricks switch --config switch.toml
-      Runs it; needs a program built with --features dpdk. SIGHUP has it read its names again, SIGTERM ends it.
+      Runs the switch; needs a program built with --features dpdk. SIGHUP reloads the names, SIGTERM stops it.
 
 Exit status:
-  0 nothing is wrong, or the switch was asked to stop
-  1 something is wrong, or a file cannot be read    2 wrong usage    130 interrupted";
+  0 success, or the switch was asked to stop
+  1 an error, or a file cannot be read    2 wrong usage    130 interrupted";
 
 /// Examples of `scalebricks switch replay`.
 pub const REPLAY_EXAMPLES: &str = "\
@@ -30,9 +31,9 @@ Examples:
   scalebricks switch replay --config switch.toml --in left=a.pcap --in right=b.pcapng.gz --out out/
   scalebricks switch replay --config switch.toml --in left=a.pcap --out out/ --json out/summary.json --quiet
 
-The clock is that of the captures. Ports without a capture only send. Ctrl-C leaves no half files.";
+The clock is that of the captures. Ports without a capture only send. Ctrl-C leaves no incomplete files.";
 
-/// A switch by its configuration alone, or what is to be done with one.
+/// Arguments of `scalebricks switch`: a command, or a configuration to run.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct SwitchCall {
@@ -45,41 +46,41 @@ pub struct SwitchCall {
 }
 
 impl SwitchCall {
-    /// Whether nothing but results and errors is to be told.
+    /// Whether only results and errors are printed.
     pub const fn is_quiet(&self) -> bool {
         matches!(&self.command, Some(SwitchCommand::Replay(ReplayArgs { quiet: true, .. })))
     }
 
-    /// What is to be done.
+    /// The command.
     pub fn command(self) -> SwitchCommand {
-        // Without a command there is a configuration, or the command line was refused.
+        // Without a command there is a configuration, because clap requires one.
         self.command
             .unwrap_or_else(|| SwitchCommand::Run(ConfigArgs { config: self.config.unwrap_or_default() }))
     }
 }
 
-/// What can be done with a switch.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum SwitchCommand {
-    /// Check a configuration, the names and all files it leads to: refuse what `run` would refuse, except devices
+    /// Check a configuration, the names and all files it names: refuse what `run` would refuse, except devices
     Check(CheckArgs),
 
-    /// Run the switch until SIGTERM; SIGHUP has it read its names again
+    /// Run the switch until SIGTERM; SIGHUP reloads the names
     Run(ConfigArgs),
 
-    /// Push captures through the switch, and write one a port of what leaves
+    /// Send captures through the switch, and write one capture per port
     #[command(after_long_help = REPLAY_EXAMPLES, after_help = "See --help for examples.")]
     Replay(ReplayArgs),
 
-    /// What a running switch is, and how it is
-    Status(StatusArgs),
+    /// Show the status of a running switch
+    Status(StatsArgs),
 
-    /// The names of a running switch
+    /// Show and change the names of a running switch
     #[command(subcommand, after_long_help = NAMES_EXAMPLES, after_help = "See --help for examples.")]
     Names(NamesCommand),
 }
 
-/// What a switch is told.
+/// Arguments of `switch run`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// The configuration
@@ -87,14 +88,14 @@ pub struct ConfigArgs {
     pub config: PathBuf,
 }
 
-/// What a check is told.
+/// Arguments of `switch check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
 
-    /// The switch is to run on another machine: do not ask this one for its addresses, ports in use and directories
+    /// The switch will run on another machine: do not check addresses, ports in use and directories of this one
     #[arg(long)]
     pub elsewhere: bool,
 
@@ -103,31 +104,31 @@ pub struct CheckArgs {
     pub replay: bool,
 }
 
-/// What a replay is told.
+/// Arguments of `switch replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
 
-    /// What comes by a port: its name and a capture (pcap or pcapng, also .gz); repeat it for several
+    /// The input of a port: its name and a capture (pcap or pcapng, also .gz); repeat it for several
     #[arg(long = "in", value_name = "PORT=FILE", required = true, value_parser = parse_input)]
     pub inputs: Vec<Input>,
 
-    /// Directory for the captures of what leaves, PORT.pcap each
+    /// Directory for the captures of sent frames, PORT.pcap each
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 
-    /// Where the summary goes as JSON, too
+    /// Also write the summary as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Tell nothing but the result and errors
+    /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// What comes by a port.
+/// The input of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// The port's name.

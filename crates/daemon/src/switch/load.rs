@@ -1,70 +1,66 @@
-//! Reads what a switch is told: its configuration, and the names that the configuration leads to.
+//! Reads the configuration of a switch, and the names that it names.
 
-use super::SwitchError;
 use super::config::{ControlFile, SwitchFile};
+use crate::error::ProcessError;
+use crate::runtime::configuration;
+use scalebricks_admin::server::{Limits, Listen};
 use scalebricks_apps::switch::SwitchPolicy;
 use scalebricks_apps::switch::file::{NameList, parse_names};
 use scalebricks_elements::flat::{LookupRules, NameConfig, NameTable, StormGuard, UnknownNamePolicy};
 use scalebricks_types::KeyHasher;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-/// A configuration, and where it was read.
-#[derive(Debug, Clone)]
-pub struct Configuration {
-    /// What it says.
-    pub file: SwitchFile,
-    /// The file that says so.
-    pub path: PathBuf,
-}
+/// The configuration of a switch.
+pub type Configuration = configuration::Configuration<SwitchFile>;
+
+/// Largest body of a request: some thousands of changes.
+const BODY_BYTES: usize = 1 << 20;
 
 impl Configuration {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// [`SwitchError::Read`] and [`SwitchError::Config`].
-    pub fn read(path: &Path) -> Result<Self, SwitchError> {
-        let read = |error| SwitchError::Read { path: path.to_owned(), error };
-        let text = std::fs::read_to_string(path).map_err(read)?;
-        let file = SwitchFile::parse(&text)
-            .map_err(|problems| SwitchError::Config { path: path.to_owned(), problems })?;
-        Ok(Self { file, path: path.to_owned() })
+    /// [`ProcessError::File`] and [`ProcessError::Config`].
+    pub fn read(path: &Path) -> Result<Self, ProcessError> {
+        Self::read_with(path, SwitchFile::parse)
     }
 
-    /// A file that the configuration names: beside it, unless its path is absolute.
-    pub fn beside(&self, file: &Path) -> PathBuf {
-        self.path.parent().unwrap_or_else(|| Path::new("")).join(file)
+    /// The addresses of the admin server.
+    pub fn admin(&self) -> Listen {
+        let limits = Limits { body_bytes: BODY_BYTES, ..Limits::default() };
+        self.listen(&self.file.admin, self.file.admin_tcp.as_ref(), limits)
     }
 
-    /// The devices of the ports, in their order.
+    /// The devices of the ports, in order.
     ///
     /// # Errors
-    /// [`SwitchError::NoDevice`].
-    pub fn devices(&self) -> Result<Vec<&str>, SwitchError> {
+    /// [`ProcessError::NoDevice`].
+    pub fn devices(&self) -> Result<Vec<&str>, ProcessError> {
         let ports = self.file.ports.iter().zip(self.file.port_names.all());
         ports
-            .map(|(port, name)| port.device.as_deref().ok_or_else(|| SwitchError::NoDevice(name.clone())))
+            .map(|(port, name)| port.device.as_deref().ok_or_else(|| ProcessError::NoDevice(name.clone())))
             .collect()
     }
 
-    /// The log that names come from, if they do, with its files found.
+    /// The log of names with its paths resolved; `None` if names come from a file.
     pub fn control(&self) -> Option<ControlFile> {
         let control = self.file.control.clone()?;
         let engine = control.engine.with_files(|file| self.beside(file));
         Some(ControlFile { engine, ..control })
     }
 
-    /// Reads the names, as the file has them now; none where they come from a log.
+    /// Reads the file of names; no names if they come from a log.
     ///
     /// # Errors
-    /// [`SwitchError::Read`] and [`SwitchError::Names`].
-    pub fn names(&self) -> Result<NameList, SwitchError> {
+    /// [`ProcessError::File`] and [`ProcessError::Names`].
+    pub fn names(&self) -> Result<NameList, ProcessError> {
         let Some(path) = self.file.names.file.as_deref().map(|file| self.beside(file)) else {
             return Ok(NameList::new());
         };
-        let bytes = std::fs::read(&path).map_err(|error| SwitchError::Read { path: path.clone(), error })?;
+        let bytes = std::fs::read(&path).map_err(ProcessError::file(&path))?;
         parse_names(&bytes, self.file.names.kind, &self.file.port_names)
-            .map_err(|errors| SwitchError::Names { path, errors })
+            .map_err(|errors| ProcessError::Names { path, errors })
     }
 
     fn hasher(&self) -> KeyHasher {
@@ -74,8 +70,8 @@ impl Configuration {
     /// A table without names.
     ///
     /// # Errors
-    /// [`SwitchError::Table`] if it cannot be made as large as expected.
-    pub fn table(&self) -> Result<NameTable, SwitchError> {
+    /// [`ProcessError::Table`] if it cannot hold the expected number of names.
+    pub fn table(&self) -> Result<NameTable, ProcessError> {
         let names = &self.file.names;
         let config = NameConfig {
             kind: names.kind,
@@ -89,7 +85,7 @@ impl Configuration {
         Ok(NameTable::new(config)?)
     }
 
-    /// What the switch decides about frames, apart from where names go. Workers share the storm guard in it.
+    /// The rules for frames, apart from the names. Workers share its storm guard.
     pub fn policy(&self) -> SwitchPolicy {
         let rules = LookupRules {
             kind: self.file.names.kind,

@@ -1,14 +1,14 @@
 //! `scalebricks switch`: a switch for flat names.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`config`], [`load`] | the configuration, and reading it and the names |
 //! | [`args`] | the command line |
-//! | [`replay`] | captures through the switch, in this process |
-//! | [`running`] | a switch that runs: its names, its counters, and the state that it reports |
-//! | [`admin`] | the window into a running switch |
-//! | [`log`] | names by a log that several switches follow |
-//! | `run` | the daemon: with the feature `dpdk` |
+//! | [`replay`] | sends captures through the switch, in this process |
+//! | [`running`] | a running switch: its names, its counters, and the state that it reports |
+//! | [`admin`] | the admin interface of a running switch |
+//! | [`log`] | names in a log that several switches follow |
+//! | `run` | the process: with the feature `dpdk` |
 
 pub mod admin;
 pub mod args;
@@ -24,145 +24,24 @@ pub mod running;
 #[cfg(feature = "dpdk")]
 pub use run::run;
 
-use crate::node::config::Problem;
+use crate::error::ProcessError;
 use load::Configuration;
-use scalebricks_apps::switch::file::FileErrors;
-use scalebricks_console::output::OutputError;
-use scalebricks_console::{Console, Interrupted, quantity, status};
-use scalebricks_elements::flat::NameError;
-use scalebricks_io::CaptureError;
-use std::io;
-use std::path::{Path, PathBuf};
+use scalebricks_console::{Console, quantity, status};
+#[cfg(not(feature = "dpdk"))]
+use std::path::Path;
 
-/// Why a switch cannot do what it is told.
-#[derive(Debug, thiserror::Error)]
-pub enum SwitchError {
-    /// A file that cannot be read.
-    #[error("{}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A configuration with problems.
-    #[error("{}:\n{}", path.display(), lines(problems))]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// All of them.
-        problems: Vec<Problem>,
-    },
-    /// A file of names with bad lines.
-    #[error("{}", name_lines(path, errors))]
-    Names {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        errors: FileErrors,
-    },
-    /// Names that the table refuses.
-    #[error("names: {0}")]
-    Table(#[from] NameError),
-    /// A capture that cannot be read.
-    #[error("{}: {error}", path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: CaptureError,
-    },
-    /// A file that cannot be written.
-    #[error("{}: {error}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A port without a device, which is opened only where frames come from captures.
-    #[error("port '{0}' has no device, which only a replay can do without (`switch check --replay`)")]
-    NoDevice(String),
-    /// What was asked for makes no sense.
-    #[error("{0}")]
-    Usage(String),
-    /// Elements and connections that cannot be: too many.
-    #[error("{0}")]
-    Graph(#[from] scalebricks_graph::BuildErrors),
-    /// Memory for frames.
-    #[error("buffers: {0}")]
-    Pool(#[from] scalebricks_io::PoolError),
-    /// A switch whose names are in a log, where there is none to be followed.
-    #[error("names come from the log of [control]: name a file of them in a configuration of its own")]
-    NamesInLog,
-    /// Signals that cannot be listened to.
-    #[error("listening to signals: {0}")]
-    Signals(io::Error),
-    /// A thread that cannot be started.
-    #[error("starting a thread: {0}")]
-    Thread(io::Error),
-    /// The log of names.
-    #[error("names: {0}")]
-    Log(#[from] log::LogError),
-    /// The admin interface.
-    #[error("admin interface: {0}")]
-    Admin(#[from] scalebricks_admin::server::ServerError),
-    /// DPDK, or a port.
-    #[error("ports: {0}")]
-    Ports(String),
-    /// A program without DPDK.
-    #[error(
-        "this program was built without DPDK, which a switch's ports need: build it with --features dpdk"
-    )]
-    NoDpdk,
-    /// A command that asks a running switch.
-    #[error(transparent)]
-    Command(#[from] scalebricks_admin::commands::CommandError),
-    /// The user did not want to wait.
-    #[error("interrupted")]
-    Interrupted(#[from] Interrupted),
-    /// Standard output.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-}
-
-impl SwitchError {
-    /// The exit status.
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => status::USAGE,
-            Self::Command(error) => error.exit_code(),
-            Self::Interrupted(_) => status::INTERRUPTED,
-            _ => status::FAILURE,
-        }
-    }
-}
-
-fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-/// As compilers write it, so that editors find the place.
-fn name_lines(path: &Path, errors: &FileErrors) -> String {
-    let mut lines: Vec<String> =
-        errors.lines.iter().map(|error| format!("{}:{error}", path.display())).collect();
-    if errors.more > 0 {
-        lines.push(format!("and {} lines more", errors.more));
-    }
-    lines.join("\n")
-}
-
-/// Checks a configuration, the names and all files it leads to, and says what the switch would be. Starts nothing. What depends on
-/// this machine is checked only if the switch is to run here. For a replay ports need no devices, and nothing is listened to.
+/// Checks a configuration, the names and all files it names, and prints a summary. Starts nothing. Properties of this
+/// machine are checked only if the switch is to run here. For a replay ports need no devices, and addresses are not
+/// checked.
 ///
 /// # Errors
-/// [`SwitchError`]: what [`run`] would refuse, except devices that do not work.
-pub fn check(args: &args::CheckArgs, console: &Console) -> Result<u8, SwitchError> {
+/// [`ProcessError`]: everything that [`run`] would refuse, except devices.
+pub fn check(args: &args::CheckArgs, console: &Console) -> Result<u8, ProcessError> {
     let configuration = Configuration::read(&args.config)?;
     let file = &configuration.file;
     if !args.replay {
         configuration.devices()?;
-        admin::listen(&configuration).check(!args.elsewhere)?;
+        configuration.admin().check(!args.elsewhere)?;
     }
     if let Some(control) = configuration.control() {
         crate::node::control_plane::check(&control.engine, &control.name)
@@ -187,12 +66,12 @@ pub fn check(args: &args::CheckArgs, console: &Console) -> Result<u8, SwitchErro
     Ok(status::SUCCESS)
 }
 
-/// Runs a switch, in a program that has no ports for it.
+/// Refuses to run a switch, because the program has no ports.
 ///
 /// # Errors
-/// [`SwitchError::NoDpdk`], always; before, what is wrong with the configuration.
+/// Always: a wrong configuration, or [`ProcessError::NoDpdk`].
 #[cfg(not(feature = "dpdk"))]
-pub fn run(config: &Path) -> Result<u8, SwitchError> {
+pub fn run(config: &Path) -> Result<u8, ProcessError> {
     Configuration::read(config)?;
-    Err(SwitchError::NoDpdk)
+    Err(ProcessError::NoDpdk)
 }

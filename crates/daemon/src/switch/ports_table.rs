@@ -1,23 +1,22 @@
 //! Counters of ports as a table.
 
-use comfy_table::{CellAlignment, Table, presets};
-use scalebricks_admin::commands::Samples;
+use comfy_table::CellAlignment;
+use scalebricks_admin::commands::{Samples, table, trimmed};
 use scalebricks_admin::model::switch::PortView;
 use scalebricks_apps::switch::counts::counters;
 use std::time::Duration;
 
-/// Counters of ports, a line each, and of drops behind them: all there were, or a second since those `before`, some time ago.
+/// Counters of ports, one line per port, followed by their drops: totals, or rates since the counters `before`.
 pub(super) fn ports_table(ports: &[PortView], before: Option<(&[PortView], Duration)>) -> String {
     let looks = ports.iter().enumerate().map(|(at, now)| {
         let before = before.and_then(|(ports, time)| Some((ports.get(at)?, time)));
         Samples { now, before: before.map(|(port, _)| port), time: before.unwrap_or((now, Duration::ZERO)).1 }
     });
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
     let columns: Vec<&str> =
         counters().map(|spec| spec.name).filter(|name| !name.ends_with("_bytes")).collect();
     let heads = ["port"].into_iter().chain(columns.iter().copied()).chain(["dropped"]);
-    table.set_header(heads.map(|head| head.replace('_', " ")));
+    let heads: Vec<String> = heads.map(|head| head.replace('_', " ")).collect();
+    let mut table = table(heads.iter().map(String::as_str));
     let mut drops = Vec::new();
     for port in looks {
         let counts = columns.iter().map(|name| port.text(|port| port.counters.get(name)));
@@ -31,5 +30,5 @@ pub(super) fn ports_table(ports: &[PortView], before: Option<(&[PortView], Durat
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string() + &drops.concat()
+    trimmed(&table) + &drops.concat()
 }

@@ -6,12 +6,12 @@
 //!                    └── SIGHUP, by difference    └── SIGTERM, SIGINT: stop
 //! ```
 
-use super::SwitchError;
 use super::admin;
 use super::load::Configuration;
 use super::log::LogHandle;
 use super::running::Running;
-use crate::runtime::devices::{self, Devices, Half, Wanted};
+use crate::error::ProcessError;
+use crate::runtime::devices::{self, Devices, Half, PortRequest};
 use crate::runtime::service;
 use crate::runtime::workers::{Workers, turn};
 use scalebricks_admin::model::NodeState;
@@ -24,11 +24,11 @@ use std::time::Instant;
 /// Runs a switch until it is asked to stop.
 ///
 /// # Errors
-/// [`SwitchError`]: what it was told, ports that cannot be opened, names that cannot be.
-pub fn run(config: &Path) -> Result<u8, SwitchError> {
+/// [`ProcessError`]: a wrong configuration, ports that cannot be opened, or wrong names.
+pub fn run(config: &Path) -> Result<u8, ProcessError> {
     let started = Instant::now();
-    // Before anything long: a signal that comes meanwhile is not lost.
-    let mut signals = service::signals().map_err(SwitchError::Signals)?;
+    // First, so that no signal is lost during the start.
+    let mut signals = service::signals().map_err(ProcessError::Signals)?;
     let configuration = Configuration::read(config)?;
     let table = configuration.table()?;
     let switch = Arc::new(Running::new(configuration, table, started));
@@ -42,7 +42,7 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
     }
     let opened = devices::open(&file.dpdk, file.workers.count(), &wanted, |_, _| true, &switch.other_vlan);
     let Devices { eal, by_port, workers: ports, pool } =
-        opened.map_err(|error| SwitchError::Ports(error.to_string()))?;
+        opened.map_err(|error| ProcessError::Ports(error.to_string()))?;
     let admin = admin::serve(&switch)?;
     let workers = start_workers(&switch, eal, ports, pool)?;
     switch.set_state(NodeState::Ready);
@@ -52,7 +52,7 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
         admin = %admin.socket().display(),
         "ready"
     );
-    service::ready(&mut signals, "waits for the log's names", || switch.has_all_names());
+    service::ready(&mut signals, "waiting for the names of the log", || switch.has_all_names());
     service::wait(&mut signals, || reload(&switch));
     switch.set_state(NodeState::Draining);
     workers.stop();
@@ -62,15 +62,15 @@ pub fn run(config: &Path) -> Result<u8, SwitchError> {
 }
 
 /// The ports to open.
-fn wanted(configuration: &Configuration) -> Result<Vec<Wanted<'_>>, SwitchError> {
+fn wanted(configuration: &Configuration) -> Result<Vec<PortRequest<'_>>, ProcessError> {
     let ports = configuration.file.ports.iter().zip(configuration.devices()?);
-    Ok(ports.map(|(port, device)| Wanted { device, vlan: port.vlan, mtu: port.mtu }).collect())
+    Ok(ports.map(|(port, device)| PortRequest { device, vlan: port.vlan, mtu: port.mtu }).collect())
 }
 
-/// Reads the names again. A file that cannot be used changes nothing.
+/// Reads the names again. A bad file changes nothing.
 fn reload(switch: &Running) {
     match switch.reload() {
-        Ok(None) => tracing::info!("names come from the log: nothing is read again"),
+        Ok(None) => tracing::info!("names come from the log: there is no file to read"),
         Ok(Some(done)) => tracing::info!(
             added = done.added,
             altered = done.altered,
@@ -78,7 +78,7 @@ fn reload(switch: &Running) {
             kept = done.kept,
             "names reloaded"
         ),
-        Err(error) => tracing::error!(%error, "the names stay as they were"),
+        Err(error) => tracing::error!(%error, "the names were not changed"),
     }
 }
 
@@ -87,7 +87,7 @@ fn start_workers(
     eal: Eal,
     halves: Vec<Vec<Half>>,
     pool: Pool,
-) -> Result<Workers, SwitchError> {
+) -> Result<Workers, ProcessError> {
     let (file, start) = (&switch.configuration.file.workers, Instant::now());
     let mut workers = Workers::new(eal);
     for (at, halves) in halves.into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn start_workers(
         let (idle, core) = (file.idle, file.cores.get(at).copied());
         workers
             .start(core, move |control| turn(&mut worker, idle, start, control))
-            .map_err(SwitchError::Thread)?;
+            .map_err(ProcessError::Thread)?;
     }
     Ok(workers)
 }

@@ -1,8 +1,8 @@
-//! A switch that runs: its names, who changes them, what its workers count.
+//! A running switch: its names, their changes, and its counters.
 
-use super::SwitchError;
 use super::load::Configuration;
-use super::log::{LogError, LogHandle};
+use super::log::{LogError, LogHandle, LogProgress};
+use crate::error::ProcessError;
 use scalebricks_admin::graph::ServedGraph;
 use scalebricks_admin::model::NodeState;
 use scalebricks_admin::model::switch::{Change, ChangeView, ChangedView, FoundView, PortView, SwitchView};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// The names of a switch, shared by all that change them or ask for them.
+/// The names of a switch, shared between threads.
 #[derive(Debug, Clone)]
 pub struct SharedNames(Arc<Mutex<NameTable>>);
 
@@ -26,19 +26,19 @@ impl SharedNames {
         Self(Arc::new(Mutex::new(table)))
     }
 
-    /// The table, held.
+    /// Locks the table.
     pub fn lock(&self) -> MutexGuard<'_, NameTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner) // changed all or nothing
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // changes are atomic
     }
 }
 
-/// A worker's queues of a port: what it receives from, and what it sends to.
+/// A worker's queues of a port: receiving and sending.
 pub type Queues<P> = (Box<dyn RxPort<P>>, Box<dyn TxPort<P>>);
 
-/// Why names were not changed.
+/// Errors of changing names.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// A change that is none; nothing was done.
+    /// A change is invalid; nothing was done.
     #[error("{0}")]
     Bad(String),
     /// The table refused it; nothing was done.
@@ -47,7 +47,7 @@ pub enum ChangeError {
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Names cannot be changed yet; why, if something is wrong.
+    /// Names cannot be changed yet; the reason, if there is a fault.
     #[error("the switch has not read the log yet{}", .0.as_ref().map_or_else(String::new, |why| format!(": {why}")))]
     NotReady(Option<String>),
 }
@@ -59,29 +59,29 @@ fn refused(error: &NameError, name: Option<&str>) -> String {
     }
 }
 
-/// A switch that runs.
+/// A running switch.
 #[derive(Debug)]
 pub struct Running {
-    /// What it was told.
+    /// Its configuration.
     pub configuration: Configuration,
     /// Its names.
     pub names: SharedNames,
-    /// Where they come from, if not from a file.
+    /// The log that its names come from, if not from a file.
     pub log: OnceLock<LogHandle>,
-    /// Frames that came to a device for none of its ports: with a tag of another VLAN, or without.
+    /// Frames dropped because they have another VLAN tag or none.
     pub other_vlan: Arc<AtomicU64>,
-    /// One for all workers: the rate of the storm guard is the port's, however its frames are spread over queues.
+    /// Shared by all workers, because the rate of the storm guard is per port, not per queue.
     policy: SwitchPolicy,
-    /// The graphs that its workers run.
+    /// The graphs of its workers.
     graphs: Arc<Directory>,
     state: AtomicU8,
     started: Instant,
-    /// What `lookup` asks.
+    /// The reader for `lookup`.
     reader: Mutex<FibReader>,
 }
 
 impl Running {
-    /// A switch that loads.
+    /// Creates a switch in the state `Loading`.
     pub fn new(configuration: Configuration, table: NameTable, started: Instant) -> Self {
         let reader = Mutex::new(table.fib().reader(configuration.file.names.unknown));
         let (names, state) = (SharedNames::new(table), AtomicU8::new(0));
@@ -98,8 +98,8 @@ impl Running {
         }
     }
 
-    /// One more worker, between its queues of all ports in their order. It makes new packets in `buffers`. What it counts is
-    /// part of the [view](Self::view).
+    /// Creates a worker with its queues of all ports, in their order. It allocates packets from `buffers`. Its counters
+    /// are part of the [view](Self::view).
     ///
     /// # Errors
     /// [`BuildErrors`], if its graph has too many elements.
@@ -121,47 +121,51 @@ impl Running {
         Ok(worker)
     }
 
-    /// The graphs that its workers run, for the admin server.
+    /// The graphs of its workers, for the admin server.
     pub fn served_graph(&self) -> ServedGraph {
         ServedGraph::new(Arc::clone(&self.graphs), &self.configuration.path, self.started)
     }
 
-    /// What each port has counted.
+    /// The counters of each port.
     pub fn ports(&self) -> Vec<PortView> {
-        // Nothing is counted while nothing runs.
+        // No counters before the workers run.
         let counted = self.graphs.counted(None).unwrap_or_default();
         let names = &self.configuration.file.port_names;
         let counts = counts::by_port(&counted, names);
         names.all().iter().zip(&counts).map(|(name, counts)| PortView::new(name, counts)).collect()
     }
 
-    /// What it is at.
+    /// Its state.
     pub fn state(&self) -> NodeState {
         let at = usize::from(self.state.load(Ordering::Relaxed)); // nothing is published with it
         NodeState::ALL.get(at).copied().unwrap_or(NodeState::Draining)
     }
 
-    /// It is at something else now.
+    /// Sets its state.
     pub fn set_state(&self, state: NodeState) {
         let at = NodeState::ALL.iter().position(|&other| other == state).unwrap_or_default();
         self.state.store(at as u8, Ordering::Relaxed); // one of three
     }
 
-    /// Whether it forwards, and by all its names.
+    /// Whether it forwards and has all its names.
     pub fn is_ready(&self) -> bool {
         self.state() == NodeState::Ready && self.has_all_names()
     }
 
-    /// Whether all names are there that are to be there at the start.
+    /// Whether all names are loaded.
     pub fn has_all_names(&self) -> bool {
-        self.configuration.file.control.is_none() || self.log.get().is_some_and(LogHandle::has_caught_up)
+        self.configuration.file.control.is_none() || self.progress().is_some_and(|log| log.has_caught_up)
     }
 
-    /// Reads the file of names again and changes what changed; `None` if names come from a log.
+    fn progress(&self) -> Option<LogProgress> {
+        self.log.get().map(LogHandle::progress)
+    }
+
+    /// Reads the file of names again and applies the differences; `None` if names come from a log.
     ///
     /// # Errors
-    /// [`SwitchError`]; names then stay as they were.
-    pub fn reload(&self) -> Result<Option<Changes>, SwitchError> {
+    /// [`ProcessError`]; the names are then unchanged.
+    pub fn reload(&self) -> Result<Option<Changes>, ProcessError> {
         if self.configuration.file.control.is_some() {
             return Ok(None);
         }
@@ -179,9 +183,10 @@ impl Running {
             let done = self.names.lock().apply(&ops);
             return done.map(|done| changed(done, None)).map_err(|error| of_name(error, changes));
         }
-        let log = self.log.get().filter(|log| log.has_caught_up());
-        let log = log.ok_or_else(|| ChangeError::NotReady(self.log.get().and_then(LogHandle::fault)))?;
-        // As the switch writes them: names in the log have one form.
+        let log = self.log.get().filter(|_| self.has_all_names());
+        let fault = || self.progress().and_then(|log| log.fault);
+        let log = log.ok_or_else(|| ChangeError::NotReady(fault()))?;
+        // In the switch's notation, so that names in the log have one form.
         let ports = &self.configuration.file.port_names;
         let written: Vec<ChangeView> = ops.iter().map(|op| view(op, ports)).collect();
         let (position, outcome) = log.change(&written).await?;
@@ -193,10 +198,10 @@ impl Running {
         changes.iter().map(|change| op(change, file).map_err(ChangeError::Bad)).collect()
     }
 
-    /// What becomes of frames with a name.
+    /// Looks a name up.
     ///
     /// # Errors
-    /// [`ChangeError::Bad`] for what is no name.
+    /// [`ChangeError::Bad`] for an invalid name.
     pub fn lookup(&self, text: &str) -> Result<FoundView, ChangeError> {
         let file = &self.configuration.file;
         let name = parse_name(text, file.names.kind, &file.port_names)
@@ -215,15 +220,15 @@ impl Running {
         })
     }
 
-    /// All names, sorted, as a file has them.
+    /// All names, sorted, in the format of a names file.
     pub fn list(&self) -> Vec<String> {
         listed(&self.names, &self.configuration.file.port_names)
     }
 
-    /// What it is, and how it is.
+    /// Its status.
     pub fn view(&self) -> SwitchView {
         let file = &self.configuration.file;
-        let stats = self.names.lock().stats();
+        let (stats, log) = (self.names.lock().stats(), self.progress());
         SwitchView {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kind: file.names.kind.word().to_owned(),
@@ -231,9 +236,9 @@ impl Running {
             is_ready: self.is_ready(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             source: if file.control.is_some() { "log" } else { "file" }.to_owned(),
-            position: self.log.get().map(LogHandle::position),
-            fault: self.log.get().and_then(LogHandle::fault),
-            log_reloads: self.log.get().map_or(0, LogHandle::reloads),
+            position: log.as_ref().map(|log| log.position),
+            log_reloads: log.as_ref().map_or(0, |log| log.reloads),
+            fault: log.and_then(|log| log.fault),
             names: stats.names as u64,
             actions: stats.actions as u64,
             value_bits: stats.value_bits,
@@ -247,7 +252,7 @@ impl Running {
     }
 }
 
-/// All names, sorted, as a file has them.
+/// All names, sorted, in the format of a names file.
 pub(super) fn listed(names: &SharedNames, ports: &PortNames) -> Vec<String> {
     let mut names: Vec<_> = names.lock().iter().map(|(name, action)| (name.clone(), action)).collect();
     names.sort_unstable();
@@ -255,7 +260,7 @@ pub(super) fn listed(names: &SharedNames, ports: &PortNames) -> Vec<String> {
     names.iter().map(|(name, action)| line((name, action))).collect()
 }
 
-/// The operation that a change asks for; else what is wrong with it.
+/// The operation of a change, or its error.
 pub(super) fn op(change: &ChangeView, file: &super::config::SwitchFile) -> Result<NameOp, String> {
     let wrong = |what: String| format!("'{}': {what}", change.name);
     let name = parse_name(&change.name, file.names.kind, &file.port_names)

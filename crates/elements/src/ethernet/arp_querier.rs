@@ -10,8 +10,8 @@ use crate::values::{Interface, Ip, Mac, broadcast, value};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Meta, Out, Slot, SlotList, Spec,
-    State, element,
+    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Meta, Out, Slot, SlotList,
+    element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
@@ -26,7 +26,6 @@ element! {
     /// are dropped. Only answers from hosts that were asked count, so unsolicited messages cannot fill the table.
     /// Packets to 255.255.255.255 and to the network's broadcast address are broadcast; packets to groups are sent as
     /// in RFC 1112 §6.4.
-    #[derive(Debug)]
     pub struct ARPQuerier<P> as "ARPQuerier" {
         own: OwnAddress, broadcast: Option<Ipv4Addr>, config: ArpConfig, neighbours: ArpTable<P>, dst: Handle<DstIp>,
         lost: Evicted<P>, dropped: u64, bucket: Bucket,
@@ -93,6 +92,8 @@ element! {
         write INSERT = "insert": "Sets a host's MAC address permanently: `IP ETH`.",
         write DELETE = "delete": "Forgets a host's MAC address: `IP`.",
     }
+    binds { dst, }
+    keeps { neighbours, dropped, }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -106,9 +107,6 @@ struct OwnAddress {
 const RELEASE: u64 = 0;
 
 impl<P: PacketBuf> Class for ARPQuerier<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ARPQuerierParams;
-
     fn make(params: ARPQuerierParams) -> Result<Self, String> {
         let prefix = params.ip.prefix;
         if params.entry_capacity == 0 || params.tries == 0 || params.retry.is_zero() {
@@ -141,12 +139,7 @@ fn refuse(value: &str) -> HandlerError {
 }
 
 impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
         self.to = usize::from(binder.outputs() > 1);
         Ok(())
     }
@@ -178,15 +171,6 @@ impl<P: PacketBuf + 'static> Control for ARPQuerier<P> {
             }
             _ => self.neighbours.forget(value(text).ok_or_else(|| refuse(text))?),
         }
-        Ok(())
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((std::mem::take(&mut self.neighbours), self.dropped)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        (self.neighbours, self.dropped) = *state.downcast()?;
         Ok(())
     }
 }

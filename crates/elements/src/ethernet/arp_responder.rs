@@ -5,9 +5,9 @@ use crate::side_output::SideOutput;
 use crate::values::{Mac, value};
 use scalebricks_click::values::Prefix;
 use scalebricks_graph::args::{ListItem, Param};
-use scalebricks_graph::element::{BindError, HandlerError};
+use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Binder, Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element,
+    Class, Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::arp::{Arp, MESSAGE_LEN, Operation};
@@ -19,7 +19,6 @@ element! {
     /// Turns ARP requests for configured addresses into replies (RFC 826): for the router's own addresses, and for
     /// others as proxy. Of several matching networks the longest prefix counts. Requests for other addresses, and
     /// packets that are not requests, go to output 1.
-    #[derive(Debug)]
     pub struct ARPResponder as "ARPResponder" { entries: Vec<(Prefix, MacAddr)>, side: SideOutput, }
     inputs { agnostic "in": "ARP requests, with their Ethernet headers.", }
     outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets without a reply; dropped if unconnected.", }
@@ -38,6 +37,7 @@ element! {
         write ADD = "add": "Adds networks and their MAC address, replacing existing entries: `IP/MASK… ETH`.",
         write REMOVE = "remove": "Forgets networks: `IP/MASK…`.",
     }
+    binds { side, }
 }
 
 /// Networks, and the MAC address of all hosts in them.
@@ -80,9 +80,6 @@ impl ARPResponder {
 }
 
 impl Class for ARPResponder {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ARPResponderParams;
-
     fn make(params: ARPResponderParams) -> Result<Self, String> {
         let mut responder = Self { entries: Vec::new(), side: SideOutput::default() };
         // If a network is given twice, the first entry counts.
@@ -92,15 +89,6 @@ impl Class for ARPResponder {
 }
 
 impl Control for ARPResponder {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-
     fn read(&self, _: HandlerId) -> String {
         let lines: Vec<String> = self.entries.iter().map(|(prefix, mac)| format!("{prefix} {mac}")).collect();
         lines.join("\n")

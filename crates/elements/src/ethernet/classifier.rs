@@ -3,7 +3,7 @@
 use crate::shared_names::drops;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 /// Bytes compared at once.
@@ -18,7 +18,6 @@ element! {
     /// hexadecimal, and a digit `?` matches any. `OFFSET/VALUE%MASK` compares only the bits that are set in `MASK`. `!`
     /// negates a clause. A clause that reaches beyond the end of a packet does not match. The pattern `-` matches every
     /// packet. Cost: up to all clauses, 8 bytes at a time.
-    #[derive(Debug)]
     pub struct Classifier as "Classifier" { patterns: Vec<Pattern>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets whose first matching pattern is this output's.", }
@@ -154,9 +153,6 @@ impl Pattern {
 }
 
 impl Class for Classifier {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ClassifierParams;
-
     fn make(params: ClassifierParams) -> Result<Self, String> {
         let tests: usize = params
             .patterns
@@ -173,10 +169,6 @@ impl Class for Classifier {
 }
 
 impl Control for Classifier {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         let (patterns, outputs) = (self.patterns.len(), binder.outputs());
         if patterns == outputs {

@@ -2,35 +2,21 @@
 
 use crate::annotations::PacketType;
 use crate::shared_names::drops;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Drops packets that arrived as link broadcasts or multicasts: a router forwards none of them (RFC 1812 §5.3.4).
     /// Sources and `HostEtherFilter` record how a packet arrived.
-    #[derive(Debug)]
     pub struct DropBroadcasts as "DropBroadcasts" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Packets sent to one host.", }
     drops { BROADCAST = drops::LINK_BROADCAST, }
     counters { DROPS = "drops": "Packets dropped.", }
+    makes |_| Self {},
 }
 
-impl Class for DropBroadcasts {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for DropBroadcasts {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for DropBroadcasts {}
 
 impl<P: PacketBuf> PerPacket<P> for DropBroadcasts {
     fn each(&mut self, _: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

@@ -4,13 +4,12 @@ use crate::shared_names::{drops, handlers};
 use crate::values::Mac;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet::{HEADER_LEN, header};
 
 element! {
     /// Adds a fixed Ethernet header to packets.
-    #[derive(Debug)]
     pub struct EtherEncap as "EtherEncap" { ethertype: u16, src: Mac, dst: Mac, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets with an Ethernet header.", }
@@ -32,6 +31,7 @@ element! {
         write SET_DST = handlers::SET_DST,
         write SET_ETHERTYPE = "ethertype": "Sets the type.",
     }
+    makes |EtherEncapParams { ethertype, src, dst }| Self { ethertype, src, dst },
 }
 
 /// Adds a header to a packet and shifts its recorded offsets; `false` if there is no headroom.
@@ -48,21 +48,7 @@ pub(crate) fn encapsulate<P: PacketBuf>(packet: &mut P, meta: &mut Meta, header:
     true
 }
 
-impl Class for EtherEncap {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = EtherEncapParams;
-
-    fn make(params: EtherEncapParams) -> Result<Self, String> {
-        let EtherEncapParams { ethertype, src, dst } = params;
-        Ok(Self { ethertype, src, dst })
-    }
-}
-
 impl Control for EtherEncap {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         match handler {
             Self::SRC => self.src.0.to_string(),

@@ -4,15 +4,13 @@ use crate::annotations::PacketType;
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
 use crate::values::Mac;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::{MacAddr, ethernet};
 
 element! {
     /// Passes on the frames that an Ethernet interface with this address would accept: unicast to it, broadcast and
     /// multicast. Records to whom each packet was sent.
-    #[derive(Debug)]
     pub struct HostEtherFilter as "HostEtherFilter" {
         own: MacAddr, drops_own: bool, drops_other: bool, offset: usize, side: SideOutput,
     }
@@ -35,34 +33,17 @@ element! {
         OTHER = "other_host": "The frame was sent to another host.",
     }
     counters { DROPS = "drops": "Frames not passed on.", }
+    binds { side, }
+    makes |HostEtherFilterParams { ether, drop_own, drop_other, offset }| Self {
+        own: ether.0,
+        drops_own: drop_own,
+        drops_other: drop_other,
+        offset,
+        side: SideOutput::default(),
+    },
 }
 
-impl Class for HostEtherFilter {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = HostEtherFilterParams;
-
-    fn make(params: HostEtherFilterParams) -> Result<Self, String> {
-        let HostEtherFilterParams { ether, drop_own, drop_other, offset } = params;
-        Ok(Self {
-            own: ether.0,
-            drops_own: drop_own,
-            drops_other: drop_other,
-            offset,
-            side: SideOutput::default(),
-        })
-    }
-}
-
-impl Control for HostEtherFilter {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-}
+impl Control for HostEtherFilter {}
 
 impl<P: PacketBuf> PerPacket<P> for HostEtherFilter {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

@@ -1,13 +1,12 @@
 //! `Strip`.
 
 use crate::shared_names::drops;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Removes bytes from the front of packets, such as an Ethernet header. Shorter packets are dropped; Click keeps
     /// them empty.
-    #[derive(Debug)]
     pub struct Strip as "Strip" { length: u16, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets without those bytes.", }
@@ -17,6 +16,7 @@ element! {
     }
     example { "14", }
     drops { SHORT = drops::TOO_SHORT, }
+    makes |params| Self { length: params.length },
 }
 
 impl Strip {
@@ -29,20 +29,7 @@ impl Strip {
     }
 }
 
-impl Class for Strip {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = StripParams;
-
-    fn make(params: StripParams) -> Result<Self, String> {
-        Ok(Self { length: params.length })
-    }
-}
-
-impl Control for Strip {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Strip {}
 
 impl<P: PacketBuf> PerPacket<P> for Strip {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {

@@ -1,13 +1,12 @@
 //! `Unstrip`.
 
 use crate::shared_names::drops;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Adds bytes to the front of packets: the original ones, if `Strip` removed them and no element has written there
     /// since. Otherwise their contents are unspecified.
-    #[derive(Debug)]
     pub struct Unstrip as "Unstrip" { length: u16, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets with the bytes in front.", }
@@ -17,22 +16,10 @@ element! {
     }
     example { "14", }
     drops { NO_ROOM = drops::NO_HEADROOM, }
+    makes |params| Self { length: params.length },
 }
 
-impl Class for Unstrip {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = UnstripParams;
-
-    fn make(params: UnstripParams) -> Result<Self, String> {
-        Ok(Self { length: params.length })
-    }
-}
-
-impl Control for Unstrip {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Unstrip {}
 
 impl<P: PacketBuf> PerPacket<P> for Unstrip {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {

@@ -3,14 +3,13 @@
 use super::action::PortNo;
 use super::storm::StormGuard;
 use crate::shared_names::drops;
-use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
 element! {
     /// Passes on the frames of a port that are to be flooded, as far as the storm guard allows. Only programs make it;
     /// configurations cannot name it.
-    #[derive(Debug)]
     pub struct FlatFlood as "FlatFlood" { port: PortNo, has_others: bool, storm: Option<Arc<StormGuard>>, }
     inputs { push "in": "Frames of one port.", }
     outputs { push "out": "Frames for all ports except those of the group they came from.", }
@@ -29,11 +28,7 @@ impl FlatFlood {
     }
 }
 
-impl Control for FlatFlood {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FlatFlood {}
 
 impl<P: PacketBuf> Element<P> for FlatFlood {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<P>, out: &mut Out<'_>) {

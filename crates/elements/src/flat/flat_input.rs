@@ -1,7 +1,7 @@
 //! `FlatInput`.
 
 use super::action::PortNo;
-use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, Upstream, element};
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 
 element! {
@@ -23,12 +23,6 @@ impl<P> FlatInput<P> {
     }
 }
 
-impl<P> std::fmt::Debug for FlatInput<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlatInput").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 impl<P: PacketBuf> FlatInput<P> {
     /// Receives a burst if none waits; returns whether frames wait.
     fn receive(&mut self, out: &Out<'_>) -> bool {
@@ -40,11 +34,7 @@ impl<P: PacketBuf> FlatInput<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FlatInput<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl<P: PacketBuf + 'static> Control for FlatInput<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for FlatInput<P> {
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

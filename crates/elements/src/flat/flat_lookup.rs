@@ -8,7 +8,7 @@ use super::route::route;
 use crate::gateway::DropReason;
 use crate::shared_names::drops;
 use arrayvec::ArrayVec;
-use scalebricks_graph::{Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, Spec, element};
+use scalebricks_graph::{Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{KeyHash, KeyHasher};
 
@@ -28,7 +28,6 @@ element! {
     /// Looks up the names of a port's frames in a Concise FIB, a batch at a time, and applies their actions: sends
     /// frames to the output of a port, routes them, drops them or has them flooded. Frames to group addresses are
     /// flooded unless names are bytes of the frame. Only programs make it; configurations cannot name it.
-    #[derive(Debug)]
     pub struct FlatLookup as "FlatLookup" {
         rules: LookupRules,
         port: PortNo,
@@ -130,11 +129,7 @@ impl FlatLookup {
     }
 }
 
-impl Control for FlatLookup {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FlatLookup {}
 
 impl<P: PacketBuf> Element<P> for FlatLookup {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

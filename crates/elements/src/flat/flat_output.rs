@@ -1,7 +1,7 @@
 //! `FlatOutput`.
 
 use crate::gateway::DropReason;
-use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, PortId, SlotList, element};
 use scalebricks_io::{Burst, PacketBuf, TxPort};
 
 /// What a port receives of frames flooded from another port.
@@ -46,12 +46,6 @@ impl<P> FlatOutput<P> {
     /// Sends by this port; `shares` gives its share of flooded frames by input port.
     pub fn new(port: Box<dyn TxPort<P>>, shares: Box<[FloodShare]>) -> Self {
         Self { port, burst: Burst::new(), shares, kept: Vec::new() }
-    }
-}
-
-impl<P> std::fmt::Debug for FlatOutput<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlatOutput").field("shares", &self.shares).finish_non_exhaustive()
     }
 }
 
@@ -107,11 +101,7 @@ impl<P: PacketBuf> FlatOutput<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FlatOutput<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl<P: PacketBuf + 'static> Control for FlatOutput<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for FlatOutput<P> {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

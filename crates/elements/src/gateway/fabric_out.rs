@@ -6,7 +6,7 @@ use crate::gateway::fabric::mac::FabricMac;
 use crate::gateway::outside::down_links::DownLinks;
 use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
-use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Meta, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, DropId, Element, Frame, Meta, Out, element};
 use scalebricks_io::{Burst, PacketBuf};
 use scalebricks_wire::ethernet;
 use std::collections::VecDeque;
@@ -20,7 +20,6 @@ const FABRIC: usize = PortRole::Fabric as usize;
 element! {
     /// Sends frames over the fabric. Frames that the fabric refuses wait in order; meanwhile the node takes no new
     /// packets from outside.
-    #[derive(Debug)]
     pub struct FabricOut<P> as "FabricOut" {
         waiting: VecDeque<P>, pub(super) permit: Permit, pub(super) ways: RouteCache, pub(super) down: Arc<DownLinks>,
     }
@@ -112,11 +111,7 @@ impl<P: PacketBuf> FabricOut<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for FabricOut<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl<P: PacketBuf + 'static> Control for FabricOut<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for FabricOut<P> {
     fn burst(&mut self, input: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

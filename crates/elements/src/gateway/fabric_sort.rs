@@ -4,7 +4,7 @@ use super::drop_ids::DropIds;
 use super::permit::Permit;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::{MacAddr, ethernet};
@@ -12,7 +12,6 @@ use std::time::Duration;
 
 element! {
     /// Sorts frames from the fabric by address. Frames that are simply for a flow of this node do not pass here.
-    #[derive(Debug)]
     pub struct FabricSort as "FabricSort" { id: NodeId, own: [MacAddr; 2], pub(super) permit: Permit, drops: DropIds, }
     inputs { burst "in": "Frames from the fabric.", }
     outputs {
@@ -62,11 +61,7 @@ impl FabricSort {
     }
 }
 
-impl Control for FabricSort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FabricSort {}
 
 impl<P: PacketBuf> Element<P> for FabricSort {
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

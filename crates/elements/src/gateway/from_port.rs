@@ -1,7 +1,7 @@
 //! `FromPort`.
 
 use crate::gateway::role::PortRole;
-use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SLOTS, Upstream, element};
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_tables::prefetch_in_front;
 
@@ -15,7 +15,6 @@ const SHARE: usize = 2 * BURST;
 element! {
     /// Takes frames from a port. While the fabric is congested it takes none from outside ports: packets already on the
     /// fabric go first.
-    #[derive(Debug)]
     pub struct FromPort as "FromPort" { role: PortRole, }
     outputs { burst "out": "Frames.", }
     counters { RECEIVED = "received": "Frames received.", }
@@ -29,11 +28,7 @@ impl FromPort {
     }
 }
 
-impl Control for FromPort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FromPort {}
 
 impl<P: PacketBuf> Element<P> for FromPort {
     fn begin(&mut self, _: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -16,8 +16,7 @@ use crate::gateway::packet::oversize::cut;
 use crate::gateway::packet::tunnels::{TunnelOutcome, Tunnels, prefetch_headers, prefetch_tunnel};
 use crate::gateway::punt::PuntReason;
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Bursts, Chunk, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Bursts, Chunk, Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::{Fib, FibValue};
 use scalebricks_types::{FlowKey, Teid};
@@ -28,7 +27,6 @@ type Column<C> = scalebricks_graph::Handle<C>;
 
 element! {
     /// Looks up each packet's flow in the FIB, then encapsulates or decapsulates the packet.
-    #[derive(Debug)]
     pub struct Handle<P> as "Handle" {
         fib: Arc<dyn Fib>, pub(super) classifier: Classifier, pub(super) tunnels: Tunnels, own: [u64; 2],
         pub(super) permit: Permit, waiting: WaitingBatch<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<MissedPacket<P>>, drops: DropIds, pub(super) place: FusedPosition,
@@ -76,6 +74,7 @@ element! {
         FRAGMENTED = "packets_fragmented": "Packets that were fragmented.",
         FRAGMENTS = "fragments_made": "Outer fragments sent instead of whole packets.",
     }
+    binds { parsed, keyed, found, punted, }
 }
 
 /// Input numbers.
@@ -352,19 +351,7 @@ impl<P: PacketBuf> HandlingStage<P> for Handle<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for Handle<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.parsed = binder.column()?;
-        self.keyed = binder.column()?;
-        self.found = binder.column()?;
-        self.punted = binder.column()?;
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for Handle<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for Handle<P> {
     fn push(&mut self, from: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

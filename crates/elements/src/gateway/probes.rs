@@ -4,7 +4,7 @@ use crate::gateway::fabric::health::FabricHealth;
 use crate::gateway::fabric::health::probe::{FRAME_BYTES, Kind, Probe};
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
@@ -21,7 +21,6 @@ const WINDOW: Duration = Duration::from_millis(100);
 element! {
     /// Sends the fabric's probes when they are due, echoes probes of other nodes, and receives echoes. Without fabric
     /// health it takes no part in probing.
-    #[derive(Debug)]
     pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, budget: Budget, }
     inputs { burst "in" [Optional]: "Frames for this node's probe address.", }
     outputs { burst "out": "Probes and echoes.", }
@@ -66,11 +65,7 @@ impl Probes {
     }
 }
 
-impl Control for Probes {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Probes {}
 
 impl<P: PacketBuf> Element<P> for Probes {
     fn timer(&mut self, _: u64, frame: &mut Frame<P>, out: &mut Out<'_>) {

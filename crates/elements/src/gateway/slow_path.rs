@@ -4,15 +4,11 @@ use super::columns::PuntInfo;
 use super::drop_ids::DropIds;
 use crate::gateway::punt::{PUNTS, Punt};
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{
-    Binder, Control, DropId, Element, Frame, Handle, Meta, Out, SlotList, Spec, element,
-};
+use scalebricks_graph::{Control, DropId, Element, Frame, Handle, Meta, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Collects packets for the node's slow path until the turn ends. Without a slow path it drops them.
-    #[derive(Debug)]
     pub struct SlowPath<P> as "SlowPath" { punts: Option<Vec<Punt<P>>>, drops: DropIds, punted: Handle<PuntInfo>, }
     inputs { push "in": "Packets for the node itself, of unknown flows, or whose next hop's MAC address is unknown.", }
     reads { PuntInfo, }
@@ -33,6 +29,7 @@ element! {
         NO_LEASE = DropReason::NoLease,
         SLOW_PATH_FULL = DropReason::SlowPathFull,
     }
+    binds { punted, }
 }
 
 impl<P> Default for SlowPath<P> {
@@ -60,16 +57,7 @@ impl<P> SlowPath<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for SlowPath<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.punted = binder.column()?;
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for SlowPath<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for SlowPath<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

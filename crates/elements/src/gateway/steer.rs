@@ -11,10 +11,7 @@ use crate::gateway::flow::FlowState;
 use crate::gateway::packet::classify::{Classifier, Parsed};
 use crate::gateway::punt::{PuntReason, may_be_local};
 use crate::gateway::reason::DropReason;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{
-    Binder, Bursts, Chunk, Control, Element, Frame, Handle, Out, Slot, SlotList, Spec, element,
-};
+use scalebricks_graph::{Bursts, Chunk, Control, Element, Frame, Handle, Out, Slot, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::{Fib, GptReader, KeyBatch};
 use scalebricks_types::{ClusterSize, FlowKey, KeyHash, NodeHint, NodeId};
@@ -37,7 +34,6 @@ impl std::fmt::Debug for LocationTable {
 
 element! {
     /// Parses each packet's key, looks up its node, and addresses frames for other nodes.
-    #[derive(Debug)]
     pub struct Steer<P> as "Steer" {
         directory: LocationTable, pub(super) classifier: Classifier, id: NodeId, size: ClusterSize, phase: Phase,
         outside: [MacAddr; 2], own: [MacAddr; 2], pub(super) permit: Permit, waiting: WaitingBatch<P>, away: Bursts<P>, drops: DropIds,
@@ -79,6 +75,7 @@ element! {
         NO_LEASE = DropReason::NoLease,
     }
     counters { FORWARDED_AGAIN = "forwarded_again": "Packets forwarded once more because the FIB here did not hold them and the GPT named another node.", }
+    binds { parsed, keyed, found, punted, }
 }
 
 /// Input numbers.
@@ -354,19 +351,7 @@ fn check_address(frame: &[u8], own: MacAddr) -> Result<(), DropReason> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for Steer<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.parsed = binder.column()?;
-        self.keyed = binder.column()?;
-        self.found = binder.column()?;
-        self.punted = binder.column()?;
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for Steer<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for Steer<P> {
     fn push(&mut self, from: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -2,7 +2,8 @@
 
 use super::handle::{FusedPosition, Handle};
 use super::steer::{self, Steer};
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, SlotList, Spec};
+use scalebricks_graph::args::NoParams;
+use scalebricks_graph::{Bursts, Control, Declared, Element, Frame, Out, SlotList, Spec};
 use scalebricks_io::PacketBuf;
 
 /// [`Steer`] and [`Handle`] as one element. Packets of local flows are handled where they are steered and need no slot
@@ -41,11 +42,12 @@ impl<P: PacketBuf> SteerAndHandle<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for SteerAndHandle<P> {
-    fn spec(&self) -> &'static Spec {
-        self.steer.spec()
-    }
+impl<P: PacketBuf + 'static> Declared for SteerAndHandle<P> {
+    const SPEC: &'static Spec = Steer::<P>::SPEC;
+    type Params = NoParams;
 }
+
+impl<P: PacketBuf + 'static> Control for SteerAndHandle<P> {}
 
 impl<P: PacketBuf + 'static> Element<P> for SteerAndHandle<P> {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

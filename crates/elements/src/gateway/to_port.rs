@@ -3,13 +3,12 @@
 use crate::gateway::outside::down_links::DownLinks;
 use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, element};
 use scalebricks_io::PacketBuf;
 use std::sync::Arc;
 
 element! {
     /// Sends frames on an outside port.
-    #[derive(Debug)]
     pub struct ToPort as "ToPort" { role: PortRole, pub(super) down: Arc<DownLinks>, }
     inputs {
         burst "in": "Finished frames. A marked frame does not count as a packet: it is a further fragment, or an answer of the node itself.",
@@ -29,11 +28,7 @@ impl ToPort {
     }
 }
 
-impl Control for ToPort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for ToPort {}
 
 impl<P: PacketBuf> Element<P> for ToPort {
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -5,7 +5,7 @@ use crate::gateway::config::NodeConfig;
 use crate::gateway::fabric::intermediate::IntermediatePicker;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::gateway::packet::fragment_cache::DatagramId;
-use scalebricks_graph::{Bursts, Control, Element, Frame, Out, Spec, element};
+use scalebricks_graph::{Bursts, Control, Element, Frame, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet;
 use std::hash::{BuildHasher, RandomState};
@@ -13,7 +13,6 @@ use std::hash::{BuildHasher, RandomState};
 element! {
     /// VLB: sends each frame to its handling node through a random intermediate node. All fragments of a datagram take
     /// the same one.
-    #[derive(Debug)]
     pub struct Valiant as "Valiant" { detours: IntermediatePicker, pub(super) ways: RouteCache, datagrams: RandomState, }
     inputs { burst "in": "Frames addressed to their handling nodes.", }
     outputs { burst "out": "The same, addressed to intermediate nodes.", }
@@ -27,11 +26,7 @@ impl Valiant {
     }
 }
 
-impl Control for Valiant {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Valiant {}
 
 impl<P: PacketBuf> Element<P> for Valiant {
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, _: &mut Out<'_>) {

@@ -4,9 +4,7 @@ use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 /// Offset of the word with TTL and protocol.
@@ -14,7 +12,6 @@ const TTL: usize = 8;
 
 element! {
     /// Decrements the TTL and updates the checksum (RFC 1624). An expired packet goes to output 1, unchanged.
-    #[derive(Debug)]
     pub struct DecIPTTL as "DecIPTTL" { side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {
@@ -27,6 +24,8 @@ element! {
         NO_HEADER = drops::NO_HEADER,
     }
     counters { DROPS = "drops": "Expired packets.", }
+    binds { side, }
+    makes |_| Self { side: SideOutput::default() },
 }
 
 impl DecIPTTL {
@@ -42,25 +41,7 @@ impl DecIPTTL {
     }
 }
 
-impl Class for DecIPTTL {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { side: SideOutput::default() })
-    }
-}
-
-impl Control for DecIPTTL {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-}
+impl Control for DecIPTTL {}
 
 impl<P: PacketBuf> PerPacket<P> for DecIPTTL {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

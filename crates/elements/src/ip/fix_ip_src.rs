@@ -4,14 +4,13 @@ use crate::columns::IpHeader;
 use crate::shared_names::drops;
 use crate::values::Ip;
 use crate::{annotations, header};
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
     /// Sets the source address of packets that request it, and updates their checksums. `ICMPError` makes such packets:
     /// an error must come from the interface by which it leaves (RFC 1812 §4.3.2.4).
-    #[derive(Debug)]
     pub struct FixIPSrc as "FixIPSrc" { address: Ipv4Addr, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same packets, with the request cleared.", }
@@ -23,6 +22,7 @@ element! {
     reads { IpHeader, }
     drops { NO_HEADER = drops::NO_HEADER, }
     counters { FIXED = "fixed": "Packets whose source was set.", }
+    makes |params| Self { address: params.ipaddr.0 },
 }
 
 impl FixIPSrc {
@@ -41,20 +41,7 @@ impl FixIPSrc {
     }
 }
 
-impl Class for FixIPSrc {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = FixIPSrcParams;
-
-    fn make(params: FixIPSrcParams) -> Result<Self, String> {
-        Ok(Self { address: params.ipaddr.0 })
-    }
-}
-
-impl Control for FixIPSrc {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for FixIPSrc {}
 
 impl<P: PacketBuf> PerPacket<P> for FixIPSrc {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

@@ -2,16 +2,13 @@
 
 use crate::columns::DstIp;
 use crate::shared_names::drops;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, Frame, Handle, Out, SlotList, Spec, element};
+use scalebricks_graph::{Meta, Verdict, Control, Handle, Out, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
     /// Sets the destination annotation from four bytes of each packet: offset 16 is the destination of a packet that
     /// starts with its IPv4 header.
-    #[derive(Debug)]
     pub struct GetIPAddress as "GetIPAddress" { offset: usize, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
@@ -22,6 +19,8 @@ element! {
     example { "16", }
     writes { DstIp, }
     drops { SHORT = drops::TOO_SHORT, }
+    binds { dst, }
+    makes |params| Self { offset: params.offset, dst: Handle::default() },
 }
 
 /// The address at an offset of a packet.
@@ -30,48 +29,17 @@ pub(crate) fn address(data: &[u8], offset: usize) -> Option<Ipv4Addr> {
     data.get(offset..)?.first_chunk().map(|octets: &[u8; 4]| Ipv4Addr::from(*octets))
 }
 
-impl Class for GetIPAddress {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = GetIPAddressParams;
-
-    fn make(params: GetIPAddressParams) -> Result<Self, String> {
-        Ok(Self { offset: params.offset, dst: Handle::default() })
-    }
-}
-
-impl Control for GetIPAddress {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for GetIPAddress {}
 
 impl GetIPAddress {
-    fn process<P: PacketBuf>(
-        &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        let Parts { packets, columns, .. } = frame.parts();
-        let dst = columns.get_mut(self.dst);
-        batch.filter_map_from(start, |slot| {
-            let Some(address) = address(packets[&slot].data(), self.offset) else {
-                out.drop(slot, Self::SHORT);
-                return None;
-            };
-            dst[&slot] = DstIp(address);
-            Some(slot)
-        });
+    fn each<P: PacketBuf>(&mut self, packet: &P, _: &mut Meta, dst: &mut DstIp, _: &Out<'_>) -> Verdict {
+        let Some(address) = address(packet.data(), self.offset) else { return Verdict::Drop(Self::SHORT) };
+        *dst = DstIp(address);
+        Verdict::ON
     }
 }
 
-crate::agnostic::agnostic!(GetIPAddress);
+crate::agnostic::per_destination!(GetIPAddress);
 
 #[cfg(test)]
 mod tests {

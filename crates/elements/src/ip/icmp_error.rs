@@ -2,16 +2,15 @@
 
 use crate::annotations::{self, PacketType};
 use crate::columns::{DstIp, IpHeader};
+use crate::filter::icmp_type;
 use crate::header;
 use crate::shared_names::drops;
 use crate::values::{Ip, Ips};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
+use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, Meta, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
-use scalebricks_wire::icmp::{HEADER_LEN, v4};
+use scalebricks_wire::icmp::{HEADER_LEN, is_error_v4, v4};
 use scalebricks_wire::icmp_error::{MAX_V4_LEN, any_v4, is_allowed};
 use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
 use scalebricks_wire::{WriteError, parse_ip, protocol};
@@ -24,7 +23,6 @@ element! {
     /// At most `RATE` errors per second are sent (RFC 1812 §4.3.2.8); Click has no such limit. A parameter problem
     /// points at the octet that `IPGWOptions` recorded; a redirect names the packet's next hop. Errors follow no source
     /// route and may be fragmented.
-    #[derive(Debug)]
     pub struct ICMPError as "ICMPError" {
         src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, id: u16, bucket: Bucket,
         dst: Handle<DstIp>,
@@ -66,6 +64,7 @@ element! {
         NO_ROOM = drops::NO_ROOM,
     }
     counters { ERRORS = "errors": "Errors made.", }
+    binds { dst, }
 }
 
 /// A type of ICMP errors.
@@ -74,39 +73,30 @@ pub struct Kind(u8);
 
 type Named = (&'static str, u8);
 
-/// Types and their codes.
-const NAMES: [(&str, u8, &[Named]); 5] = [
-    (
-        "unreachable",
-        v4::UNREACHABLE,
-        &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)],
-    ),
-    ("sourcequench", v4::SOURCE_QUENCH, &[]),
-    ("redirect", v4::REDIRECT, &[("net", 0), ("host", 1)]),
-    ("timeexceeded", v4::TIME_EXCEEDED, &[("transit", 0), ("reassembly", 1)]),
-    ("parameterproblem", v4::PARAMETER_PROBLEM, &[("erroratptr", 0), ("missingopt", 1), ("length", 2)]),
+/// The codes of each type.
+const CODES: [(u8, &[Named]); 4] = [
+    (v4::UNREACHABLE, &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)]),
+    (v4::REDIRECT, &[("net", 0), ("host", 1)]),
+    (v4::TIME_EXCEEDED, &[("transit", 0), ("reassembly", 1)]),
+    (v4::PARAMETER_PROBLEM, &[("erroratptr", 0), ("missingopt", 1), ("length", 2)]),
 ];
 
 impl Param for Kind {
     const KIND: &'static str = "a type of ICMP errors";
 
     fn read(text: &str) -> Option<Self> {
-        let named = NAMES.iter().find(|(name, ..)| *name == text).map(|(_, kind, _)| *kind);
-        named.or_else(|| u8::read(text).filter(|kind| scalebricks_wire::icmp::is_error_v4(*kind))).map(Self)
+        icmp_type(text).or_else(|| u8::read(text)).filter(|kind| is_error_v4(*kind)).map(Self)
     }
 }
 
 impl Kind {
     fn code(self, text: &str) -> Option<u8> {
-        let codes = NAMES.iter().find(|(_, kind, _)| *kind == self.0).map_or(&[][..], |(.., codes)| codes);
+        let codes = CODES.iter().find(|(kind, _)| *kind == self.0).map_or(&[][..], |(_, codes)| codes);
         codes.iter().find(|(name, _)| *name == text).map(|(_, code)| *code).or_else(|| u8::read(text))
     }
 }
 
 impl Class for ICMPError {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = ICMPErrorParams;
-
     fn make(params: ICMPErrorParams) -> Result<Self, String> {
         const LEAST: usize = 2 * (MIN_HEADER_LEN + HEADER_LEN);
         let ICMPErrorParams { src, r#type, code, badaddrs, mtu, pmtu, set_fix_anno, rate, burst } = params;
@@ -134,16 +124,7 @@ impl Class for ICMPError {
     }
 }
 
-impl Control for ICMPError {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for ICMPError {}
 
 impl ICMPError {
     /// The second word of the ICMP header.
@@ -204,36 +185,28 @@ impl ICMPError {
         Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
     }
 
-    fn process<P: PacketBuf>(
+    fn each<P: PacketBuf>(
         &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        let Parts { mut packets, meta, columns } = frame.parts();
-        let dst = columns.get_mut(self.dst);
-        batch.filter_map_from(start, |slot| {
-            let (packet, meta) = (&mut packets[&slot], &mut meta[slot.index()]);
-            let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
-                Some(reason) => Err(reason),
-                None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
-                None => self.apply(packet, meta, dst[&slot].0),
-            };
-            match result {
-                Ok(sender) => {
-                    dst[&slot] = DstIp(sender);
-                    out.count(Self::ERRORS, 1);
-                    return Some(slot);
-                }
-                Err(reason) => out.drop(slot, reason),
-            }
-            None
-        });
+        packet: &mut P,
+        meta: &mut Meta,
+        dst: &mut DstIp,
+        out: &Out<'_>,
+    ) -> Verdict {
+        let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
+            Some(reason) => Err(reason),
+            None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
+            None => self.apply(packet, meta, dst.0),
+        };
+        match result {
+            Ok(sender) => *dst = DstIp(sender),
+            Err(reason) => return Verdict::Drop(reason),
+        }
+        out.count(Self::ERRORS, 1);
+        Verdict::ON
     }
 }
 
-crate::agnostic::agnostic!(ICMPError);
+crate::agnostic::per_destination!(ICMPError);
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,7 @@ use crate::columns::{DstIp, IpHeader};
 use crate::header;
 use crate::shared_names::{counters, drops};
 use crate::side_output::SideOutput;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
+use scalebricks_graph::{Verdict, Control, DropId, Handle, Meta, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::icmp_echo;
 use scalebricks_wire::icmp_error::is_allowed;
@@ -20,7 +17,6 @@ element! {
     /// Turns ICMP echo requests to any address into replies (RFC 792). Other packets go to output 1. A request with a
     /// wrong ICMP checksum, or from or to more than one host, gets no reply; Click replies to both. IP options are not
     /// returned.
-    #[derive(Debug)]
     pub struct ICMPPingResponder as "ICMPPingResponder" { reply: Vec<u8>, dst: Handle<DstIp>, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that are not requests; dropped if unconnected.", }
@@ -33,28 +29,11 @@ element! {
         NO_ROOM = drops::NO_ROOM,
     }
     counters { REPLIES = counters::REPLIES, }
+    binds { dst, side, }
+    makes |_| Self { reply: Vec::new(), dst: Handle::default(), side: SideOutput::default() },
 }
 
-impl Class for ICMPPingResponder {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self { reply: Vec::new(), dst: Handle::default(), side: SideOutput::default() })
-    }
-}
-
-impl Control for ICMPPingResponder {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-}
+impl Control for ICMPPingResponder {}
 
 impl ICMPPingResponder {
     /// Replaces a request by a reply. Returns the reply's destination.
@@ -80,31 +59,24 @@ impl ICMPPingResponder {
         Ok(asker)
     }
 
-    fn process<P: PacketBuf>(
+    fn each<P: PacketBuf>(
         &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        let Parts { mut packets, meta, columns } = frame.parts();
-        let dst = columns.get_mut(self.dst);
-        batch.filter_map_from(start, |slot| {
-            match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
-                Ok(asker) => {
-                    dst[&slot] = DstIp(asker);
-                    out.count(Self::REPLIES, 1);
-                    return Some(slot);
-                }
-                Err(Self::OTHER) => self.side.send(slot, Self::OTHER, out),
-                Err(reason) => out.drop(slot, reason),
-            }
-            None
-        });
+        packet: &mut P,
+        meta: &mut Meta,
+        dst: &mut DstIp,
+        out: &Out<'_>,
+    ) -> Verdict {
+        match self.apply(packet, meta) {
+            Ok(asker) => *dst = DstIp(asker),
+            Err(Self::OTHER) => return self.side.verdict(Self::OTHER),
+            Err(reason) => return Verdict::Drop(reason),
+        }
+        out.count(Self::REPLIES, 1);
+        Verdict::ON
     }
 }
 
-crate::agnostic::agnostic!(ICMPPingResponder);
+crate::agnostic::per_destination!(ICMPPingResponder);
 
 #[cfg(test)]
 mod tests {

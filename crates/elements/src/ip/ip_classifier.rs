@@ -5,13 +5,12 @@ use crate::filter::{Expression, FilterText, Program};
 use crate::shared_names::{drops, handlers};
 use crate::split::Destination;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends each IPv4 packet to the output of the first pattern that matches. Patterns are Click's, which are mostly
     /// those of tcpdump(1): `tcp and dst port www`, `10.0.0.0/8 and not frag`, `-` for all.
-    #[derive(Debug)]
     pub struct IPClassifier as "IPClassifier" { program: Program, patterns: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of the pattern with this number.", }
@@ -29,9 +28,6 @@ element! {
 }
 
 impl Class for IPClassifier {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPClassifierParams;
-
     fn make(params: IPClassifierParams) -> Result<Self, String> {
         let read = |(number, FilterText(text)): (usize, &FilterText)| {
             Expression::parse(text).map_err(|error| format!("pattern {number}: {error}"))
@@ -43,10 +39,6 @@ impl Class for IPClassifier {
 }
 
 impl Control for IPClassifier {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         let outputs = binder.outputs();
         if outputs == self.patterns {

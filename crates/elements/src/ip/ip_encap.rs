@@ -5,20 +5,16 @@ use crate::header;
 use crate::shared_names::{drops, handlers};
 use crate::values::Ip;
 use scalebricks_graph::args::Param;
-use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{
-    Binder, Class, Control, DropId, Frame, Handle, HandlerId, Meta, Out, SlotList, Spec, element,
+use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, HandlerId, Meta, Out, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
 use scalebricks_wire::protocol;
-use std::net::Ipv4Addr;
 
 element! {
     /// Adds an IPv4 header to packets, the same for all except length and identification. Sets the destination
     /// annotation to its destination.
-    #[derive(Debug)]
     pub struct IPEncap as "IPEncap" { fields: Ipv4Header, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The encapsulated packets.", }
@@ -54,6 +50,7 @@ element! {
         write SET_SRC = handlers::SET_SRC,
         write SET_DST = handlers::SET_DST,
     }
+    binds { dst, }
 }
 
 /// A protocol number.
@@ -97,9 +94,6 @@ fn dscp_ecn(dscp: Option<u8>, ect: Option<&str>, ce: bool, tos: Option<u8>) -> R
 }
 
 impl Class for IPEncap {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPEncapParams;
-
     fn make(params: IPEncapParams) -> Result<Self, String> {
         let IPEncapParams { proto, src, dst, ttl, dscp, ect, ce, tos, df } = params;
         let fields = Ipv4Header {
@@ -119,15 +113,6 @@ impl Class for IPEncap {
 }
 
 impl Control for IPEncap {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         (if handler == Self::SRC { self.fields.src } else { self.fields.dst }).to_string()
     }
@@ -140,7 +125,7 @@ impl Control for IPEncap {
 }
 
 impl IPEncap {
-    fn apply<P: PacketBuf>(&mut self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
+    fn apply<P: PacketBuf>(&mut self, packet: &mut P, meta: &mut Meta) -> Result<(), DropId> {
         let len = packet.data().len() + MIN_HEADER_LEN;
         self.fields.total_len = u16::try_from(len).map_err(|_| Self::LONG)?;
         packet.prepend(MIN_HEADER_LEN).map_err(|_| Self::NO_ROOM)?;
@@ -149,32 +134,25 @@ impl IPEncap {
         }
         self.fields.identification = self.fields.identification.wrapping_add(1);
         header::note(meta, 0, MIN_HEADER_LEN, len);
-        Ok(self.fields.dst)
+        Ok(())
     }
 
-    fn process<P: PacketBuf>(
+    fn each<P: PacketBuf>(
         &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        let Parts { mut packets, meta, columns } = frame.parts();
-        let dst = columns.get_mut(self.dst);
-        batch.filter_map_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
-            Ok(address) => {
-                dst[&slot] = DstIp(address);
-                Some(slot)
-            }
-            Err(reason) => {
-                out.drop(slot, reason);
-                None
-            }
-        });
+        packet: &mut P,
+        meta: &mut Meta,
+        dst: &mut DstIp,
+        _: &Out<'_>,
+    ) -> Verdict {
+        match self.apply(packet, meta) {
+            Ok(()) => *dst = DstIp(self.fields.dst),
+            Err(reason) => return Verdict::Drop(reason),
+        }
+        Verdict::ON
     }
 }
 
-crate::agnostic::agnostic!(IPEncap);
+crate::agnostic::per_destination!(IPEncap);
 
 #[cfg(test)]
 mod tests {

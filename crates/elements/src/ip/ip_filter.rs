@@ -5,14 +5,13 @@ use crate::filter::{Expression, FilterText, Program};
 use crate::shared_names::{drops, handlers};
 use crate::split::Destination;
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Spec, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Executes the action of the first filter that matches an IPv4 packet: `allow` sends it to output 0, a number to
     /// that output, and `deny` or `drop` drops it. A packet that no filter matches is dropped. Patterns are those of
     /// IPClassifier.
-    #[derive(Debug)]
     pub struct IPFilter as "IPFilter" { program: Program, actions: Vec<Option<u16>>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [ZeroOrMore]: "Packets of the filters with this output.", }
@@ -52,9 +51,6 @@ fn filter(text: &str) -> Result<(Option<u16>, Expression), String> {
 }
 
 impl Class for IPFilter {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPFilterParams;
-
     fn make(params: IPFilterParams) -> Result<Self, String> {
         let read = |(number, FilterText(text)): (usize, &FilterText)| {
             filter(text).map_err(|error| format!("filter {number}: {error}"))
@@ -67,10 +63,6 @@ impl Class for IPFilter {
 }
 
 impl Control for IPFilter {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         let outputs = binder.outputs();
         match self.actions.iter().flatten().find(|output| usize::from(**output) >= outputs) {

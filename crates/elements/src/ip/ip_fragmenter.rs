@@ -4,9 +4,8 @@ use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
-use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, Spec, element,
+    Class, Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, element,
 };
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::{FragmentPlan, MIN_MTU, Piece};
@@ -16,7 +15,6 @@ element! {
     /// Cuts IPv4 packets that are too long into fragments (RFC 791 §3.2). Packets that must not be fragmented go to
     /// output 1. Each fragment keeps the bytes before the IP header. Fragments leave in order; Click sends the first
     /// one last. Either all fragments of a packet leave, or none.
-    #[derive(Debug)]
     pub struct IPFragmenter<P> as "IPFragmenter" {
         mtu: usize, honours_df: bool, side: SideOutput,
         // Fragments in preparation, and slots to send.
@@ -47,12 +45,10 @@ element! {
         FRAGMENTED = "fragmented" [Ended]: "Packets that were fragmented.",
         DROPS = "drops": "Packets not sent to output 0.",
     }
+    binds { side, }
 }
 
 impl<P: PacketBuf> Class for IPFragmenter<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPFragmenterParams;
-
     fn make(params: IPFragmenterParams) -> Result<Self, String> {
         let IPFragmenterParams { mtu, honor_df, verbose: _ } = params;
         if mtu < MIN_MTU {
@@ -68,16 +64,7 @@ impl<P: PacketBuf> Class for IPFragmenter<P> {
     }
 }
 
-impl<P: PacketBuf + 'static> Control for IPFragmenter<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-}
+impl<P: PacketBuf + 'static> Control for IPFragmenter<P> {}
 
 impl<P: PacketBuf> IPFragmenter<P> {
     /// Makes all fragments of a packet except the first, which remains in the packet itself.

@@ -5,8 +5,7 @@ use crate::shared_names::drops;
 use crate::side_output::SideOutput;
 use crate::values::{Ip, Ips};
 use crate::{annotations, header};
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::MIN_HEADER_LEN;
 use std::net::Ipv4Addr;
@@ -17,7 +16,6 @@ element! {
     /// §4.2.2.2). It does no source routing. Timestamps count milliseconds from the worker's start and are marked as
     /// non-standard time, as RFC 791 allows. A packet with a malformed option goes to output 1, and the offset of the
     /// wrong octet is recorded for `ICMPError`.
-    #[derive(Debug)]
     pub struct IPGWOptions as "IPGWOptions" { own: RouterAddresses, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {
@@ -40,6 +38,11 @@ element! {
         DROPS = "drops": "Packets with malformed options.",
         RECORDED = "recorded": "Packets in which something was recorded.",
     }
+    binds { side, }
+    makes |params| {
+        let own = RouterAddresses::new(params.myaddr.0, params.otheraddrs.unwrap_or_default().0);
+        Self { own, side: SideOutput::default() }
+    },
 }
 
 /// The addresses that a router writes into options.
@@ -173,26 +176,7 @@ pub(crate) enum OptionsError {
     NoHeader,
 }
 
-impl Class for IPGWOptions {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPGWOptionsParams;
-
-    fn make(params: IPGWOptionsParams) -> Result<Self, String> {
-        let own = RouterAddresses::new(params.myaddr.0, params.otheraddrs.unwrap_or_default().0);
-        Ok(Self { own, side: SideOutput::default() })
-    }
-}
-
-impl Control for IPGWOptions {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-}
+impl Control for IPGWOptions {}
 
 impl<P: PacketBuf> PerPacket<P> for IPGWOptions {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {

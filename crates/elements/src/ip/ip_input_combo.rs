@@ -6,9 +6,7 @@ use crate::ethernet::Strip;
 use crate::ip_check::{HeaderFault, HeaderRules};
 use crate::shared_names::drops;
 use crate::values::{Ips, Prefixes};
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::frame::Parts;
-use scalebricks_graph::{Binder, Class, Control, DropId, Frame, Handle, Meta, Out, SlotList, Spec, element};
+use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, Meta, Out, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
@@ -21,7 +19,6 @@ const DESTINATION: usize = 16;
 element! {
     /// What an IP router does with each received Ethernet frame, in one element: `Paint`, `Strip(14)`, `CheckIPHeader`
     /// and `GetIPAddress(16)`.
-    #[derive(Debug)]
     pub struct IPInputCombo as "IPInputCombo" { color: u8, rules: HeaderRules, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Ethernet frames with IPv4 packets.", }
     outputs { agnostic "out": "Valid IPv4 packets.", }
@@ -46,12 +43,10 @@ element! {
         SOURCE = drops::BAD_SOURCE,
     }
     counters { DROPS = "drops": "Invalid frames.", }
+    binds { dst, }
 }
 
 impl Class for IPInputCombo {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPInputComboParams;
-
     fn make(params: IPInputComboParams) -> Result<Self, String> {
         let IPInputComboParams { color, badsrc, interfaces, gooddst } = params;
         let is_given = badsrc.is_some();
@@ -63,16 +58,7 @@ impl Class for IPInputCombo {
     }
 }
 
-impl Control for IPInputCombo {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.dst = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for IPInputCombo {}
 
 impl IPInputCombo {
     fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
@@ -91,30 +77,25 @@ impl IPInputCombo {
         address(packet.data(), DESTINATION).ok_or(Self::SHORT)
     }
 
-    fn process<P: PacketBuf>(
+    fn each<P: PacketBuf>(
         &mut self,
-        batch: &mut SlotList,
-        start: usize,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
-    ) {
-        let Parts { mut packets, meta, columns } = frame.parts();
-        let dst = columns.get_mut(self.dst);
-        batch.filter_map_from(start, |slot| match self.apply(&mut packets[&slot], &mut meta[slot.index()]) {
-            Ok(address) => {
-                dst[&slot] = DstIp(address);
-                Some(slot)
-            }
+        packet: &mut P,
+        meta: &mut Meta,
+        dst: &mut DstIp,
+        out: &Out<'_>,
+    ) -> Verdict {
+        match self.apply(packet, meta) {
+            Ok(address) => *dst = DstIp(address),
             Err(reason) => {
                 out.count(Self::DROPS, 1);
-                out.drop(slot, reason);
-                None
+                return Verdict::Drop(reason);
             }
-        });
+        }
+        Verdict::ON
     }
 }
 
-crate::agnostic::agnostic!(IPInputCombo);
+crate::agnostic::per_destination!(IPInputCombo);
 
 #[cfg(test)]
 mod tests {

@@ -7,14 +7,13 @@ use crate::annotations::PacketType;
 use crate::columns::IpHeader;
 use crate::shared_names::{counters, drops};
 use crate::values::Ip;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 
 element! {
     /// What an IP router does with each packet before it leaves, in one element: `DropBroadcasts`, `PaintTee`,
     /// `IPGWOptions`, `FixIPSrc`, `DecIPTTL` and `CheckLength`. It does not fragment.
-    #[derive(Debug)]
     pub struct IPOutputCombo as "IPOutputCombo" { color: u8, address: Ipv4Addr, router: RouterAddresses, mtu: usize, }
     inputs { push "in": "IPv4 packets.", }
     outputs {
@@ -42,23 +41,12 @@ element! {
         COPIES = counters::COPIES [Made],
         NOT_COPIED = counters::NOT_COPIED,
     }
+    makes |IPOutputComboParams { color, ipaddr: Ip(address), mtu }| Self {
+        color, address, router: RouterAddresses::new(address, Vec::new()), mtu,
+    },
 }
 
-impl Class for IPOutputCombo {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPOutputComboParams;
-
-    fn make(params: IPOutputComboParams) -> Result<Self, String> {
-        let IPOutputComboParams { color, ipaddr: Ip(address), mtu } = params;
-        Ok(Self { color, address, router: RouterAddresses::new(address, Vec::new()), mtu })
-    }
-}
-
-impl Control for IPOutputCombo {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for IPOutputCombo {}
 
 impl<P: PacketBuf> Element<P> for IPOutputCombo {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {

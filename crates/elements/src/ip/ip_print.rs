@@ -7,18 +7,18 @@ use crate::printer::{Contents, Printer, line};
 use crate::shared_names::{counters, handlers};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Spec, State, Verdict, element,
+    Class, Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
 use scalebricks_wire::transport::{Tcp, TcpFlags, Udp};
 use scalebricks_wire::{icmp, protocol};
+use std::any::Any;
 use std::fmt::Write;
 
 element! {
     /// Prints each IPv4 packet in a line such as `10.0.0.1.53 > 10.0.0.2.999: udp 20`, for debugging. Each line is a
     /// system call on the packet thread.
-    #[derive(Debug)]
     pub struct IPPrint as "IPPrint" { params: IPPrintParams, printer: Printer, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same.", }
@@ -55,9 +55,6 @@ element! {
 }
 
 impl Class for IPPrint {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = IPPrintParams;
-
     fn make(params: IPPrintParams) -> Result<Self, String> {
         if params.contents != Contents::None && params.payload != Contents::None {
             return Err("CONTENTS and PAYLOAD exclude each other".to_owned());
@@ -68,10 +65,6 @@ impl Class for IPPrint {
 }
 
 impl Control for IPPrint {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.params.active.to_string()
     }
@@ -81,14 +74,10 @@ impl Control for IPPrint {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(std::mem::take(&mut self.printer)))
-    }
-
     /// The new configuration decides whether it prints.
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.printer.follow(*state.downcast()?);
-        Ok(())
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        self.printer.follow(&mut before.printer);
     }
 }
 
@@ -121,9 +110,9 @@ impl IPPrintParams {
                 let ports = format!("{src}.{} > {dst}.{}", tcp.src_port(), tcp.dst_port());
                 format!("{ports}: {}", segment(ip, &tcp))
             }),
-            protocol::ICMPV4 => icmp::Icmp::parse(icmp::Version::V4, payload)
-                .ok()
-                .map(|icmp| format!("{src} > {dst}: icmp type {} code {}", icmp.kind(), icmp.code())),
+            protocol::ICMPV4 => payload
+                .first_chunk::<{ icmp::HEADER_LEN }>()
+                .map(|icmp| format!("{src} > {dst}: icmp type {} code {}", icmp[0], icmp[1])),
             _ => None,
         };
         let unknown = || format!("{src} > {dst}: ip-proto-{} {}", ip.protocol(), payload.len());

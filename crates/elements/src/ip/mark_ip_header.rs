@@ -3,14 +3,13 @@
 use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::Ipv4;
 
 element! {
     /// Records where packets' IPv4 headers are without checking total length or checksum. Packets without an IPv4
     /// header are dropped; Click passes them on.
-    #[derive(Debug)]
     pub struct MarkIPHeader as "MarkIPHeader" { offset: u16, }
     inputs { agnostic "in": "Packets with an IPv4 header.", }
     outputs { agnostic "out": "The same.", }
@@ -20,22 +19,10 @@ element! {
     }
     writes { IpHeader, }
     drops { NO_HEADER = drops::NO_HEADER, }
+    makes |params| Self { offset: params.offset },
 }
 
-impl Class for MarkIPHeader {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = MarkIPHeaderParams;
-
-    fn make(params: MarkIPHeaderParams) -> Result<Self, String> {
-        Ok(Self { offset: params.offset })
-    }
-}
-
-impl Control for MarkIPHeader {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for MarkIPHeader {}
 
 impl<P: PacketBuf> PerPacket<P> for MarkIPHeader {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {

@@ -3,34 +3,20 @@
 use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Recomputes the IPv4 header checksum. Elements that change a header update its checksum themselves.
-    #[derive(Debug)]
     pub struct SetIPChecksum as "SetIPChecksum" {}
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same packets with a valid checksum.", }
     reads { IpHeader, }
     drops { NO_HEADER = drops::NO_HEADER, }
+    makes |_| Self {},
 }
 
-impl Class for SetIPChecksum {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self {})
-    }
-}
-
-impl Control for SetIPChecksum {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for SetIPChecksum {}
 
 impl<P: PacketBuf> PerPacket<P> for SetIPChecksum {
     fn each(&mut self, packet: &mut P, meta: &mut Meta, _: PacketContext<'_>) -> Verdict {

@@ -5,12 +5,11 @@ use crate::header;
 use crate::shared_names::drops;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Spec, Verdict, element};
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Sets the DSCP of packets (RFC 2474) and updates their checksums.
-    #[derive(Debug)]
     pub struct SetIPDSCP as "SetIPDSCP" { dscp: u8, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same packets with this code point.", }
@@ -29,19 +28,12 @@ fn check(dscp: u8) -> Result<u8, String> {
 }
 
 impl Class for SetIPDSCP {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = SetIPDSCPParams;
-
     fn make(params: SetIPDSCPParams) -> Result<Self, String> {
         check(params.dscp).map(|dscp| Self { dscp })
     }
 }
 
 impl Control for SetIPDSCP {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.dscp.to_string()
     }

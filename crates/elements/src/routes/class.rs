@@ -69,9 +69,6 @@ macro_rules! lookup_class {
         crate::routes::class::lookup_class! { @declare $($changes)?, $(#[doc = $doc])+ $name, $class, $params }
 
         impl scalebricks_graph::Class for $name {
-            const SPEC: &'static scalebricks_graph::Spec = Self::SPEC;
-            type Params = $params;
-
             fn make(params: $params) -> Result<Self, String> {
                 let mut routes = crate::routes::Routes::new($table);
                 for route in params.routes {
@@ -82,10 +79,6 @@ macro_rules! lookup_class {
         }
 
         impl scalebricks_graph::Control for $name {
-            fn spec(&self) -> &'static scalebricks_graph::Spec {
-                Self::SPEC
-            }
-
             fn bind(
                 &mut self,
                 binder: &scalebricks_graph::Binder<'_>,
@@ -160,7 +153,6 @@ macro_rules! lookup_class {
 
         scalebricks_graph::element! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class { lookup: crate::routes::class::Lookup, }
             inputs { push "in": "Packets.", }
             outputs { push "out" [OneOrMore]: "Packets whose route has this output.", }

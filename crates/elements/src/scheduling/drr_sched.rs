@@ -2,9 +2,11 @@
 
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, Meta, Out, Pull, SlotList, Spec, State, Upstream, element,
+    Binder, Class, Control, Element, Frame, Meta, Out, SlotList, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
+use std::any::Any;
+use std::mem::swap;
 
 /// An input: its waiting packet, and the bytes that it may send in this round.
 #[derive(Debug)]
@@ -23,7 +25,6 @@ element! {
     /// Shares the pulled bytes fairly among the inputs: deficit round robin (Shreedhar, Varghese, SIGCOMM'95). Each
     /// round an input may send `QUANTUM` more bytes; unused bytes carry over to the next round while it has packets. It
     /// holds at most one packet per input.
-    #[derive(Debug)]
     pub struct DRRSched<P> as "DRRSched" { inputs: Vec<Input<P>>, next: usize, quantum: usize, one: SlotList, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     outputs { pull "out": "Packets of all inputs.", }
@@ -36,9 +37,6 @@ element! {
 }
 
 impl<P: PacketBuf> Class for DRRSched<P> {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = DRRSchedParams;
-
     fn make(params: DRRSchedParams) -> Result<Self, String> {
         if params.quantum == 0 {
             return Err("QUANTUM must be at least 1".to_owned());
@@ -48,10 +46,6 @@ impl<P: PacketBuf> Class for DRRSched<P> {
 }
 
 impl<P: PacketBuf + 'static> Control for DRRSched<P> {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         self.inputs.resize_with(binder.inputs(), Input::default);
         if let Some(first) = self.inputs.first_mut() {
@@ -60,25 +54,16 @@ impl<P: PacketBuf + 'static> Control for DRRSched<P> {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((std::mem::take(&mut self.inputs), self.next)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        let state = state.downcast::<(Vec<Input<P>>, usize)>()?;
-        if state.0.len() != self.inputs.len() {
-            return Err(state);
+    fn take_over(&mut self, before: &mut dyn Any) {
+        let Some(before) = before.downcast_mut::<Self>() else { return };
+        if before.inputs.len() == self.inputs.len() {
+            swap(&mut self.inputs, &mut before.inputs);
+            self.next = before.next;
         }
-        (self.inputs, self.next) = *state;
-        Ok(())
     }
 }
 
 impl<P: PacketBuf + 'static> Element<P> for DRRSched<P> {
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-
     fn held(&self) -> usize {
         self.inputs.iter().filter(|input| input.head.is_some()).count()
     }
@@ -89,9 +74,7 @@ impl<P: PacketBuf + 'static> Element<P> for DRRSched<P> {
             .filter_map(|input| input.head.take())
             .for_each(|(packet, meta)| to(packet, meta));
     }
-}
 
-impl<P: PacketBuf + 'static> Pull<P> for DRRSched<P> {
     fn pull(
         &mut self,
         _: usize,

@@ -5,9 +5,9 @@ use crate::values::Probability;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::element::{BindError, HandlerError};
+use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Out, Pull, SlotList, Spec, State, Upstream, element,
+    Class, Control, Element, Frame, HandlerId, Out, SlotList, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
@@ -21,7 +21,6 @@ element! {
     /// the lower threshold it drops nothing. From there to the upper threshold the probability rises to `MAX_P`, and
     /// from there to twice the upper threshold to 1. If output 1 is connected, packets go there instead of being
     /// dropped. Its random numbers are the same in every run.
-    #[derive(Debug)]
     pub struct RED as "RED" { early: EarlyDrop, side: SideOutput, drops: u64, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Accepted packets.", push "dropped" [Optional]: "The other packets; dropped if unconnected.", }
@@ -49,6 +48,8 @@ element! {
         write SET_MAX_P = "max_p": "Sets the probability.",
     }
     hooks { Watches, }
+    binds { side, }
+    keeps { early.average, drops, }
 }
 
 /// The drop probability as a function of the average.
@@ -156,9 +157,6 @@ impl RED {
 }
 
 impl Class for RED {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = REDParams;
-
     fn make(params: REDParams) -> Result<Self, String> {
         let REDParams { min_thresh: min, max_thresh: max, max_p: Probability(max_p), stability } = params;
         if stability > 31 {
@@ -170,15 +168,6 @@ impl Class for RED {
 }
 
 impl Control for RED {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.side = SideOutput::of(binder);
-        Ok(())
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         let law = self.early.law;
         match handler {
@@ -201,15 +190,6 @@ impl Control for RED {
         self.early.law = law.checked().map_err(HandlerError::Value)?;
         Ok(())
     }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new((self.early.average, self.drops)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        (self.early.average, self.drops) = *state.downcast()?;
-        Ok(())
-    }
 }
 
 impl<P: PacketBuf + 'static> Element<P> for RED {
@@ -219,12 +199,7 @@ impl<P: PacketBuf + 'static> Element<P> for RED {
         out.all(0, batch);
     }
 
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-}
 
-impl<P: PacketBuf + 'static> Pull<P> for RED {
     fn pull(
         &mut self,
         output: usize,

@@ -1,39 +1,21 @@
 //! `RoundRobinSched`.
 
-use scalebricks_graph::args::NoParams;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, Pull, SlotList, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 
 element! {
     /// Pulls a packet from each input in turn, skipping empty ones.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct RoundRobinSched as "RoundRobinSched" { next: usize, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     outputs { pull "out": "Packets of all inputs.", }
+    makes |_| Self::default(),
 }
 
-impl Class for RoundRobinSched {
-    const SPEC: &'static Spec = Self::SPEC;
-    type Params = NoParams;
-
-    fn make(_: NoParams) -> Result<Self, String> {
-        Ok(Self::default())
-    }
-}
-
-impl Control for RoundRobinSched {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for RoundRobinSched {}
 
 impl<P: PacketBuf + 'static> Element<P> for RoundRobinSched {
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<P>> {
-        Some(self)
-    }
-}
 
-impl<P: PacketBuf + 'static> Pull<P> for RoundRobinSched {
     fn pull(
         &mut self,
         _: usize,

@@ -5,7 +5,7 @@ use super::{ElementPorts, IndexedConnection, order};
 use crate::bursts::Bursts;
 use crate::column::Columns;
 use crate::count::Ledger;
-use crate::element::{Binder, Element};
+use crate::element::{Binder, Control, Element};
 use crate::graph::{Connection, Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
 use crate::registry::Fusion;
 use crate::slot::SlotList;
@@ -166,9 +166,11 @@ impl<P: PacketBuf + 'static> Plan<P> {
             let (owner, part) = part_of.unwrap_or((at, 0));
             let Some(element) = &mut self.made[owner] else { continue };
             let binder = Binder { columns: &columns, spec, inputs, outputs, connected };
+            let bind =
+                |control: &mut dyn Control| control.bind_fields(&binder).and_then(|()| control.bind(&binder));
             let bound = match part_of {
-                None => element.bind(&binder),
-                Some(_) => element.part(part).map_or(Ok(()), |part| part.bind(&binder)),
+                None => bind(&mut **element),
+                Some(_) => element.part(part).map_or(Ok(()), bind),
             };
             if let Err(error) = bound {
                 errors.push(BuildError::Bind { element: shape.name.to_string(), error });

@@ -1,4 +1,4 @@
-//! Faults of configurations, each by name; and what the builder makes of right ones.
+//! The builder names each error of a configuration, and builds valid ones.
 
 use crate::elements::{Feed, Fork, Sink, Split, Tray, pass, registry, toss};
 use crate::labels::{Check, Label, Stamp};
@@ -7,7 +7,7 @@ use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, BuildError, Builder, Control, Element, Frame, Ledger, Out, SlotList, Spec, element,
+    Binder, BuildError, Builder, Control, Element, Frame, Ledger, Out, SlotList, element,
 };
 use scalebricks_io::{Packet, Pool};
 
@@ -99,7 +99,7 @@ fn ports_are_named() {
 
 #[test]
 fn pushing_and_pulling_do_not_meet() {
-    // Agnostic elements pass on which it is.
+    // Agnostic elements take push or pull from their neighbours.
     let fill = |builder: &mut Builder<Packet>| {
         builder.add("a", pass()).add("b", pass()).add("hold", Hold::new(1, false));
     };
@@ -171,7 +171,7 @@ fn columns_are_traced_through_every_element() {
         faults(row(fill, &["check", "stamp", "again", "hold", "r", "pass"])),
         [label("check", "feed")]
     );
-    // By the stamp's other output packets come without.
+    // Packets from the stamp's other output have no label.
     let fill = |builder: &mut Builder<Packet>| {
         builder.add("stamp", Stamp::default()).add("check", Check::default()).connect("stamp", 1, "check", 0);
     };
@@ -179,18 +179,14 @@ fn columns_are_traced_through_every_element() {
 }
 
 element! {
-    /// Reads the label of what comes by one of its inputs.
+    /// Reads the label of packets from one of its inputs.
     struct Half as "Half" {}
     inputs { push "bare": "Packets.", push "labelled" [Optional]: "Packets with a label.", }
     outputs { push "out": "The same.", }
     reads { Label on "labelled", }
 }
 
-impl Control for Half {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Half {}
 
 impl Element<Packet> for Half {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -220,17 +216,13 @@ fn a_column_may_be_needed_at_one_input_only() {
 }
 
 element! {
-    /// Asks for a column that it does not declare.
+    /// Binds a column that it does not declare.
     struct Greedy as "Greedy" {}
     inputs { push "in": "Packets.", }
     outputs { push "out": "The same.", }
 }
 
 impl Control for Greedy {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
         assert_eq!((binder.inputs(), binder.outputs()), (1, 1));
         binder.column::<Label>().map(drop)
@@ -280,7 +272,7 @@ fn known_rows_are_fused_the_longest_first_and_keep_their_names() {
     let names = ["p0", "t1", "p2", "t3", "t4"];
     let all: Vec<String> =
         ["feed"].iter().chain(&names).chain(&["sink"]).map(|&name| name.to_owned()).collect();
-    // p0, t1 and p2 as one; t3 and t4 stand alone, as p2 is taken.
+    // p0, t1 and p2 are fused; t3 and t4 are not, since p2 is already part of a fusion.
     assert_eq!(build(true, &names), (5, all.clone(), 4));
     assert_eq!(build(false, &names), (7, all, 6));
     assert_eq!(build(true, &["p0", "t1", "p2", "t3"]).0, 4);

@@ -1,20 +1,23 @@
-//! Packets by value: where they meet slots, what joins elements, and what control does beside them.
+//! Packets passed by value: conversion to and from slots, joined elements, and control requests.
 
 use crate::elements::{Feed, Sink, Tray, packet, registry, sequence};
 use crate::rig::{packets, rig};
+use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::graph::EdgeInfo;
 use scalebricks_graph::spec::DropSpec;
 use scalebricks_graph::tap::{Selection, Taps};
 use scalebricks_graph::{
-    Builder, Bursts, Control, Element, Frame, HandlerId, Ledger, Out, SlotList, Spec, Trace, Worker, element,
+    Builder, Bursts, Control, Declared, Element, Frame, HandlerId, Ledger, Out, SlotList, Spec, Trace,
+    Worker, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::Duration;
 
 element! {
-    /// Sends odd packets by one output and even ones by the other; marked ones are dropped, and so is what its timer finds.
-    #[derive(Debug, Default)]
+    /// Sends odd packets to one output and even ones to the other. Drops marked packets, and those that its timer
+    /// finds.
+    #[derive(Default)]
     pub struct Sort as "Sort" { part: u8, woken: u64, }
     inputs { burst "in" [Optional]: "Packets.", push "slots" [Optional]: "Packets in slots.", }
     outputs { burst "even": "Packets.", push "odd" [Optional]: "Packets.", }
@@ -24,10 +27,6 @@ element! {
 }
 
 impl Control for Sort {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, _: HandlerId) -> String {
         self.woken.to_string()
     }
@@ -68,14 +67,15 @@ impl Element<Packet> for Sort {
     }
 }
 
-/// Two of them as one element: even packets go from the first to the second.
+/// Two of them joined to one element: even packets go from the first to the second.
 struct Two([Sort; 2]);
 
-impl Control for Two {
-    fn spec(&self) -> &'static Spec {
-        Sort::SPEC
-    }
+impl Declared for Two {
+    const SPEC: &'static Spec = Sort::SPEC;
+    type Params = NoParams;
 }
+
+impl Control for Two {}
 
 impl Element<Packet> for Two {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
@@ -117,7 +117,7 @@ fn two() -> Two {
     Two([0, 1].map(|part| Sort { part, ..Sort::default() }))
 }
 
-/// What passed each edge by value, and what was dropped.
+/// The packets that passed each edge by value, and those dropped.
 #[derive(Debug, Default)]
 struct Notes(Vec<String>);
 
@@ -161,7 +161,7 @@ fn parts_of_one_element_have_names_ports_and_counters_of_their_own() {
     while rig.turn() > 0 {}
     assert_eq!(rig.sunk(), [0, 2, 4, 6, 8]);
     assert_eq!((rig.count("one", "seen"), rig.count("two", "seen"), rig.count("odd", "taken")), (10, 5, 5));
-    // Between its parts the element moves packets itself.
+    // The element itself moves packets between its parts.
     assert_eq!(rig.worker.trace_mut().0, ["two 0 [0, 2, 4, 6, 8]"]);
     let graph = rig.worker.graph_mut();
     assert_eq!(graph.read("two", "woken"), Ok("0".to_owned()));
@@ -228,7 +228,7 @@ fn control_sets_a_timer() {
 
 #[test]
 fn a_cycle_by_value_ends() {
-    // All packets are even, and come back for ever: they carry no hops, so the turn as a whole is bounded.
+    // All packets are even and return for ever. They carry no hop count, so the turn as a whole is bounded.
     let (mut worker, _, mut pool, ledger) = lone(|builder| {
         builder.add("more", Sort::default());
         builder.connect("sort", 0, "more", 0).connect("more", 0, "sort", 0).connect("sort", 1, "sink", 0);
@@ -260,11 +260,7 @@ element! {
     hooks { Begin, }
 }
 
-impl Control for Flood {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Flood {}
 
 impl Element<Packet> for Flood {
     fn begin(
@@ -305,7 +301,7 @@ fn a_source_by_slots_feeds_it() {
     worker.turn(Duration::ZERO);
     let counted = ledger.snapshot();
     let sort = counted.iter().find(|counted| &*counted.element == "sort").unwrap();
-    // Even ones go round until the turn has had enough; odd ones lead nowhere.
+    // Even packets circle until the turn reaches its limit; odd ones go to an unconnected output.
     assert_eq!(sort.get("unconnected"), Some(64));
     assert_eq!(sort.get("graph_loop"), Some(64));
 }

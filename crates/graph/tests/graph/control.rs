@@ -1,4 +1,4 @@
-//! What control does with a worker: traces, captures, handlers, commands.
+//! Control requests to a worker: traces, captures, handlers, commands.
 
 use crate::elements::{Split, packet, sequence};
 use crate::rig::{Rig, rig};
@@ -10,7 +10,7 @@ use scalebricks_graph::{Builder, Frame, Slot, SlotList, Trace};
 use scalebricks_io::{Packet, PacketBuf};
 use std::time::Duration;
 
-/// Writes down what it sees.
+/// Records each packet that it sees.
 #[derive(Default)]
 struct Notes {
     passed: Vec<String>,
@@ -40,7 +40,7 @@ fn a_trace_sees_every_edge_and_every_drop() {
     rig.feed([packet(1, 0, 10), packet(2, 0, 11), packet(3, 0, 12)]);
     rig.turn();
     let notes = rig.worker.trace_mut();
-    // Flows 1 and 3 go by output 1.
+    // Flows 1 and 3 use output 1.
     let expected = [
         "feed.0 split.0 [10, 11, 12]",
         "split.0 sink.0 [11]",

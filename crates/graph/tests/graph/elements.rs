@@ -1,33 +1,28 @@
-//! Elements for tests. A packet is `[flow, laps, sequence, sequence, copies…]`: an element decides by flow alone, so
-//! packets of one flow go one way, and a fork adds the number of its output to each copy.
+//! Elements for tests. A packet is `[flow, laps, sequence, sequence, copies…]`. An element decides by flow only, so all
+//! packets of a flow take the same path. A fork appends the number of its output to each copy.
 
-use scalebricks_graph::args::NoParams;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::out::Out;
 use scalebricks_graph::{
-    Bursts, Class, Control, Element, Frame, HandlerId, Meta, PacketContext, PerPacket, PerPacketElement,
-    Registry, SlotList, Spec, Upstream, Verdict, element,
+    Bursts, Class, Control, Element, Frame, HandlerId, Meta, PacketContext, PerPacket, Registry, SlotList,
+    Upstream, Verdict, agnostic, element,
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// The packets that a source brings in, or a sink has taken.
+/// The packets that a source sends, or that a sink received.
 pub type Tray = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 element! {
-    /// Brings packets of a tray in.
+    /// Sends the packets of a tray.
     pub struct Feed as "Feed" { pub tray: Tray, pub pool: Pool, pub burst: usize, }
     outputs { push "out": "Packets.", }
     counters { FED = "fed": "Packets brought in.", }
     hooks { Begin, }
 }
 
-impl Control for Feed {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Feed {}
 
 impl Element<Packet> for Feed {
     fn begin(&mut self, _: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -48,17 +43,13 @@ impl Element<Packet> for Feed {
 }
 
 element! {
-    /// Takes packets into a tray.
+    /// Collects packets in a tray.
     pub struct Sink as "Sink" { pub tray: Tray, }
     inputs { push "in": "Packets.", }
     counters { TAKEN = "taken": "Packets taken.", }
 }
 
-impl Control for Sink {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Sink {}
 
 impl Element<Packet> for Sink {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -71,21 +62,20 @@ impl Element<Packet> for Sink {
 }
 
 element! {
-    /// Passes everything on.
-    #[derive(Debug)]
+    /// Passes on all packets.
     pub struct Pass as "Pass" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
+    makes |_| Self {},
 }
 
 element! {
-    /// Drops one flow of so many.
-    #[derive(Debug)]
+    /// Drops one of every `of` flows.
     pub struct Toss as "Toss" { every: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Those of other flows.", push "rest" [Optional]: "Unused.", }
     params TossParams {
-        /// Of how many flows one is dropped.
+        /// One of this many flows is dropped.
         every: u8,
     }
     drops { TOSSED = "tossed": "It was of the flow.", }
@@ -94,30 +84,26 @@ element! {
 }
 
 element! {
-    /// Sends packets around once more as long as they have laps left.
-    #[derive(Debug)]
+    /// Sends a packet around once more while it has laps left.
     pub struct Lap as "Lap" {}
     inputs { push "in": "Packets.", }
     outputs { push "done": "Packets without laps.", push "again": "The others, with a lap less.", }
+    makes |_| Self {},
 }
 
 element! {
     /// Sends flows whose number has a bit set to output 1.
-    #[derive(Debug)]
     pub struct Bit as "Bit" { bit: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "clear": "Others.", push "set" [Optional]: "Flows with the bit.", push "spare" [Optional]: "None.", }
     params BitParams {
-        /// Which bit.
+        /// The bit.
         bit: u8,
     }
+    makes |params| Self { bit: params.bit },
 }
 
-impl Control for Bit {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Bit {}
 
 impl<P: PacketBuf> PerPacket<P> for Bit {
     fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
@@ -125,33 +111,21 @@ impl<P: PacketBuf> PerPacket<P> for Bit {
     }
 }
 
-macro_rules! small {
-    ($($name:ident, $params:ty, |$args:ident| $make:expr;)+) => {
-        $(impl Class for $name {
-            const SPEC: &'static Spec = $name::SPEC;
-            type Params = $params;
-            fn make($args: $params) -> Result<Self, String> {
-                $make
-            }
-        })+
-    };
-}
+agnostic! { Pass }
+agnostic! { Toss }
+agnostic! { Lap }
+agnostic! { Bit }
 
-small! {
-    Pass, NoParams, |_args| Ok(Self {});
-    Bit, BitParams, |args| Ok(Self { bit: args.bit });
-    Lap, NoParams, |_args| Ok(Self {});
-    Toss, TossParams, |args| match args.every {
-        0 => Err("one of no flows".to_owned()),
-        every => Ok(Self { every }),
-    };
-}
-
-impl Control for Pass {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
+impl Class for Toss {
+    fn make(params: TossParams) -> Result<Self, String> {
+        match params.every {
+            0 => Err("one of no flows".to_owned()),
+            every => Ok(Self { every }),
+        }
     }
 }
+
+impl Control for Pass {}
 
 impl<P: PacketBuf> PerPacket<P> for Pass {
     fn each(&mut self, _: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
@@ -160,10 +134,6 @@ impl<P: PacketBuf> PerPacket<P> for Pass {
 }
 
 impl Control for Toss {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
     fn read(&self, handler: HandlerId) -> String {
         assert_eq!(handler, Self::EVERY);
         self.every.to_string()
@@ -186,11 +156,7 @@ impl<P: PacketBuf> PerPacket<P> for Toss {
     }
 }
 
-impl Control for Lap {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Lap {}
 
 impl<P: PacketBuf> PerPacket<P> for Lap {
     fn each(&mut self, packet: &mut P, _: &mut Meta, _: PacketContext<'_>) -> Verdict {
@@ -205,17 +171,12 @@ impl<P: PacketBuf> PerPacket<P> for Lap {
 
 element! {
     /// Splits by flow.
-    #[derive(Debug)]
     pub struct Split as "Split" { pub salt: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of some flows.", }
 }
 
-impl Control for Split {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Split {}
 
 impl Element<Packet> for Split {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -228,18 +189,13 @@ impl Element<Packet> for Split {
 }
 
 element! {
-    /// Splits by flow, and has packets by value.
-    #[derive(Debug)]
+    /// Splits by flow, with packets passed by value.
     pub struct Carry as "Carry" { pub salt: u8, }
     inputs { burst "in": "Packets.", }
     outputs { burst "out" [OneOrMore]: "Packets of some flows.", }
 }
 
-impl Control for Carry {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Carry {}
 
 impl Element<Packet> for Carry {
     fn push(&mut self, _: usize, _: &mut SlotList, _: &mut Frame<Packet>, _: &mut Out<'_>) {
@@ -259,18 +215,13 @@ impl Element<Packet> for Carry {
 
 element! {
     /// Sends a copy to each output.
-    #[derive(Debug)]
     pub struct Fork as "Fork" {}
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Copies.", }
     counters { COPIES = "copies": "Copies made.", FAILED = "failed": "Copies that were not made.", }
 }
 
-impl Control for Fork {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Fork {}
 
 impl Element<Packet> for Fork {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -298,25 +249,21 @@ pub fn sequence(packet: &[u8]) -> u32 {
 
 pub fn registry() -> Registry<Packet> {
     let mut registry = Registry::new();
-    registry
-        .add_per_packet::<Pass>()
-        .add_per_packet::<Toss>()
-        .add_per_packet::<Lap>()
-        .add_per_packet::<Bit>();
+    registry.add::<Pass>().add::<Toss>().add::<Lap>().add::<Bit>();
     registry.fuse::<(Bit, Bit, Bit)>().fuse::<(Pass, Toss)>().fuse::<(Pass, Toss, Pass)>();
     registry
 }
 
-pub fn toss(every: u8) -> PerPacketElement<Toss> {
-    PerPacketElement::new(Toss { every })
+pub fn toss(every: u8) -> Toss {
+    Toss { every }
 }
 
-pub fn pass() -> PerPacketElement<Pass> {
-    PerPacketElement::new(Pass {})
+pub fn pass() -> Pass {
+    Pass {}
 }
 
-pub fn lap() -> PerPacketElement<Lap> {
-    PerPacketElement::new(Lap {})
+pub fn lap() -> Lap {
+    Lap {}
 }
 
 /// Packets of a flow, with laps and a sequence number.

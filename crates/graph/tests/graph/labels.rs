@@ -1,8 +1,7 @@
 //! Elements that write and read a column.
 
 use crate::elements::sequence;
-use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Column, Control, Element, Frame, Handle, Out, SlotList, Spec, element};
+use scalebricks_graph::{Column, Control, Element, Frame, Handle, Out, SlotList, element};
 use scalebricks_io::{Packet, PacketBuf};
 
 /// A packet's own sequence number.
@@ -16,23 +15,15 @@ impl Column for Label {
 
 element! {
     /// Writes each packet's label.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Stamp as "Stamp" { label: Handle<Label>, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "Packets with a label.", push "bare" [Optional]: "Unused.", }
     writes { Label on "out", }
+    binds { label, }
 }
 
-impl Control for Stamp {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.label = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for Stamp {}
 
 impl Element<Packet> for Stamp {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -47,24 +38,16 @@ impl Element<Packet> for Stamp {
 
 element! {
     /// Compares each packet's label with the packet.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Check as "Check" { label: Handle<Label>, }
     inputs { push "in": "Packets with a label.", }
     outputs { push "out": "The same.", }
     reads { Label, }
     counters { WRONG = "wrong": "Labels of other packets.", }
+    binds { label, }
 }
 
-impl Control for Check {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
-        self.label = binder.column()?;
-        Ok(())
-    }
-}
+impl Control for Check {}
 
 impl Element<Packet> for Check {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {

@@ -1,4 +1,4 @@
-//! Graphs as a whole.
+//! Tests of whole graphs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]

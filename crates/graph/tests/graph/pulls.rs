@@ -3,7 +3,7 @@
 use crate::elements::{Feed, Split, Tray, packet};
 use crate::queues::{Hold, release};
 use crate::rig::{packets, rig};
-use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, Meta, Out, SlotList, Spec, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::{Packet, Pool};
 
 #[test]
@@ -53,18 +53,14 @@ fn an_agnostic_element_is_pulled_through() {
 }
 
 element! {
-    /// Asks for packets, and takes them out itself.
+    /// Pulls packets and takes them out of its input itself.
     struct Taker as "Taker" { batch: SlotList, taken: usize, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     counters { TAKEN = "taken": "Packets.", }
     hooks { Begin, End, }
 }
 
-impl Control for Taker {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Taker {}
 
 impl Element<Packet> for Taker {
     fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -85,18 +81,14 @@ impl Element<Packet> for Taker {
 }
 
 element! {
-    /// Passes on what is pushed, and what it pulls.
+    /// Passes on pushed packets and pulled packets.
     struct Both as "Both" { batch: SlotList, }
     inputs { push "pushed": "Packets.", pull "pulled": "Packets.", }
     outputs { push "out": "The same.", }
     hooks { Pulls, }
 }
 
-impl Control for Both {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Both {}
 
 impl Element<Packet> for Both {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {

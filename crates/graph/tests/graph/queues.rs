@@ -1,17 +1,18 @@
-//! Queues for tests, and who pulls from them.
+//! Queues for tests, and elements that pull from them.
 
-use scalebricks_graph::{Control, Element, Frame, Meta, Out, Pull, SlotList, Spec, State, Upstream, element};
+use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::Packet;
 use std::collections::VecDeque;
 
 element! {
-    /// Keeps packets until they are pulled. From half its capacity on it blocks sources, if it is to.
+    /// Holds packets until they are pulled. If configured so, it blocks sources from half its capacity on.
     pub struct Hold as "Hold" { waiting: VecDeque<(Packet, Meta)>, pub capacity: usize, pub blocks: bool, }
     inputs { push "in": "Packets.", }
     outputs { pull "out": "The same.", }
     fresh { "out", }
     drops { FULL = "hold_full": "It held as many as it may.", }
     hooks { Pressure, }
+    keeps { waiting, }
 }
 
 impl Hold {
@@ -20,20 +21,7 @@ impl Hold {
     }
 }
 
-impl Control for Hold {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-
-    fn hand_over(&mut self) -> Option<State> {
-        Some(Box::new(std::mem::take(&mut self.waiting)))
-    }
-
-    fn take_over(&mut self, state: State) -> Result<(), State> {
-        self.waiting = *state.downcast()?;
-        Ok(())
-    }
-}
+impl Control for Hold {}
 
 impl Element<Packet> for Hold {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -48,10 +36,6 @@ impl Element<Packet> for Hold {
         out.set_pressure(self.blocks && self.waiting.len() * 2 >= self.capacity);
     }
 
-    fn as_pull(&mut self) -> Option<&mut dyn Pull<Packet>> {
-        Some(self)
-    }
-
     fn held(&self) -> usize {
         self.waiting.len()
     }
@@ -59,9 +43,7 @@ impl Element<Packet> for Hold {
     fn drain(&mut self, to: &mut dyn FnMut(Packet, Meta)) {
         self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
     }
-}
 
-impl Pull<Packet> for Hold {
     fn pull(
         &mut self,
         _: usize,
@@ -77,19 +59,14 @@ impl Pull<Packet> for Hold {
 }
 
 element! {
-    /// Pulls, and pushes on.
-    #[derive(Debug)]
+    /// Pulls packets and pushes them.
     pub struct Release as "Release" { pub burst: usize, pub batch: SlotList, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }
     hooks { Begin, }
 }
 
-impl Control for Release {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Release {}
 
 impl Element<Packet> for Release {
     fn begin(&mut self, upstream: &mut Upstream<'_, Packet>, frame: &mut Frame<Packet>, out: &mut Out<'_>) {

@@ -1,4 +1,4 @@
-//! Random graphs: nothing is lost, no flow is reordered, no column is read unwritten.
+//! Random graphs: no packet is lost, no flow is reordered, no column is read before it is written.
 
 use crate::elements::{Tray, packet, registry};
 use crate::twin::{Kind, Outcome, Place, Plan, name};
@@ -8,7 +8,7 @@ use scalebricks_io::{Packet, Pool};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// What a random graph may have.
+/// Options of a random graph.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each may be drawn or not")]
 struct May {
@@ -40,8 +40,8 @@ fn kind(may: May) -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Elements in a row and three sinks behind the last. Further outputs lead to any later one, and those of `Lap` to an
-/// earlier one.
+/// A chain of elements with three sinks after the last. Further outputs lead to any later element, and those of `Lap`
+/// to an earlier one.
 fn plans(may: May, forks: usize) -> impl Strategy<Value = Plan> {
     let place = (kind(may), prop::collection::vec(any::<prop::sample::Index>(), 3));
     prop::collection::vec(place, 0..24).prop_map(move |drawn| {
@@ -87,7 +87,7 @@ struct Ran {
     backs: HashSet<(usize, usize)>,
 }
 
-/// Runs packets through the graph until nothing moves any more, and so many turns at the most.
+/// Runs packets through the graph until none moves, for a limited number of turns.
 fn run(
     plan: &Plan,
     packets: &[Vec<u8>],

@@ -1,4 +1,4 @@
-//! Another graph while packets flow.
+//! Replaces the graph while packets flow.
 
 use crate::elements::{Feed, Sink, Tray, packet, registry, sequence, toss};
 use crate::queues::{Hold, release};
@@ -19,8 +19,8 @@ fn setup() -> Setup {
 }
 
 impl Setup {
-    /// One of many graphs: with or without an element before the queue, with queues of other names, with more elements
-    /// before them, so that all have other numbers.
+    /// One of many graphs: with or without an element before the queue, with queues of other names, and with more
+    /// elements before them, which changes all numbers.
     fn graph(&self, variant: usize, queues: &[&str], ledger: &mut Ledger) -> Graph<Packet> {
         let mut builder = Builder::new();
         let mut row = vec!["feed".to_owned()];

@@ -1,4 +1,4 @@
-//! A random graph as data, and an interpreter that takes one packet at a time through it.
+//! A random graph as data, and an interpreter that processes one packet at a time.
 
 use crate::elements::{Carry, Feed, Fork, Sink, Split, Tray, lap, pass, toss};
 use crate::labels::{Check, Stamp};
@@ -16,28 +16,28 @@ pub enum Kind {
     /// The same, by value.
     Carry(u8),
     Fork,
-    /// A queue with this capacity, and who pulls from it this many a turn.
+    /// A queue with this capacity, and an element that pulls this many packets per turn.
     Queue(usize, usize),
     Stamp,
     Check,
     Sink,
 }
 
-/// An element with where its outputs lead.
+/// An element and the targets of its outputs.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub kind: Kind,
     pub outputs: Vec<usize>,
 }
 
-/// Elements, and the one that the source feeds.
+/// The elements, and the first one after the source.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub places: Vec<Place>,
     pub start: usize,
 }
 
-/// What is left of a run: per sink, flow and copy the sequence numbers in order; per element and reason the drops.
+/// Result of a run: the sequence numbers in order per sink, flow and copy, and the drops per element and reason.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub sunk: BTreeMap<(usize, u8, Vec<u8>), Vec<u16>>,
@@ -56,7 +56,7 @@ pub fn name(at: usize) -> String {
 }
 
 impl Plan {
-    /// The same graph of elements. `trays` are those of the sinks, by place.
+    /// The same graph made of elements. `trays` are those of the sinks, by position.
     pub fn builder(
         &self,
         feed: &Tray,
@@ -95,11 +95,11 @@ impl Plan {
         builder
     }
 
-    /// Takes packets through, one after the other. `backs` are the outputs that count as hops, by place.
+    /// Processes packets one after the other. `backs` are the outputs that count as hops, by position.
     pub fn interpret(&self, packets: &[Vec<u8>], backs: &HashSet<(usize, usize)>) -> Outcome {
         let mut outcome = Outcome::default();
         for packet in packets {
-            // Depth does not matter to order: packets of one flow and copy take one way.
+            // Depth does not affect order: packets of one flow and copy take one path.
             let mut open = VecDeque::from([(self.start, packet.clone(), 0)]);
             while let Some((at, packet, hops)) = open.pop_front() {
                 for (output, packet) in self.step(at, packet, &mut outcome) {
@@ -147,8 +147,8 @@ impl Plan {
         }
     }
 
-    /// Whether some way from the source leads to a `Check` without a label written since the last queue: a search over all
-    /// elements, each with and without a label.
+    /// Whether a path from the source leads to a `Check` without a label written after the last queue: a search over
+    /// all elements, each with and without a label.
     pub fn reads_unlabelled(&self) -> bool {
         let mut seen = vec![[false; 2]; self.places.len()];
         let mut open = vec![(self.start, false)];

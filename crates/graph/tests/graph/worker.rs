@@ -1,9 +1,9 @@
-//! What a worker does in a turn.
+//! A worker's turn.
 
 use crate::elements::{Feed, Fork, Split, Tray, lap, packet};
 use crate::rig::{packets, rig};
 use scalebricks_graph::worker::BACKS_A_TURN;
-use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, INTAKE, Out, SlotList, Spec, element};
+use scalebricks_graph::{Control, Element, Frame, HOP_LIMIT, INTAKE, Out, SlotList, element};
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn a_fusion_has_the_outputs_of_all_its_elements() {
         assert_eq!(rig.worker.graph().boxes(), if fuses { 5 } else { 7 });
         rig.feed((0..16).map(|at| packet(at as u8, 0, at)));
         rig.turn();
-        // Bit 0 is `a`'s, of those left bit 1 is `b`'s, and bit 2 `c`'s, whose output 1 leads nowhere.
+        // `a` decides by bit 0, `b` by bit 1 of the rest, and `c` by bit 2; its output 1 is unconnected.
         assert_eq!((rig.count("side", "packets"), rig.count("other", "packets")), (8, 4));
         assert_eq!(["a", "b", "c"].map(|name| rig.count(name, "packets")), [16, 8, 4]);
         assert_eq!(["a", "b", "c"].map(|name| rig.count(name, "unconnected")), [0, 0, 2]);
@@ -152,18 +152,14 @@ fn over_64_elements_run_in_order_too() {
 }
 
 element! {
-    /// Puts a new packet in the place of each, and sends it back.
+    /// Replaces each packet by a new one, and sends it back.
     struct Respawn as "Respawn" { inherits: bool, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "New ones.", }
     counters { MADE = "made": "Packets made.", }
 }
 
-impl Control for Respawn {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Respawn {}
 
 impl Element<Packet> for Respawn {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -230,17 +226,13 @@ fn copies_that_double_in_a_cycle_end() {
 }
 
 element! {
-    /// Keeps each packet for a while, by a timer each.
+    /// Holds each packet for some time, with one timer per packet.
     struct Delay as "Delay" { waiting: Vec<Packet>, time: Duration, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "The same, later.", }
 }
 
-impl Control for Delay {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Delay {}
 
 impl Element<Packet> for Delay {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -286,11 +278,7 @@ element! {
     outputs { push "out": "Packets.", push "odd" [Optional]: "Nothing.", }
 }
 
-impl Control for Lazy {
-    fn spec(&self) -> &'static Spec {
-        Self::SPEC
-    }
-}
+impl Control for Lazy {}
 
 impl Element<Packet> for Lazy {
     fn push(&mut self, _: usize, batch: &mut SlotList, _: &mut Frame<Packet>, out: &mut Out<'_>) {
@@ -307,6 +295,6 @@ fn what_an_element_does_not_work_off_is_dropped_by_name() {
     rig.feed(packets(0..12));
     rig.turn();
     assert_eq!(rig.sunk(), [0, 3]);
-    // Output 1 leads nowhere, and there is no output 2.
+    // Output 1 is unconnected, and output 2 does not exist.
     assert_eq!((rig.count("lazy", "unworked"), rig.count("lazy", "unconnected")), (6, 4));
 }

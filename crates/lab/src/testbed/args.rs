@@ -1,7 +1,7 @@
 //! The command line of `scalebricks lab`.
 
 use super::LabError;
-use super::plan::{Driver, MAX_FLOWS, Plan};
+use super::plan::{Driver, MAX_FLOWS, MAX_LOG_SERVERS, Plan};
 use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
@@ -76,9 +76,6 @@ pub enum LabCommand {
     /// One end of the paced streams
     #[command(hide = true)]
     Streams(StreamsArgs),
-    /// A relay between a node and the engine process
-    #[command(hide = true)]
-    Relay(RelayArgs),
     /// Suspends the threads of a process that have a name
     #[command(hide = true)]
     Suspend(SuspendArgs),
@@ -129,7 +126,7 @@ pub struct ShapeArgs {
     #[arg(long, value_enum, default_value_t = Driver::Mixed)]
     pub driver: Driver,
 
-    /// Flows come from the control plane: an engine process keeps the log, and other nodes take over the flows of a node that fails
+    /// Flows come from the control plane: a NATS server stores the log, and other nodes take over the flows of a node that fails
     #[arg(long)]
     pub control: bool,
 
@@ -137,8 +134,11 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
-    /// Three NATS servers of this program keep the log: nats-server 2.15 or newer (`scripts/nats.sh path` prints one). Implies
-    /// --control
+    /// Program of the NATS server that stores the log: nats-server 2.15 or newer (`scripts/nats.sh path` prints one)
+    #[arg(long, value_name = "PROGRAM", default_value = "nats-server", conflicts_with = "nats")]
+    pub nats_server: PathBuf,
+
+    /// Three NATS servers of this program store the log instead of one. Implies --control
     #[arg(long, value_name = "PROGRAM")]
     pub nats: Option<PathBuf>,
 
@@ -170,7 +170,8 @@ impl ShapeArgs {
             architecture,
             is_controlled: self.control || self.nats.is_some() || self.flows > 0,
             gpt: self.gpt,
-            nats: self.nats.clone(),
+            nats: self.nats.as_ref().unwrap_or(&self.nats_server).clone(),
+            log_servers: if self.nats.is_some() { MAX_LOG_SERVERS } else { 1 },
             flows: self.flows,
         })
     }
@@ -330,18 +331,6 @@ pub struct StreamsArgs {
     /// Phones
     #[arg(long)]
     pub phones: u16,
-}
-
-/// Arguments of a relay.
-#[derive(Debug, Args)]
-pub struct RelayArgs {
-    /// Socket at which it listens
-    #[arg(long)]
-    pub listen: PathBuf,
-
-    /// Socket to which it connects
-    #[arg(long)]
-    pub to: PathBuf,
 }
 
 /// Arguments for suspending threads.

@@ -4,7 +4,7 @@
 use super::LabError;
 use super::args::{NameArgs, UpArgs};
 use super::context::LabContext;
-use super::log::{Log, LogCut};
+use super::log::{self, Log};
 use super::nodes::Process;
 use super::plan::Plan;
 use super::state::{self, Lock};
@@ -42,7 +42,7 @@ pub struct Lab<'a> {
     pub console: &'a Console,
     /// Whether the user wants to stop.
     pub interrupt: &'a Interrupt,
-    /// The processes of the log, if flows come from the control plane.
+    /// The NATS servers of the log, if flows come from the control plane.
     log: Log,
     /// All other processes.
     others: Vec<Process>,
@@ -57,6 +57,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`LabError`]; what was built is removed.
     pub fn build(plan: Plan, console: &'a Console, interrupt: &'a Interrupt) -> Result<Self, LabError> {
+        log::check_program(&plan, interrupt)?;
         let lock = Lock::take(&plan.name)?;
         let directory = state::directory(&plan.name);
         if directory.join(PLAN).exists() && state::is_up(&plan.name) {
@@ -157,7 +158,7 @@ impl<'a> Lab<'a> {
         done
     }
 
-    /// Starts the processes of the log.
+    /// Starts the NATS servers of the log that do not run.
     ///
     /// # Errors
     /// [`LabError`] if one is not ready in time.
@@ -173,18 +174,7 @@ impl<'a> Lab<'a> {
         self.with_log(|log, context| log.start_server(context, server))
     }
 
-    /// Disconnects a node from the log, or connects it again.
-    ///
-    /// # Errors
-    /// [`LabError`].
-    pub fn set_log_cut(&mut self, node: NodeId, cut: Option<LogCut>) -> Result<(), LabError> {
-        self.with_log(|log, context| match cut {
-            Some(how) => log.cut(context, node, how),
-            None => log.heal(context, node),
-        })
-    }
-
-    /// The processes of the log.
+    /// The NATS servers of the log.
     pub const fn log(&mut self) -> &mut Log {
         &mut self.log
     }

@@ -14,7 +14,8 @@
 //! | [`faults`], [`damaged_frames`] | faults, and the traffic that must continue |
 //! | [`outages`] | failures of nodes, links, workers and the log under load, and how long users notice them |
 //! | [`probes`], [`streams`], [`transfers`] | the load during outages: pings, paced UDP, TCP |
-//! | [`relay`], [`suspend`] | disconnects a node from the log; suspends threads of a node |
+//! | [`log`] | the NATS servers that store the log |
+//! | [`suspend`] | suspends threads of a node |
 //! | [`report`] | the results |
 //! | [`exec`], [`tools`] | runs the system's programs, and installs them |
 
@@ -35,7 +36,6 @@ pub mod nodes;
 pub mod outages;
 pub mod plan;
 pub mod probes;
-pub mod relay;
 pub mod report;
 pub mod rounds;
 pub mod state;
@@ -172,7 +172,6 @@ pub fn run(command: &LabCommand, console: &Console, interrupt: &Interrupt) -> Re
         LabCommand::DamagedFrames(args) => damaged_frames::run(args, console, interrupt),
         LabCommand::FileServer => http::run(console, interrupt),
         LabCommand::Streams(args) => streams::run(args, console, interrupt),
-        LabCommand::Relay(args) => relay::run(args, console, interrupt),
         LabCommand::Suspend(args) => suspend::run(args, console, interrupt),
         LabCommand::Reaper(args) => lab::reap(args),
     }

@@ -216,7 +216,8 @@ impl LabContext<'_> {
         }
         for namespace in self.plan.size.nodes().map(|node| self.plan.node(node)) {
             let shown = Cmd::new(&format!("ip -n {namespace} -o addr show")).run(self.interrupt)?;
-            let is_of_port = |line: &&str| ![" lo ", " ctl "].iter().any(|other| line.contains(other));
+            let is_of_port =
+                |line: &&str| ![" lo ", " ctl ", " log "].iter().any(|other| line.contains(other));
             if let Some(line) = shown.lines().find(is_of_port) {
                 let line = line.trim();
                 return Err(LabError::Setup(format!(

@@ -68,8 +68,7 @@ impl LabContext<'_> {
             state::write_secret(&self.path("cluster.key"), &[0x5b; 32])?;
         }
         for node in self.plan.size.nodes() {
-            let (admin, engine) = (self.socket(node), self.relay_socket(node));
-            let text = self.plan.node_toml(node, &admin.to_string_lossy(), &engine.to_string_lossy());
+            let text = self.plan.node_toml(node, &self.socket(node).to_string_lossy());
             state::write(&self.path(format!("node{}.toml", node.get())), text.as_bytes())?;
         }
         Ok(())
@@ -78,41 +77,6 @@ impl LabContext<'_> {
     /// A node's admin socket.
     pub fn socket(&self, node: NodeId) -> PathBuf {
         self.path(format!("node{}.sock", node.get()))
-    }
-
-    /// The engine's socket.
-    fn engine_socket(&self) -> PathBuf {
-        self.path("engine.sock")
-    }
-
-    /// The directory where the engine process keeps the log.
-    pub fn log_directory(&self) -> PathBuf {
-        self.path("log")
-    }
-
-    /// The socket at which a node reaches the engine process.
-    fn relay_socket(&self, node: NodeId) -> PathBuf {
-        self.path(format!("engine{}.sock", node.get()))
-    }
-
-    /// Starts the relay between a node and the engine process.
-    ///
-    /// # Errors
-    /// As [`Process::await_word`].
-    pub fn relay(&self, node: NodeId) -> Result<Process, LabError> {
-        let (listen, to) = (self.relay_socket(node), self.engine_socket());
-        let line = format!("lab relay --listen {} --to {}", listen.display(), to.display());
-        self.helper(&format!("relay{}", node.get()), &line, &self.plan.switch())
-    }
-
-    /// Starts the engine process.
-    ///
-    /// # Errors
-    /// As [`Process::await_word`].
-    pub fn engine(&self) -> Result<Process, LabError> {
-        let (data, socket) = (self.log_directory(), self.engine_socket());
-        let line = format!("engine run --data {} --listen unix:{}", data.display(), socket.display());
-        self.helper("engine", &line, &self.plan.switch())
     }
 
     /// Imports the flows into the control plane, and waits until all nodes have them.

@@ -60,7 +60,7 @@ pub fn run(args: &OutagesArgs, console: &Console, interrupt: &Interrupt) -> Resu
     tools::ensure(args.shape.install, console, interrupt)?;
     let mut plan = args.shape.plan(Architecture::ScaleBricks)?;
     plan.is_controlled = true;
-    let kind = if plan.nats.is_some() { LogKind::Nats } else { LogKind::Any };
+    let kind = if plan.log_servers > 1 { LogKind::Several } else { LogKind::Any };
     let wanted = wanted.into_iter().filter(|outage| outage.log == LogKind::Any || outage.log == kind);
     let mut results = Results::new(&plan);
     let mut lab = Lab::build(plan, console, interrupt)?;

@@ -39,18 +39,14 @@ pub const UES_V6: &str = "2001:db8:45::/48";
 pub const INTERNET_MTU: u16 = 1500;
 /// MTU of the links to base stations and between nodes: a full packet fits with its tunnel headers.
 pub const TUNNEL_MTU: u16 = 1600;
-/// The interface of the control network at nodes and NATS servers.
-pub const CONTROL: &str = "ctl";
-/// The bridge of the control network.
-pub const CONTROL_BRIDGE: &str = "br-ctl";
-/// The port at which nodes listen there.
+/// The port of nodes on the control network.
 const CONTROL_PORT: u16 = 7_400;
 /// First source port of the base station's packets.
 pub const SOURCE_PORTS: u16 = 20_000;
 /// Source ports for the phones of one entry node; their flows are spread over them (TS 29.281 §4.4.2.0).
 pub const SOURCE_PORTS_PER_NODE: u16 = 16;
-/// NATS servers of the log, if there are any.
-pub const LOG_SERVERS: u8 = 3;
+/// Most NATS servers that store the log.
+pub const MAX_LOG_SERVERS: u8 = 3;
 /// The TUN of the phones.
 pub const TUN: &str = "phones";
 /// Port of the file server at the Internet host.
@@ -235,10 +231,49 @@ impl Family {
     }
 }
 
+/// A network of the control plane, which uses the kernel's stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControlNet {
+    /// Between nodes: the control network.
+    Mesh,
+    /// Between nodes and a single server of the log.
+    Log,
+}
+
+impl ControlNet {
+    /// Its interfaces, its bridge, the first letter of the bridge's ports, and the second octet of its addresses.
+    const fn properties(self) -> (&'static str, &'static str, char, u8) {
+        match self {
+            Self::Mesh => ("ctl", "br-ctl", 'c', 254),
+            Self::Log => ("log", "br-log", 'l', 253),
+        }
+    }
+
+    /// Its interfaces' name.
+    pub const fn interface(self) -> &'static str {
+        self.properties().0
+    }
+
+    /// Its bridge.
+    pub const fn bridge(self) -> &'static str {
+        self.properties().1
+    }
+
+    /// The first letter of its bridge's ports.
+    pub const fn letter(self) -> char {
+        self.properties().2
+    }
+
+    /// The second octet of its addresses.
+    const fn octet(self) -> u8 {
+        self.properties().3
+    }
+}
+
 /// All namespaces that a lab of this name can have, for every size.
 pub fn all_namespaces(name: &str) -> Vec<String> {
     let nodes = (0..MAX_NODES).map(|node| format!("{name}-n{node}"));
-    let logs = (0..LOG_SERVERS).map(|server| format!("{name}-log{server}"));
+    let logs = (0..MAX_LOG_SERVERS).map(|server| format!("{name}-log{server}"));
     let parts = ["inet", "ran", "ue", "switch"].map(|part| format!("{name}-{part}"));
     parts.into_iter().chain(nodes).chain(logs).collect()
 }
@@ -263,8 +298,10 @@ pub struct Plan {
     /// The structure of the GPT.
     #[serde(with = "as_text")]
     pub gpt: Structure,
-    /// The program of the NATS servers; without it an engine process keeps the log.
-    pub nats: Option<PathBuf>,
+    /// The program of the NATS servers that store the log of a lab with a control plane.
+    pub nats: PathBuf,
+    /// Their number: 1, or [`MAX_LOG_SERVERS`].
+    pub log_servers: u8,
     /// Flows that no phone uses: at most [`MAX_FLOWS`].
     pub flows: u32,
 }
@@ -331,9 +368,15 @@ impl Plan {
         format!("{}-log{server}", self.name)
     }
 
-    /// The NATS servers of the log; none with an engine process.
+    /// The NATS servers of the log; none without a control plane.
     pub fn servers(&self) -> impl Iterator<Item = u8> + use<> {
-        0..if self.nats.is_some() { LOG_SERVERS } else { 0 }
+        0..if self.is_controlled { self.log_servers } else { 0 }
+    }
+
+    /// The network between nodes and log. One server has its own network, so that the log stays reachable while the control network
+    /// is down; three are on the control network.
+    pub const fn log_network(&self) -> ControlNet {
+        if self.log_servers == 1 { ControlNet::Log } else { ControlNet::Mesh }
     }
 
     /// The namespaces of this lab.
@@ -368,14 +411,14 @@ impl Plan {
         Ipv4Addr::new(10, 9, 0, 10 + node.get())
     }
 
-    /// The address at which a node's control plane listens.
-    pub const fn control_address(node: NodeId) -> Ipv4Addr {
-        Ipv4Addr::new(10, 254, 0, 10 + node.get())
+    /// A node's address on a network of the control plane.
+    pub const fn control_address(net: ControlNet, node: NodeId) -> Ipv4Addr {
+        Ipv4Addr::new(10, net.octet(), 0, 10 + node.get())
     }
 
     /// The address at which a NATS server listens.
-    pub const fn log_address(server: u8) -> Ipv4Addr {
-        Ipv4Addr::new(10, 254, 0, 100 + server)
+    pub const fn log_address(&self, server: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, self.log_network().octet(), 0, 100 + server)
     }
 
     /// The source ports of the base station's packets for phones with this entry node.
@@ -416,7 +459,8 @@ impl Plan {
             architecture: Architecture::ScaleBricks,
             is_controlled: false,
             gpt: Structure::default(),
-            nats: None,
+            nats: PathBuf::from("nats-server"),
+            log_servers: 1,
             flows: 0,
         }
     }

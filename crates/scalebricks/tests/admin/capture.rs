@@ -166,7 +166,7 @@ fn captures_are_bounded_and_nonsense_is_refused() {
         running.until("the captures", |window| window.captures() == MAX_CAPTURES);
         let error = client.capture(&CaptureRequest::default(), |_| Ok(true)).unwrap_err();
         assert!(
-            matches!(&error, ClientError::Said(what) if what.contains("captures run already")),
+            matches!(&error, ClientError::Refusal(what) if what.contains("captures run already")),
             "{error}"
         );
         assert!(client.status().is_ok(), "other questions are answered meanwhile");

@@ -60,7 +60,7 @@ fn stats_are_watched_until_ctrl_c() {
     let said = String::from_utf8(out.stdout).unwrap();
     println!("{said}");
     assert_eq!(out.status.code(), Some(130));
-    assert!(said.contains("a second over the last") && said.contains("/s"), "{said}");
+    assert!(said.contains("per second over the last") && said.contains("/s"), "{said}");
 }
 
 #[test]

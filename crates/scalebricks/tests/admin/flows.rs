@@ -383,14 +383,18 @@ fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
             (2, "node 4 of a cluster of 4 (numbered from 0)"),
             (3, "uplink_teid '0x100000000' is not 1 to 4294967295 or 0x1 to 0xffffffff"),
             (4, "base_station 10.9.0.2 is not in the configuration"),
-            (5, "qfi 64 is not 0 to 63"),
+            (5, "qfi '64' is not 0 to 63, or empty"),
             (6, "the same key as flow 0"),
             (7, "the same uplink_teid as flow 0"),
             (8, "node is missing"),
             (9, "node 18446744073709551615 of a cluster of 4 (numbered from 0)"),
         ]
     );
-    assert!(refusal.error.starts_with("9 of 10 flows cannot be used, and none was"), "{}", refusal.error);
+    assert!(
+        refusal.error.starts_with("9 of 10 flows are wrong, and no flow was changed"),
+        "{}",
+        refusal.error
+    );
     assert_eq!(served.count(), 0);
     // Of very many errors the first are reported.
     let bad = serde_json::to_vec(&vec![json!({"ue": "x"}); 3_000]).unwrap();
@@ -399,7 +403,7 @@ fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
     assert_eq!(problem_count(&answer), MAX_PROBLEMS);
     // A call accepts only its own fields.
     let (code, answer) = served.post("/v1/flows/delete", br#"[{"ue":"10.45.0.1","uplink_teid":5}]"#);
-    assert!(code == 400 && answer.contains("uplink_teid is not asked for here"), "{answer}");
+    assert!(code == 400 && answer.contains("uplink_teid is not allowed in this call"), "{answer}");
     let (code, answer) = served.post("/v1/flows/move", br#"[{"ue":"10.45.0.1","node":1}]"#);
     assert!(code == 404 && problem(&answer).flows[0].index == 0, "{answer}");
 }
@@ -444,8 +448,8 @@ fn what_is_no_list_of_flows_is_refused() {
         ("color=red", "color"),
         ("ue=1", "ue '1'"),
         ("uplink_teid=0", "uplink_teid '0'"),
-        ("ue=10.0.0.1&uplink_teid=1", "ue is not asked for"),
-        ("ue=10.0.0.1&node=1", "node is not asked for"),
+        ("ue=10.0.0.1&uplink_teid=1", "ue is not allowed"),
+        ("ue=10.0.0.1&node=1", "node is not allowed"),
     ] {
         let (code, answer) = served.get(&format!("/v1/flow?{query}"));
         assert!(code == 400 && answer.contains(what), "{query}: {answer}");
@@ -507,8 +511,7 @@ fn flows_that_were_refused_are_named() {
         ("/v1/flows/delete?wait=applied", false, 409),
         ("/v1/flows", true, 507),
     ] {
-        let flows =
-            vec![(1, "no such key".to_owned()), (2, "another key with the same hash is there".to_owned())];
+        let flows = vec![(1, "no such key".to_owned()), (2, "another key has the same hash".to_owned())];
         *served.fake.refusal.lock().unwrap() =
             Some(FlowsError::Refused { flows, refused: 2, of: 3, is_room });
         let body =
@@ -524,7 +527,7 @@ fn flows_that_were_refused_are_named() {
         assert!(problem.error.ends_with("flow 1: no such key"), "{}", problem.error);
         let told: Vec<(u64, &str)> =
             problem.flows.iter().map(|flow| (flow.index, flow.error.as_str())).collect();
-        assert_eq!(told, [(1, "no such key"), (2, "another key with the same hash is there")]);
+        assert_eq!(told, [(1, "no such key"), (2, "another key has the same hash")]);
     }
 }
 

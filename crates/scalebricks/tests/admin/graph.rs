@@ -75,7 +75,7 @@ fn what_a_node_s_graph_does_not_do_is_refused_in_words() {
         assert!(error.contains(what), "{args:?}: {error}");
     }
     let replaced = running.client().replace_graph(Some(("r.click", b"Idle -> Discard".to_vec())));
-    assert!(matches!(replaced, Err(ClientError::Said(what)) if what.contains("wires this graph itself")));
+    assert!(matches!(replaced, Err(ClientError::Refusal(what)) if what.contains("wires this graph itself")));
     let metrics = running.client().text("/metrics").unwrap();
     assert!(!metrics.contains("scalebricks_graph_"), "a node's metrics have their own names");
 }

@@ -106,8 +106,8 @@ fn the_schema_is_published_and_its_copy_is_current() {
 fn what_is_not_there_is_said_so() {
     let running = Running::start();
     let client = running.client();
-    assert!(matches!(client.text("/v2/status"), Err(ClientError::Said(what)) if what.contains("openapi")));
-    assert!(matches!(client.text("/v1/trace"), Err(ClientError::Said(what)) if what.contains("method")));
+    assert!(matches!(client.text("/v2/status"), Err(ClientError::Refusal(what)) if what.contains("openapi")));
+    assert!(matches!(client.text("/v1/trace"), Err(ClientError::Refusal(what)) if what.contains("method")));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use scalebricks_admin::flow_list::columns::FlowParser;
 use scalebricks_admin::flows::{ControlledFlows, Flows};
 use scalebricks_admin::server::{AdminServer, Listen};
 use scalebricks_cluster::inbox::Inbox;
-use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::plane::PeerLink;
 use scalebricks_cluster::verify::Readable;
 use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::distribution::{FibRoom, Tables};
@@ -131,7 +131,7 @@ struct Wire {
     runtime: tokio::runtime::Handle,
 }
 
-impl Link for Wire {
+impl PeerLink for Wire {
     fn beat(&self, beat: Beat) {
         let inboxes = self.inboxes.lock().unwrap();
         inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, beat));
@@ -296,7 +296,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     }
     // Another uplink TEID replaces the earlier one.
     add(&["--node", "1", "--uplink-teid", "0x11"]);
-    assert!(cluster.refuses(&["flow", "show", "--uplink-teid", "0x10"]).contains("not there"));
+    assert!(cluster.refuses(&["flow", "show", "--uplink-teid", "0x10"]).contains("does not exist"));
     let json = cluster.says(&["flow", "show", "--uplink-teid", "17", "--json"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["node"], 1);
 
@@ -316,7 +316,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     assert!(said.contains("node 7 of a cluster of 4"), "{said}");
 
     assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "accepted\n");
-    assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "the flow was not there\n");
+    assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "the flow did not exist\n");
     cluster.until("nobody has it", |cluster| cluster.tables.iter().all(|tables| tables.len() == 0));
     assert_eq!(cluster.run(&["flow", "show"]).status.code(), Some(2));
 }
@@ -345,7 +345,7 @@ fn a_file_is_imported_and_a_node_drained() {
     let said = cluster.says(&["cluster", "drain", "1", "--wait"]);
     assert_eq!(
         said,
-        "node 1 gets no flows any more and is emptied to 0: accepted, and applied by all living nodes\n"
+        "node 1 gets no new flows, its flows move to 0: accepted, and applied by all living nodes\n"
     );
     cluster.until("node 1 is empty", |cluster| cluster.tables[1].len() == 0);
     assert_eq!(cluster.tables[0].len(), 2 * FLOWS as usize);
@@ -410,7 +410,7 @@ fn all_tables_are_compared_and_a_standby_is_set() {
     cluster.says(&["flow", "import", file.to_str().unwrap(), "--wait"]);
     let said = cluster.says(&["cluster", "verify"]);
     println!("{said}");
-    assert!(said.contains("all tables are as the log says"), "{said}");
+    assert!(said.contains("all tables agree with the log"), "{said}");
     cluster.tables[1].fib.lock().unwrap().remove(&keys(1, 0x1_0001)[0]);
     let out = cluster.run(&["cluster", "verify"]);
     let said = String::from_utf8(out.stdout).unwrap();

@@ -145,7 +145,7 @@ fn what_makes_no_packet_is_refused() {
         (huge, "long"),
     ] {
         let error = client.trace(&request).unwrap_err();
-        assert!(matches!(&error, ClientError::Said(said) if said.contains(what)), "{error}");
+        assert!(matches!(&error, ClientError::Refusal(said) if said.contains(what)), "{error}");
     }
     running.window.set_state(NodeState::Loading);
     assert!(matches!(client.trace(&down(0)), Err(ClientError::NotReady(_))));

@@ -5,12 +5,10 @@ use super::files::{PROGRAM, example, read, said, secret};
 use std::fs;
 use std::io::{self, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-const UNITS: [&str; 3] = ["node", "engine", "switch"];
+const UNITS: [&str; 3] = ["node", "log", "switch"];
 
 fn unit(name: &str) -> String {
     read(&format!("deploy/scalebricks-{name}.service"))
@@ -53,8 +51,8 @@ fn all_units_have_the_same_restrictions() {
         ] {
             assert_eq!(value(&unit, key), expected, "{name}: {key}");
         }
-        // The engine has files and local sockets only.
-        let expected = if name == "engine" { "" } else { value(&node, "CapabilityBoundingSet") };
+        // The log's server has files and local sockets only.
+        let expected = if name == "log" { "" } else { value(&node, "CapabilityBoundingSet") };
         assert_eq!(value(&unit, "CapabilityBoundingSet"), expected, "{name}");
     }
 }
@@ -86,7 +84,8 @@ fn systemd_understands_the_units() {
     let verify = |units: &[(&str, String)]| {
         let paths = units.iter().map(|(name, text)| {
             let path = folder.path().join(format!("scalebricks-{name}.service"));
-            fs::write(&path, text.replace("/usr/local/bin/scalebricks", PROGRAM)).unwrap();
+            let text = text.replace("/usr/local/bin/scalebricks", PROGRAM);
+            fs::write(&path, text.replace("/usr/local/bin/nats-server", PROGRAM)).unwrap();
             path
         });
         let paths: Vec<_> = paths.collect();
@@ -95,7 +94,7 @@ fn systemd_understands_the_units() {
         // Units of other packages, which systemd may also report, are ignored.
         Some(said.lines().filter(|line| line.contains("scalebricks")).collect::<Vec<_>>().join("\n"))
     };
-    let wrong = unit("engine").replace("Type=exec", "Type=exex");
+    let wrong = unit("log").replace("Type=exec", "Type=exex");
     match verify(&[("wrong", wrong)]) {
         Some(said) if said.contains("exex") => {}
         other => {
@@ -106,28 +105,6 @@ fn systemd_understands_the_units() {
     }
     let said = verify(&UNITS.map(|name| (name, unit(name)))).unwrap();
     assert_eq!(said, "");
-}
-
-#[test]
-fn the_engine_s_unit_keeps_a_log() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    for name in ["state", "run"] {
-        fs::create_dir(folder.join(name)).unwrap();
-    }
-    let args = command(&unit("engine"), "ExecStart", folder);
-    let mut engine = Command::new(PROGRAM).args(&args).spawn().unwrap();
-    let socket = folder.join("run/engine.sock");
-    let began = Instant::now();
-    while UnixStream::connect(&socket).is_err() {
-        assert!(engine.try_wait().unwrap().is_none(), "it ended: {args:?}");
-        assert!(began.elapsed() < Duration::from_secs(60), "no engine at {}", socket.display());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Command::new("kill").arg(engine.id().to_string()).status().unwrap();
-    assert_eq!(engine.wait().unwrap().code(), Some(0));
-    let log = folder.join("state/log");
-    assert!(said(folder, &["engine", "check", log.to_str().unwrap()]).contains("closed in order"));
 }
 
 #[test]

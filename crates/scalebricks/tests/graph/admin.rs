@@ -191,7 +191,7 @@ fn what_makes_no_sense_is_refused_in_words_and_the_run_goes_on() {
         ("GET", "/v1/graph/q/nothing", b"", 404, "no handler"),
         ("GET", "/v1/graph/q/%0a%00%22", b"", 404, "no handler"),
         ("GET", "/v1/graph/%ff/count", b"", 400, "UTF-8"),
-        ("GET", "/v1/graph/e/c/count", b"", 404, "nothing is answered"),
+        ("GET", "/v1/graph/e/c/count", b"", 404, "unknown path"),
         ("GET", "/v1/graph//count", b"", 404, "no element"),
         ("GET", "/v1/graph/e%2Fc/reset_counts", b"", 409, "write-only"),
         ("GET", "/v1/graph/q/length?more=1", b"", 400, "more"),
@@ -248,7 +248,7 @@ fn a_configuration_is_read_again_while_packets_flow() {
     let (status, error) = running.refused(&["reload"]);
     assert!(status == 1 && error.contains("r.click:2:2: ") && error.contains("    "), "{error}");
     running.signal("-HUP");
-    until("it refuses", || running.stderr().contains("the old configuration goes on"));
+    until("it refuses", || running.stderr().contains("the old configuration keeps running"));
     std::fs::write(running.path("other.click"), text(3)).unwrap();
     let told = running.ask(&["reload", "other.click"]);
     assert_eq!(told, "8 elements, 7 connections; replaced 20 times until now\n");
@@ -264,7 +264,7 @@ fn a_configuration_is_read_again_while_packets_flow() {
     assert!(metrics.contains("{element=\"c9\",class=\"Counter\",event=\"packets\"}"), "{metrics}");
     let (report, error) = running.end();
     assert!(
-        error.contains("error: the old configuration goes on: in the configuration\nr.click:2:2: "),
+        error.contains("error: the old configuration keeps running: in the configuration\nr.click:2:2: "),
         "{error}"
     );
     // No packet of the source was lost or duplicated.

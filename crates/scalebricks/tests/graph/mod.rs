@@ -106,26 +106,26 @@ fn kinds() -> Frames {
 }
 
 #[test]
-fn readme_shows_what_the_example_says() {
+fn the_page_on_click_shows_the_output_of_its_example() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(&folder.join("capture.pcap"), &kinds());
     let file = example("kinds.click");
     let told = said(folder, &["graph", "run", &file, "--pcap", "in=capture.pcap", "--pcap", "out=out.pcap"]);
-    let page = example("../README.md");
-    let mut readme = std::fs::read_to_string(&page).unwrap();
+    let page = example("../docs/click.md");
+    let mut shown_page = std::fs::read_to_string(&page).unwrap();
     let start =
         "```text\n$ scalebricks graph run examples/kinds.click --pcap in=capture.pcap --pcap out=out.pcap\n";
-    let (before, behind) = readme.split_once(start).unwrap();
+    let (before, behind) = shown_page.split_once(start).unwrap();
     let (shown, behind) = behind.split_once("```\n").unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() && shown != told {
         let text = format!("{before}{start}{told}```\n{behind}");
         std::fs::write(&page, &text).unwrap();
-        readme = text;
+        shown_page = text;
     }
     assert!(
-        readme.contains(&format!("{start}{told}```")),
-        "run with UPDATE_DOCS=1; README.md shows not\n{told}"
+        shown_page.contains(&format!("{start}{told}```")),
+        "run with UPDATE_DOCS=1; docs/click.md does not show\n{told}"
     );
 }
 

@@ -1,12 +1,15 @@
-//! The configuration in `deploy/nats`, run as it is by real servers, and the cluster of `examples/node`, which connects to them.
+//! The configurations in `deploy/nats`, run as they are by real servers, and the cluster of `examples/node`, which connects
+//! to them.
 
 use super::cluster::{free_ports, program};
 use scalebricks_cluster::leasing::Leasing;
+use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_daemon::node::config::EngineAt;
 use scalebricks_daemon::node::load::Configuration;
 use scalebricks_daemon::node::source::control_plane;
 use scalebricks_elements::gateway::Lease;
 use scalebricks_engine::nats::{JetStream, OpenError, Options};
+use scalebricks_types::{PartitionId, Position};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -168,6 +171,46 @@ fn options(configuration: &Configuration) -> Options {
 
 fn refused(options: Options) -> OpenError {
     pollster::block_on(JetStream::connect(options)).unwrap_err()
+}
+
+/// The variables that a unit sets, with a folder of the test in place of the system's.
+fn environment(unit: &str, folder: &Path) -> Vec<(String, String)> {
+    let text = fs::read_to_string(repository(unit)).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Environment=")).unwrap();
+    let folder = folder.display().to_string();
+    let value = |value: &str| value.replace("/var/lib/scalebricks", &folder);
+    line.split(' ').map(|word| word.split_once('=').unwrap()).map(|(k, v)| (k.to_owned(), value(v))).collect()
+}
+
+#[test]
+fn the_unit_s_server_stores_a_log_which_survives_sigkill() {
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("127.0.0.1:{}", free_ports(1)[0]);
+    let batch = |number| {
+        let id = BatchId { writer: WriterId(1), number };
+        Batch { id, payload: Arc::from(*b"payload") }
+    };
+    for life in 1..=2 {
+        let mut server = Command::new(program)
+            .arg("-c")
+            .arg(repository("deploy/nats/local.conf"))
+            .envs(environment("deploy/scalebricks-log.service", folder.path()))
+            .env("NATS_LISTEN", &address)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("the server", || TcpStream::connect(&address).is_ok());
+        let options =
+            Options { servers: vec![format!("nats://{address}")], replicas: 1, ..Options::default() };
+        let engine = pollster::block_on(JetStream::connect(options)).unwrap();
+        let position = pollster::block_on(engine.append(PartitionId(0), batch(life)));
+        assert_eq!(position, Ok(Position(life)));
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+    assert!(folder.path().join("nats").is_dir());
 }
 
 #[test]

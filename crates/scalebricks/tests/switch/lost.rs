@@ -1,15 +1,12 @@
 //! A switch whose log is replaced by an older one.
 
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
+use crate::replaceable::{Replaceable, copy, embedded};
 use scalebricks_admin::model::switch::Change;
 use scalebricks_control::engine::{Batch, BatchId, Engine, MAX_BATCH_BYTES, ReadError, Snapshot, WriterId};
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
-use scalebricks_engine::remote::{
-    ClientOptions, Endpoint, Listener, RemoteEngine, Server, ServerOptions, serve,
-};
 use scalebricks_types::{PartitionId, Position};
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 const P: PartitionId = PartitionId(0);
@@ -17,45 +14,30 @@ const P: PartitionId = PartitionId(0);
 /// Bytes of entries after which a switch keeps a snapshot.
 const LIMIT: usize = 16 << 20;
 
-fn engine_process(log: &Path, socket: &Endpoint) -> Server {
-    let log = EmbeddedLog::open(log, Options::default()).unwrap();
-    serve(Arc::new(log), Listener::bind(socket).unwrap(), ServerOptions::default()).unwrap()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for file in fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), to.join(file.file_name())).unwrap();
-    }
-}
-
 #[test]
 fn names_are_those_of_an_older_log_that_takes_the_place_of_the_one_read() {
     let folder = tempfile::tempdir().unwrap();
     let configuration = configure(folder.path(), KIND, DIRECTORY);
     let (log, backup) = (folder.path().join("log"), folder.path().join("backup"));
-    let socket = Endpoint::Unix(folder.path().join("engine.sock"));
-    let server = engine_process(&log, &socket);
-    let engine: Arc<dyn Engine> =
-        Arc::new(RemoteEngine::connect(socket.clone(), ClientOptions::default()).unwrap());
-    let switch = follow(&configuration, &engine);
+    let engine = Replaceable::new(embedded(&log));
+    let same: Arc<dyn Engine> = Arc::<Replaceable>::clone(&engine);
+    let switch = follow(&configuration, &same);
     wait("it follows", || switch.has_all_names());
     for n in 0..10 {
         ask(&switch, &[change(Change::Add, n, "forward rack1")]).unwrap();
     }
     let old = switch.list();
-    drop(server);
+    pollster::block_on(engine.remove());
     copy(&log, &backup);
-    let server = engine_process(&log, &socket);
+    engine.put(embedded(&log));
     for n in 10..30 {
         ask(&switch, &[change(Change::Add, n, "drop"), change(Change::Remove, n - 10, "")]).unwrap();
     }
     assert_ne!(switch.list(), old);
-    drop(server);
+    pollster::block_on(engine.remove());
     fs::remove_dir_all(&log).unwrap();
     fs::rename(&backup, &log).unwrap();
-    let server = engine_process(&log, &socket);
+    engine.put(embedded(&log));
     wait("it has the names of the older log", || switch.list() == old && switch.has_all_names());
     let view = switch.view();
     assert_eq!((view.position, view.log_reloads), (Some(10), 1));
@@ -64,7 +46,6 @@ fn names_are_those_of_an_older_log_that_takes_the_place_of_the_one_read() {
     // It goes on from there.
     assert_eq!(ask(&switch, &[change(Change::Add, 77, "flood")]).unwrap(), 11);
     assert_eq!(switch.list().len(), 11);
-    drop(server);
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod admin;
 mod config;
 #[cfg(feature = "dpdk")]
 mod dpdk;
-mod engines;
 mod log;
 mod lost;
 mod metrics;

@@ -77,7 +77,7 @@ pub struct Rig {
     pub node_pool: Pool,
     pub tables: Arc<Mutex<FlowList>>,
     pub slow_path: Arc<SlowPath>,
-    pub told: Arc<SharedStats>,
+    pub stats: Arc<SharedStats>,
     pub graphs: Arc<Directory>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
@@ -160,7 +160,7 @@ impl Still {
             node,
             buffers: Box::new(node_pool.clone()),
             slow_path,
-            told: Arc::default(),
+            stats: Arc::default(),
             idle: Idle::Sleep { us: 50 },
             keeps_time: true,
             start,
@@ -186,7 +186,7 @@ impl Rig {
         // The base-station link has room for all packets in flight, so it refuses none.
         let Still { internet, ran, fabric, node_pool, tables, mut worker } =
             Still::with_errors(flows, buffers, 16_384, |ports| ports, errors);
-        let (told, slow_path) = (Arc::clone(&worker.told), Arc::clone(&worker.slow_path));
+        let (stats, slow_path) = (Arc::clone(&worker.stats), Arc::clone(&worker.slow_path));
         let (control, graphs) = (Arc::<Control>::default(), Arc::<Directory>::default());
         let ledger = Arc::new(Mutex::new(worker.node.ledger().clone()));
         graphs.add(worker.node.worker(), ledger);
@@ -194,7 +194,7 @@ impl Rig {
         let thread = Some(std::thread::spawn(move || worker.run(&running)));
         let pool = Pool::new(8_192, 4_000).unwrap();
         let tables = Arc::new(Mutex::new(tables));
-        Self { internet, ran, fabric, pool, node_pool, tables, slow_path, told, graphs, control, thread }
+        Self { internet, ran, fabric, pool, node_pool, tables, slow_path, stats, graphs, control, thread }
     }
 
     pub fn port(&mut self, link: OutputPort) -> &mut MemoryPort<Packet> {
@@ -254,7 +254,7 @@ impl Rig {
     pub fn counted(&self, done: impl Fn(&NodeStats) -> bool) -> NodeStats {
         let until = Instant::now() + PATIENCE;
         loop {
-            let stats = self.told.counters();
+            let stats = self.stats.counters();
             if done(&stats) {
                 return stats;
             }
@@ -267,7 +267,7 @@ impl Rig {
     pub fn stop(&mut self) -> NodeStats {
         self.control.stop();
         self.thread.take().unwrap().join().expect("the worker ends well");
-        self.told.counters()
+        self.stats.counters()
     }
 }
 

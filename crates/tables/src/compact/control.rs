@@ -1,10 +1,10 @@
 //! The control structure of either table.
 
-use super::params::{Params, Structure};
+use super::params::Params;
 use super::{Op, Table};
 use crate::othello::{self, Othello, OthelloBuilder, OthelloControl, OthelloStructure};
-use crate::published::Units as _;
-use crate::setsep::{self, SetSepBuilder, SetSepControl};
+use crate::published::{BuildError, ReshapeError, SnapshotError, Units as _, UpdateError};
+use crate::setsep::{SetSepBuilder, SetSepControl};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,77 +16,6 @@ pub enum Control {
     SetSep(Box<SetSepControl>),
     /// Of an Othello table.
     Othello(Box<OthelloControl>),
-}
-
-/// A refused batch. The control structure is as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UpdateError {
-    /// By SetSep.
-    #[error(transparent)]
-    SetSep(#[from] setsep::UpdateError),
-    /// By Othello.
-    #[error(transparent)]
-    Othello(#[from] othello::UpdateError),
-    /// The table that was to change along is no copy of this one.
-    #[error("a control structure of {control} cannot change a table of {table}")]
-    Structure {
-        /// What holds the keys.
-        control: Structure,
-        /// What the table is.
-        table: Structure,
-    },
-}
-
-/// Why a table could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// By SetSep.
-    #[error(transparent)]
-    SetSep(#[from] setsep::BuildError),
-    /// By Othello.
-    #[error(transparent)]
-    Othello(#[from] othello::BuildError),
-}
-
-impl BuildError {
-    /// The hash that two keys have, if that is why.
-    pub const fn duplicate(&self) -> Option<KeyHash> {
-        match self {
-            Self::SetSep(setsep::BuildError::Duplicate(hash))
-            | Self::Othello(othello::BuildError::Duplicate(hash)) => Some(*hash),
-            Self::SetSep(_) | Self::Othello(_) => None,
-        }
-    }
-}
-
-/// Why a partition does not get another shape. It is as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReshapeError {
-    /// By SetSep.
-    #[error(transparent)]
-    SetSep(#[from] setsep::ReshapeError),
-    /// By Othello.
-    #[error(transparent)]
-    Othello(#[from] othello::ReshapeError),
-    /// A table stays in the structure that it was made in.
-    #[error("a table of {from} cannot become one of {to}")]
-    Structure {
-        /// What it is.
-        from: Structure,
-        /// What it was to be.
-        to: Structure,
-    },
-}
-
-/// Why bytes are no snapshot.
-#[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
-    /// Of SetSep.
-    #[error(transparent)]
-    SetSep(#[from] setsep::SnapshotError),
-    /// Of Othello.
-    #[error(transparent)]
-    Othello(#[from] othello::SnapshotError),
 }
 
 impl Control {
@@ -159,10 +88,10 @@ impl Control {
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
     pub fn batch_to(&mut self, position: Position, ops: &[Op]) -> Result<Option<Delta>, UpdateError> {
-        Ok(match self {
-            Self::SetSep(control) => control.batch_to(position, ops)?,
-            Self::Othello(control) => control.batch_to(position, &of_names(ops))?,
-        })
+        match self {
+            Self::SetSep(control) => control.batch_to(position, ops),
+            Self::Othello(control) => control.batch_to(position, &of_names(ops)),
+        }
     }
 
     /// Applies operations on one partition, all or none, as one of several batches that lead to the same position. There is no
@@ -172,10 +101,9 @@ impl Control {
     /// [`UpdateError`]; nothing is then changed.
     pub fn step_to(&mut self, position: Position, ops: &[Op]) -> Result<(), UpdateError> {
         match self {
-            Self::SetSep(control) => control.step_to(position, ops)?,
-            Self::Othello(control) => control.step_to(position, &of_names(ops))?,
+            Self::SetSep(control) => control.step_to(position, ops),
+            Self::Othello(control) => control.step_to(position, &of_names(ops)),
         }
-        Ok(())
     }
 
     /// Applies operations, all or none: a delta for each partition that changed.
@@ -183,10 +111,10 @@ impl Control {
     /// # Errors
     /// [`UpdateError`]; nothing is then changed.
     pub fn batch(&mut self, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
-        Ok(match self {
-            Self::SetSep(control) => control.batch(ops)?,
-            Self::Othello(control) => control.batch(&of_names(ops))?,
-        })
+        match self {
+            Self::SetSep(control) => control.batch(ops),
+            Self::Othello(control) => control.batch(&of_names(ops)),
+        }
     }
 
     /// Applies operations, all or none, to the table of the same bits as well: a batch of changes costs less than the deltas
@@ -196,8 +124,8 @@ impl Control {
     /// [`UpdateError`]; nothing is then changed.
     pub fn batch_with(&mut self, table: &Table, ops: &[Op]) -> Result<Vec<Delta>, UpdateError> {
         match (self, table) {
-            (Self::SetSep(control), Table::SetSep(table)) => Ok(control.batch_with(table, ops)?),
-            (Self::Othello(control), Table::Othello(table)) => Ok(control.batch_with(table, &of_names(ops))?),
+            (Self::SetSep(control), Table::SetSep(table)) => control.batch_with(table, ops),
+            (Self::Othello(control), Table::Othello(table)) => control.batch_with(table, &of_names(ops)),
             (control, table) => Err(UpdateError::Structure {
                 control: control.params().structure(),
                 table: table.params().structure(),
@@ -211,7 +139,7 @@ impl Control {
     /// # Errors
     /// [`UpdateError`] when the table cannot grow.
     pub fn maintain(&mut self) -> Result<Option<Delta>, UpdateError> {
-        Ok(either!(self, control => control.maintain()?))
+        either!(self, control => control.maintain())
     }
 
     /// Bytes of memory held.
@@ -230,8 +158,8 @@ impl Control {
         position: Position,
     ) -> Result<Delta, ReshapeError> {
         match (self, to) {
-            (Self::SetSep(control), Params::SetSep(to)) => Ok(control.reshape_to(partition, to, position)?),
-            (Self::Othello(control), Params::Othello(to)) => Ok(control.reshape_to(partition, to, position)?),
+            (Self::SetSep(control), Params::SetSep(to)) => control.reshape_to(partition, to, position),
+            (Self::Othello(control), Params::Othello(to)) => control.reshape_to(partition, to, position),
             (control, to) => {
                 let (from, to) = (control.params().structure(), to.structure());
                 Err(ReshapeError::Structure { from, to })

@@ -48,8 +48,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use crate::published::{BuildError, ReshapeError, SnapshotError, UpdateError};
 pub use crate::setsep::Op;
-pub use control::{BuildError, Control, ReshapeError, SnapshotError, UpdateError};
+pub use control::Control;
 pub use params::{Params, ParamsError, Structure, UnknownStructure};
 pub use reader::Reader;
 pub use table::Table;

@@ -9,10 +9,11 @@
 use super::graph::{GraphError, GraphScratch, SlotLink};
 use super::payload::PayloadWriter;
 use super::store::{PrefetchStage, Ranges, Store, with};
-use super::structure::{LocalTable, Op, UpdateError};
+use super::structure::{LocalTable, Op};
 use crate::huge::Zeroable;
 use crate::op_order::{OrderedOp, sort};
 use crate::prefetch::prefetch_read;
+use crate::published::UpdateError;
 use scalebricks_types::{PartitionCount, PartitionId};
 use std::ops::Range;
 

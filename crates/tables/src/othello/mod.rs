@@ -72,7 +72,6 @@ mod control;
 mod graph;
 mod kernels;
 mod layout;
-mod ops;
 mod params;
 mod payload;
 mod placement;
@@ -90,10 +89,8 @@ mod updates;
 
 pub use builder::OthelloBuilder;
 pub use control::{OthelloControl, Stats};
-pub use ops::Full;
 pub use params::{MAX_RANGES, PARAMS_BYTES, Params, ParamsError, Sizing};
 pub use shared::{SharedControl, SharedError};
-pub use structure::{
-    BuildError, Op, Othello, OthelloPin, OthelloReader, OthelloStructure, ReshapeError, SnapshotError,
-    TableStats, UpdateError,
-};
+pub use structure::{Op, Othello, OthelloPin, OthelloReader, OthelloStructure, TableStats};
+
+pub use crate::published::{BuildError, Full, ReshapeError, SnapshotError, UpdateError};

@@ -30,8 +30,9 @@ use super::control::{OthelloControl, Stats, whole};
 use super::layout::Layout;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::structure::{Op, Othello, OthelloStructure, UpdateError};
+use super::structure::{Op, Othello, OthelloStructure};
 use super::switch_bits::{SwitchBits, SwitchRange};
+use crate::published::UpdateError;
 use crate::published::control::{state, step};
 use scalebricks_types::{Delta, KeyHash, PartitionId};
 

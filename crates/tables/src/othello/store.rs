@@ -3,10 +3,10 @@
 use super::colour::Colouring;
 use super::graph::{GraphError, GraphMut, GraphRef, SlotLink, TreeLinks};
 use super::layout::Layout;
-use super::ops::Full;
 use super::params::Params;
 use crate::huge::{HugeSlice, Zeroable};
 use crate::prefetch::prefetch_item;
+use crate::published::Full;
 use scalebricks_types::KeyHash;
 
 /// The ranges of one partition.

@@ -3,7 +3,6 @@
 use super::changes::{Changes, section};
 use super::kernels::{Lookup, one};
 use super::layout::Layout;
-use super::ops::Full;
 use super::params::{PARAMS_BYTES, Params, ParamsError};
 use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;
@@ -11,7 +10,7 @@ use crate::gpt::Gpt;
 use crate::published::arena::FreeSlots;
 use crate::published::reader::FEW_KEYS;
 use crate::published::snapshot::corrupt;
-use crate::published::{self, Structure, TableParams, Units, bits_per_key};
+use crate::published::{self, SnapshotError, Structure, TableParams, Units, bits_per_key};
 use scalebricks_types::{ApplyError, KeyHash, PartitionCount, PartitionId, Position, TableKind};
 use std::io::{self, Read};
 
@@ -29,16 +28,8 @@ pub type Othello = published::Table<OthelloStructure>;
 pub type OthelloReader = published::Reader<OthelloStructure>;
 /// A pinned [`OthelloReader`].
 pub type OthelloPin<'a> = published::Pin<'a, OthelloStructure>;
-/// Why a snapshot cannot be read.
-pub type SnapshotError = published::SnapshotError<ParamsError>;
 /// One change to the set of names. Concise calls them add, alter and delete.
 pub type Op = published::Op<u16>;
-/// Why a batch was refused. The control structure is unchanged.
-pub type UpdateError = published::UpdateError<u16, Full>;
-/// Why a build failed.
-pub type BuildError = published::BuildError<u16, Full>;
-/// Why a table cannot be reshaped.
-pub type ReshapeError = published::ReshapeError<u16, Full>;
 
 pub(super) type Generation = published::Generation<OthelloStructure>;
 pub(super) type GenerationWriter = published::GenerationWriter<OthelloStructure>;
@@ -98,9 +89,7 @@ impl TableParams for Params {
 
 impl Structure for OthelloStructure {
     type Params = Params;
-    type ParamsError = ParamsError;
     type Value = u16;
-    type Full = Full;
 }
 
 impl Units for OthelloStructure {
@@ -126,16 +115,8 @@ impl Units for OthelloStructure {
     }
 
     /// All names are redistributed, so any ranges are possible.
-    fn check_units(_: &Params, _: &Params) -> Result<(), ReshapeError> {
-        Ok(())
-    }
-
     fn side(_: &Params, _: usize) -> ((), ()) {
         ((), ())
-    }
-
-    fn side_bytes((): &(), _: &Params) -> usize {
-        0
     }
 
     fn place(generation: &Generation, _: &mut GenerationWriter, range: u32, seed: u8) {
@@ -202,10 +183,6 @@ impl Units for OthelloStructure {
         let [seed] = source.take()?;
         let words = take_words(source, layout, buffer)?;
         if layout.is_clean(&words) { Ok((words, seed)) } else { corrupt("bits behind the last slot") }
-    }
-
-    fn has_room(_: &Params, _: &[(u32, u8)]) -> bool {
-        true
     }
 }
 

@@ -3,11 +3,9 @@
 
 use super::local_table::LocalTable;
 use super::ops::{Op, ReshapeError, UpdateError};
-use super::snapshot::{Digest, SnapshotHeader, end};
+use super::snapshot::{Digest, SnapshotError, SnapshotHeader, end};
 use super::table::Table;
-use super::{
-    Generation, ReshapeErrorOf, SnapshotErrorOf, Structure, TableParams, Units, check_shapes, marked,
-};
+use super::{Generation, TableParams, Units, check_shapes, marked};
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::reclaim::cache_line::Line;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
@@ -23,7 +21,7 @@ use std::io::{self, Read, Write};
 /// from the counts of keys in each bucket; for Othello only from insertions that would close a cycle. So
 /// equal histories give equal bits, however they were batched.
 #[derive(Debug)]
-pub struct Control<S: ControlStructure> {
+pub struct Control<S: KeyStore> {
     pub(crate) keys: S::Keys,
     /// Number of keys stored.
     pub(crate) count: u64,
@@ -33,7 +31,7 @@ pub struct Control<S: ControlStructure> {
 }
 
 /// How a structure stores keys.
-pub(crate) trait ControlStructure: Units {
+pub(crate) trait KeyStore: Units {
     /// The keys of some partitions, in one shape or two.
     type Keys: Debug;
 
@@ -46,28 +44,8 @@ pub(crate) trait ControlStructure: Units {
     /// Whether a partition is held.
     fn holds(keys: &Self::Keys, partition: PartitionId) -> bool;
 
-    /// Applies a batch completely or not at all, also to the given table if there is one. Positions advance
-    /// by one, or to the given position, which another component assigned.
-    fn change(
-        control: &mut Control<Self>,
-        table: Option<&Table<Self>>,
-        ops: &[Op<Self::Value>],
-        counted: Option<Position>,
-    ) -> Result<Vec<Delta>, UpdateErrorOf<Self>>;
-
     /// The shape that the table is being reshaped to, if any.
     fn reshaping(keys: &Self::Keys) -> Option<&Self::Params>;
-
-    /// Begins to reshape a table that is in one shape.
-    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
-
-    /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
-    /// it fails, nothing is changed.
-    fn convert(
-        control: &mut Control<Self>,
-        partition: PartitionId,
-        counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateErrorOf<Self>>;
 
     /// For each partition, how many units of the old shape are in the new shape.
     fn done(keys: &Self::Keys) -> Vec<u32>;
@@ -83,6 +61,53 @@ pub(crate) trait ControlStructure: Units {
     /// Number of keys.
     fn count(keys: &Self::Keys) -> u64;
 
+    /// The payload that contains all of a held partition.
+    fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
+}
+
+/// How a structure applies operations.
+pub(crate) trait Updates: KeyStore {
+    /// Applies a batch completely or not at all, also to the given table if there is one. Positions advance
+    /// by one, or to the given position, which another component assigned.
+    fn change(
+        control: &mut Control<Self>,
+        table: Option<&Table<Self>>,
+        ops: &[Op<Self::Value>],
+        counted: Option<Position>,
+    ) -> Result<Vec<Delta>, UpdateError>;
+
+    /// Applies one operation, as [`change`](Self::change) does.
+    fn one(
+        control: &mut Control<Self>,
+        table: Option<&Table<Self>>,
+        op: Op<Self::Value>,
+    ) -> Result<Delta, UpdateError> {
+        let Some(delta) = Self::change(control, table, &[op], None)?.pop() else {
+            unreachable!("an operation touches one partition")
+        };
+        Ok(delta)
+    }
+}
+
+/// How a structure is reshaped.
+pub(crate) trait Reshape: KeyStore {
+    /// Begins to reshape a table that is in one shape.
+    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeError>;
+
+    /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
+    /// it fails, nothing is changed.
+    fn convert(
+        control: &mut Control<Self>,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError>;
+
+    /// Cancels a reshaping in which nothing is converted yet.
+    fn abandon(keys: &mut Self::Keys);
+}
+
+/// How the keys of a structure are written to snapshots.
+pub(crate) trait KeySnapshot: KeyStore {
     /// Writes the part of a snapshot after its header.
     fn put_keys<W: Write>(
         keys: &Self::Keys,
@@ -94,17 +119,13 @@ pub(crate) trait ControlStructure: Units {
     fn take_keys<R: Read>(
         header: &SnapshotHeader<Self>,
         source: &mut ChecksumReader<R>,
-    ) -> Result<Self::Keys, SnapshotErrorOf<Self>>;
-
-    /// Cancels a reshaping in which nothing is converted yet.
-    fn abandon(keys: &mut Self::Keys);
-
-    /// The payload that contains all of a held partition.
-    fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
+    ) -> Result<Self::Keys, SnapshotError>;
 }
 
-/// Why a batch was refused.
-pub(crate) type UpdateErrorOf<S> = UpdateError<<S as Structure>::Value, <S as Structure>::Full>;
+/// A structure with all that its control structure needs.
+pub(crate) trait ControlStructure: Updates + Reshape + KeySnapshot {}
+
+impl<S: Updates + Reshape + KeySnapshot> ControlStructure for S {}
 
 impl<S: ControlStructure> Control<S> {
     /// An empty control structure for all partitions, each at position 0.
@@ -150,6 +171,41 @@ impl<S: ControlStructure> Control<S> {
         self.count == 0
     }
 
+    /// Adds a key that is not in the table. The delta takes replicas to the next position of its partition.
+    ///
+    /// Cost: SetSep solves one group, or two or three if buckets move. Othello follows the trees of the key's
+    /// two slots, a few slots each on average, and computes the whole range again if both slots are in one tree.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn insert(&mut self, hash: KeyHash, value: S::Value) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Insert(hash, value))
+    }
+
+    /// Changes the value of a key in the table.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn update(&mut self, hash: KeyHash, value: S::Value) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Update(hash, value))
+    }
+
+    /// Removes a key from the table.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Remove(hash))
+    }
+
+    /// Applies one operation, also to the given table, as [`batch_with`](Self::batch_with) does.
+    ///
+    /// # Errors
+    /// As [`batch_with`](Self::batch_with).
+    pub fn change_with(&mut self, table: &Table<S>, op: Op<S::Value>) -> Result<Delta, UpdateError> {
+        S::one(self, Some(table), op)
+    }
+
     /// Applies a batch, with the result of its operations one after another: completely or not at all.
     /// Returns one delta for each touched partition, ascending; each of them advances by one position. The
     /// limit on SetSep's fallback lines applies to the state after the batch; all other checks are made
@@ -161,7 +217,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// [`UpdateError`] of the first operation that is not possible; nothing is then changed.
-    pub fn batch(&mut self, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
+    pub fn batch(&mut self, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateError> {
         S::change(self, None, ops, None)
     }
 
@@ -172,11 +228,7 @@ impl<S: ControlStructure> Control<S> {
     /// # Errors
     /// As [`batch`](Self::batch); [`UpdateError::OutOfStep`] if the table is at another position or in
     /// another shape: nothing is then changed, and the table needs the deltas it missed.
-    pub fn batch_with(
-        &mut self,
-        table: &Table<S>,
-        ops: &[Op<S::Value>],
-    ) -> Result<Vec<Delta>, UpdateErrorOf<S>> {
+    pub fn batch_with(&mut self, table: &Table<S>, ops: &[Op<S::Value>]) -> Result<Vec<Delta>, UpdateError> {
         S::change(self, Some(table), ops, None)
     }
 
@@ -190,7 +242,7 @@ impl<S: ControlStructure> Control<S> {
         &mut self,
         position: Position,
         ops: &[Op<S::Value>],
-    ) -> Result<Option<Delta>, UpdateErrorOf<S>> {
+    ) -> Result<Option<Delta>, UpdateError> {
         self.batch_at(position, ops, false)
     }
 
@@ -201,7 +253,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// As [`batch_to`](Self::batch_to); [`UpdateError::Position`] if the partition is beyond the position.
-    pub fn step_to(&mut self, position: Position, ops: &[Op<S::Value>]) -> Result<(), UpdateErrorOf<S>> {
+    pub fn step_to(&mut self, position: Position, ops: &[Op<S::Value>]) -> Result<(), UpdateError> {
         self.batch_at(position, ops, true).map(drop)
     }
 
@@ -210,7 +262,7 @@ impl<S: ControlStructure> Control<S> {
         position: Position,
         ops: &[Op<S::Value>],
         again: bool,
-    ) -> Result<Option<Delta>, UpdateErrorOf<S>> {
+    ) -> Result<Option<Delta>, UpdateError> {
         let Some(first) = ops.first() else { return Ok(None) };
         let partition_of = |hash: KeyHash| self.params().partitions().of(hash);
         let partition = partition_of(first.hash());
@@ -251,7 +303,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// [`ReshapeError`]; nothing is then changed.
-    pub fn reshape(&mut self, to: S::Params) -> Result<(), ReshapeErrorOf<S>> {
+    pub fn reshape(&mut self, to: S::Params) -> Result<(), ReshapeError> {
         if self.reshaping().is_some() {
             return Err(ReshapeError::Busy);
         }
@@ -277,7 +329,7 @@ impl<S: ControlStructure> Control<S> {
         partition: PartitionId,
         to: S::Params,
         position: Position,
-    ) -> Result<Delta, ReshapeErrorOf<S>> {
+    ) -> Result<Delta, ReshapeError> {
         let Some(at) = self.position(partition) else {
             return Err(UpdateError::NotHeld { op: 0, partition }.into());
         };
@@ -384,10 +436,10 @@ impl<S: ControlStructure> Control<S> {
     /// is in order and in its place, and that every bit follows from the keys.
     ///
     /// # Errors
-    /// [`SnapshotError`](super::SnapshotError). Memory use follows what was read: for SetSep a few times as
+    /// [`SnapshotError`]. Memory use follows what was read: for SetSep a few times as
     /// much and 2 MiB; for Othello at most 64 times as much, if slots have one bit and there are hardly any
     /// names.
-    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
+    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
         let (header, mut source) = SnapshotHeader::<S>::take(from, S::CONTROL_MAGIC)?;
         let keys = S::take_keys(&header, &mut source)?;
         end(source)?;

@@ -27,6 +27,7 @@
 //! | `local_table` | a table that its own control structure changes |
 //! | `reader` | [`Reader`] and [`Pin`] |
 //! | `snapshot` | tables as streams of bytes, and digests |
+//! | `span` | the size of a table, as far as lookup kernels depend on it |
 //! | `control` | [`Control`]: what all control structures share |
 //! | `ops` | operations on a control structure, and their errors |
 //!
@@ -44,21 +45,23 @@ pub(crate) mod ops;
 pub(crate) mod payload;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
+pub(crate) mod span;
 pub(crate) mod table;
 #[cfg(not(loom))]
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use control::Control;
-pub use ops::{BuildError, Op, ReshapeError, UpdateError};
+pub use ops::{BuildError, Full, Op, ReshapeError, UpdateError};
 pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
 
-pub(crate) use control::ControlStructure;
+pub(crate) use control::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
+pub(crate) use span::TableSpan;
 
 use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;
@@ -71,7 +74,7 @@ use std::io::Read;
 /// The parameters of a table: everything that two nodes must agree on to exchange its bits.
 pub(crate) trait TableParams: Debug + Copy + PartialEq + Send + Sync {
     /// Why parameters are invalid.
-    type Error: std::error::Error;
+    type Error: std::error::Error + Send + Sync + 'static;
     /// Bytes of encoded parameters.
     type Bytes: Default + AsRef<[u8]> + AsMut<[u8]>;
 
@@ -99,16 +102,12 @@ pub(crate) trait TableParams: Debug + Copy + PartialEq + Send + Sync {
 pub trait Structure: Debug + Sized + Send + Sync + 'static {
     /// Parameters of a table.
     type Params: Debug + Copy + PartialEq;
-    /// Why parameters are invalid.
-    type ParamsError: std::error::Error + 'static;
     /// The value of a key.
     type Value: Debug + Display + Copy + Default + Into<u16> + 'static;
-    /// Why a control structure has no room for a key.
-    type Full: std::error::Error + 'static;
 }
 
 /// The specific properties of the units of a kind of table.
-pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>> {
+pub(crate) trait Units: Structure<Params: TableParams> {
     const KIND: TableKind;
     /// The magic number of table snapshots.
     const TABLE_MAGIC: [u8; 8];
@@ -140,13 +139,17 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
     fn layout(params: &Self::Params) -> Self::Layout;
 
     /// Checks that the units of one shape can become those of another.
-    fn check_units(from: &Self::Params, to: &Self::Params) -> Result<(), ReshapeErrorOf<Self>>;
+    fn check_units(_from: &Self::Params, _to: &Self::Params) -> Result<(), ReshapeError> {
+        Ok(())
+    }
 
     /// The side data of a generation with this many slots.
     fn side(params: &Self::Params, slots: usize) -> (Self::SideData, Self::SideDataWriter);
 
     /// Bytes of memory used beside slots.
-    fn side_bytes(side: &Self::SideData, params: &Self::Params) -> usize;
+    fn side_bytes(_side: &Self::SideData, _params: &Self::Params) -> usize {
+        0
+    }
 
     /// Sets the additional data of a unit, in a generation that no reader has seen yet.
     fn place(
@@ -193,20 +196,16 @@ pub(crate) trait Units: Structure<Params: TableParams<Error = Self::ParamsError>
         layout: &Self::Layout,
         unit: u32,
         buffer: &mut Vec<u8>,
-    ) -> Result<(Vec<u64>, Self::Extra), SnapshotErrorOf<Self>>;
+    ) -> Result<(Vec<u64>, Self::Extra), SnapshotError>;
 
     /// Whether a table has room for the additional data of these units.
-    fn has_room(params: &Self::Params, extras: &[(u32, Self::Extra)]) -> bool;
+    fn has_room(_params: &Self::Params, _extras: &[(u32, Self::Extra)]) -> bool {
+        true
+    }
 }
 
-/// Why a snapshot of such a table cannot be read.
-pub(crate) type SnapshotErrorOf<S> = SnapshotError<<S as Structure>::ParamsError>;
-
-/// Why a table cannot be reshaped.
-pub(crate) type ReshapeErrorOf<S> = ReshapeError<<S as Structure>::Value, <S as Structure>::Full>;
-
 /// Checks that a table of one shape can become one of another.
-pub(crate) fn check_shapes<S: Units>(from: &S::Params, to: &S::Params) -> Result<(), ReshapeErrorOf<S>> {
+pub(crate) fn check_shapes<S: Units>(from: &S::Params, to: &S::Params) -> Result<(), ReshapeError> {
     if from.partitions() != to.partitions() {
         let (from, to) = (from.partitions().get(), to.partitions().get());
         return Err(ReshapeError::Partitions { from, to });

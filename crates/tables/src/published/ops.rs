@@ -1,8 +1,8 @@
 //! Operations on a control structure, and the errors of operations, builds and reshaping.
 
+use crate::compact;
 use crate::threads::SpawnError;
 use scalebricks_types::{KeyHash, PartitionId};
-use std::fmt::Display;
 
 /// One change to the key set. Concise calls them add, alter and delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,9 @@ impl<V: Copy> Op<V> {
     }
 }
 
-/// Why a batch was refused, for values `V` and a table whose lack of room is described by `F`. The control
-/// structure is unchanged.
+/// Why a batch was refused. The control structure is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
+pub enum UpdateError {
     /// The key to insert is already in the table.
     #[error("operation {op}: the key is already there")]
     Exists {
@@ -79,7 +78,7 @@ pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
         /// Index in the batch.
         op: usize,
         /// The value.
-        value: V,
+        value: u16,
         /// The table's value bits.
         bits: u8,
     },
@@ -99,12 +98,63 @@ pub enum UpdateError<V: Display, F: std::error::Error + 'static> {
     },
     /// The table has no room.
     #[error(transparent)]
-    Full(#[from] F),
+    Full(#[from] Full),
+    /// The table to change together with the control structure is of the other structure.
+    #[error("a control structure of {control} cannot change a table of {table}")]
+    Structure {
+        /// The structure of the control structure.
+        control: compact::Structure,
+        /// The structure of the table.
+        table: compact::Structure,
+    },
+}
+
+/// What is full, and the size it would need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// A block of SetSep holds its maximum number of keys: rebuild with more blocks.
+    #[error("block {block} would hold {need} keys of at most {limit}: rebuild with more blocks")]
+    Block {
+        /// The block.
+        block: u32,
+        /// Number of keys it would hold.
+        need: usize,
+        /// [`Format::block_capacity`](crate::setsep::Format::block_capacity).
+        limit: usize,
+    },
+    /// The fallback of a partition of SetSep is full.
+    #[error("{partition:?} would need {need} fallback lines of {limit}: rebuild with more blocks or lines")]
+    Fallback {
+        /// The partition.
+        partition: PartitionId,
+        /// Number of lines it would need.
+        need: u32,
+        /// [`Params::fallback_lines`](crate::setsep::Params::fallback_lines).
+        limit: u32,
+    },
+    /// A range of Othello has its maximum number of names: reshape the table to more ranges.
+    #[error("range {range} would hold {names} names of at most {limit}: reshape to more ranges")]
+    Names {
+        /// The range.
+        range: u32,
+        /// Number of names it would hold.
+        names: usize,
+        /// [`Params::capacity`](crate::othello::Params::capacity).
+        limit: usize,
+    },
+    /// Every seed gives the names of a range of Othello a graph with a cycle.
+    #[error("no seed suits the {names} names of range {range}: reshape to more ranges")]
+    Seeds {
+        /// The range.
+        range: u32,
+        /// Number of names it would hold.
+        names: usize,
+    },
 }
 
 /// Why a build failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError<V: Display, F: std::error::Error + 'static> {
+pub enum BuildError {
     /// Two entries have the same hash.
     #[error("two entries have the hash {:#018x}", .0.get())]
     Duplicate(KeyHash),
@@ -112,7 +162,7 @@ pub enum BuildError<V: Display, F: std::error::Error + 'static> {
     #[error("value {value} has more than {bits} bits")]
     Value {
         /// The value.
-        value: V,
+        value: u16,
         /// The table's value bits.
         bits: u8,
     },
@@ -121,16 +171,23 @@ pub enum BuildError<V: Display, F: std::error::Error + 'static> {
     NotHeld(PartitionId),
     /// Too many keys for the parameters.
     #[error(transparent)]
-    Full(#[from] F),
-    /// The cancellation flag was set.
-    #[error("cancelled")]
-    Cancelled,
+    Full(#[from] Full),
     /// The worker threads could not be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
 }
 
-impl<V: Display, F: std::error::Error> From<SpawnError> for BuildError<V, F> {
+impl BuildError {
+    /// The hash that two entries have, if this is the reason.
+    pub const fn duplicate(&self) -> Option<KeyHash> {
+        match self {
+            Self::Duplicate(hash) => Some(*hash),
+            _ => None,
+        }
+    }
+}
+
+impl From<SpawnError> for BuildError {
     fn from(SpawnError(error): SpawnError) -> Self {
         Self::Threads(error)
     }
@@ -138,7 +195,7 @@ impl<V: Display, F: std::error::Error> From<SpawnError> for BuildError<V, F> {
 
 /// Why a table cannot be reshaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReshapeError<V: Display + std::fmt::Debug + 'static, F: std::error::Error + 'static> {
+pub enum ReshapeError {
     /// The table is already being reshaped.
     #[error("the table is being reshaped already")]
     Busy,
@@ -163,5 +220,13 @@ pub enum ReshapeError<V: Display + std::fmt::Debug + 'static, F: std::error::Err
     },
     /// The new shape has no room for the keys, or too few bits for a value.
     #[error("the keys do not fit the new shape: {0}")]
-    Keys(#[from] UpdateError<V, F>),
+    Keys(#[from] UpdateError),
+    /// A table keeps its structure.
+    #[error("a table of {from} cannot become one of {to}")]
+    Structure {
+        /// The structure of the table.
+        from: compact::Structure,
+        /// The requested structure.
+        to: compact::Structure,
+    },
 }

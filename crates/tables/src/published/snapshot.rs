@@ -18,7 +18,7 @@
 
 use super::generation::Generation;
 use super::table::Table;
-use super::{SnapshotErrorOf, TableParams, Units, check_shapes};
+use super::{TableParams, Units, check_shapes};
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::reclaim::cache_line::Line;
 use crate::reclaim::epoch::Epochs;
@@ -27,9 +27,9 @@ use scalebricks_types::{PartitionId, Position};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
-/// Why a snapshot cannot be read; `P` describes invalid parameters.
+/// Why a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum SnapshotError<P: std::error::Error + 'static> {
+pub enum SnapshotError {
     /// Reading failed; a premature end gives [`io::ErrorKind::UnexpectedEof`].
     #[error("cannot read the snapshot: {0}")]
     Io(#[from] io::Error),
@@ -44,9 +44,9 @@ pub enum SnapshotError<P: std::error::Error + 'static> {
         /// The version that this software reads.
         expected: u32,
     },
-    /// The parameters are invalid.
+    /// The parameters are invalid: the `ParamsError` of the structure.
     #[error("snapshot with impossible parameters: {0}")]
-    Params(#[source] P),
+    Params(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A rule of the format is violated; the text says which.
     #[error("corrupt snapshot: {0}")]
     Corrupt(&'static str),
@@ -60,7 +60,7 @@ pub enum SnapshotError<P: std::error::Error + 'static> {
     },
 }
 
-pub(crate) const fn corrupt<T, P: std::error::Error>(what: &'static str) -> Result<T, SnapshotError<P>> {
+pub(crate) const fn corrupt<T>(what: &'static str) -> Result<T, SnapshotError> {
     Err(SnapshotError::Corrupt(what))
 }
 
@@ -94,10 +94,7 @@ impl<S: Units> SnapshotHeader<S> {
     }
 
     /// Reads the beginning of a snapshot.
-    pub(crate) fn take<R: Read>(
-        from: R,
-        magic: [u8; 8],
-    ) -> Result<(Self, ChecksumReader<R>), SnapshotErrorOf<S>> {
+    pub(crate) fn take<R: Read>(from: R, magic: [u8; 8]) -> Result<(Self, ChecksumReader<R>), SnapshotError> {
         let mut source = ChecksumReader::new(from);
         if source.take::<8>()? != magic {
             return Err(SnapshotError::Magic);
@@ -158,18 +155,16 @@ impl<S: Units> SnapshotHeader<S> {
 }
 
 /// Reads parameters.
-fn take_params<S: Units, R: Read>(source: &mut ChecksumReader<R>) -> Result<S::Params, SnapshotErrorOf<S>> {
+fn take_params<S: Units, R: Read>(source: &mut ChecksumReader<R>) -> Result<S::Params, SnapshotError> {
     let mut encoded = <S::Params as TableParams>::Bytes::default();
     source.fill(encoded.as_mut())?;
     let params = S::Params::decode(&encoded);
     let params = params.ok_or(SnapshotError::Corrupt("reserved bytes or partitions of the parameters"))?;
-    params.map_err(SnapshotError::Params)
+    params.map_err(|error| SnapshotError::Params(error.into()))
 }
 
 /// Reads a byte that is 0 or 1.
-pub(crate) fn take_flag<R: Read, P: std::error::Error>(
-    source: &mut ChecksumReader<R>,
-) -> Result<bool, SnapshotError<P>> {
+pub(crate) fn take_flag<R: Read>(source: &mut ChecksumReader<R>) -> Result<bool, SnapshotError> {
     match source.take()? {
         [0] => Ok(false),
         [1] => Ok(true),
@@ -178,7 +173,7 @@ pub(crate) fn take_flag<R: Read, P: std::error::Error>(
 }
 
 /// Checks the final checksum.
-pub(crate) fn end<R: Read, P: std::error::Error>(source: ChecksumReader<R>) -> Result<(), SnapshotError<P>> {
+pub(crate) fn end<R: Read>(source: ChecksumReader<R>) -> Result<(), SnapshotError> {
     let (found, expected) = source.finish()?;
     if found == expected { Ok(()) } else { Err(SnapshotError::Checksum { found, expected }) }
 }
@@ -218,7 +213,7 @@ impl<S: Units> Table<S> {
     /// # Errors
     /// [`SnapshotError`]. Memory use never exceeds about twice what was read; for a table that is being
     /// reshaped, add the empty blocks or ranges of both shapes.
-    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotErrorOf<S>> {
+    pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
         let (header, mut source) = SnapshotHeader::<S>::take(from, S::TABLE_MAGIC)?;
         let layouts = [false, true].map(|is_new| S::layout(header.shape(is_new)));
         let (mut lines, mut extras, mut buffer) = (Vec::new(), [Vec::new(), Vec::new()], Vec::new());

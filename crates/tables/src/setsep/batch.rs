@@ -14,12 +14,12 @@ use super::block::{self, Block, BlockError, Moves};
 use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
 use super::layout::choice;
-use super::ops::Full;
 use super::payload::PayloadWriter;
 use super::solver::{self, Solver};
-use super::structure::{LocalTable, Op, UpdateError};
+use super::structure::{LocalTable, Op};
 use crate::op_order::{OrderedOp, sort};
 use crate::prefetch::prefetch_read;
+use crate::published::{Full, UpdateError};
 use scalebricks_types::PartitionId;
 use std::ops::Range;
 

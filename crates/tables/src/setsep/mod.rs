@@ -66,7 +66,6 @@ mod geometry;
 mod kernels;
 mod layout;
 mod linear;
-mod ops;
 mod paper;
 mod params;
 mod payload;
@@ -81,14 +80,12 @@ mod tests;
 mod updates;
 
 pub use block::Moves;
-pub use builder::{Progress, SetSepBuilder};
+pub use builder::SetSepBuilder;
 pub use control::{SetSepControl, Stats};
 pub use format::Format;
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};
 pub use kernels::search::SearchBits;
-pub use ops::Full;
 pub use params::{MAX_BLOCKS, PARAMS_BYTES, Params, ParamsError};
-pub use structure::{
-    BuildError, Op, ReshapeError, SetSep, SetSepPin, SetSepReader, SetSepStructure, SnapshotError,
-    TableStats, UpdateError,
-};
+pub use structure::{Op, SetSep, SetSepPin, SetSepReader, SetSepStructure, TableStats};
+
+pub use crate::published::{BuildError, Full, ReshapeError, SnapshotError, UpdateError};

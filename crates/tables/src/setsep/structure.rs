@@ -6,7 +6,6 @@ use super::fallback::{ListWriter, Lists, lines_for};
 use super::geometry::{GROUPS, bucket_of};
 use super::kernels::lookup;
 use super::layout::{Layout, group_of, set_choice};
-use super::ops::Full;
 use super::params::{PARAMS_BYTES, Params, ParamsError};
 use super::reshape::MAX_RATIO;
 use super::solver::is_clean;
@@ -14,7 +13,7 @@ use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;
 use crate::gpt::Gpt;
 use crate::published::snapshot::corrupt;
-use crate::published::{self, Structure, TableParams, Units, bits_per_key};
+use crate::published::{self, ReshapeError, SnapshotError, Structure, TableParams, Units, bits_per_key};
 use crate::reclaim::sync::Ordering;
 use crate::touched_lines::LineRecorder;
 use scalebricks_types::{ApplyError, PartitionCount, PartitionId, TableKind};
@@ -33,16 +32,8 @@ pub type SetSep = published::Table<SetSepStructure>;
 pub type SetSepReader = published::Reader<SetSepStructure>;
 /// A pinned [`SetSepReader`].
 pub type SetSepPin<'a> = published::Pin<'a, SetSepStructure>;
-/// Why a snapshot cannot be read.
-pub type SnapshotError = published::SnapshotError<ParamsError>;
 /// One change to the key set.
 pub type Op = published::Op<u8>;
-/// Why a batch was refused. The control structure is unchanged.
-pub type UpdateError = published::UpdateError<u8, Full>;
-/// Why a build failed.
-pub type BuildError = published::BuildError<u8, Full>;
-/// Why a table cannot be reshaped.
-pub type ReshapeError = published::ReshapeError<u8, Full>;
 
 pub(super) type Generation = published::Generation<SetSepStructure>;
 pub(super) type GenerationWriter = published::GenerationWriter<SetSepStructure>;
@@ -103,9 +94,7 @@ impl TableParams for Params {
 
 impl Structure for SetSepStructure {
     type Params = Params;
-    type ParamsError = ParamsError;
     type Value = u8;
-    type Full = Full;
 }
 
 impl Units for SetSepStructure {

@@ -5,12 +5,12 @@ use super::batch::Batch;
 use super::control::SetSepControl;
 use super::control_blocks::ControlBlocks;
 use super::kernels::Finder;
-use super::ops::Full;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::solver::Solver;
-use super::structure::{LocalTable, Op, SetSep, UpdateError};
+use super::structure::{LocalTable, Op, SetSep, SetSepStructure};
 use crate::isa::Isa;
+use crate::published::{Full, UpdateError, Updates};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 /// Blocks in one shape, and the scratch state for changing them.
@@ -60,43 +60,44 @@ impl BlockUpdater {
     }
 }
 
-impl SetSepControl {
-    /// Applies a batch to the shapes that its keys' blocks are in.
-    pub(super) fn change(
-        &mut self,
+impl Updates for SetSepStructure {
+    fn change(
+        control: &mut SetSepControl,
         table: Option<&SetSep>,
         ops: &[Op],
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
         let mut local = table.map(SetSep::lock_local);
-        let (added, refused) = self.distribute(ops);
+        let (added, refused) = control.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
-        let mut failed = self.keys.now.perform(ops, limit);
-        if let Some(next) = &mut self.keys.next {
+        let mut failed = control.keys.now.perform(ops, limit);
+        if let Some(next) = &mut control.keys.next {
             let limit = failed.as_ref().map_or(limit, |failed| failed.0);
             failed = next.updater.perform(ops, limit).or(failed);
         }
         let failed = failed.or(refused).map(|(_, error)| error);
-        let failed = failed.or_else(|| self.settle().err());
-        if let Some(error) = failed.or_else(|| self.out_of_step(local.as_ref())) {
-            self.keys.now.undo();
-            if let Some(next) = &mut self.keys.next {
+        let failed = failed.or_else(|| control.settle().err());
+        if let Some(error) = failed.or_else(|| control.out_of_step(local.as_ref())) {
+            control.keys.now.undo();
+            if let Some(next) = &mut control.keys.next {
                 next.updater.undo();
             }
             return Err(error);
         }
-        self.keys.moves.add(self.keys.now.batch.moves);
-        self.count = self.count.wrapping_add(added); // all distributed operations were performed
-        let mut touched: Vec<PartitionId> = self.keys.now.batch.needs.iter().map(|need| need.0).collect();
-        if let Some(next) = &self.keys.next {
-            self.keys.moves.add(next.updater.batch.moves);
+        control.keys.moves.add(control.keys.now.batch.moves);
+        control.count = control.count.wrapping_add(added); // all distributed operations were performed
+        let mut touched: Vec<PartitionId> = control.keys.now.batch.needs.iter().map(|need| need.0).collect();
+        if let Some(next) = &control.keys.next {
+            control.keys.moves.add(next.updater.batch.moves);
             touched.extend(next.updater.batch.needs.iter().map(|need| need.0));
             touched.sort_unstable();
             touched.dedup();
         }
-        Ok(touched.into_iter().map(|partition| self.delta(partition, local.as_mut(), counted)).collect())
+        Ok(touched.into_iter().map(|partition| control.delta(partition, local.as_mut(), counted)).collect())
     }
+}
 
+impl SetSepControl {
     /// An error if the local table's position differs from that of this structure.
     fn out_of_step(&self, local: Option<&LocalTable<'_>>) -> Option<UpdateError> {
         let local = local?;
@@ -131,7 +132,7 @@ impl SetSepControl {
             let wide = change.value().filter(|&value| u32::from(value) >> bits != 0);
             let error = match (self.keys.now.blocks.slot_of(hash), wide) {
                 (Err(partition), _) => UpdateError::NotHeld { op, partition },
-                (_, Some(value)) => UpdateError::Value { op, value, bits },
+                (_, Some(value)) => UpdateError::Value { op, value: value.into(), bits },
                 (Ok(slot), None) => {
                     match self
                         .keys

@@ -1,4 +1,4 @@
-//! A small cluster, and frames made by an independent library.
+//! A small cluster, and frames built by an independent library.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(
     clippy::unwrap_used,
@@ -106,8 +106,8 @@ pub fn bench_with(flow_count: u32, architecture: Architecture, nodes: usize, pol
 pub const SEED: HashSeed = HashSeed::new(7, 8);
 
 impl Bench {
-    /// The update that pins `key` to another node, as its owner would send it: the build is deterministic, so an owner
-    /// made here sends bits that fit.
+    /// The update that pins `key` to another node, as its owner would send it. The build is deterministic, so an owner
+    /// created here sends bits that fit.
     pub fn stale_delta(&self, key: &FlowKey, node: u8) -> Delta {
         let hasher = KeyHasher::new(SEED);
         let keys: Vec<(KeyHash, u8)> = self
@@ -140,7 +140,7 @@ impl Bench {
         id
     }
 
-    /// Runs until idle; what left and what was dropped.
+    /// Runs until idle; returns the packets that left and those dropped.
     pub fn run(&mut self, threads: usize) -> (Vec<Left>, Vec<Dropped>) {
         self.cluster.run_until_idle(threads);
         let mut left = Vec::new();
@@ -164,7 +164,7 @@ impl Bench {
         (left, dropped)
     }
 
-    /// Sends one frame through the cluster; what became of it.
+    /// Sends one frame through the cluster; returns its outcome.
     pub fn one(
         &mut self,
         node: usize,
@@ -229,8 +229,8 @@ pub fn to_gateway(gateway: Ipv4Addr, port: u16, message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What of a GTP-U frame a test compares: outer destination, TEID, QFI, the user's packet. Fixed offsets, no options
-/// in the outer header.
+/// The fields of a GTP-U frame that tests compare: outer destination, TEID, QFI, inner packet. Fixed offsets, no
+/// options in the outer header.
 pub fn tunnelled(frame: &[u8]) -> (Ipv4Addr, u32, Option<u8>, Vec<u8>) {
     let ip = etherparse::Ipv4HeaderSlice::from_slice(&frame[14..]).unwrap();
     assert_eq!(ip.header_checksum(), ip.to_header().calc_header_checksum(), "outer IPv4 checksum");

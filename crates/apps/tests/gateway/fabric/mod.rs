@@ -1,4 +1,4 @@
-//! Probes over the fabric, and the ways round what is broken.
+//! Fabric probes, and detours around broken paths.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

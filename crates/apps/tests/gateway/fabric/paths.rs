@@ -1,4 +1,4 @@
-//! Every packet arrives, whatever single way is broken.
+//! Every packet arrives if any single path is broken.
 
 use super::rig::{DETECTED, FLOWS, HEALED, Outcome, Rig, both, settled};
 use scalebricks_apps::gateway::Architecture;
@@ -6,7 +6,8 @@ use scalebricks_elements::gateway::Phase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Cuts, waits until that is noticed, and sees everything arrive; heals, and sees everything go directly.
+/// Cuts paths, waits until the nodes detect it, and checks that all packets arrive; heals them, and checks that all
+/// packets take direct paths.
 fn everything_arrives_round(architecture: Architecture, nodes: usize, cuts: &[(usize, usize)]) -> Rig {
     let mut rig = settled(architecture, nodes);
     rig.cut(cuts);
@@ -71,7 +72,7 @@ fn packets_go_round_a_way_that_is_cut_in_one_direction() {
 
 #[test]
 fn packets_go_round_a_cut_between_groups_over_a_node_that_has_both() {
-    // 0 and 1 are cut off from 3 and 4; 2 has all.
+    // Nodes 0 and 1 are cut off from 3 and 4; node 2 reaches all.
     let cuts: Vec<_> = [(0, 3), (0, 4), (1, 3), (1, 4)].into_iter().flat_map(|(a, b)| both(a, b)).collect();
     let rig = everything_arrives_round(Architecture::ScaleBricks, 5, &cuts);
     assert!(rig.stats().probes_unsent == 0 && rig.stats().dropped.total() == 0);
@@ -79,7 +80,7 @@ fn packets_go_round_a_cut_between_groups_over_a_node_that_has_both() {
 
 #[test]
 fn nothing_circles_where_no_way_is_left() {
-    // Two halves: no node has both. What crosses is lost at the cut, not sent about.
+    // Two halves: no node reaches both. Packets between them are lost at the cut, and do not circulate.
     let mut rig = settled(Architecture::ScaleBricks, 4);
     let cuts: Vec<_> = [(0, 2), (0, 3), (1, 2), (1, 3)].into_iter().flat_map(|(a, b)| both(a, b)).collect();
     rig.cut(&cuts);
@@ -124,7 +125,7 @@ fn a_node_in_between_sends_directly_even_when_it_goes_round_itself() {
     rig.pass(DETECTED);
     let (_, _, between) = rig.detours()[0];
     rig.cut(&both(between, 1));
-    // For a moment it knows that its own way is broken, and node 0 does not.
+    // For a moment this node knows that its own path is broken, and node 0 does not.
     for _ in 0..10 {
         let outcome = rig.all_flows();
         assert_eq!(
@@ -169,7 +170,7 @@ fn a_lost_probe_changes_nothing() {
 #[test]
 fn a_node_that_was_stopped_does_not_take_its_own_silence_for_others() {
     let mut rig = settled(Architecture::ScaleBricks, 4);
-    // One answers later than the others. That is no reason to go round it.
+    // One node answers later than the others. That causes no detour.
     rig.slow = Some(1);
     rig.pass(Duration::from_secs(2));
     rig.stopped = Some(0);
@@ -188,7 +189,7 @@ fn fragments_of_a_datagram_go_the_same_way() {
     rig.cut(&both(0, 1));
     rig.pass(DETECTED);
     rig.all_arrive();
-    // The node in between depends on the pair alone.
+    // The relay depends on the pair only.
     let crossed = rig.crossings.lock().unwrap();
     let ways = crossed.iter().filter(|(_, mac)| mac.phase.is_indirect());
     let mut relays: BTreeMap<(usize, usize), BTreeSet<usize>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Probes as a node sends and answers them, and frames that only look like probes.
+//! Probes that a node sends and answers, and frames that only look like probes.
 
 use super::rig::{node, settled};
 use crate::gateway::common::SEED;
@@ -24,11 +24,11 @@ const START: Duration = Duration::from_secs(9);
 struct Lone {
     node: Node<Packet>,
     fabric: MemoryPort<Packet>,
-    /// Frames are made of these.
+    /// Buffers for frames.
     pool: Pool,
 }
 
-/// A node with this health and so many buffers.
+/// A node with this health and this number of buffers.
 fn lone(health: Option<&Arc<FabricHealth>>, buffers: usize) -> Lone {
     let size = ClusterSize::new(3).unwrap();
     let layout =
@@ -49,7 +49,7 @@ fn health(interval: Option<Duration>) -> Arc<FabricHealth> {
 }
 
 impl Lone {
-    /// Gives the node these frames and turns it once; the probes it sent.
+    /// Gives the node these frames and runs one turn; returns the probes that it sent.
     fn give(&mut self, frames: &[Vec<u8>], now: Duration) -> Vec<Probe> {
         for frame in frames {
             assert!(self.fabric.send(self.pool.packet(frame).unwrap()).is_ok());
@@ -109,7 +109,7 @@ fn a_probe_is_echoed_by_the_worker_that_receives_it_and_an_echo_is_not() {
         let mut lone = lone(Some(&health), 64);
         lone.give(&[], START);
         let now = START + Duration::from_millis(1);
-        // Padding, as short frames have it, changes nothing.
+        // The padding of short frames changes nothing.
         let padded = [frame(&probe(Kind::Probe)), vec![0; 40]].concat();
         let sent = lone.give(&[padded, frame(&probe(Kind::Echo))], now);
         assert_eq!(sent.len(), 1);
@@ -139,7 +139,7 @@ fn bad_probes_are_dropped_by_name_and_change_nothing() {
         ProbeKey::new(HashSeed::new(0, 0)).frame(&good, SOURCE).to_vec(),
         of(Probe { from: NodeId::new(0), ..good }),
         of(Probe { from: NodeId::new(3), ..good }),
-        // For another node, by an address of this one.
+        // Names another node, but is addressed to this one.
         [&FabricMac::probe(NodeId::new(0)).encode().octets(), &of(Probe { to: NodeId::new(2), ..good })[6..]]
             .concat(),
     ];
@@ -179,7 +179,7 @@ fn without_buffers_probes_are_not_sent_and_counted() {
     assert_eq!(lone.give(&[], START).len(), 1, "there is one buffer");
     let stats = lone.node.stats();
     assert_eq!((stats.probes_out, stats.probes_unsent), (1, 1));
-    // An echo needs none: it takes the probe's.
+    // An echo needs no buffer: it reuses that of the probe.
     assert_eq!(lone.give(&[frame(&probe(Kind::Probe))], START + Duration::from_millis(1)).len(), 1);
 }
 
@@ -216,7 +216,7 @@ fn probes_are_no_packets_of_the_fabric() {
     rig.pass(Duration::from_secs(1));
     let after = rig.stats();
     assert_eq!((after.fabric_in, after.fabric_out), (before.fabric_in, before.fabric_out));
-    // Two of three nodes, ten times a second, and their echoes.
+    // Two of three nodes send ten probes per second each, and echoes.
     assert_eq!(after.probes_out - before.probes_out, 3 * 2 * 10 * 2);
     assert_eq!(after.dropped.total(), 0);
 }

@@ -23,16 +23,16 @@ pub const TURN: Duration = Duration::from_millis(5);
 /// Turns between two refreshes.
 pub const REFRESH: u32 = 6;
 pub const FLOWS: u32 = 120;
-/// From a cut until every way leads round it: probes are not answered for [`HEARING`], seen by the next refresh, reported by the next
-/// probe, and seen again.
+/// Time from a cut until every path avoids it: probes stay unanswered for [`HEARING`], the next refresh detects that,
+/// the next probe reports it, and the refresh after that detects the report.
 pub const DETECTED: Duration = HEARING.saturating_add(PROBE_EVERY).saturating_add(Duration::from_millis(100));
-/// From the end of a cut until ways are direct again.
+/// Time from the end of a cut until paths are direct again.
 pub const HEALED: Duration = STEADY.saturating_add(Duration::from_millis(300));
 
 /// Directed pairs of nodes between which frames are lost.
 pub type Cuts = Arc<Mutex<BTreeSet<(usize, usize)>>>;
 
-/// What crossed the fabric, probes apart: from, to, and the address.
+/// Frames that crossed the fabric, without probes: sender, receiver, MAC address.
 pub type Crossings = Arc<Mutex<Vec<(usize, FabricMac)>>>;
 
 struct CutPort {
@@ -78,7 +78,7 @@ pub struct Rig {
     pub turns: u32,
     /// Its process is stopped.
     pub stopped: Option<usize>,
-    /// It turns every 200 ms only.
+    /// It runs a turn only every 200 ms.
     pub slow: Option<usize>,
     pub next_id: u64,
 }
@@ -157,7 +157,7 @@ pub fn rig(architecture: Architecture, nodes: usize) -> Rig {
     rig
 }
 
-/// What became of packets: how often each left, at its node, and what was dropped.
+/// Outcome of packets: how often each left at its node, and how many were dropped.
 #[derive(Default)]
 pub struct Outcome {
     pub left: BTreeMap<u64, (usize, u8)>,
@@ -170,7 +170,7 @@ impl Rig {
         ClusterSize::new(self.nodes.len()).unwrap()
     }
 
-    /// Cuts the ways from and to.
+    /// Cuts the paths between these nodes, in both directions.
     pub fn cut(&self, pairs: &[(usize, usize)]) {
         self.cuts.lock().unwrap().extend(pairs);
     }
@@ -211,7 +211,7 @@ impl Rig {
         outcome
     }
 
-    /// Sends one packet of each flow in each direction from each node, and turns until all of them must have come out.
+    /// Sends one packet of each flow in each direction from each node, and runs turns until all must have left.
     pub fn all_flows(&mut self) -> Outcome {
         let mut outcome = Outcome::default();
         let flows = self.flows.clone();
@@ -254,7 +254,7 @@ impl Rig {
             let most = 2 * self.architecture.max_hops();
             assert!(*hops <= most, "{hops} hops");
         }
-        // Whoever passes a frame on for another sends it directly.
+        // A relay sends the frame directly to its destination.
         for (_, mac) in self.crossings.lock().unwrap().iter().filter(|(_, mac)| mac.phase.is_indirect()) {
             assert_ne!(mac.node, mac.output_node);
         }
@@ -271,7 +271,7 @@ impl Rig {
         self.stats().relayed
     }
 
-    /// Every detour there is: who sends to whom over whom.
+    /// All detours: sender, receiver, relay.
     pub fn detours(&self) -> Vec<(usize, usize, usize)> {
         let nodes = self.healths.iter().enumerate();
         nodes

@@ -7,7 +7,7 @@ use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::{FabricMac, OutputPort, OutsideMacs, Policy};
 use scalebricks_types::NodeId;
 
-/// Where frames come in.
+/// The port at which a frame arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     Internet,
@@ -22,12 +22,12 @@ impl Side {
 /// The destination of a frame.
 #[derive(Debug, Clone, Copy)]
 pub enum To {
-    /// The usual one: the node's own outside, to be handled from the fabric.
+    /// The usual one: the node's own address outside, or "handle" on the fabric.
     Here,
     Again,
-    /// To be looked up, where that is done.
+    /// To be looked up, in architectures with a lookup node.
     Lookup,
-    /// For another node, over this one.
+    /// For another node, relayed by this one.
     Onward,
     OtherNode,
     Probe,
@@ -35,7 +35,7 @@ pub enum To {
 }
 
 impl To {
-    /// A number that is the same for all that goes through the same steps.
+    /// A number that is equal for all frames that pass the same steps.
     pub const fn way(self) -> u32 {
         match self {
             Self::Onward => 1,
@@ -45,7 +45,7 @@ impl To {
     }
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Debug, Clone)]
 pub struct Kind {
     pub flow: u32,
@@ -54,7 +54,7 @@ pub struct Kind {
     pub to: To,
     /// Downstream IPv4: 1 is a first fragment, 2 a later one.
     pub fragment: u8,
-    /// Octets to change, and where it is cut off.
+    /// Octets to change, and the length to truncate to.
     pub damage: Vec<(usize, u8)>,
     pub cut: usize,
 }
@@ -90,7 +90,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     )
 }
 
-/// Frames that come in together, mostly by one port.
+/// Frames that arrive together, mostly at one port.
 pub fn step() -> impl Strategy<Value = Vec<(Side, Vec<Kind>)>> {
     let side = || prop_oneof![Just(Side::Internet), Just(Side::BaseStation), Just(Side::Fabric)];
     let of = |side: Side, most| prop::collection::vec(kind(), 1..most).prop_map(move |kinds| (side, kinds));
@@ -120,8 +120,8 @@ pub fn all() -> Vec<Kind> {
     kinds
 }
 
-/// Makes an IPv4 frame a fragment. Its identification tells the sides apart, as each element that parses remembers the datagrams that
-/// came its way.
+/// Turns an IPv4 frame into a fragment. Its identification differs by side, since each parsing element remembers the
+/// datagrams that it has seen.
 fn fragment(frame: &mut [u8], number: u8, id: u16) {
     let ip = &mut frame[14..34];
     ip[4..6].copy_from_slice(&id.to_be_bytes());
@@ -141,7 +141,7 @@ pub fn frame(
     macs: &OutsideMacs,
 ) -> (Vec<u8>, bool) {
     let payload = vec![kind.flow as u8; kind.len];
-    // A frame that is wrong for its side is one kind of hostile frame; most are right.
+    // A frame at the wrong side is one kind of hostile frame; most are at the right one.
     let is_upstream = match side {
         Side::Internet => kind.is_upstream && kind.flow.is_multiple_of(16),
         Side::BaseStation => kind.is_upstream || !kind.flow.is_multiple_of(16),
@@ -172,7 +172,7 @@ pub fn frame(
     };
     frame[..6].copy_from_slice(&mac);
     if !is_fragment {
-        // What is said of the address stays true, and no frame becomes a fragment.
+        // The destination address stays as recorded, and no frame becomes a fragment.
         for &(at, bits) in kind.damage.iter().filter(|(at, _)| *at >= 6 && !(20..22).contains(at)) {
             if let Some(octet) = frame.get_mut(at) {
                 *octet ^= bits;

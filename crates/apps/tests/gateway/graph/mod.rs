@@ -1,5 +1,5 @@
-//! A node does the same whether its elements are joined or apart, in all architectures: the same bytes to the same ports, each flow in
-//! order, the same packets dropped for the same reasons, the same counters.
+//! A node with joined elements behaves like one with separate elements, in all architectures: the same bytes to the
+//! same ports, each flow in order, the same packets dropped for the same reasons, the same counters.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod frames;
@@ -45,7 +45,7 @@ properties! {
     scalebricks_by_ue: ScaleBricks, Ue;
 }
 
-/// Enough of every kind that what differs between packets is reached.
+/// Enough packets of every kind to reach all differences between packets.
 #[test]
 fn the_property_reaches_what_it_is_about() {
     let tables = pair::tables(Architecture::ScaleBricks, KeyProfile::Flow5);

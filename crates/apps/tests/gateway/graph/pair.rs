@@ -1,4 +1,4 @@
-//! Two nodes with the same tables, given the same frames: one with its elements joined, one with them apart.
+//! Two nodes with the same tables receive the same frames: one has joined elements, the other separate ones.
 
 use super::frames::{self, Kind, Side};
 use crate::gateway::common::{SEED, flows, station};
@@ -21,7 +21,7 @@ pub const NODES: usize = 4;
 pub const FLOWS: u32 = 64;
 pub const HERE: NodeId = NodeId::new(1);
 
-/// Frames that a link holds: fewer than come in, so that the fabric is congested.
+/// Frames that a link holds: fewer than arrive, so that the fabric is congested.
 const FABRIC: usize = 40;
 const OUTSIDE: usize = 1_024;
 
@@ -46,7 +46,7 @@ fn own(tables: &FlowTables) -> (NodeTables, Arc<FlowCounters>) {
 /// The far ends of three links.
 struct Far([MemoryPort<Packet>; 3]);
 
-/// What left, by port, and by flow and way: packet, piece, bytes.
+/// Frames that left, by port, and by flow and path: packet, fragment, bytes.
 type Left = BTreeMap<(usize, (u32, u32)), Vec<(u64, u8, Vec<u8>)>>;
 
 pub struct Pair {
@@ -57,9 +57,9 @@ pub struct Pair {
     pool: Pool,
     architecture: Architecture,
     config: NodeConfig,
-    /// By packet: its flow and way, and whether it is a fragment.
+    /// Per packet: its flow and path, and whether it is a fragment.
     sent: HashMap<u64, ((u32, u32), bool)>,
-    /// Frames came in by several ports together.
+    /// Whether frames arrived at several ports together.
     is_mixed: bool,
 }
 
@@ -106,7 +106,7 @@ impl Pair {
         }
     }
 
-    /// Sends frames in by these sides, and lets both work them off.
+    /// Sends frames to these sides, and runs both nodes until they are idle.
     pub fn send(&mut self, together: &[(Side, Vec<Kind>)]) {
         self.is_mixed |= together.len() > 1;
         let frames: Vec<(Side, u64, Vec<u8>)> = together
@@ -116,10 +116,10 @@ impl Pair {
                 let NodeConfig { policy, macs, .. } = &self.config;
                 let (frame, is_fragment) = frames::frame(kind, side, self.architecture, policy, macs);
                 let id = self.sent.len() as u64;
-                // Frames that are only passed on may overtake those that are looked up, and these those that are handled.
+                // Relayed frames may overtake those that are looked up, and these may overtake those that are handled.
                 let way = if side == Side::Fabric { kind.to.way() } else { 0 };
                 let flow = (kind.flow, side as u32 * 4 + way);
-                // A damaged frame may be of any flow.
+                // A damaged frame may belong to any flow.
                 let flow = if kind.damage.is_empty() { flow } else { (id as u32, u32::MAX) };
                 self.sent.insert(id, (flow, is_fragment));
                 (side, id, frame)
@@ -133,7 +133,7 @@ impl Pair {
         }
     }
 
-    /// Puts frames on a link, which has no room for all of them.
+    /// Puts frames on a link that has no room for all of them.
     fn send_in<'a>(
         &mut self,
         which: usize,
@@ -157,7 +157,7 @@ impl Pair {
         self.nodes[which].turn(Duration::ZERO)
     }
 
-    /// Takes what left; how many frames.
+    /// Collects the frames that left; returns their number.
     fn collect(&mut self, which: usize) -> usize {
         let mut came = 0;
         for (number, port) in self.far[which].0.iter_mut().enumerate() {
@@ -165,8 +165,9 @@ impl Pair {
                 let Tag { id, piece, .. } = packet.tag();
                 let (flow, is_fragment) = self.sent[&id];
                 let mut bytes = packet.data().to_vec();
-                // Where packets came in together, both may take them in another order: detours and numbers of outer packets are
-                // drawn in order. The detours of fragments depend on a secret of the process.
+                // The nodes may process packets that arrived together in different orders, and they draw detours and
+                // identifications of outer packets in order. The detours of fragments depend on a secret of the
+                // process.
                 if number == 2 && (is_fragment || self.is_mixed) && self.architecture == Architecture::Vlb {
                     bytes[2..4].fill(0);
                 }
@@ -174,7 +175,7 @@ impl Pair {
                     bytes[18..20].fill(0);
                     bytes[24..26].fill(0);
                 }
-                // An answer is of no flow: it may overtake.
+                // A reply belongs to no flow, so it may overtake.
                 let flow = if piece == ICMP_PIECE { (id as u32, u32::MAX) } else { flow };
                 self.left[which].entry((number, flow)).or_default().push((id, piece, bytes));
                 came += 1;
@@ -183,7 +184,7 @@ impl Pair {
         came
     }
 
-    /// Compares all that became of the frames; what a node counted.
+    /// Compares the outcomes of all frames; returns the counters of a node.
     pub fn compare(&mut self) -> NodeStats {
         let [of_joined, of_apart] = &self.left;
         let only = |one: &Left, other: &Left| {

@@ -1,4 +1,4 @@
-//! A slow path on two links, with scripted time and stations whose frames an independent library makes and reads.
+//! A slow path on two links, with scripted time. An independent library builds and parses the stations' frames.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(
     clippy::unwrap_used,
@@ -26,13 +26,13 @@ pub const INTERNET_MAC: [u8; 6] = [2, 0, 0, 0, 1, 1];
 pub const RAN_MAC: [u8; 6] = [2, 0, 0, 0, 2, 2];
 pub const OWN: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
 pub const OWN6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x10);
-/// Made of [`INTERNET_MAC`] by hand.
+/// Derived from [`INTERNET_MAC`] by hand.
 pub const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, 0x101);
 pub const OWN_RAN: Ipv4Addr = Ipv4Addr::new(10, 254, 0, 10);
 pub const ROUTERS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(198, 51, 100, 2)];
 pub const ROUTER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 pub const RAN_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 254, 0, 1);
-/// On the link, behind the router, behind nothing.
+/// On the link, behind the router, unreachable.
 pub const STATIONS: [Ipv4Addr; 3] =
     [Ipv4Addr::new(10, 254, 0, 21), Ipv4Addr::new(10, 20, 0, 5), Ipv4Addr::new(10, 99, 0, 1)];
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
@@ -91,14 +91,14 @@ impl Lab {
         Self { local: LocalStack::new(config, now), out: Outbox::new(256), now }
     }
 
-    /// One whose stations all answered, at rest.
+    /// A slow path at rest, after all stations have answered.
     pub fn resolved() -> Self {
         let mut lab = Self::new(config());
         lab.settle();
         lab
     }
 
-    /// Answers every question until the announcements are over.
+    /// Answers every request until the announcements are over.
     pub fn settle(&mut self) {
         for _ in 0..50 {
             let sent = self.pass(Duration::from_millis(100));
@@ -119,7 +119,7 @@ impl Lab {
         self.local.receive(port, frame, self.now, &mut self.out)
     }
 
-    /// Gives the machine a packet to be held.
+    /// Gives the slow path a packet to hold.
     pub fn hold(&mut self, port: OutputPort, next_hop: impl Into<IpAddr>, frame: &[u8]) -> HoldOutcome {
         self.local.hold(port, next_hop.into(), frame, FrameKind::Packet, self.now, &mut self.out)
     }
@@ -129,7 +129,7 @@ impl Lab {
         self.sent()
     }
 
-    /// Lets time pass, with polls when they are due; what was sent.
+    /// Advances time, with polls when they are due; returns the frames sent.
     pub fn pass(&mut self, time: Duration) -> Sent {
         let end = self.now + time;
         let mut sent = Vec::new();
@@ -155,7 +155,7 @@ impl Lab {
         self.local.neighbours().find(|n| n.address == address)
     }
 
-    /// What the machine made of one frame, given at rest.
+    /// The slow path's result for one frame received at rest.
     pub fn one_answer(&mut self, port: OutputPort, frame: &[u8]) -> Vec<u8> {
         assert_eq!(self.receive(port, frame), Consumed::Yes);
         let mut sent = self.sent();
@@ -171,11 +171,11 @@ impl Lab {
     }
 }
 
-/// The answer of the station that a frame asks for, if it asks.
+/// The reply of the station that a frame asks for, if it is a request.
 pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
     if let Some(request) = read_arp(frame).filter(|arp| arp.operation == ArpOperation::REQUEST) {
         let (own, asker) = (Ipv4Addr::from(request.target_ipv4), Ipv4Addr::from(request.sender_ipv4));
-        // An announcement asks for its sender's own address.
+        // An announcement requests its sender's own address.
         return (own != asker).then(|| {
             arp(ArpOperation::REPLY, mac_of(own), own, request.sender_mac, asker, request.sender_mac)
         });
@@ -186,7 +186,7 @@ pub fn answer(frame: &[u8]) -> Option<Vec<u8>> {
     (kind == 135).then(|| advertisement(mac_of(target), target, to, src, 0x60, Some(mac_of(target))))
 }
 
-/// The address that a frame asks for, if it asks.
+/// The address that a frame requests, if it is a request.
 pub fn target(frame: &[u8]) -> Option<IpAddr> {
     answer(frame)?;
     if let Some(arp) = read_arp(frame) {
@@ -283,7 +283,7 @@ pub fn read_arp(frame: &[u8]) -> Option<ArpEthIpv4Packet> {
     }
 }
 
-/// Type, source, destination and what follows the first eight octets of an ICMPv6 message whose checksum is right.
+/// Type, source, destination and the part after the first eight octets of an ICMPv6 message with a valid checksum.
 pub fn read_icmp6(frame: &[u8]) -> Option<(u8, Ipv6Addr, Ipv6Addr, Vec<u8>)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let NetSlice::Ipv6(ip) = packet.net? else { return None };
@@ -293,7 +293,7 @@ pub fn read_icmp6(frame: &[u8]) -> Option<(u8, Ipv6Addr, Ipv6Addr, Vec<u8>)> {
     Some((icmp.type_u8(), src.into(), dst.into(), icmp.payload().to_vec()))
 }
 
-/// Every checksum of a frame is right, and the other library finds nothing to complain of.
+/// Every checksum of a frame is valid, and the other library finds no error.
 pub fn assert_sound(frame: &[u8]) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap_or_else(|error| panic!("{error}: {frame:02x?}"));
     match (packet.net.unwrap(), packet.transport) {

@@ -14,8 +14,8 @@
 //! where it serves fewer names.
 
 use super::K_MAX;
-use crate::baselines::BaselineError;
-use scalebricks_tables::filter::{FilterParams, LINE_BITS, Layout, theory};
+use crate::baselines::{BaselineError, bloom};
+use scalebricks_tables::filter::{FilterParams, LINE_BITS};
 use std::collections::BTreeMap;
 use std::f64::consts::LN_2;
 
@@ -84,9 +84,9 @@ impl Sizes {
         for &names in names {
             let bits = plan.sizes.get(&names.max(1)).copied().unwrap_or(1.0) * names.max(1) as f64;
             let lines = whole(bits / LINE_BITS as f64).max(1.0);
-            let hashes = theory::best_hashes(lines * LINE_BITS as f64 / names.max(1) as f64, K_MAX);
-            let params = FilterParams::of_lines(lines as u64, hashes, Layout::Classic)?.with_seed(seed);
-            rate += params.false_positive_rate(names);
+            let hashes = bloom::best_hashes(lines * LINE_BITS as f64 / names.max(1) as f64, K_MAX);
+            let params = FilterParams::of_lines(lines as u64, hashes)?.with_seed(seed);
+            rate += bloom::rate_of(&params, names);
             filters.push(params);
         }
         Ok(Self { filters, seed, rate })
@@ -129,7 +129,7 @@ impl Plan {
             plan.sizes.insert(names, size);
             plan.bits += size * names as f64 * filters;
             let hashes = (size * LN_2).min(K_MAX.into());
-            plan.rate += theory::classic_rate(size, hashes) * filters;
+            plan.rate += bloom::rate(size, hashes) * filters;
         }
         plan
     }
@@ -163,7 +163,7 @@ mod tests {
     fn rate_of(names: &[u64], bits: &[f64]) -> f64 {
         let rates = names.iter().zip(bits).map(|(&names, bits)| {
             let r = bits / names as f64;
-            theory::classic_rate(r, (r * LN_2).min(8.0))
+            bloom::rate(r, (r * LN_2).min(8.0))
         });
         rates.sum()
     }

@@ -3,7 +3,7 @@
 use super::flows::{Flow, HASHER, brought, flows, node};
 use scalebricks_bench::{BenchError, Session};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig};
 use scalebricks_cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_control::engine::Engine;
 use scalebricks_control::record::Change;
@@ -125,14 +125,14 @@ async fn fill(plane: &ControlPlane, flows: &[Flow]) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<Shape, BenchError> {
+fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<LocalConfig, BenchError> {
     let of = |error: &dyn std::error::Error| BenchError::check(NAME, error.to_string());
     let partitions = PartitionCount::new(PARTITIONS).map_err(|error| of(&error))?;
     let bits = ClusterSize::new(nodes).map_err(|error| of(&error))?.value_bits();
     // Twice as many as there are: no table grows while it is measured.
     let params =
         Params::for_keys(gpt, (count * 2).max(LEAST_KEYS), bits, partitions).map_err(|error| of(&error))?;
-    Ok(Shape { partitions, params, hasher: HASHER, grace: GRACE })
+    Ok(LocalConfig { partitions, params, hasher: HASHER, grace: GRACE })
 }
 
 /// Logs on servers so far: each has names of its own.

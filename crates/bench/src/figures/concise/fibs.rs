@@ -14,7 +14,7 @@ use crate::limit::{self, Replay};
 use crate::names::population::Population;
 use crate::structures::{BuildConfig, fewest_partitions, params as setsep_params};
 use readers::{OthelloFib, SetSepFib};
-use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
+use scalebricks_tables::filter::{BloomFilter, FilterParams};
 use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, ParamsError, Sizing};
 use scalebricks_tables::setsep::{SetSep, SetSepBuilder};
 use scalebricks_types::KeyHash;
@@ -106,7 +106,7 @@ impl Fib {
                 filter: None,
             }),
             Self::Filtered => {
-                let params = FilterParams::for_names(names.len() as u64, 0.01, Layout::Blocked);
+                let params = FilterParams::for_names(names.len() as u64, 0.01);
                 let filter = BloomFilter::new(params.map_err(|error| BenchError::of(self.name(), error))?);
                 names.hashes.iter().for_each(|&name| filter.insert(name));
                 Box::new(OthelloFib {

@@ -3,6 +3,7 @@
 
 use super::fibs::{BATCH, Fib, NameFib, UNKNOWN};
 use super::{conclusions, goals, megabytes, millions, paper};
+use crate::baselines::bloom::{self, ClassicFilter};
 use crate::error::BenchError;
 use crate::names::population::{Kind, Population};
 use crate::rounds::{Measurement, interleave};
@@ -12,7 +13,7 @@ use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use scalebricks_report::stats::Summary;
-use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
+use scalebricks_tables::filter::{BloomFilter, FilterParams, FilterParamsError};
 use scalebricks_tables::othello::Sizing;
 use scalebricks_types::KeyHash;
 
@@ -79,7 +80,8 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 #[derive(Clone)]
 enum NameFilter {
     Table(std::sync::Arc<dyn NameFib>),
-    Filter(std::sync::Arc<BloomFilter>),
+    Blocked(std::sync::Arc<BloomFilter>),
+    Classic(std::sync::Arc<ClassicFilter>),
 }
 
 impl NameFilter {
@@ -95,17 +97,21 @@ impl NameFilter {
                 };
                 names.chunks(BATCH).map(of).sum()
             }
-            Self::Filter(filter) => {
-                let mut answers = [false; BATCH];
-                let of = |names: &[KeyHash]| {
-                    let answers = &mut answers[..names.len()];
-                    filter.contains_batch(names, answers);
-                    answers.iter().filter(|&&is_in| is_in).count()
-                };
-                names.chunks(BATCH).map(of).sum()
-            }
+            Self::Blocked(filter) => passed(names, |names, answers| filter.contains_batch(names, answers)),
+            Self::Classic(filter) => passed(names, |names, answers| filter.contains_batch(names, answers)),
         }
     }
+}
+
+/// How many names pass a filter that is asked in batches.
+fn passed(names: &[KeyHash], contains: impl Fn(&[KeyHash], &mut [bool])) -> usize {
+    let mut answers = [false; BATCH];
+    let of = |names: &[KeyHash]| {
+        let answers = &mut answers[..names.len()];
+        contains(names, answers);
+        answers.iter().filter(|&&is_in| is_in).count()
+    };
+    names.chunks(BATCH).map(of).sum()
 }
 
 /// A filter to be measured.
@@ -191,18 +197,25 @@ fn known(table: &dyn NameFib, set: &Population) -> Result<(), BenchError> {
 }
 
 fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderTest>, BenchError> {
+    let names = set.len() as u64;
     let mut made = Vec::new();
-    for (layout, kind) in
-        [(Layout::Classic, "classic Bloom filter"), (Layout::Blocked, "Bloom filter of a line")]
-    {
+    for kind in ["classic Bloom filter", "Bloom filter of a line"] {
         for rate in RATES {
             session.check()?;
             let busy = session.busy("building");
-            let params = FilterParams::for_names(set.len() as u64, rate, layout);
-            let params = params.map_err(|error| BenchError::of("bloom", error))?.with_seed(1);
-            let filter = BloomFilter::new(params);
-            set.hashes.iter().for_each(|&name| filter.insert(name));
-            if !set.hashes.iter().all(|&name| filter.contains(name)) {
+            let refused = |error: FilterParamsError| BenchError::of("bloom", error);
+            let (params, filter, theory) = if kind == "classic Bloom filter" {
+                let params = bloom::params_for(names, rate).map_err(refused)?.with_seed(1);
+                let mut filter = ClassicFilter::new(params);
+                set.hashes.iter().for_each(|&name| filter.insert(name));
+                (params, NameFilter::Classic(filter.into()), bloom::rate_of(&params, names))
+            } else {
+                let params = FilterParams::for_names(names, rate).map_err(refused)?.with_seed(1);
+                let filter = BloomFilter::new(params);
+                set.hashes.iter().for_each(|&name| filter.insert(name));
+                (params, NameFilter::Blocked(filter.into()), params.false_positive_rate(names))
+            };
+            if filter.known(&set.hashes) != set.len() {
                 return Err(BenchError::check("bloom", "a known name was refused"));
             }
             drop(busy);
@@ -210,9 +223,9 @@ fn filters(session: &Session<'_>, set: &Population) -> Result<Vec<FilterUnderTes
                 structure: "bloom",
                 how: format!("{kind} for {rate}"),
                 kind,
-                filter: NameFilter::Filter(filter.into()),
+                filter,
                 bytes: params.bits() / 8,
-                theory: params.false_positive_rate(set.len() as u64),
+                theory,
                 // The number of set bits varies by about 1/sqrt(bits), and the rate is its k-th power.
                 spread: 2.0 * f64::from(params.hashes()) / (params.bits() as f64).sqrt(),
             });

@@ -1,4 +1,4 @@
-//! Where flows come from, if not from a file: the control plane.
+//! The section `[control]`: the control plane.
 
 use super::engine::{EngineAt, EngineSection, engine};
 use super::takeover::{self, TakeoverFile};
@@ -6,55 +6,54 @@ use super::{AdminTcp, Port, Problems, sections};
 use scalebricks_apps::gateway::flow_tables::log::MAX_KEYS;
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::version::Version;
-use scalebricks_engine::remote::Endpoint;
 use scalebricks_types::{ClusterSize, NodeId, PartitionCount};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
 /// Default of `control.partitions`.
 const PARTITIONS: u32 = 64;
 
-/// The least of `control.lease.claim_ms`: two reads of the view.
+/// Least `control.lease.claim_ms`: two reads of the view.
 const LEAST_LEASE: Duration = Duration::from_secs(2);
 
-/// The most of `control.lease.forward_ms`: callers wait for 30 s, and a change that owners delay must be over by then.
+/// Most `control.lease.forward_ms`: callers wait for 30 s, and a change that owners delay must be done by then.
 const LONGEST_LEASE: Duration = Duration::from_secs(20);
 
-/// What a node is told of the control plane.
+/// The checked section `[control]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlFile {
-    /// Who keeps the log.
+    /// The engine that stores the log.
     pub engine: EngineAt,
-    /// The cluster's name: nodes of another do not listen.
+    /// The cluster's name: nodes of other clusters are ignored.
     pub name: String,
     /// Where this node listens for the others, TCP and UDP.
     pub listen: SocketAddr,
     /// The file with the key that all nodes share.
     pub key: PathBuf,
-    /// Flows that the cluster is made for.
+    /// Number of flows that the cluster is made for.
     pub flows: u64,
-    /// Shares of the key space, each with a log of its own: the same at all nodes, for ever.
+    /// Partitions of the key space, each with its own log. It must be the same at all nodes, and never changes.
     pub partitions: PartitionCount,
     /// The newest version of the protocol to use.
     pub version: Version,
-    /// Keys that this node's FIB holds, at most: two a flow.
+    /// Most keys that this node's FIB holds, two per flow.
     pub fib_keys: usize,
-    /// How long the node acts without contact to the log and to half of the other members: the same at all nodes.
+    /// How long the node acts without contact to the log and to half of the other members. It must be the same at all
+    /// nodes.
     pub lease: LeaseTimes,
     /// Where the other nodes listen.
     pub peers: BTreeMap<NodeId, SocketAddr>,
-    /// The other nodes' addresses, if one is to answer for those of another that died.
+    /// The other nodes' addresses, if this node takes over those of dead nodes.
     pub takeover: Option<TakeoverFile>,
 }
 
 impl ControlFile {
-    /// Checks that no two parts of the node, and no engine of this machine, listen at one place.
+    /// Checks that the admin server and the control plane listen at different addresses.
     pub(super) fn check_places(
         &self,
-        admin: &Path,
         admin_tcp: Option<&AdminTcp>,
         place: &Spanned<usize>,
         problems: &mut Problems<'_>,
@@ -63,24 +62,13 @@ impl ControlFile {
             a.port() == b.port() && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
         };
         if let Some(tcp) = admin_tcp.filter(|tcp| overlap(tcp.listen, self.listen)) {
-            let what = format!("{} is where control.listen is, too", tcp.listen);
+            let what = format!("{} is also control.listen", tcp.listen);
             problems.add(place.span(), "admin_tcp.listen", what);
-        }
-        match &self.engine {
-            EngineAt::Process(Endpoint::Unix(path)) if path == admin => {
-                let what = format!("{} is the engine's socket, too", admin.display());
-                problems.add(place.span(), "node.admin", what);
-            }
-            EngineAt::Process(Endpoint::Tcp(address)) if overlap(*address, self.listen) => {
-                let what = format!("{address} is where control.listen is, too");
-                problems.add(place.span(), "control.engine", what);
-            }
-            _ => {}
         }
     }
 }
 
-/// The section as it has to be; `None` if there is a problem with it.
+/// Checks the section; `None` if it has a problem that leaves no value.
 pub(super) fn control(
     section: sections::Control,
     id: usize,
@@ -98,9 +86,8 @@ pub(super) fn control(
             format!("{partitions} is not a power of two up to 65536"),
         );
     }
-    if *section.flows.get_ref() == 0 {
-        problems.add(section.flows.span(), "control.flows", "0: for how many flows is the cluster made?");
-    }
+    let what = |_| "0: set the number of flows that the cluster is made for".to_owned();
+    let flows = problems.check(&section.flows, "control.flows", |flows| flows > 0, what);
     let version =
         section.version.as_ref().map_or(Some(Version::NEWEST), |given| Version::known(*given.get_ref()));
     if let (None, Some(given)) = (version, &section.version) {
@@ -111,21 +98,19 @@ pub(super) fn control(
             format!("this software knows versions {first} to {newest}"),
         );
     }
-    let fib_keys = section.fib_keys.as_ref().map_or(MAX_KEYS as u64, |given| *given.get_ref());
-    if let (0, Some(given)) = (fib_keys, &section.fib_keys) {
-        problems.add(given.span(), "control.fib_keys", "0: how many keys may this node hold, two a flow?");
-    }
-    let listen = *section.listen.get_ref();
-    if listen.port() == 0 || !is_unicast(listen.ip()) {
-        let what = format!("{listen} is no address that other nodes can be told: ADDRESS:PORT");
-        problems.add(section.listen.span(), "control.listen", what);
-    }
+    let fib_keys = section.fib_keys.as_ref().map_or(MAX_KEYS as u64, |given| {
+        let what = |_| "0: set the number of keys that this node may hold, two per flow".to_owned();
+        problems.check(given, "control.fib_keys", |keys| keys > 0, what)
+    });
+    let what = |listen| format!("{listen} is not ADDRESS:PORT with an address that other nodes can reach");
+    let is_right = |listen: SocketAddr| listen.port() != 0 && is_unicast(listen.ip());
+    let listen = problems.check(&section.listen, "control.listen", is_right, what);
     let mut peers: BTreeMap<NodeId, SocketAddr> = BTreeMap::new();
     for peer in &section.peer {
         let node = *peer.node.get_ref();
         let address = *peer.address.get_ref();
         if address.port() == 0 || address.ip().is_unspecified() || !is_unicast(address.ip()) {
-            let what = format!("{address} is no address of another node: ADDRESS:PORT");
+            let what = format!("{address} is not the ADDRESS:PORT of another node");
             problems.add(peer.address.span(), "control.peer.address", what);
         } else if address == listen || peers.values().any(|other| *other == address) {
             let what = format!("{address} is used twice: by this node or another peer");
@@ -139,7 +124,7 @@ pub(super) fn control(
                 format!("{node} is not another node of the cluster"),
             );
         } else if peers.insert(NodeId::new(node as u8), address).is_some() {
-            problems.add(peer.node.span(), "control.peer.node", format!("{node} is there twice"));
+            problems.add(peer.node.span(), "control.peer.node", format!("{node} occurs twice"));
         }
     }
     let lease = lease(section.lease.as_ref(), problems);
@@ -149,7 +134,7 @@ pub(super) fn control(
         name: section.name.into_inner(),
         listen,
         key: section.key,
-        flows: *section.flows.get_ref(),
+        flows,
         partitions: count?,
         version: version?,
         fib_keys: usize::try_from(fib_keys).unwrap_or(MAX_KEYS),
@@ -159,7 +144,7 @@ pub(super) fn control(
     })
 }
 
-/// How long a lease lasts.
+/// Checks the durations of a lease.
 fn lease(section: Option<&sections::Lease>, problems: &mut Problems<'_>) -> LeaseTimes {
     let default = LeaseTimes::default();
     let given = |time: Option<&Spanned<u64>>, default| {
@@ -169,17 +154,22 @@ fn lease(section: Option<&sections::Lease>, problems: &mut Problems<'_>) -> Leas
     let forward = section.and_then(|section| section.forward_ms.as_ref());
     let times = LeaseTimes { claim: given(claim, default.claim), forward: given(forward, default.forward) };
     if let Some(given) = claim.filter(|_| times.claim < LEAST_LEASE) {
-        let what = format!("the view is read every second to renew the lease: {} at least", ms(LEAST_LEASE));
+        let what = format!(
+            "must be at least {}: the node reads the view every second to renew the lease",
+            ms(LEAST_LEASE)
+        );
         problems.add(given.span(), "control.lease.claim_ms", what);
     }
     if let Some(given) = forward.filter(|_| times.forward > LONGEST_LEASE) {
-        let what =
-            format!("changes may wait for longer, and their callers do not: {} at most", ms(LONGEST_LEASE));
+        let what = format!(
+            "must be at most {}: changes may be delayed by this time, and callers wait for 30 s",
+            ms(LONGEST_LEASE)
+        );
         problems.add(given.span(), "control.lease.forward_ms", what);
     }
     if let Some(given) = forward.or(claim).filter(|_| times.forward < times.claim) {
         let what = format!(
-            "a node that claims its addresses forwards: claim_ms is {}, forward_ms {}",
+            "a node that claims its addresses must forward, but claim_ms is {}, forward_ms {}",
             ms(times.claim),
             ms(times.forward)
         );

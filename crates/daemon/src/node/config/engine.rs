@@ -1,30 +1,27 @@
-//! Who keeps the log, and how NATS servers know this process.
+//! Which engine stores the log, and the credentials for NATS servers.
 
 use super::{Problems, sections};
 use scalebricks_cluster::secret::SecretAt;
 use scalebricks_engine::nats::{self, check_server, is_prefix_name};
-use scalebricks_engine::remote::Endpoint;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::Spanned;
 
-/// Who keeps the log.
+/// The engine that stores the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineAt {
-    /// This process, in a directory: for a node that is alone.
+    /// Embedded in this process, in a directory: for a single node or switch.
     Directory(PathBuf),
-    /// A process of this machine.
-    Process(Endpoint),
-    /// NATS servers.
+    /// NATS servers: one for the processes of a machine, three or five for several machines.
     Nats(NatsAt),
 }
 
 impl EngineAt {
-    /// The same with files found by `beside`.
+    /// Resolves relative file names with `beside`.
     #[must_use]
     pub fn with_files(self, beside: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Directory(path) => Self::Directory(beside(&path)),
-            Self::Process(endpoint) => Self::Process(endpoint),
             Self::Nats(nats) => {
                 let auth = nats.auth.with_files(&beside);
                 let tls = nats.tls.map(|tls| NatsTls {
@@ -37,35 +34,35 @@ impl EngineAt {
     }
 }
 
-/// NATS servers, and how they are reached.
+/// NATS servers and how to connect to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsAt {
     /// Servers of one cluster, as `nats://HOST:PORT`.
     pub servers: Vec<String>,
-    /// How many keep each log: 1, 3 or 5.
+    /// Servers that store each log: 1, 3 or 5.
     pub replicas: u8,
-    /// How the servers know this process.
+    /// Credentials of this process.
     pub auth: NatsAuth,
-    /// Files for TLS, if it is wanted.
+    /// Files for TLS, if it is used.
     pub tls: Option<NatsTls>,
 }
 
-/// How NATS servers know this process.
+/// Credentials of this process at NATS servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NatsAuth {
-    /// They do not ask, or the client certificate says it.
+    /// None, or a client certificate.
     #[default]
     None,
     /// A user and a password.
     Password {
-        /// The user.
+        /// Name of the user.
         user: String,
-        /// Where the password is.
+        /// Location of the password.
         password: SecretAt,
     },
     /// A token.
     Token(SecretAt),
-    /// A file of credentials, as `nsc` makes them.
+    /// A credentials file of `nsc`.
     Credentials(PathBuf),
 }
 
@@ -85,17 +82,17 @@ impl NatsAuth {
 /// Files for TLS, in the PEM format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsTls {
-    /// Who signed the servers' certificates, if not somebody the system trusts.
+    /// Certificate authorities of the servers; `None`: those that the system trusts.
     pub authorities: Option<PathBuf>,
-    /// This node's certificate and its key, if servers ask for one.
+    /// This process's certificate and key, if the servers require one.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl NatsAt {
-    /// Options of the engine. Reads the secrets.
+    /// The engine's options. Reads the secrets.
     ///
     /// # Errors
-    /// What is wrong with a secret, or with the other options.
+    /// A secret cannot be read, or an option is invalid.
     pub fn options(&self, cluster: &str) -> Result<nats::Options, String> {
         let auth = match &self.auth {
             NatsAuth::None => nats::Auth::None,
@@ -112,20 +109,23 @@ impl NatsAt {
         };
         let tls = self.tls.clone();
         let tls = tls.map(|tls| nats::Tls { authorities: tls.authorities, identity: tls.identity });
+        let default = nats::Options::default();
         let options = nats::Options {
             servers: self.servers.clone(),
             prefix: cluster.to_owned(),
             replicas: self.replicas,
             auth,
             tls,
-            ..nats::Options::default()
+            // One server has no leader that could lag behind: a log that became shorter was replaced.
+            lost_after: if self.replicas == 1 { Duration::from_secs(1) } else { default.lost_after },
+            ..default
         };
         options.check().map_err(|error| error.to_string())?;
         Ok(options)
     }
 
-    /// Whether a secret goes to a server on another machine in clear text. A file of credentials does not count: its key signs, and
-    /// is not sent.
+    /// Whether a secret is sent to a server on another machine in clear text. A credentials file does not count: its key
+    /// signs and is not sent.
     pub fn sends_secrets_in_clear(&self) -> bool {
         let is_secret = matches!(self.auth, NatsAuth::Password { .. } | NatsAuth::Token(_));
         let is_clear = |server: &String| {
@@ -137,30 +137,30 @@ impl NatsAt {
     }
 }
 
-/// Longest file of credentials.
+/// Maximum size of a credentials file.
 const CREDENTIALS_BYTES: usize = 64 << 10;
 
-/// What a section `[control]` says of the engine.
+/// The keys of a section `[control]` that concern the engine.
 pub(crate) struct EngineSection<'a> {
-    /// Where it is.
+    /// The engine's address.
     pub engine: &'a Spanned<String>,
     /// The cluster's name.
     pub name: &'a Spanned<String>,
-    /// Servers that keep each log.
+    /// Servers that store each log.
     pub replicas: Option<u8>,
     /// The user at NATS servers.
     pub user: Option<&'a String>,
-    /// Where that user's password is.
+    /// Location of that user's password.
     pub password: Option<&'a SecretAt>,
-    /// Where a token is.
+    /// Location of a token.
     pub token: Option<&'a SecretAt>,
-    /// The file with a NATS user's credentials.
+    /// Credentials file of a NATS user.
     pub credentials: Option<&'a PathBuf>,
     /// TLS to NATS servers.
     pub tls: Option<&'a sections::NatsTls>,
 }
 
-/// The engine that a section names; `None` if there is a problem with it.
+/// Parses a section; `None` after a problem was reported.
 pub(crate) fn engine(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> Option<EngineAt> {
     let given = section.engine;
     let text = given.get_ref();
@@ -179,20 +179,18 @@ pub(crate) fn engine(section: &EngineSection<'_>, problems: &mut Problems<'_>) -
     if let Some(directory) = text.strip_prefix("directory:").filter(|path| !path.is_empty()) {
         return Some(EngineAt::Directory(PathBuf::from(directory)));
     }
-    match text.parse::<Endpoint>() {
-        Ok(endpoint) => Some(EngineAt::Process(endpoint)),
-        Err(error) => {
-            problems.add(
-                given.span(),
-                "control.engine",
-                format!("{error}, nats://HOST:PORT for several machines, or directory:PATH for a node that is alone"),
-            );
-            None
-        }
-    }
+    let removed = ["unix:", "tcp:"].iter().any(|scheme| text.starts_with(scheme));
+    let why =
+        if removed { "engine processes (`scalebricks engine run`) were removed" } else { "not an engine" };
+    let what = format!(
+        "'{text}': {why}. Write nats://HOST:PORT for a NATS server, with replicas = 1 for one server that all processes of \
+         this machine use (docs/engines.md), or directory:PATH for a single process"
+    );
+    problems.add(given.span(), "control.engine", what);
+    None
 }
 
-/// Servers that keep each log, unless told otherwise.
+/// Default number of servers that store each log.
 const REPLICAS: u8 = 3;
 
 fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {

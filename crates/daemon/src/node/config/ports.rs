@@ -1,7 +1,7 @@
 //! Ports and routes.
 
-use super::{Port, Problems, Role, Route, network, sections};
-use scalebricks_wire::MacAddr;
+use super::{Network, Port, Problems, Role, Route, sections};
+use scalebricks_apps::switch::text::parse_mac;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
@@ -9,18 +9,18 @@ use toml::Spanned;
 /// Smallest MTU of a port: that of IPv6 (RFC 8200 §5).
 const MIN_PORT_MTU: u16 = 1_280;
 
-/// MTU of a port that does not say.
+/// Default MTU of a port.
 const PORT_MTU: u16 = 1_500;
 
 /// Largest VLAN number (IEEE 802.1Q: 4095 is reserved).
 const MAX_VLAN: u16 = 4_094;
 
-/// The devices of ports, and the VLANs by which they are shared.
+/// The devices of ports, and the VLANs of ports that share a device.
 #[derive(Debug, Default)]
 pub(crate) struct Devices(Vec<(String, Option<u16>)>);
 
 impl Devices {
-    /// One more port, which may have a device for itself, or share it by a VLAN of its own.
+    /// Adds a port. It has its own device, or its own VLAN on a shared device.
     pub(crate) fn add(
         &mut self,
         device: &Spanned<String>,
@@ -29,14 +29,12 @@ impl Devices {
     ) {
         let text = device.get_ref();
         if text.trim().is_empty() {
-            let what = "empty; a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
+            let what =
+                "empty: set a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
             problems.add(device.span(), "port.device", what);
         }
-        if let Some(vlan) = vlan.filter(|vlan| !(1..=MAX_VLAN).contains(vlan.get_ref())) {
-            problems.add(vlan.span(), "port.vlan", format!("{} is not 1 to {MAX_VLAN}", vlan.get_ref()));
-        }
-        let (name, vlan) =
-            (text.split(',').next().unwrap_or_default().to_owned(), vlan.map(|vlan| *vlan.get_ref()));
+        let vlan = problems.in_range(vlan, "port.vlan", &(1..=MAX_VLAN));
+        let name = text.split(',').next().unwrap_or_default().to_owned();
         let is_taken = |other: Option<u16>| vlan.is_none() || other.is_none() || other == vlan;
         if self.0.iter().any(|(other, other_vlan)| *other == name && is_taken(*other_vlan)) {
             let what = format!("'{name}' is used twice; ports that share a device need a 'vlan' each");
@@ -63,13 +61,12 @@ pub(super) fn ports(
         devices.add(&section.device, section.vlan.as_ref(), problems);
         let port = port(section, base_station_mtu, &mut used, problems);
         if found[place].replace(port).is_some() {
-            problems.add(span, "port.role", format!("a second port is '{}'", role.name()));
+            problems.add(span, "port.role", format!("a second port has the role '{role}'"));
         }
     }
     for (role, port) in Role::ALL.into_iter().zip(&found) {
         if port.is_none() {
-            let end = problems.text.len();
-            problems.add(end..end, "port", format!("none has the role '{}'", role.name()));
+            problems.add(problems.end(), "port", format!("no port has the role '{role}'"));
         }
     }
     let [internet, base_station, fabric] = found;
@@ -84,7 +81,7 @@ fn port(
 ) -> Port {
     let role = *section.role.get_ref();
     let mac = section.mac.as_ref().and_then(|text| {
-        let mac = mac(text.get_ref());
+        let mac = parse_mac(text.get_ref()).filter(|mac| !mac.is_multicast());
         if mac.is_none() {
             let what = format!("'{}' is not a unicast address like 02:00:00:00:00:01", text.get_ref());
             problems.add(text.span(), "port.mac", what);
@@ -93,15 +90,13 @@ fn port(
     });
     let mut addresses = Vec::new();
     for text in &section.addresses {
-        if let Some(address) = network(text.get_ref()).filter(|(address, _)| is_host(*address)) {
-            if !used.insert(address.0) {
-                problems.add(text.span(), "port.addresses", format!("{} is there twice", address.0));
-            }
-            addresses.push(address);
-        } else {
-            let what = format!("'{}' is not an address with its network, like 192.0.2.1/24", text.get_ref());
-            problems.add(text.span(), "port.addresses", what);
+        let Some(Network(address, length)) = problems.parse(text, "port.addresses") else { continue };
+        if !is_host(address) {
+            problems.add(text.span(), "port.addresses", format!("{address} is not the address of a host"));
+        } else if !used.insert(address) {
+            problems.add(text.span(), "port.addresses", format!("{address} occurs twice"));
         }
+        addresses.push((address, length));
     }
     if role == Role::Fabric
         && let Some(first) = section.addresses.first()
@@ -109,37 +104,24 @@ fn port(
         problems.add(
             first.span(),
             "port.addresses",
-            "the fabric has none: its frames say by MAC where they go",
+            "the fabric has no addresses: its frames use MAC addresses",
         );
     }
     for gateway in &section.gateways {
-        let address = *gateway.get_ref();
-        if !addresses.iter().any(|&(own, length)| is_in(address, own, length)) {
-            let what = format!("{address} is in none of the port's networks");
-            problems.add(gateway.span(), "port.gateways", what);
-        }
+        let is_near = |address| addresses.iter().any(|&(own, length)| is_in(address, own, length));
+        let what = |address| format!("{address} is in none of the port's networks");
+        problems.check(gateway, "port.gateways", is_near, what);
     }
     // A frame that crosses the fabric is as long as one of either side.
-    let needed = base_station_mtu.max(PORT_MTU);
-    let mtu = section.mtu.as_ref().map_or(
-        match role {
-            Role::Internet => PORT_MTU,
-            Role::BaseStation => base_station_mtu,
-            Role::Fabric => needed,
-        },
-        |mtu| *mtu.get_ref(),
-    );
-    if let Some(given) = &section.mtu {
-        let least = match role {
-            Role::Internet => MIN_PORT_MTU,
-            Role::BaseStation => base_station_mtu,
-            Role::Fabric => needed,
-        };
-        if mtu < least {
-            let what = format!("{mtu} is less than the {least} that packets may need here");
-            problems.add(given.span(), "port.mtu", what);
-        }
-    }
+    let (default, least) = match role {
+        Role::Internet => (PORT_MTU, MIN_PORT_MTU),
+        Role::BaseStation => (base_station_mtu, base_station_mtu),
+        Role::Fabric => (base_station_mtu.max(PORT_MTU), base_station_mtu.max(PORT_MTU)),
+    };
+    let mtu = section.mtu.as_ref().map_or(default, |given| {
+        let what = |mtu| format!("{mtu} is less than {least}, which packets may need here");
+        problems.check(given, "port.mtu", |mtu| mtu >= least, what)
+    });
     Port {
         role,
         device: section.device.into_inner(),
@@ -151,7 +133,7 @@ fn port(
     }
 }
 
-/// All routes: those of the file, and the default ones that ports' gateways are.
+/// All routes: those of the file, and the default routes through the ports' gateways.
 pub(super) fn routes(
     given: Vec<sections::Route>,
     ports: &[Port; 3],
@@ -168,37 +150,26 @@ pub(super) fn routes(
         }
     }
     for route in given {
-        let Some(to) = network(route.to.get_ref()) else {
-            let what = format!("'{}' is not a network, like 10.0.0.0/8", route.to.get_ref());
-            problems.add(route.to.span(), "route.to", what);
-            continue;
-        };
-        let role = *route.port.get_ref();
-        if role == Role::Fabric {
-            problems.add(
-                route.port.span(),
-                "route.port",
-                "the fabric has no routes; 'internet' or 'base-station'",
-            );
-            continue;
-        }
-        let own = ports.iter().filter(|port| port.role == role).flat_map(|port| &port.addresses);
-        let own: Vec<(IpAddr, u8)> = own.copied().collect();
+        let to: Option<Network> = problems.parse(&route.to, "route.to");
+        let what = |_| "the fabric has no routes: use 'internet' or 'base-station'".to_owned();
+        let role = problems.check(&route.port, "route.port", |role| role != Role::Fabric, what);
+        let Some(Network(to, length)) = to.filter(|_| role != Role::Fabric) else { continue };
+        let own = || ports.iter().filter(|port| port.role == role).flat_map(|port| &port.addresses);
         if route.via.get_ref().is_empty() {
-            problems.add(route.via.span(), "route.via", "no next hop");
+            problems.add(route.via.span(), "route.via", "empty: set at least one next hop");
         }
         for &via in route.via.get_ref() {
-            if via.is_ipv4() != to.0.is_ipv4() || !own.iter().any(|&(net, length)| is_in(via, net, length)) {
+            if via.is_ipv4() != to.is_ipv4() || !own().any(|&(net, length)| is_in(via, net, length)) {
                 let what = format!("{via} is in none of the port's networks of this family");
                 problems.add(route.via.span(), "route.via", what);
             }
         }
-        routes.push(Route { port: role, to, via: route.via.into_inner() });
+        routes.push(Route { port: role, to: (to, length), via: route.via.into_inner() });
     }
     routes
 }
 
-/// An address that one station may have.
+/// Whether a host may have this address.
 pub(super) fn is_host(address: IpAddr) -> bool {
     let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !address.is_unspecified() && !address.is_multicast() && !address.is_loopback() && !broadcast
@@ -212,15 +183,4 @@ pub(super) fn is_in(address: IpAddr, of: IpAddr, length: u8) -> bool {
     };
     let differ = bits(address) ^ bits(of);
     address.is_ipv4() == of.is_ipv4() && (length == 0 || differ >> (128 - u32::from(length)) == 0)
-}
-
-fn mac(text: &str) -> Option<MacAddr> {
-    let mut octets = [0; 6];
-    let mut parts = text.split(':');
-    for octet in &mut octets {
-        *octet =
-            parts.next().filter(|part| part.len() == 2).and_then(|part| u8::from_str_radix(part, 16).ok())?;
-    }
-    let mac = MacAddr(octets);
-    (parts.next().is_none() && !mac.is_multicast()).then_some(mac)
 }

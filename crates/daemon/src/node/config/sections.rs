@@ -1,8 +1,9 @@
-//! The file as TOML has it.
+//! The sections of the file, as TOML represents them.
 
 use super::Role;
 use super::runtime::{AdminTcp, IdleKind, Layout, PageKind};
 use scalebricks_cluster::secret::SecretAt;
+use scalebricks_elements::gateway::Oversize;
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -33,16 +34,14 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Cluster {
     pub nodes: Spanned<usize>,
-    #[serde(default)]
-    pub architecture: ArchitectureName,
+    pub architecture: Option<Spanned<String>>,
     pub gpt: Option<Spanned<String>>,
     pub secret: Spanned<String>,
     pub gateway: Ipv4Addr,
     pub gateway_v6: Ipv6Addr,
-    #[serde(default)]
-    pub key: KeyName,
-    #[serde(default)]
-    pub oversize: OversizeName,
+    pub key: Option<Spanned<String>>,
+    #[serde(default = "fragment_outer", with = "OversizeName")]
+    pub oversize: Oversize,
     pub base_station_mtu: Option<Spanned<u16>>,
     #[serde(default = "yes")]
     pub verify_ipv4_checksum: bool,
@@ -52,28 +51,14 @@ const fn yes() -> bool {
     true
 }
 
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum ArchitectureName {
-    #[default]
-    Scalebricks,
-    HashPartition,
-    FullDuplication,
-    Vlb,
+const fn fragment_outer() -> Oversize {
+    Oversize::FragmentOuter
 }
 
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum KeyName {
-    #[default]
-    Flow5,
-    Ue,
-}
-
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum OversizeName {
-    #[default]
+/// The names of [`Oversize`].
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", remote = "Oversize")]
+enum OversizeName {
     FragmentOuter,
     Icmp,
 }
@@ -84,7 +69,12 @@ pub(super) struct Node {
     pub id: Spanned<usize>,
     pub flows: Option<PathBuf>,
     pub admin: Option<PathBuf>,
-    pub drain_ms: Option<u32>,
+    #[serde(default = "drain_ms")]
+    pub drain_ms: u32,
+}
+
+const fn drain_ms() -> u32 {
+    500
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,4 +1,4 @@
-//! The addresses of other nodes on the outside links, for when one of them dies.
+//! The addresses of other nodes on the outside links, which this node takes over when they die.
 
 use super::ports::{is_host, is_in};
 use super::{Port, Problems, Role, sections};
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// The other nodes' addresses, each with the port it is behind: Internet or base stations.
+/// The other nodes' addresses, each with its port: Internet or base stations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeoverFile {
-    /// By node; those without any are left out.
+    /// By node; nodes without addresses are left out.
     pub addresses: BTreeMap<NodeId, Vec<(Role, IpAddr)>>,
 }
 
-/// What the peers' addresses come to; `None` if there are none, or nobody is to take them over.
+/// Checks the peers' addresses; `None` if there are none, or takeover is off.
 pub(super) fn takeover(
     section: &sections::Control,
     ports: &[Port; 3],
@@ -42,14 +42,14 @@ pub(super) fn takeover(
     }
     let wanted = section.takeover.as_ref();
     if let Some(wanted) = wanted.filter(|wanted| *wanted.get_ref() && addresses.is_empty()) {
-        let what = "no peer's addresses are given: internet = [\"ADDRESS\"], base_station = [\"ADDRESS\"]";
+        let what = "no peer has addresses: set internet = [\"ADDRESS\"], base_station = [\"ADDRESS\"]";
         problems.add(wanted.span(), "control.takeover", what);
     }
     let is_wanted = wanted.is_none_or(|wanted| *wanted.get_ref());
     (is_wanted && !addresses.is_empty()).then_some(TakeoverFile { addresses })
 }
 
-/// Why another node's address cannot be one.
+/// Why the address of another node is refused.
 fn refused(
     address: &Spanned<IpAddr>,
     networks: &[(IpAddr, u8)],
@@ -57,7 +57,7 @@ fn refused(
 ) -> Option<String> {
     let address = *address.get_ref();
     if !is_host(address) || !networks.iter().any(|&(network, length)| is_in(address, network, length)) {
-        Some(format!("{address} is no station's address in the networks of this node's port"))
+        Some(format!("{address} is not a host address in the networks of this node's port"))
     } else if !used.insert(address) {
         Some(format!("{address} is used twice: by this node, a next hop or another peer"))
     } else {

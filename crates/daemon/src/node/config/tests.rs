@@ -1,4 +1,4 @@
-//! What is understood, and what is said of the rest.
+//! Tests of the configuration: accepted files, and the problems of others.
 
 use super::*;
 use scalebricks_cluster::secret::SecretAt;
@@ -41,7 +41,7 @@ fn problem(from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_good_file_is_what_it_says_and_the_rest_has_defaults() {
+fn a_good_file_is_accepted_with_defaults() {
     let file = NodeFile::parse(GOOD).unwrap();
     assert_eq!((file.size.get(), file.id, file.architecture), (4, NodeId::new(2), Architecture::ScaleBricks));
     assert_eq!((file.profile, file.base_station_mtu), (KeyProfile::Flow5, BASE_STATION_MTU));
@@ -57,25 +57,29 @@ fn problems_name_line_key_and_what_is_allowed() {
     for (from, to, expected) in [
         ("nodes = 4", "nodes = 0", "line 3: cluster.nodes: 0 is not 1 to 256"),
         ("id = 2", "id = 4", "line 9: node.id: 4 in a cluster of 4 (numbered from 0)"),
-        ("ddeeff\"", "ddeef\"", "line 4: cluster.secret: not 32 hexadecimal digits, the same at all nodes"),
+        ("ddeeff\"", "ddeef\"", "line 4: cluster.secret: not 32 hexadecimal digits"),
         (
             "\"192.0.2.2/24\"",
             "\"192.0.2.2\"",
-            "line 18: port.addresses: '192.0.2.2' is not an address with its network, like 192.0.2.1/24",
+            "line 18: port.addresses: '192.0.2.2' is not an address with a prefix length, like 192.0.2.1/24",
         ),
         (
             "\"02:00:",
             "\"01:00:",
             "line 28: port.mac: '01:00:00:00:00:07' is not a unicast address like 02:00:00:00:00:01",
         ),
-        ("role = \"base-station\"", "role = \"internet\"", "line 21: port.role: a second port is 'internet'"),
+        (
+            "role = \"base-station\"",
+            "role = \"internet\"",
+            "line 21: port.role: a second port has the role 'internet'",
+        ),
     ] {
         assert_eq!(problem(from, to)[0], expected);
     }
 }
 
 #[test]
-fn workers_memory_and_routes_are_as_they_are_said() {
+fn workers_memory_and_routes_are_parsed() {
     let more = r#"
 [worker]
 cores = [2, 3]
@@ -119,21 +123,21 @@ via = ["192.0.2.3", "192.0.2.4"]
 }
 
 #[test]
-fn what_cannot_run_is_named() {
+fn invalid_values_are_named() {
     for (more, expected) in [
         ("[fabric]\nprobe_ms = 19", "fabric.probe_ms: 19 is not 0, or 20 to 150"),
         ("[fabric]\nprobe_ms = 151", "fabric.probe_ms: 151 is not 0, or 20 to 150"),
         ("[worker]\nsleep_us = 0", "worker.sleep_us: 0 is not 1 to 100000"),
-        ("[worker]\ncores = [1, 1]", "worker.cores: a core is there twice; a worker each"),
+        ("[worker]\ncores = [1, 1]", "worker.cores: a core occurs twice; each core has one worker"),
         (
             "[worker]\ncores = [1]\nmode = \"split\"",
-            "worker.cores: the mode 'split' has two workers: the external core, then the internal",
+            "worker.cores: the mode 'split' needs two cores: the external one, then the internal one",
         ),
-        ("[dpdk]\npackets = 100", "dpdk.packets: 100 is less than 2048: ports hold that many"),
-        ("[dpdk]\nmemory_mib = 1", "dpdk.memory_mib: 1 is too little for 16383 packets: at least 55"),
+        ("[dpdk]\npackets = 100", "dpdk.packets: 100 is less than 2048, which the queues of ports hold"),
+        ("[dpdk]\nmemory_mib = 1", "dpdk.memory_mib: 1 is too little for 16383 packets, which need 55"),
         (
             "[[route]]\nport = \"fabric\"\nto = \"10.0.0.0/8\"\nvia = []",
-            "route.port: the fabric has no routes; 'internet' or 'base-station'",
+            "route.port: the fabric has no routes: use 'internet' or 'base-station'",
         ),
         (
             "[[route]]\nport = \"internet\"\nto = \"10.0.0.0/8\"\nvia = [\"203.0.113.1\"]",
@@ -146,7 +150,7 @@ fn what_cannot_run_is_named() {
     for (from, to, expected) in [
         ("[\"192.0.2.1\"]", "[\"192.0.3.1\"]", "port.gateways: 192.0.3.1 is in none of the port's networks"),
         ("mac = ", "vlan = 4095\nmac = ", "port.vlan: 4095 is not 1 to 4094"),
-        ("mac = ", "mtu = 1500\nmac = ", "port.mtu: 1500 is less than the 1600 that packets may need here"),
+        ("mac = ", "mtu = 1500\nmac = ", "port.mtu: 1500 is less than 1600, which packets may need here"),
         (
             "net_af_packet1,iface=ran",
             "net_af_packet0,iface=inet",
@@ -154,19 +158,19 @@ fn what_cannot_run_is_named() {
         ),
     ] {
         let problems = problem(from, to);
-        assert!(problems.iter().any(|told| told.ends_with(expected)), "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.ends_with(expected)), "{problems:?}");
     }
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = GOOD.replace("nodes = 4", "nodes = 999").replace("id = 2", "id = 1000");
-    let told: Vec<usize> = NodeFile::parse(&text).unwrap_err().iter().map(|problem| problem.line).collect();
-    assert_eq!(told, [3, 9]);
+    let lines: Vec<usize> = NodeFile::parse(&text).unwrap_err().iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [3, 9]);
 }
 
 #[test]
-fn what_toml_refuses_is_named_too() {
+fn errors_of_toml_have_their_line() {
     for (from, to, line, words) in [
         ("nodes = 4", "nodes = \"four\"", 3, "four"),
         ("nodes = 4", "nodse = 4", 3, "nodse"),
@@ -174,15 +178,15 @@ fn what_toml_refuses_is_named_too() {
         ("gateway = \"10.255.0.1\"\n", "", 2, "gateway"),
         ("[node]", "[node", 8, ""),
     ] {
-        let told = problem(from, to);
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with(&format!("line {line}: ")) && told[0].contains(words), "{}", told[0]);
+        let found = problem(from, to);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with(&format!("line {line}: ")) && found[0].contains(words), "{}", found[0]);
     }
 }
 
 const CONTROL: &str = r#"
 [control]
-engine = "unix:/run/x/engine.sock"
+engine = "directory:/x/log"
 name = "berlin"
 listen = "10.254.0.12:7400"
 key = "cluster.key"
@@ -203,33 +207,32 @@ fn controlled(from: &str, to: &str) -> Result<NodeFile, Vec<String>> {
 #[test]
 fn flows_may_come_from_the_control_plane() {
     let control = controlled("", "").unwrap().control.unwrap();
-    assert_eq!(control.engine, EngineAt::Process("unix:/run/x/engine.sock".parse().unwrap()));
+    assert_eq!(control.engine, EngineAt::Directory("/x/log".into()));
     assert_eq!((control.name.as_str(), control.flows, control.partitions.get()), ("berlin", 1_000_000, 64));
     assert_eq!(control.peers[&NodeId::new(0)], "10.254.0.10:7400".parse().unwrap());
     assert_eq!(control.lease, LeaseTimes::default());
     let lease = "flows = 9\nlease = { claim_ms = 2000, forward_ms = 20000 }";
     let lease = controlled("flows = 1_000_000", lease).unwrap().control.unwrap().lease;
     assert_eq!((lease.claim.as_millis(), lease.forward.as_millis()), (2_000, 20_000));
-    let control = controlled("unix:/run/x/engine.sock", "directory:log").unwrap().control.unwrap();
+    let control = controlled("directory:/x/log", "directory:log").unwrap().control.unwrap();
     let engine = control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file));
     assert_eq!(engine, EngineAt::Directory("/etc/x/log".into()));
     let to = "engine = \"nats://a:4222, nats://b:4222\"\ncredentials = \"x.creds\"";
-    let control = controlled("engine = \"unix:/run/x/engine.sock\"", to).unwrap().control.unwrap();
+    let control = controlled("engine = \"directory:/x/log\"", to).unwrap().control.unwrap();
     let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
     assert_eq!((nats.servers.len(), nats.replicas), (2, 3));
     assert_eq!(nats.auth, NatsAuth::Credentials("x.creds".into()));
 }
 
 #[test]
-fn nats_servers_know_a_node_in_one_of_several_ways() {
+fn one_way_of_authentication_is_allowed() {
     let auth = |lines: &str| {
         let to = format!("engine = \"nats://a:4222\"\n{lines}");
-        let control =
-            controlled("engine = \"unix:/run/x/engine.sock\"", &to).map(|file| file.control.unwrap());
+        let control = controlled("engine = \"directory:/x/log\"", &to).map(|file| file.control.unwrap());
         control.map(|control| {
             match control.engine.with_files(|file| std::path::Path::new("/etc/x").join(file)) {
                 EngineAt::Nats(nats) => (nats.sends_secrets_in_clear(), nats.auth),
-                other => panic!("{other:?}"),
+                other @ EngineAt::Directory(_) => panic!("{other:?}"),
             }
         })
     };
@@ -269,19 +272,16 @@ fn addresses_of_other_nodes_are_taken_over_unless_that_is_off() {
     for (more, expected) in [
         (
             "internet = [\"192.0.3.10\"]",
-            "192.0.3.10 is no station's address in the networks of this node's port",
+            "192.0.3.10 is not a host address in the networks of this node's port",
         ),
         (
             "internet = [\"2001:db8:1::1\"]",
-            "2001:db8:1::1 is no station's address in the networks of this node's port",
+            "2001:db8:1::1 is not a host address in the networks of this node's port",
         ),
-        (
-            "internet = [\"224.0.0.1\"]",
-            "224.0.0.1 is no station's address in the networks of this node's port",
-        ),
+        ("internet = [\"224.0.0.1\"]", "224.0.0.1 is not a host address in the networks of this node's port"),
         (
             "base_station = [\"192.0.2.10\"]",
-            "192.0.2.10 is no station's address in the networks of this node's port",
+            "192.0.2.10 is not a host address in the networks of this node's port",
         ),
         ("internet = [\"192.0.2.2\"]", "192.0.2.2 is used twice: by this node, a next hop or another peer"),
         ("internet = [\"192.0.2.1\"]", "192.0.2.1 is used twice: by this node, a next hop or another peer"),
@@ -294,17 +294,18 @@ fn addresses_of_other_nodes_are_taken_over_unless_that_is_off() {
         assert!(problems[0].ends_with(expected), "{more}: {problems:?}");
     }
     let problems = controlled("flows = 1_000_000", "flows = 9\ntakeover = true").unwrap_err();
-    assert!(problems[0].contains("control.takeover: no peer's addresses are given"), "{problems:?}");
+    assert!(problems[0].contains("control.takeover: no peer has addresses"), "{problems:?}");
 }
 
 #[test]
 fn problems_of_the_control_plane_are_named() {
     for (from, to, expected) in [
-        ("id = 2", "id = 2\nflows = \"flows.csv\"", "say one of them"),
-        ("nodes = 4", "nodes = 4\narchitecture = \"vlb\"", "feeds the architecture scalebricks only"),
-        ("unix:/run/x/engine.sock", "tcp:10.0.0.1:1", "no loopback address"),
-        ("unix:/run/x/engine.sock", "somewhere", "directory:PATH for a node that is alone"),
-        ("flows = 1_000_000", "flows = 0", "for how many flows"),
+        ("id = 2", "id = 2\nflows = \"flows.csv\"", "set one of node.flows"),
+        ("nodes = 4", "nodes = 4\narchitecture = \"vlb\"", "supports only the architecture scalebricks"),
+        ("directory:/x/log", "tcp:127.0.0.1:1", "were removed. Write nats://HOST:PORT"),
+        ("directory:/x/log", "unix:/run/x/engine.sock", "were removed. Write nats://HOST:PORT"),
+        ("directory:/x/log", "somewhere", "directory:PATH for a single process"),
+        ("flows = 1_000_000", "flows = 0", "set the number of flows"),
         ("flows = 1_000_000", "flows = 9\npartitions = 3", "control.partitions: 3 is not a power of two"),
         ("nodes = 4", "nodes = 4\ngpt = \"bloom\"", "cluster.gpt: \"bloom\" is not setsep or othello"),
         (
@@ -315,7 +316,7 @@ fn problems_of_the_control_plane_are_named() {
         (
             "flows = 1_000_000",
             "flows = 9\nversion = 99",
-            "control.version: this software knows versions 1 to 3",
+            "control.version: this software knows versions 4 to 4",
         ),
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
         ("flows = 1_000_000", "flows = 9\nlease = { claim_ms = 1999 }", "control.lease.claim_ms: "),
@@ -337,5 +338,5 @@ fn problems_of_the_control_plane_are_named() {
         assert!(problems.iter().any(|problem| problem.contains(expected)), "{to}: {problems:?}");
     }
     let neither = NodeFile::parse(&GOOD.replace("flows = \"flows.csv\"\n", "")).unwrap_err();
-    assert!(neither[0].to_string().contains("say one of them"), "{neither:?}");
+    assert!(neither[0].to_string().contains("set one of node.flows"), "{neither:?}");
 }

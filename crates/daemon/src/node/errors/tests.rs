@@ -9,7 +9,7 @@ const RAN: OutputPort = OutputPort::BaseStation;
 
 type Answer = Box<dyn FnOnce(Option<bool>) + Send>;
 
-/// Answers when it is told to.
+/// Answers on demand.
 #[derive(Default)]
 struct Asked {
     has_caught_up: bool,
@@ -118,15 +118,15 @@ fn forged_packets_fill_nothing() {
         assert!(state.waiting + state.ready.len() <= FRAMES && state.open <= QUESTIONS);
         assert!(state.keys.len() <= KEYS);
     }
-    assert!(asked.lock().unwrap().count <= QUESTIONS_A_SECOND as usize);
+    assert!(asked.lock().unwrap().count <= QUESTIONS_PER_SECOND as usize);
     assert!(withheld(&errors, Withheld::TooMany) > 5_000);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes, is answered and expires: each error rests on an answer that there is no such key, to a question of the last second unless it waited for it, and
-    /// each packet is an error, waits, or is counted.
+    /// Whatever comes, is answered and expires: each error rests on an answer that there is no such key, to a question
+    /// of the last second unless it waited for it, and each packet is an error, waits, or is counted.
     #[test]
     fn every_error_rests_on_an_answer(
         steps in prop::collection::vec((0..8_u32, 0..5_u8, 0..600_u64), 1..200),

@@ -1,14 +1,14 @@
-//! The kernel's state of an interface that a virtual device stands on. The drivers `net_af_packet`, `net_af_xdp` and `net_pcap`
-//! call their links up whatever becomes of the interface.
+//! The kernel's state of the interface below a virtual device. The drivers `net_af_packet`, `net_af_xdp` and `net_pcap`
+//! always report that their links are up.
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::collections::BTreeMap;
 
-/// Drivers that send by an interface of the kernel, which they do not ask for its state.
+/// Drivers that use an interface of the kernel without checking its state.
 const DRIVERS: [&str; 3] = ["net_af_packet", "net_af_xdp", "net_pcap"];
 
-/// The interface that a device stands on, if its driver does not know the state of its link: `eth1` of
+/// The interface below a device whose driver does not know the state of its link: `eth1` for
 /// `net_af_packet0,iface=eth1`.
 pub fn behind(device: &str) -> Option<&str> {
     let mut words = device.split(',');
@@ -19,13 +19,13 @@ pub fn behind(device: &str) -> Option<&str> {
     words.filter(|_| is_blind).find_map(|word| word.trim().strip_prefix("iface="))
 }
 
-/// The interfaces of the process's network namespace, and whether frames can pass each: it is up (`IFF_UP`), and it has
-/// a carrier (`IFF_LOWER_UP`). Cost: two system calls and an answer for each address.
+/// The interfaces of the process's network namespace, and whether frames can pass each: it is up (`IFF_UP`) and has a
+/// carrier (`IFF_LOWER_UP`). Cost: two system calls and an answer per address.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn states() -> Result<BTreeMap<String, bool>, nix::Error> {
-    // Not IFF_RUNNING, which the kernel brings up to date once a second.
+    // Not IFF_RUNNING, which the kernel updates only once per second.
     let passes = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOWER_UP;
     Ok(getifaddrs()?.map(|one| (one.interface_name, one.flags.contains(passes))).collect())
 }

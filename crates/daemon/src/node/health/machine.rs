@@ -1,15 +1,15 @@
-//! From what is seen to why a node is unfit. A machine without I/O: what is seen and the time go in, conditions come out.
+//! Derives from observations why a node is unfit. Does no I/O: observations and the time go in, conditions come out.
 //!
-//! | reason | seen when | for |
+//! | reason | observed if | for |
 //! |---|---|---|
 //! | `worker` | a worker made no turn for 500 ms | at once |
 //! | `*_link` | the link is down | 100 ms |
 //! | `fabric` | fewer than half of the other members are reached over the fabric | 500 ms |
 //! | `*_next_hop` | no next hop of the link answers ([`LinkSilence`]) | at once |
 //!
-//! A reason goes when it was not seen for 1 s, so that a link that comes and goes makes one change and not many. Whoever looks was
-//! stopped himself, with all the process, when his last look is 500 ms old: then nothing is held against the node that may be only
-//! that, until 500 ms have passed again.
+//! A reason ends when it was not observed for 1 s, so that a flapping link makes one change and not many. If the last
+//! observation is 500 ms old, the whole process was stopped: then reasons that this may explain do not count until 500
+//! ms have passed again.
 
 use scalebricks_control::membership::{Fitness, Unfitness};
 use scalebricks_elements::gateway::PortRole;
@@ -17,23 +17,23 @@ use scalebricks_elements::gateway::local::LinkSilence;
 use scalebricks_types::NodeId;
 use std::time::Duration;
 
-/// A worker that made no turn for so long makes no progress.
+/// A worker that made no turn for this time is stuck.
 pub const WORKER_SILENCE: Duration = Duration::from_millis(500);
-/// A look that is so late shows that the process was stopped.
+/// An observation that is late by this time shows that the process was stopped.
 pub const STOPPED: Duration = Duration::from_millis(500);
-/// How long a link is down before the node is unfit.
+/// How long a link must be down before the node is unfit.
 pub const LINK_DEBOUNCE: Duration = Duration::from_millis(100);
-/// How long too few nodes are reached before the node is unfit.
+/// How long too few nodes must be reached before the node is unfit.
 pub const FABRIC_DEBOUNCE: Duration = Duration::from_millis(500);
-/// How long a reason must not be seen before it goes.
+/// How long a reason must not be observed before it ends.
 pub const RECOVERY: Duration = Duration::from_secs(1);
 
-/// How many of the others a node reaches over the fabric.
+/// The nodes that a node reaches over the fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// The other members that take part in probing.
+    /// Number of other members that take part in probing.
     pub others: usize,
-    /// Those of them that are not reached, ascending.
+    /// The members that are not reached, ascending.
     pub missing: Vec<NodeId>,
 }
 
@@ -45,18 +45,18 @@ impl Reach {
     }
 }
 
-/// What is seen at one moment.
+/// An observation at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Observation {
-    /// When: the time since the process's start.
+    /// Its time since the process's start.
     pub now: Duration,
     /// When each worker last made a turn.
     pub workers: Vec<Duration>,
-    /// Whether each port's link is up, by [`PortRole`]; `None` if nobody knows.
+    /// Whether each port's link is up, by [`PortRole`]; `None` if unknown.
     pub links: [Option<bool>; 3],
-    /// Whether the next hops of the Internet link and the base-station link are silent.
+    /// The silences of the Internet link and the base-station link.
     pub silences: [Option<LinkSilence>; 2],
-    /// Whom the node reaches over the fabric; `None` if nobody knows.
+    /// The nodes reached over the fabric; `None` if unknown.
     pub reach: Option<Reach>,
 }
 
@@ -65,42 +65,42 @@ pub struct Observation {
 pub struct Condition {
     /// The reason.
     pub reason: Unfitness,
-    /// Since when it has been seen: the time since the process's start.
+    /// When it was first observed: the time since the process's start.
     pub since: Duration,
-    /// What exactly was seen last, in words.
+    /// The last observation, as text.
     pub detail: String,
 }
 
-/// What is remembered of one reason.
+/// The state of one reason.
 #[derive(Debug, Clone, Default)]
 struct Track {
-    /// Since when it has been seen without a break of [`RECOVERY`].
+    /// Since when it has been observed, without a break of [`RECOVERY`].
     seen_since: Option<Duration>,
     last_seen: Duration,
     is_held: bool,
     detail: String,
 }
 
-/// The machine.
+/// Derives from observations why a node is unfit.
 #[derive(Debug, Default)]
 pub struct Health {
-    last_look: Option<Duration>,
-    /// When the process last began to run: nothing before that is held against it.
+    last_observed: Option<Duration>,
+    /// When the process last began to run; earlier observations do not count.
     runs_since: Duration,
     tracks: [Track; Unfitness::ALL.len()],
 }
 
 impl Health {
-    /// A node of which nothing was seen yet: fit.
+    /// Creates the state of a node that was not observed yet: fit.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in what is seen now; time must not go back.
-    pub fn look(&mut self, look: &Observation) {
-        let now = look.now;
-        let was_stopped = self.last_look.is_none_or(|last| last.saturating_add(STOPPED) <= now);
-        self.last_look = Some(now);
+    /// Takes an observation; times must not decrease.
+    pub fn observe(&mut self, observed: &Observation) {
+        let now = observed.now;
+        let was_stopped = self.last_observed.is_none_or(|last| last.saturating_add(STOPPED) <= now);
+        self.last_observed = Some(now);
         if was_stopped {
             self.runs_since = now;
             for track in self.tracks.iter_mut().filter(|track| !track.is_held) {
@@ -108,7 +108,7 @@ impl Health {
             }
         }
         for (reason, track) in Unfitness::ALL.into_iter().zip(&mut self.tracks) {
-            match seen(reason, look, self.runs_since) {
+            match detail(reason, observed, self.runs_since) {
                 Some(detail) => track.see(detail, now, debounce(reason)),
                 None => track.miss(now, was_stopped),
             }
@@ -126,16 +126,16 @@ impl Health {
         .collect()
     }
 
-    /// The same as a set.
+    /// The reasons as a set.
     pub fn fitness(&self) -> Fitness {
         let held = Unfitness::ALL.into_iter().zip(&self.tracks).filter(|(_, track)| track.is_held);
         held.map(|(reason, _)| reason).collect()
     }
 
-    /// Whether a port's link is known to be down now: frames for it would be lost.
+    /// Whether a port's link is known to be down: frames for it would be lost.
     pub fn is_down(&self, port: PortRole) -> bool {
         let reason = link(port);
-        let is_seen = |track: &Track| track.is_held && self.last_look == Some(track.last_seen);
+        let is_seen = |track: &Track| track.is_held && self.last_observed == Some(track.last_seen);
         Unfitness::ALL.into_iter().zip(&self.tracks).any(|(of, track)| of == reason && is_seen(track))
     }
 }
@@ -148,7 +148,7 @@ impl Track {
         self.is_held |= now >= since.saturating_add(debounce);
     }
 
-    /// Time in which nobody looked is no time in which it was well.
+    /// Time without observations does not count as recovery.
     fn miss(&mut self, now: Duration, was_stopped: bool) {
         if !self.is_held {
             self.seen_since = None;
@@ -160,7 +160,7 @@ impl Track {
     }
 }
 
-/// How long a reason must be seen before it counts.
+/// How long a reason must be observed before it counts.
 const fn debounce(reason: Unfitness) -> Duration {
     match reason {
         Unfitness::Worker | Unfitness::InternetNextHop | Unfitness::RanNextHop => Duration::ZERO,
@@ -169,7 +169,7 @@ const fn debounce(reason: Unfitness) -> Duration {
     }
 }
 
-/// The reason that a port's link is.
+/// The reason for a port's link that is down.
 const fn link(port: PortRole) -> Unfitness {
     match port {
         PortRole::Internet => Unfitness::InternetLink,
@@ -178,27 +178,27 @@ const fn link(port: PortRole) -> Unfitness {
     }
 }
 
-/// What is seen of a reason, in words; `None` if nothing speaks for it.
-fn seen(reason: Unfitness, look: &Observation, runs_since: Duration) -> Option<String> {
+/// The observation that supports a reason, as text; `None` if there is none.
+fn detail(reason: Unfitness, observed: &Observation, runs_since: Duration) -> Option<String> {
     match reason {
-        Unfitness::Worker => workers(look, runs_since),
-        Unfitness::FabricLink => down(look, PortRole::Fabric),
-        Unfitness::InternetLink => down(look, PortRole::Internet),
-        Unfitness::RanLink => down(look, PortRole::BaseStation),
+        Unfitness::Worker => workers(observed, runs_since),
+        Unfitness::FabricLink => down(observed, PortRole::Fabric),
+        Unfitness::InternetLink => down(observed, PortRole::Internet),
+        Unfitness::RanLink => down(observed, PortRole::BaseStation),
         Unfitness::Fabric => {
-            let reach = look.reach.as_ref().filter(|reach| reach.is_poor())?;
+            let reach = observed.reach.as_ref().filter(|reach| reach.is_poor())?;
             let missing: Vec<String> = reach.missing.iter().map(|node| node.get().to_string()).collect();
             let reached = reach.others.saturating_sub(reach.missing.len());
             let (others, missing) = (reach.others, missing.join(", "));
             Some(format!("{reached} of {others} other members reached over the fabric, not node {missing}"))
         }
-        Unfitness::InternetNextHop => silent(look, PortRole::Internet, 0),
-        Unfitness::RanNextHop => silent(look, PortRole::BaseStation, 1),
+        Unfitness::InternetNextHop => silent(observed, PortRole::Internet, 0),
+        Unfitness::RanNextHop => silent(observed, PortRole::BaseStation, 1),
     }
 }
 
-fn workers(look: &Observation, runs_since: Duration) -> Option<String> {
-    let rests = look.workers.iter().map(|turned| look.now.saturating_sub((*turned).max(runs_since)));
+fn workers(observed: &Observation, runs_since: Duration) -> Option<String> {
+    let rests = observed.workers.iter().map(|turned| observed.now.saturating_sub((*turned).max(runs_since)));
     let stuck: Vec<String> = rests
         .enumerate()
         .filter(|(_, rest)| *rest >= WORKER_SILENCE)
@@ -207,15 +207,15 @@ fn workers(look: &Observation, runs_since: Duration) -> Option<String> {
     (!stuck.is_empty()).then(|| stuck.join(", "))
 }
 
-fn down(look: &Observation, port: PortRole) -> Option<String> {
-    let is_up = look.links.get(port as usize).copied().flatten();
+fn down(observed: &Observation, port: PortRole) -> Option<String> {
+    let is_up = observed.links.get(port as usize).copied().flatten();
     (is_up == Some(false)).then(|| format!("the {port} link is down"))
 }
 
-fn silent(look: &Observation, port: PortRole, at: usize) -> Option<String> {
-    let LinkSilence { since, asked } = look.silences.get(at)?.as_ref()?;
+fn silent(observed: &Observation, port: PortRole, at: usize) -> Option<String> {
+    let LinkSilence { since, asked } = observed.silences.get(at)?.as_ref()?;
     let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
-    let rest = look.now.saturating_sub(*since).as_secs_f64();
+    let rest = observed.now.saturating_sub(*since).as_secs_f64();
     Some(format!("no answer from {} on the {port} link for {rest:.1} s", asked.join(", ")))
 }
 

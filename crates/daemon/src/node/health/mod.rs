@@ -1,5 +1,5 @@
-//! The node's own fitness: whether its workers run, its links are up, its next hops answer, and the other nodes can be reached
-//! over the fabric.
+//! The node's own fitness: whether its workers run, its links are up, its next hops answer, and the other nodes can be
+//! reached over the fabric.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The newest answer to the question whether a node is fit, for whoever asks.
+//! The newest conditions of a node, shared between threads.
 
 use super::machine::Condition;
 use scalebricks_admin::model::ReasonView;
@@ -6,7 +6,7 @@ use scalebricks_control::membership::Unfitness;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Why a node is unfit, as of a moment ago.
+/// Why a node is unfit, as last observed.
 #[derive(Debug, Default)]
 pub struct HealthView(Mutex<Arc<[Condition]>>);
 
@@ -16,7 +16,7 @@ impl HealthView {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) // replaced whole
     }
 
-    /// Replaces what is known. What came and what went is logged.
+    /// Replaces the conditions, and logs the differences.
     pub fn set(&self, conditions: Vec<Condition>) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_in = |reason: Unfitness, list: &[Condition]| list.iter().any(|one| one.reason == reason);
@@ -31,7 +31,7 @@ impl HealthView {
         }
     }
 
-    /// The same for the admin interface. `now` is the time since the process's start.
+    /// The conditions for the admin interface. `now` is the time since the process's start.
     pub fn reasons(&self, now: Duration) -> Vec<ReasonView> {
         let view = |one: &Condition| ReasonView {
             reason: one.reason.name().to_owned(),

@@ -1,60 +1,34 @@
-//! A thread that looks after the node's fitness every 50 ms.
+//! A thread that observes the node's fitness every 50 ms.
 
 use super::interface;
 use super::machine::{Health, Observation, Reach};
 use crate::node::running::Running;
 use crate::node::source::Source;
-use crate::runtime::workers::guarded;
+use crate::runtime::periodic::Periodic;
 use scalebricks_cluster::ControlPlane;
-use scalebricks_control::membership::{Member, View};
-use scalebricks_control::version::Version;
+use scalebricks_control::membership::View;
 use scalebricks_elements::gateway::{FabricHealth, OutputPort, PortRole};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two looks.
-pub const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two observations.
+pub const OBSERVE_EVERY: Duration = Duration::from_millis(50);
 
-/// The thread. Dropping it ends it.
-#[derive(Debug)]
-pub struct Watch {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watch {
-    /// Begins. To be called when the workers run. Should the thread panic, the process ends: nobody would find out about anything.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn begin(running: &Arc<Running>) -> io::Result<Self> {
-        let running = Arc::clone(running);
-        let (stop, stopped) = mpsc::channel();
-        let run = move || {
-            let mut health = Health::new();
-            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                health.look(&look(&running));
-                publish(&running, &health);
-            }
-        };
-        let thread =
-            std::thread::Builder::new().name("health".to_owned()).spawn(move || guarded("health", run))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
-    }
+/// Starts the thread. To be called when the workers run. If it panics, the process ends, because nothing else detects
+/// failures.
+///
+/// # Errors
+/// The error of the system.
+pub fn start(running: &Arc<Running>) -> io::Result<Periodic> {
+    let running = Arc::clone(running);
+    let mut health = Health::new();
+    Periodic::start("health", OBSERVE_EVERY, move || {
+        health.observe(&observe(&running));
+        publish(&running, &health);
+    })
 }
 
 fn plane(running: &Running) -> Option<&ControlPlane> {
@@ -64,12 +38,12 @@ fn plane(running: &Running) -> Option<&ControlPlane> {
     }
 }
 
-/// What is seen now. Waits for no worker.
-fn look(running: &Running) -> Observation {
+/// The current observation. Waits for no worker.
+fn observe(running: &Running) -> Observation {
     let links = links(running);
-    let node = &running.configuration.node;
-    // The time last: what is seen is not older than that.
-    let workers = running.workers.iter().map(|(_, told)| told.turned()).collect();
+    let node = &running.configuration.file;
+    // The time is read last, so that observations are not older than it.
+    let workers = running.workers.iter().map(|(_, stats)| stats.turned()).collect();
     let now = running.started.elapsed();
     let reach = plane(running).zip(running.fabric.as_ref()).filter(|_| node.probe_every.is_some());
     Observation {
@@ -81,18 +55,15 @@ fn look(running: &Running) -> Observation {
     }
 }
 
-/// Of the other members that take part in probing, those that are not reached.
+/// The other members that take part in probing, and those of them that are not reached.
 fn reach_of(me: NodeId, view: &View, fabric: &FabricHealth, now: Duration) -> Reach {
     let reached = fabric.reaches(now);
-    let takes_part = |(node, member): &(NodeId, Member)| {
-        *node != me && member.is_alive && member.knows >= Version::WITNESSES
-    };
-    let others: Vec<NodeId> = view.members().filter(takes_part).map(|(node, _)| node).collect();
+    let others: Vec<NodeId> = view.alive().filter(|node| *node != me).collect();
     let is_missing = |node: &NodeId| !reached.contains(*node);
     Reach { others: others.len(), missing: others.into_iter().filter(is_missing).collect() }
 }
 
-/// Whether each port's link is up: as the kernel says of the interface that a device stands on, else as the driver says.
+/// Whether each port's link is up: the kernel's state of the interface below a virtual device, else the driver's state.
 fn links(running: &Running) -> [Option<bool>; 3] {
     let ports = running.hardware.links();
     let is_kernel_asked = ports.iter().any(|port| interface::behind(&port.device).is_some());
@@ -101,14 +72,14 @@ fn links(running: &Running) -> [Option<bool>; 3] {
     PortRole::ALL.map(|role| {
         let link = ports.iter().find(|link| link.port == role)?;
         match interface::behind(&link.device) {
-            // One that is not there any more carries nothing.
+            // A removed interface carries nothing.
             Some(name) => Some(interfaces.as_ref()?.get(name).copied().unwrap_or(false)),
             None => link.is_up,
         }
     })
 }
 
-/// Tells all who act on it.
+/// Publishes the result to the workers, the control plane and the admin interface.
 fn publish(running: &Running, health: &Health) {
     for port in PortRole::ALL {
         running.down.set(port, health.is_down(port));

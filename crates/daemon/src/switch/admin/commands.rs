@@ -1,30 +1,22 @@
 //! `scalebricks switch status` and `scalebricks switch names`.
 
 use super::super::ports_table::ports_table;
-use super::args::{NamesCommand, OneArgs, Reach, StatusArgs};
+use super::args::{NamesCommand, OneArgs};
 use scalebricks_admin::client::sockets::Daemon;
-use scalebricks_admin::client::{Client, ClientError};
-use scalebricks_admin::commands::{CommandError, Watch, list, tell, watch};
+use scalebricks_admin::commands::{CommandError, ReachArgs, StatsArgs, list, show, watch};
 use scalebricks_admin::model::switch::{Change, ChangeView, ChangedView, FoundView, SwitchView};
 use scalebricks_console::quantity::{bytes, count};
 use scalebricks_console::{Console, Interrupt, status as exit};
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-impl Reach {
-    fn client(&self) -> Result<Client, ClientError> {
-        self.remote.client(self.socket.as_deref(), Daemon::Switch)
-    }
-}
-
 /// `scalebricks switch status`.
 ///
 /// # Errors
 /// [`CommandError`].
-pub fn status(args: &StatusArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
-    let client = args.reach.client()?;
-    let how = Watch { json: args.json, seconds: args.watch };
-    watch(how, || client.switch(), render, console, interrupt)
+pub fn status(args: &StatsArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, CommandError> {
+    let client = args.ask.reach.client(Daemon::Switch)?;
+    watch(args, || client.switch(), render, console, interrupt)
 }
 
 /// `scalebricks switch names`.
@@ -39,19 +31,18 @@ pub fn names(command: &NamesCommand, console: &Console) -> Result<u8, CommandErr
             let gone = |name: &String| ChangeView { op: Change::Remove, name: name.clone(), action: None };
             change(&args.reach, &args.names.iter().map(gone).collect::<Vec<_>>(), console)
         }
-        NamesCommand::List(args) => {
+        NamesCommand::List(reach) => {
             let mut out = io::stdout().lock();
-            args.reach.client()?.names(|bytes| match out.write_all(bytes) {
-                // Whoever reads has seen enough.
+            reach.client(Daemon::Switch)?.names(|bytes| match out.write_all(bytes) {
+                // The reader has closed the pipe.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
                 written => written.map(|()| true),
             })?;
             Ok(exit::SUCCESS)
         }
         NamesCommand::Lookup(args) => {
-            let found = args.reach.client()?.look_name_up(&args.name)?;
-            tell(console, args.json, &found, found_words)?;
-            Ok(exit::SUCCESS)
+            let found = args.ask.reach.client(Daemon::Switch)?.look_name_up(&args.name)?;
+            show(console, args.ask.json, &found, found_words)
         }
     }
 }
@@ -60,8 +51,8 @@ fn one(op: Change, args: &OneArgs) -> ChangeView {
     ChangeView { op, name: args.name.clone(), action: Some(args.action.join(" ")) }
 }
 
-fn change(reach: &Reach, changes: &[ChangeView], console: &Console) -> Result<u8, CommandError> {
-    let done = reach.client()?.change_names(changes)?;
+fn change(reach: &ReachArgs, changes: &[ChangeView], console: &Console) -> Result<u8, CommandError> {
+    let done = reach.client(Daemon::Switch)?.change_names(changes)?;
     console.result(&done_words(&done))?;
     Ok(exit::SUCCESS)
 }
@@ -74,15 +65,15 @@ fn done_words(done: &ChangedView) -> String {
 
 fn found_words(found: &FoundView) -> String {
     let none = || "none".to_owned();
-    let told = match (&found.answer, found.is_alien) {
+    let answer = match (&found.answer, found.is_alien) {
         (Some(answer), false) => answer.clone(),
-        (Some(answer), true) => format!("{answer} (the name is not known)"),
-        (None, _) => "the name is not known".to_owned(),
+        (Some(answer), true) => format!("{answer} (the name is unknown)"),
+        (None, _) => "the name is unknown".to_owned(),
     };
     list(&[
         ("name", found.name.clone()),
         ("action", found.action.clone().unwrap_or_else(none)),
-        ("the table answers", told),
+        ("the table answers", answer),
     ])
 }
 

@@ -8,28 +8,16 @@ mod routes;
 pub use commands::{names, status};
 pub use routes::openapi;
 
-use super::load::Configuration;
 use super::running::Running;
-use scalebricks_admin::server::{AdminServer, Limits, Listen, ServerError};
+use scalebricks_admin::server::{AdminServer, ServerError};
 use std::sync::Arc;
 
-/// Bytes of a request: some thousands of changes.
-const BODY_BYTES: usize = 1 << 20;
-
-/// Starts to answer on the switch's socket, and at its address.
+/// Starts the admin server of a switch.
 ///
 /// # Errors
 /// [`ServerError`].
 pub fn serve(switch: &Arc<Running>) -> Result<AdminServer, ServerError> {
-    let listen = listen(&switch.configuration);
+    let listen = switch.configuration.admin();
     let (switch, limits) = (Arc::clone(switch), listen.limits);
     AdminServer::serve(&listen, move || routes::router(Arc::clone(&switch), limits))
-}
-
-/// Where a switch answers; files are found beside its configuration.
-pub(super) fn listen(configuration: &Configuration) -> Listen {
-    let limits = Limits { body_bytes: BODY_BYTES, ..Limits::default() };
-    let file = &configuration.file;
-    let tcp = file.admin_tcp.as_ref().map(|tcp| tcp.at(|file| configuration.beside(file)));
-    Listen { socket: configuration.beside(&file.admin), tcp, limits }
 }

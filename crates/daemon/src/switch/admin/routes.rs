@@ -1,4 +1,4 @@
-//! What is answered where.
+//! The routes of a switch, and their schema.
 
 use super::super::running::{ChangeError, Running};
 use axum::extract::State;
@@ -22,9 +22,8 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "Admin interface of a ScaleBricks switch",
-        description = "What a running switch is, what its ports count, its names and what is done with them, and what the graph \
-            of its workers is made of. Counters count since \
-            it started; fields may be added under /v1 at any time.",
+        description = "The state of a running switch, the counters of its ports, its names, and the graph of its workers. \
+            Counters start at zero when it starts; fields may be added under /v1 at any time.",
         license(name = "Apache-2.0 OR MIT", identifier = "Apache-2.0 OR MIT"),
         contact()
     ),
@@ -50,7 +49,7 @@ struct Schema;
 /// The schema, indented, with a newline at its end.
 ///
 /// # Errors
-/// What the serialiser says.
+/// The serialiser's error.
 pub fn openapi() -> Result<String, serde_json::Error> {
     schema_text::<Schema>()
 }
@@ -71,13 +70,13 @@ pub(super) fn router(switch: Arc<Running>, limits: Limits) -> Router {
     bounded(router, limits)
 }
 
-/// What the switch is, and how it is.
+/// Status of the switch.
 #[utoipa::path(get, path = "/v1/switch", responses((status = 200, body = SwitchView)))]
 async fn status(State(switch): Switch) -> Json<SwitchView> {
     Json(switch.view())
 }
 
-/// All names, as a file has them.
+/// All names, in the format of a names file.
 #[utoipa::path(get, path = "/v1/switch/names", responses((status = 200, content_type = "text/csv", body = String)))]
 async fn list(State(switch): Switch) -> Response {
     let names = switch.list().concat();
@@ -87,10 +86,10 @@ async fn list(State(switch): Switch) -> Response {
 /// Changes, one after another: all, or none.
 #[utoipa::path(post, path = "/v1/switch/names", request_body = Vec<ChangeView>, responses(
     (status = 200, body = ChangedView),
-    (status = 400, body = Problem, description = "a change is none"),
-    (status = 409, body = Problem, description = "a name is there already, or not there"),
+    (status = 400, body = Problem, description = "a change is invalid"),
+    (status = 409, body = Problem, description = "a name exists already, or does not exist"),
     (status = 413, body = Problem, description = "the body is too long"),
-    (status = 500, body = Problem, description = "the log did not take it, or what became of it is not known here"),
+    (status = 500, body = Problem, description = "the log refused the changes, or their outcome is unknown"),
     (status = 503, body = Problem, description = "the switch has not read its log yet"),
 ))]
 async fn change(
@@ -101,10 +100,10 @@ async fn change(
     switch.change(&changes).await.map(Json).map_err(|error| answer(&error))
 }
 
-/// What becomes of frames with a name.
+/// The action for frames with a name.
 #[utoipa::path(post, path = "/v1/switch/lookup", request_body = LookupView, responses(
     (status = 200, body = FoundView),
-    (status = 400, body = Problem, description = "not a name"),
+    (status = 400, body = Problem, description = "not a valid name"),
 ))]
 async fn lookup(
     State(switch): Switch,
@@ -135,13 +134,13 @@ async fn prometheus(State(switch): Switch) -> Response {
     }
 }
 
-/// Whether the process lives.
+/// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
 async fn healthz(State(switch): Switch) -> Json<Health> {
     Json(health(&switch))
 }
 
-/// Whether frames are forwarded by all names.
+/// Whether frames are forwarded and all names are loaded.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
 async fn readyz(State(switch): Switch) -> (StatusCode, Json<Health>) {
     let health = health(&switch);

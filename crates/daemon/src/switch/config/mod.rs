@@ -1,4 +1,4 @@
-//! The configuration of a switch: a TOML file, checked whole before anything starts.
+//! The configuration of a switch: a TOML file that is checked completely before anything starts.
 
 mod names;
 mod ports;
@@ -13,26 +13,26 @@ use scalebricks_elements::flat::{CheckBits, NameKind, StormRate, UnknownNamePoli
 use scalebricks_types::HashSeed;
 use std::path::PathBuf;
 
-/// The admin socket, unless told otherwise.
+/// The default admin socket.
 pub const DEFAULT_SOCKET: &str = "/run/scalebricks/switch.sock";
 
 /// Default of `storm.frames_per_s` and `storm.burst`.
 const STORM: (u32, u32) = (10_000, 1_000);
 
-/// Everything a switch is told.
+/// The checked configuration of a switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SwitchFile {
     /// The secret of the hash of names.
     pub seed: HashSeed,
     /// The admin socket.
     pub admin: PathBuf,
-    /// The admin interface over TCP, if there is to be one.
+    /// The admin interface over TCP, if configured.
     pub admin_tcp: Option<AdminTcp>,
-    /// Whether packets to be routed have their IPv4 header checksum verified.
+    /// Whether the IPv4 header checksums of routed packets are verified.
     pub verify_ipv4_checksum: bool,
-    /// What names are, and what becomes of those that are not known.
+    /// The names, and the treatment of unknown ones.
     pub names: NamesFile,
-    /// How much may be flooded, a port.
+    /// The limit on flooding, per port.
     pub storm: StormRate,
     /// The ports, by number.
     pub ports: Vec<Port>,
@@ -40,26 +40,26 @@ pub struct SwitchFile {
     pub port_names: PortNames,
     /// The threads that move frames.
     pub workers: Workers,
-    /// Where frames lie.
+    /// Packet memory.
     pub dpdk: Dpdk,
-    /// Where names come from, if not from a file.
+    /// The log of names; `None` if they come from a file.
     pub control: Option<ControlFile>,
 }
 
-/// What a switch is told of names.
+/// The checked section `[names]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamesFile {
-    /// What of a frame is its name.
+    /// The part of a frame that is its name.
     pub kind: NameKind,
-    /// The file of names, if they come from one.
+    /// The file of names; `None` if they come from a log.
     pub file: Option<PathBuf>,
-    /// Names that the table is made for.
+    /// Number of names that the table is made for.
     pub expected: u64,
-    /// What becomes of frames whose name is not known.
+    /// The treatment of frames with unknown names.
     pub unknown: UnknownNamePolicy,
     /// Bits of checksums.
     pub check_bits: CheckBits,
-    /// What a filter may let through, if there is one.
+    /// The false-positive rate of the filter, if there is one.
     pub filter_rate: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ pub struct NamesFile {
 pub struct Port {
     /// The DPDK device. A replay needs none.
     pub device: Option<String>,
-    /// Its VLAN, if it is a sub-port of the device.
+    /// The VLAN of a port that shares its device.
     pub vlan: Option<u16>,
     /// Its group, if it is in one.
     pub group: Option<PortGroup>,
@@ -76,12 +76,12 @@ pub struct Port {
     pub mtu: u16,
 }
 
-/// Where names come from, if not from a file: a log that several switches follow.
+/// The log of names, which several switches follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlFile {
-    /// Who keeps it.
+    /// The engine that stores it.
     pub engine: EngineAt,
-    /// Its name: switches that share names have the same.
+    /// Its name, the same at all switches that share names.
     pub name: String,
 }
 
@@ -91,32 +91,23 @@ impl SwitchFile {
     /// # Errors
     /// All [`Problem`]s, or the first if the file cannot be understood as TOML with these keys.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
-        let file: sections::File = toml::from_str(text).map_err(|error| Problems::of_toml(text, &error))?;
-        let mut problems = Problems::new(text);
-        let made = file.make(&mut problems);
-        problems.settle(made)
+        Problems::parse_file(text, sections::File::make)
     }
 }
 
 impl sections::File {
     fn make(self, problems: &mut Problems<'_>) -> Option<SwitchFile> {
-        let secret = &self.switch.secret;
-        let seed = config::seed(secret.get_ref());
-        if seed.is_none() {
-            let what = "not 32 hexadecimal digits, which senders must not know";
-            problems.add(secret.span(), "switch.secret", what);
-        }
+        let seed = config::seed(&self.switch.secret, "switch.secret", problems);
         if self.names.file.is_some() == self.control.is_some() {
-            let what = "names come from a file (names.file) or from a log ([control]): say one of them";
+            let what = "set one of names.file (names from a file) and [control] (names from a log)";
             problems.add(self.names.kind.span(), "names.file", what);
         }
         let names = names::names(self.names, problems);
         let storm = storm(self.storm.as_ref(), problems);
         let ports = ports::ports(self.port, problems);
-        if let Some(mode) = &self.worker.mode
-            && *mode.get_ref() == Layout::Split
-        {
-            problems.add(mode.span(), "worker.mode", "a switch has no fabric: its workers all do the same");
+        if let Some(mode) = &self.worker.mode {
+            let what = |_| "a switch has no fabric: all its workers do the same work".to_owned();
+            problems.check(mode, "worker.mode", |mode| mode != Layout::Split, what);
         }
         let workers = config::workers(self.worker, problems);
         let dpdk = config::dpdk(self.dpdk, problems);

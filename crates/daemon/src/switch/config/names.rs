@@ -1,4 +1,4 @@
-//! What names are, and how those that are none are told.
+//! The section `[names]`: the kind of names, and how unknown names are detected.
 
 use super::sections::{self, Kind, UnknownName};
 use super::{CheckBits, NamesFile};
@@ -10,28 +10,22 @@ use toml::Spanned;
 /// Default of `names.expected`.
 const EXPECTED: u64 = 100_000;
 
-/// Most names a table is made for.
+/// Most names of a table.
 const MAX_EXPECTED: u64 = 1 << 30;
 
-/// Least and most of `names.filter_rate`.
+/// Allowed values of `names.filter_rate`.
 const FILTER_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 pub(super) fn names(given: sections::Names, problems: &mut Problems<'_>) -> Option<NamesFile> {
     let kind = kind(&given, problems);
     let unknown = unknown(&given, problems);
-    let expected = given.expected.as_ref().map_or(EXPECTED, |expected| *expected.get_ref());
-    if let Some(given) = given.expected.as_ref().filter(|_| !(1..=MAX_EXPECTED).contains(&expected)) {
-        problems.add(given.span(), "names.expected", format!("{expected} is not 1 to {MAX_EXPECTED}"));
-    }
-    let filter_rate = given.filter_rate.as_ref().map(|rate| *rate.get_ref());
-    if let Some(given) = given.filter_rate.as_ref().filter(|rate| !FILTER_RATES.contains(rate.get_ref())) {
-        problems.add(given.span(), "names.filter_rate", format!("{} is not 1e-9 to 0.5", given.get_ref()));
-    }
+    let expected = problems.in_range(given.expected.as_ref(), "names.expected", &(1..=MAX_EXPECTED));
+    let filter_rate = problems.in_range(given.filter_rate.as_ref(), "names.filter_rate", &FILTER_RATES);
     let check_bits = check_bits(&given, unknown, problems);
     Some(NamesFile {
         kind: kind?,
         file: given.file.map(Spanned::into_inner),
-        expected,
+        expected: expected.unwrap_or(EXPECTED),
         unknown,
         check_bits: check_bits?,
         filter_rate,
@@ -48,7 +42,7 @@ fn unknown(given: &sections::Names, problems: &mut Problems<'_>) -> UnknownNameP
         UnknownName::Answer => UnknownNamePolicy::Answer,
         UnknownName::Flood => {
             if !is_mac {
-                let what = "only MAC addresses that are not known are flooded: 'drop' or 'answer'";
+                let what = "only MAC addresses can be flooded: use 'drop' or 'answer'";
                 problems.add(asked.span(), "names.unknown", what);
             }
             UnknownNamePolicy::Flood
@@ -62,34 +56,24 @@ fn check_bits(
     problems: &mut Problems<'_>,
 ) -> Option<CheckBits> {
     let span = given.kind.span();
-    let is_told_apart = unknown != UnknownNamePolicy::Answer;
-    let asked = given.check_bits.as_ref().map(|bits| *bits.get_ref());
-    if !is_told_apart && (asked.unwrap_or(0) > 0 || given.filter_rate.is_some()) {
-        let what =
-            "with unknown = 'answer' nobody asks whether a name is known: neither check_bits nor filter_rate";
+    let is_checked = unknown != UnknownNamePolicy::Answer;
+    let asked = problems.in_range(given.check_bits.as_ref(), "names.check_bits", &(0..=MAX_CHECK_BITS));
+    if !is_checked && (asked.unwrap_or(0) > 0 || given.filter_rate.is_some()) {
+        let what = "unknown = 'answer' does not detect unknown names: remove check_bits and filter_rate";
         problems.add(span, "names.check_bits", what);
-    } else if is_told_apart && asked == Some(0) && given.filter_rate.is_none() {
-        let what =
-            "without check_bits and filter_rate names that are not known cannot be told from those that are";
+    } else if is_checked && asked == Some(0) && given.filter_rate.is_none() {
+        let what = "without check_bits and filter_rate unknown names cannot be detected";
         problems.add(span, "names.check_bits", what);
     }
-    // As many as there can be, where nothing else tells.
-    let default = if is_told_apart && given.filter_rate.is_none() { MAX_CHECK_BITS } else { 0 };
-    let bits = CheckBits::new(asked.unwrap_or(default));
-    if let (None, Some(given)) = (bits, &given.check_bits) {
-        problems.add(
-            given.span(),
-            "names.check_bits",
-            format!("{} is not 0 to {MAX_CHECK_BITS}", given.get_ref()),
-        );
-    }
-    bits
+    // As many as possible if nothing else detects unknown names.
+    let default = if is_checked && given.filter_rate.is_none() { MAX_CHECK_BITS } else { 0 };
+    CheckBits::new(asked.unwrap_or(default))
 }
 
 fn kind(given: &sections::Names, problems: &mut Problems<'_>) -> Option<NameKind> {
     let kind = *given.kind.get_ref();
     if let Some(at) = given.at.as_ref().filter(|_| kind != Kind::Bytes) {
-        problems.add(at.span(), "names.at", "only names of the kind 'bytes' have a place");
+        problems.add(at.span(), "names.at", "only names of the kind 'bytes' have a position");
     }
     if let Some(with_port) = given.with_port.as_ref().filter(|_| kind != Kind::Tuple) {
         problems.add(with_port.span(), "names.with_port", "only names of the kind 'tuple' have a port");
@@ -103,8 +87,7 @@ fn kind(given: &sections::Names, problems: &mut Problems<'_>) -> Option<NameKind
         }
         Kind::Bytes => {
             let Some(at) = &given.at else {
-                let what =
-                    "where are the bytes? at = { from = \"payload\", offset = 0, length = 8 }, for example";
+                let what = "set the position of the bytes, for example at = { from = \"payload\", offset = 0, length = 8 }";
                 problems.add(given.kind.span(), "names.at", what);
                 return None;
             };
@@ -120,7 +103,7 @@ fn place(at: &Spanned<sections::At>, problems: &mut Problems<'_>) -> Option<Byte
         (None, Some(1)) => Length::Prefix8,
         (None, Some(2)) => Length::Prefix16,
         _ => {
-            let what = "say length, 1 to 255, or length_bytes, 1 or 2, if the length stands before the name";
+            let what = "set length (1 to 255), or length_bytes (1 or 2) if the length precedes the name";
             problems.add(at.span(), "names.at", what);
             return None;
         }

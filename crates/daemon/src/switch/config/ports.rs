@@ -7,7 +7,7 @@ use scalebricks_apps::switch::text::PortNames;
 use scalebricks_elements::flat::MAX_PORTS;
 use toml::Spanned;
 
-/// MTU of a port that does not say.
+/// Default MTU of a port.
 const MTU: u16 = 1_500;
 
 /// Smallest MTU of a port: the least payload of an Ethernet frame is 46 bytes, that of an IPv4 host 576 (RFC 791).
@@ -18,7 +18,7 @@ pub(super) fn ports(
     problems: &mut Problems<'_>,
 ) -> Option<(Vec<Port>, PortNames)> {
     if !(2..=MAX_PORTS).contains(&given.len()) {
-        let what = format!("{} ports; a switch has 2 to {MAX_PORTS}: [[port]] sections", given.len());
+        let what = format!("{} [[port]] sections; a switch has 2 to {MAX_PORTS} ports", given.len());
         problems.add(problems.end(), "port", what);
     }
     let (mut ports, mut names, mut groups): (Vec<Port>, Vec<String>, Vec<String>) = Default::default();
@@ -30,26 +30,24 @@ pub(super) fn ports(
             let what = format!("'{name}' is not a name of 1 to 32 letters, digits, '-' and '_'");
             problems.add(span, "port.name", what);
         } else if names.contains(&name) {
-            problems.add(span, "port.name", format!("'{name}' is there twice"));
+            problems.add(span, "port.name", format!("'{name}' occurs twice"));
         }
         names.push(name);
         if let Some(device) = &section.device {
             devices.add(device, section.vlan.as_ref(), problems);
         }
+        let mtu = problems.in_range(section.mtu.as_ref(), "port.mtu", &(MIN_MTU..=u16::MAX));
         ports.push(Port {
             device: section.device.map(Spanned::into_inner),
             vlan: section.vlan.map(Spanned::into_inner),
             group: section.group.map(|group| self::group(group.into_inner(), &mut groups)),
-            mtu: section.mtu.as_ref().map_or(MTU, |mtu| *mtu.get_ref()),
+            mtu: mtu.unwrap_or(MTU),
         });
-        if let Some(mtu) = section.mtu.as_ref().filter(|mtu| *mtu.get_ref() < MIN_MTU) {
-            problems.add(mtu.span(), "port.mtu", format!("{} is not {MIN_MTU} to 65535", mtu.get_ref()));
-        }
     }
     Some((ports, PortNames::new(names).ok()?))
 }
 
-/// The number of a group, as they come.
+/// The number of a group, in the order of the file.
 fn group(name: String, groups: &mut Vec<String>) -> PortGroup {
     let at = groups.iter().position(|other| *other == name).unwrap_or_else(|| {
         groups.push(name);

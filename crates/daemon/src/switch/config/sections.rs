@@ -1,4 +1,4 @@
-//! The file as TOML has it.
+//! The sections of the file, as TOML represents them.
 
 use crate::node::config::AdminTcp;
 use crate::node::config::sections::{Dpdk, NatsTls, Worker};

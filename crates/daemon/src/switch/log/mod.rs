@@ -6,11 +6,11 @@
 //!     └──────────────────── outcome ◀──────────────────┘
 //! ```
 //!
-//! A change is accepted when the log holds it. Its outcome, for example a refusal because the name exists, depends only on
-//! the entries before it, so all switches come to the same result. The caller gets it when its own switch has applied the
-//! entry. An entry that a writer logged twice is ignored the second time. From time to time a switch stores a snapshot of
-//! its names and trims the log. A log that ends before the position applied here was replaced by an older one: the switch
-//! then reads the names again.
+//! A change is accepted when the log holds it. Its outcome, for example a refusal because the name exists, depends only
+//! on the entries before it, so all switches come to the same result. The caller gets it when its own switch has
+//! applied the entry. An entry that a writer logged twice is ignored the second time. From time to time a switch stores
+//! a snapshot of its names and trims the log. A log that ends before the position applied here was replaced by an older
+//! one: the switch then reads the names again.
 
 mod progress;
 mod record;
@@ -20,7 +20,9 @@ mod state;
 use super::config::{ControlFile, SwitchFile};
 use super::running::SharedNames;
 use crate::node::control_plane::{check as check_engine, open as open_engine};
-use progress::Progress;
+use crate::runtime::thread::RuntimeThread;
+pub use progress::LogProgress;
+use progress::SharedProgress;
 use scalebricks_admin::model::switch::ChangeView;
 use scalebricks_cluster::draw_writer;
 use scalebricks_control::engine::{BatchId, Engine, EngineError, MAX_BATCH_BYTES, WriterId};
@@ -28,7 +30,6 @@ use scalebricks_engine::log::{LogWriter, NotLogged, WriterOptions};
 use scalebricks_types::PartitionId;
 use state::{LogState, Outcome};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -82,7 +83,7 @@ pub enum LogError {
     Thread(String),
 }
 
-/// Changes to append, and the caller who waits for the outcome.
+/// Changes to append, and the caller that waits for the outcome.
 struct ChangeRequest {
     payload: Arc<[u8]>,
     answer: Answer,
@@ -95,9 +96,8 @@ type Answer = oneshot::Sender<Result<(u64, Outcome), LogError>>;
 pub struct LogHandle {
     kind: &'static str,
     requests: mpsc::Sender<ChangeRequest>,
-    progress: Arc<Progress>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    progress: Arc<SharedProgress>,
+    _thread: RuntimeThread,
 }
 
 impl std::fmt::Debug for LogHandle {
@@ -127,46 +127,18 @@ impl LogHandle {
         names: SharedNames,
     ) -> Result<Self, LogError> {
         let (requests, queue) = mpsc::channel(QUEUE);
-        let (stop, stopped) = oneshot::channel();
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::<SharedProgress>::default();
         let state = LogState::new(file.clone(), names, Arc::clone(&progress));
-        let thread_main = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => return tracing::error!(%error, "cannot follow the log"),
-            };
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = stopped => {}
-                    () = run(engine, state, queue) => {}
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("log".to_owned()).spawn(thread_main);
+        let runtime = &mut tokio::runtime::Builder::new_current_thread();
+        let thread = RuntimeThread::start("log", runtime, move || run(engine, state, queue));
         let thread = thread.map_err(|error| LogError::Thread(error.to_string()))?;
         let kind = file.names.kind.word();
-        Ok(Self { kind, requests, progress, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { kind, requests, progress, _thread: thread })
     }
 
-    /// The position of the last entry applied.
-    pub fn position(&self) -> u64 {
-        self.progress.position()
-    }
-
-    /// Whether this switch has applied all entries that the log had when it was first read.
-    pub fn has_caught_up(&self) -> bool {
-        self.progress.has_caught_up()
-    }
-
-    /// The times that all names were read again, as the log had lost entries that were applied.
-    pub fn reloads(&self) -> u64 {
-        self.progress.reloads()
-    }
-
-    /// Why the log cannot be read now; `None`: it can.
-    pub fn fault(&self) -> Option<String> {
-        self.progress.fault()
+    /// The current state.
+    pub fn progress(&self) -> LogProgress {
+        self.progress.lock().clone()
     }
 
     /// Appends changes; returns their position and their outcome, when this switch has applied them.
@@ -182,15 +154,6 @@ impl LogHandle {
         let (answer, answered) = oneshot::channel();
         self.requests.send(ChangeRequest { payload, answer }).await.map_err(|_| LogError::Stopped)?;
         answered.await.map_err(|_| LogError::Stopped)?
-    }
-}
-
-impl Drop for LogHandle {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
-        }
     }
 }
 
@@ -210,7 +173,7 @@ async fn run(
             Ok(writer) => break writer,
             Err(error) => {
                 tracing::warn!(%error, "cannot use the engine yet; trying again");
-                state.progress.set_fault(Some(error.to_string()));
+                state.progress.lock().fault = Some(error.to_string());
             }
         }
         tokio::time::sleep(RETRY).await;
@@ -222,7 +185,8 @@ async fn run(
     }
 }
 
-/// Checks that the log holds names of this kind. The first switch writes the kind to a record, before there are entries.
+/// Checks that the log holds names of this kind. The first switch writes the kind to a record, before there are
+/// entries.
 async fn check_kind(engine: &dyn Engine, kind: &str) -> Result<(), EngineError> {
     let refused = |what: String| Err(EngineError::Refused(what));
     if let Some(value) = engine.record(KIND_RECORD).await?.and_then(|record| record.value) {
@@ -251,7 +215,7 @@ async fn check_kind(engine: &dyn Engine, kind: &str) -> Result<(), EngineError> 
     }
 }
 
-/// A caller who waits for the outcome of a batch.
+/// A caller that waits for the outcome of a batch.
 type Waiter = (BatchId, Answer);
 
 /// Appends one batch after another.

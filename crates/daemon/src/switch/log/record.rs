@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// The version of the format.
 const VERSION: u16 = 1;
 
-/// An entry: changes that are applied one after another, all of them or none. Whether they are applied depends only on the entries
-/// before it, so all switches agree.
+/// An entry: changes that are applied one after another, all of them or none. Whether they are applied depends only on
+/// the entries before it, so all switches agree.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     version: u16,

@@ -1,4 +1,5 @@
-//! Snapshots of the names, so that the log can be trimmed: a header line of JSON, then the names in the format of a names file.
+//! Snapshots of the names, so that the log can be trimmed: a header line of JSON, then the names in the format of a
+//! names file.
 
 use super::super::config::SwitchFile;
 use scalebricks_apps::switch::file::{NameList, parse_names};

@@ -4,7 +4,7 @@ use super::super::config::SwitchFile;
 use super::super::running::{SharedNames, listed, op};
 use super::record::{RecordError, decode};
 use super::snapshot;
-use super::{Answer, LogError, PARTITION, Progress, RETRY, Waiter};
+use super::{Answer, LogError, PARTITION, RETRY, SharedProgress, Waiter};
 use scalebricks_apps::switch::file::NameList;
 use scalebricks_control::engine::{BatchId, Engine, Entry, Snapshot, WriterId};
 use scalebricks_control::replay::{Limits, Replay};
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 /// The result of an entry's changes.
 pub(in super::super) type Outcome = Result<Changes, NameError>;
 
-/// Results of entries that are kept for callers who ask only after the entry was applied.
+/// Results of entries that are kept for callers that ask only after the entry was applied.
 const KEPT_OUTCOMES: usize = 1_024;
 
 /// The bound on what a switch replays when it starts: see [`scalebricks_control::replay`].
@@ -41,11 +41,11 @@ const FAILURES: u32 = 2;
 const KEPT_ENTRIES: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
 
-/// The names of a switch, as far as the log was applied, and the callers who wait for entries.
+/// The names of a switch, as far as the log was applied, and the callers that wait for entries.
 pub(super) struct LogState {
     file: SwitchFile,
     names: SharedNames,
-    pub(super) progress: Arc<Progress>,
+    pub(super) progress: Arc<SharedProgress>,
     position: Position,
     /// The end of the log when it was first read.
     goal: Option<Position>,
@@ -66,7 +66,7 @@ pub(super) struct LogState {
 }
 
 impl LogState {
-    pub(super) fn new(file: SwitchFile, names: SharedNames, progress: Arc<Progress>) -> Self {
+    pub(super) fn new(file: SwitchFile, names: SharedNames, progress: Arc<SharedProgress>) -> Self {
         Self {
             file,
             names,
@@ -146,7 +146,7 @@ impl LogState {
     fn fail(&mut self, error: String) {
         tracing::warn!(error, applied = self.position.0, "cannot read the log; trying again");
         let failures = self.fault.take().map_or(1, |(_, failures)| failures.saturating_add(1));
-        self.progress.set_fault(Some(error.clone()));
+        self.progress.lock().fault = Some(error.clone());
         if failures >= FAILURES {
             for (_, answer) in self.waiting.drain() {
                 let _gone = answer.send(Err(LogError::Unread(error.clone())));
@@ -158,21 +158,22 @@ impl LogState {
     /// The log was read up to the current position.
     fn was_read(&mut self) {
         self.fault = None;
-        self.progress.set_fault(None);
-        self.progress.set_position(self.position);
-        if self.goal.is_some_and(|goal| self.position >= goal) {
-            self.progress.set_caught_up();
-        }
+        let mut progress = self.progress.lock();
+        (progress.fault, progress.position) = (None, self.position.0);
+        progress.has_caught_up |= self.goal.is_some_and(|goal| self.position >= goal);
     }
 
-    /// The log lost entries that were applied: the names are read again, from the snapshot and the entries that are left.
-    /// Until then the table keeps the names it has.
+    /// The log lost entries that were applied: the names are read again, from the snapshot and the entries that are
+    /// left. Until then the table keeps the names it has.
     fn begin_again(&mut self) {
         tracing::error!(
             applied = self.position.0,
             "the log lost entries that were applied; reading the names again"
         );
-        self.progress.reload();
+        {
+            let mut progress = self.progress.lock();
+            (progress.reloads, progress.has_caught_up, progress.position) = (progress.reloads + 1, false, 0);
+        }
         (self.position, self.goal, self.is_complete, self.has_old_names) = (Position(0), None, true, true);
         self.newest.clear();
         self.outcomes.clear();
@@ -231,8 +232,8 @@ impl LogState {
         self.recent.iter().rev().take_while(fits).count() as u64
     }
 
-    /// Stores a snapshot of the current names, and trims the log well below it. After a failure, it is tried again a few entries
-    /// later.
+    /// Stores a snapshot of the current names, and trims the log well below it. After a failure, it is tried again a
+    /// few entries later.
     async fn store_snapshot(&mut self, engine: &dyn Engine, waiters: &mut mpsc::UnboundedReceiver<Waiter>) {
         let lines = listed(&self.names, &self.file.port_names);
         let bytes: Arc<[u8]> = match snapshot::encode(self.kind(), &self.newest, &lines) {

@@ -1,13 +1,13 @@
-//! The captures that are pushed in: one or several a port, merged by time.
+//! The input captures: one or several per port, merged by time.
 
-use super::super::SwitchError;
 use super::super::args::Input;
+use crate::error::ProcessError;
 use scalebricks_apps::switch::text::PortNames;
 use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame};
 use std::path::PathBuf;
 
-/// A frame that comes by a port.
-pub(super) struct Came {
+/// A frame that arrives at a port.
+pub(super) struct Arrival {
     pub(super) port: usize,
     pub(super) frame: CapturedFrame,
 }
@@ -25,8 +25,8 @@ struct Source {
 }
 
 impl Source {
-    /// The frame that comes next, and the one behind it in its place.
-    fn take(&mut self) -> Result<Option<CapturedFrame>, SwitchError> {
+    /// Takes the next frame, and reads the one after it.
+    fn take(&mut self) -> Result<Option<CapturedFrame>, ProcessError> {
         let next = match self.reader.next() {
             None => None,
             Some(Ok(frame)) => Some(frame),
@@ -35,22 +35,22 @@ impl Source {
         Ok(std::mem::replace(&mut self.head, next))
     }
 
-    fn failed(&self, error: CaptureError) -> SwitchError {
-        SwitchError::Capture { path: self.path.clone(), error }
+    fn failed(&self, error: CaptureError) -> ProcessError {
+        ProcessError::Capture { path: self.path.clone(), error }
     }
 }
 
 impl Inputs {
     /// Opens all captures.
-    pub(super) fn open(inputs: &[Input], ports: &PortNames) -> Result<Self, SwitchError> {
+    pub(super) fn open(inputs: &[Input], ports: &PortNames) -> Result<Self, ProcessError> {
         let mut sources = Vec::with_capacity(inputs.len());
         for Input { port, path } in inputs {
             let Some(number) = ports.port(port) else {
                 let there = ports.all().join(", ");
-                return Err(SwitchError::Usage(format!("no port is named '{port}'; there are {there}")));
+                return Err(ProcessError::Usage(format!("no port is named '{port}'; there are {there}")));
             };
             let reader = CaptureReader::open(path)
-                .map_err(|error| SwitchError::Capture { path: path.clone(), error })?;
+                .map_err(|error| ProcessError::Capture { path: path.clone(), error })?;
             let mut source = Source { port: number.index(), path: path.clone(), reader, head: None };
             source.take()?;
             sources.push(source);
@@ -58,14 +58,14 @@ impl Inputs {
         Ok(Self { sources })
     }
 
-    /// The oldest of the frames that are next in each capture; of equally old ones that of the capture named first.
-    pub(super) fn next(&mut self) -> Result<Option<Came>, SwitchError> {
+    /// The oldest of the next frames of all captures; of equally old ones that of the capture named first.
+    pub(super) fn next(&mut self) -> Result<Option<Arrival>, ProcessError> {
         let heads = self.sources.iter_mut().filter_map(|source| {
             let at = source.head.as_ref()?.timestamp;
             Some((at, source))
         });
         let Some((_, source)) = heads.min_by_key(|(at, _)| *at) else { return Ok(None) };
         let port = source.port;
-        Ok(source.take()?.map(|frame| Came { port, frame }))
+        Ok(source.take()?.map(|frame| Arrival { port, frame }))
     }
 }

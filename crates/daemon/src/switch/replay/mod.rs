@@ -1,20 +1,20 @@
-//! `scalebricks switch replay`: captures through the switch, in this process, as its ports would have brought them.
+//! `scalebricks switch replay`: sends captures through the switch, in this process.
 //!
 //! ```text
-//! a capture a port ─▶ merge, by time ─▶ bursts ─▶ a turn of the graph ─▶ a capture a port
+//! a capture per port ─▶ merge, by time ─▶ bursts ─▶ a turn of the graph ─▶ a capture per port
 //! ```
 //!
-//! The clock is that of the captures, so the storm guard lets through what it would have let through then.
+//! The clock is that of the captures, so the storm guard decides as it would have then.
 
 mod input;
 mod output;
 mod report;
 
-use super::SwitchError;
 use super::args::ReplayArgs;
 use super::load::Configuration;
 use super::running::Running;
-use input::{Came, Inputs};
+use crate::error::ProcessError;
+use input::{Arrival, Inputs};
 use output::Captures;
 use report::Report;
 use scalebricks_console::{Console, Interrupt, status};
@@ -23,13 +23,13 @@ use scalebricks_io::pool::MAX_PACKET_BYTES;
 use scalebricks_io::{BURST, MemoryPort, Packet, PacketBuf, Pool, Tag, memory_port_pair};
 use std::time::{Duration, Instant};
 
-/// Frames of one port that come so shortly after each other are a burst.
+/// Longest duration of a burst of one port.
 const BURST_TIME: Duration = Duration::from_micros(100);
 
 /// The switch, and the far ends of its ports.
 struct Rig {
     worker: Worker<Packet>,
-    /// By port: what goes in there, and what comes out.
+    /// By port: the far ends of receiving and sending.
     far: Vec<[MemoryPort<Packet>; 2]>,
     pool: Pool,
 }
@@ -37,11 +37,11 @@ struct Rig {
 /// Runs a replay.
 ///
 /// # Errors
-/// [`SwitchError`]. Nothing is left of captures that are not complete.
-pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, SwitchError> {
+/// [`ProcessError`]. Incomplete captures are removed.
+pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
     let configuration = Configuration::read(&args.config)?;
     if configuration.file.control.is_some() {
-        return Err(SwitchError::NamesInLog);
+        return Err(ProcessError::NamesInLog);
     }
     let table = configuration.table()?;
     let switch = Running::new(configuration, table, Instant::now());
@@ -61,9 +61,9 @@ pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Resul
 }
 
 impl Rig {
-    fn new(switch: &Running) -> Result<Self, SwitchError> {
+    fn new(switch: &Running) -> Result<Self, ProcessError> {
         let ports = switch.configuration.file.ports.len();
-        // A turn floods a whole burst at the most.
+        // A turn floods at most a whole burst.
         let pool = Pool::new((ports + 1) * BURST, MAX_PACKET_BYTES)?;
         let link = |_| {
             let ((rx, into), (tx, out)) = (memory_port_pair(2 * BURST), memory_port_pair(2 * BURST));
@@ -74,14 +74,14 @@ impl Rig {
     }
 }
 
-/// Pushes all frames through; how many were too long for a switch.
+/// Sends all frames through the switch; returns how many were too long.
 fn drive(
     mut inputs: Inputs,
     rig: &mut Rig,
     captures: &mut Captures,
     interrupt: &Interrupt,
-) -> Result<u64, SwitchError> {
-    let mut burst: Vec<Came> = Vec::with_capacity(BURST);
+) -> Result<u64, ProcessError> {
+    let mut burst: Vec<Arrival> = Vec::with_capacity(BURST);
     let (mut start, mut skipped) = (None, 0);
     while let Some(came) = inputs.next()? {
         if came.frame.data.len() > MAX_PACKET_BYTES {
@@ -104,17 +104,19 @@ fn drive(
     Ok(skipped)
 }
 
-/// One burst through the switch.
+/// Sends one burst through the switch.
 fn turn(
-    burst: &mut Vec<Came>,
+    burst: &mut Vec<Arrival>,
     start: Duration,
     rig: &mut Rig,
     captures: &mut Captures,
-) -> Result<(), SwitchError> {
+) -> Result<(), ProcessError> {
     let Some(first) = burst.first() else { return Ok(()) };
     let now = first.frame.timestamp.saturating_sub(start);
     for (id, came) in (0..).zip(burst.iter()) {
-        let Some(mut packet) = rig.pool.packet(&came.frame.data) else { unreachable!("the pool is whole") };
+        let Some(mut packet) = rig.pool.packet(&came.frame.data) else {
+            unreachable!("all packets of the pool are free")
+        };
         packet.set_tag(Tag { id, ..Tag::default() });
         if rig.far[came.port][0].send(packet).is_err() {
             unreachable!("a port holds two bursts, and the last turn emptied it");
@@ -123,7 +125,7 @@ fn turn(
     rig.worker.turn(now);
     for (port, [_, far]) in rig.far.iter_mut().enumerate() {
         while let Some(packet) = far.receive() {
-            // A packet's number says which frame it was, a copy's too.
+            // The tag of a packet, and of its copies, is the index of its frame.
             if let Some(came) = burst.get(packet.tag().id as usize) {
                 captures.write(port, &came.frame, packet.data())?;
             }

@@ -1,64 +1,64 @@
-//! The captures of what left: one a port, under other names until all are complete.
+//! The output captures: one per port, with temporary names until all are complete.
 
-use super::super::SwitchError;
+use crate::error::ProcessError;
 use scalebricks_apps::switch::text::PortNames;
 use scalebricks_io::{CaptureWriter, CapturedFrame};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One capture a port, named as it is.
+/// One capture per port, with the port's name.
 pub(super) struct Captures {
     files: Vec<OneFile>,
 }
 
 struct OneFile {
-    /// Gone once finished.
+    /// `None` once finished.
     writer: Option<CaptureWriter>,
     temporary: PathBuf,
     path: PathBuf,
 }
 
 impl Captures {
-    /// Makes the directory and the files.
-    pub(super) fn create(directory: &Path, ports: &PortNames) -> Result<Self, SwitchError> {
-        let failed = |error| SwitchError::Write { path: directory.to_owned(), error };
+    /// Creates the directory and the files.
+    pub(super) fn create(directory: &Path, ports: &PortNames) -> Result<Self, ProcessError> {
+        let failed = |error| ProcessError::File { path: directory.to_owned(), error };
         fs::create_dir_all(directory).map_err(failed)?;
         let files = ports.all().iter().map(|port| {
             let name = format!("{port}.pcap");
             let path = directory.join(&name);
-            // The writer tells the format by the end of the name.
+            // The extension determines the format.
             let temporary = directory.join(format!(".{}.{name}", std::process::id()));
             let writer = CaptureWriter::create(&temporary)
-                .map_err(|error| SwitchError::Capture { path: path.clone(), error })?;
+                .map_err(|error| ProcessError::Capture { path: path.clone(), error })?;
             Ok(OneFile { writer: Some(writer), temporary, path })
         });
-        Ok(Self { files: files.collect::<Result<_, SwitchError>>()? })
+        Ok(Self { files: files.collect::<Result<_, ProcessError>>()? })
     }
 
-    /// Adds what became of a frame. What was cut off of it is cut off still.
+    /// Writes a frame that left by a port. It is truncated like the frame that came in.
     pub(super) fn write(
         &mut self,
         port: usize,
         came: &CapturedFrame,
         data: &[u8],
-    ) -> Result<(), SwitchError> {
+    ) -> Result<(), ProcessError> {
         let Some(file) = self.files.get_mut(port) else { return Ok(()) };
         let Some(writer) = &mut file.writer else { return Ok(()) };
         let written = writer.write_cut_frame(came.timestamp, data, came.original_len);
-        written.map_err(|error| SwitchError::Capture { path: file.path.clone(), error })
+        written.map_err(|error| ProcessError::Capture { path: file.path.clone(), error })
     }
 
-    /// Completes all files and gives them their names; returns them.
-    pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, SwitchError> {
+    /// Completes all files and renames them; returns their paths.
+    pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, ProcessError> {
         for file in &mut self.files {
             if let Some(writer) = file.writer.take() {
-                let failed = |error| SwitchError::Capture { path: file.path.clone(), error };
+                let failed = |error| ProcessError::Capture { path: file.path.clone(), error };
                 writer.finish().map_err(failed)?;
             }
         }
         let mut paths = Vec::with_capacity(self.files.len());
         for file in &self.files {
-            let failed = |error| SwitchError::Write { path: file.path.clone(), error };
+            let failed = |error| ProcessError::File { path: file.path.clone(), error };
             fs::rename(&file.temporary, &file.path).map_err(failed)?;
             paths.push(file.path.clone());
         }
@@ -69,7 +69,7 @@ impl Captures {
 impl Drop for OneFile {
     fn drop(&mut self) {
         self.writer = None;
-        // Gone already if it was renamed; else nobody wants half a file, and there is nobody left to tell.
+        // Fails if the file was renamed. An incomplete file is useless, so other errors are ignored.
         drop(fs::remove_file(&self.temporary));
     }
 }

@@ -1,4 +1,4 @@
-//! What a replay says at its end.
+//! The report of a replay.
 
 use super::super::load::Configuration;
 use super::super::ports_table::ports_table;
@@ -8,14 +8,14 @@ use scalebricks_elements::flat::NameStats;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// A replay's result.
+/// The result of a replay.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     kind: &'static str,
     names: u64,
     actions: u64,
     table_bytes: u64,
-    /// Frames that no switch would take: longer than any packet.
+    /// Frames that were longer than any packet.
     too_long: u64,
     ports: Vec<PortView>,
     files: Vec<PathBuf>,

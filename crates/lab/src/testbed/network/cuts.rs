@@ -1,17 +1,17 @@
-//! The control network, and cuts: of one direction between two of its ends, a node's cable, a pair of nodes on the fabric, a
+//! The networks of the control plane, and cuts: of one direction between two of its ends, a node's cable, a pair of nodes on the fabric, a
 //! whole bridge.
 
 use crate::testbed::LabError;
 use crate::testbed::context::LabContext;
 use crate::testbed::exec::Cmd;
-use crate::testbed::plan::{CONTROL, CONTROL_BRIDGE, NodePort, Plan};
+use crate::testbed::plan::{ControlNet, NodePort, Plan};
 use scalebricks_types::NodeId;
 use std::net::Ipv4Addr;
 
 /// A MAC address that no interface has.
 const UNUSED: &str = "02:00:00:00:00:fe";
 
-/// An end of the control network.
+/// An end of a network of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlEnd {
     /// A node.
@@ -21,44 +21,58 @@ pub enum ControlEnd {
 }
 
 impl ControlEnd {
-    /// Its address, its namespace, and its port at the control bridge.
-    fn place(self, plan: &Plan) -> (Ipv4Addr, String, String) {
+    /// Its address, its namespace, and its port at the bridge.
+    fn place(self, plan: &Plan, net: ControlNet) -> (Ipv4Addr, String, String) {
+        let letter = net.letter();
         match self {
-            Self::Node(node) => (Plan::control_address(node), plan.node(node), format!("c-n{}", node.get())),
-            Self::Log(server) => (Plan::log_address(server), plan.log_server(server), format!("c-l{server}")),
+            Self::Node(node) => {
+                (Plan::control_address(net, node), plan.node(node), format!("{letter}-n{}", node.get()))
+            }
+            Self::Log(server) => {
+                (plan.log_address(server), plan.log_server(server), format!("{letter}-l{server}"))
+            }
         }
     }
 }
 
 impl LabContext<'_> {
-    /// Builds the network of the control plane, which uses the kernel's stack.
+    /// Builds the networks between nodes, and between nodes and log.
     pub(super) fn control(&self) -> Result<(), LabError> {
-        let switch = self.plan.switch();
-        self.ip(&switch, &format!("link add name {CONTROL_BRIDGE} type bridge stp_state 0"))?;
-        self.ip(&switch, &format!("link set {CONTROL_BRIDGE} up"))?;
+        self.control_net(ControlNet::Mesh)?;
+        if self.plan.log_network() == ControlNet::Log { self.control_net(ControlNet::Log) } else { Ok(()) }
+    }
+
+    fn control_net(&self, net: ControlNet) -> Result<(), LabError> {
+        let (switch, bridge, interface) = (self.plan.switch(), net.bridge(), net.interface());
+        self.ip(&switch, &format!("link add name {bridge} type bridge stp_state 0"))?;
+        self.ip(&switch, &format!("link set {bridge} up"))?;
         let nodes = self.plan.size.nodes().map(ControlEnd::Node);
-        for end in nodes.chain(self.plan.servers().map(ControlEnd::Log)) {
-            let (address, namespace, port) = end.place(self.plan);
-            let ends = format!("{CONTROL} netns {namespace} type veth peer name {port} netns {switch}");
+        let servers = self.plan.servers().map(ControlEnd::Log).filter(|_| net == self.plan.log_network());
+        for end in nodes.chain(servers) {
+            let (address, namespace, port) = end.place(self.plan, net);
+            let ends = format!("{interface} netns {namespace} type veth peer name {port} netns {switch}");
             Cmd::new(&format!("ip link add name {ends}")).run(self.interrupt)?;
-            self.ip(&switch, &format!("link set {port} addrgenmode none master {CONTROL_BRIDGE} up"))?;
-            self.ip(&namespace, &format!("addr add {address}/24 dev {CONTROL}"))?;
-            self.ip(&namespace, &format!("link set {CONTROL} up"))?;
+            self.ip(&switch, &format!("link set {port} addrgenmode none master {bridge} up"))?;
+            self.ip(&namespace, &format!("addr add {address}/24 dev {interface}"))?;
+            self.ip(&namespace, &format!("link set {interface} up"))?;
         }
         Ok(())
     }
 
-    /// Drops, or no longer drops, everything that one end of the control network sends to another. The sender gets no error: the
+    /// Drops, or no longer drops, everything that one end sends to another. The sender gets no error: the
     /// kernel sends to an unused MAC address.
     ///
     /// # Errors
     /// The error of a command.
     pub fn set_control_way(&self, from: ControlEnd, to: ControlEnd, is_open: bool) -> Result<(), LabError> {
-        let ((_, namespace, _), (address, ..)) = (from.place(self.plan), to.place(self.plan));
+        let is_log = [from, to].iter().any(|end| matches!(end, ControlEnd::Log(_)));
+        let net = if is_log { self.plan.log_network() } else { ControlNet::Mesh };
+        let interface = net.interface();
+        let ((_, namespace, _), (address, ..)) = (from.place(self.plan, net), to.place(self.plan, net));
         let line = if is_open {
-            format!("neigh del {address} dev {CONTROL}")
+            format!("neigh del {address} dev {interface}")
         } else {
-            format!("neigh replace {address} lladdr {UNUSED} dev {CONTROL} nud permanent")
+            format!("neigh replace {address} lladdr {UNUSED} dev {interface} nud permanent")
         };
         self.ip(&namespace, &line)
     }
@@ -70,6 +84,15 @@ impl LabContext<'_> {
     pub fn set_control_pair(&self, a: ControlEnd, b: ControlEnd, is_open: bool) -> Result<(), LabError> {
         self.set_control_way(a, b, is_open)?;
         self.set_control_way(b, a, is_open)
+    }
+
+    /// Drops, or no longer drops, everything between a node and the log. Neither end gets an error.
+    ///
+    /// # Errors
+    /// The error of a command.
+    pub fn set_log_way(&self, node: NodeId, is_open: bool) -> Result<(), LabError> {
+        let mut servers = self.plan.servers().map(ControlEnd::Log);
+        servers.try_for_each(|server| self.set_control_pair(ControlEnd::Node(node), server, is_open))
     }
 
     /// Sets the bridge's end of a node's cable up or down. While it is down, the node's end has no carrier.
@@ -85,7 +108,7 @@ impl LabContext<'_> {
     /// # Errors
     /// The error of a command.
     pub fn set_control_port(&self, node: NodeId, is_up: bool) -> Result<(), LabError> {
-        self.set_up(&ControlEnd::Node(node).place(self.plan).2, is_up)
+        self.set_up(&ControlEnd::Node(node).place(self.plan, ControlNet::Mesh).2, is_up)
     }
 
     /// Sets a bridge, or one of its ports, up or down. The links to a bridge that is down stay up.

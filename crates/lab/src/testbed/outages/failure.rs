@@ -3,9 +3,8 @@
 use super::cluster::FailingLab;
 use crate::testbed::LabError;
 use crate::testbed::context::LabContext;
-use crate::testbed::log::LogCut;
 use crate::testbed::network::ControlEnd;
-use crate::testbed::plan::{CONTROL_BRIDGE, NodePort};
+use crate::testbed::plan::{ControlNet, NodePort};
 use rustix::process::Signal;
 use scalebricks_types::NodeId;
 use std::thread;
@@ -59,13 +58,13 @@ pub enum Failure {
     AllKilled,
     /// The node is drained.
     Drained,
-    /// The processes of the log are stopped during an import.
+    /// The servers of the log are stopped during an import.
     LogStopped,
-    /// The processes of the log are killed.
+    /// The servers of the log are killed.
     LogKilled,
     /// The node's messages to the log are lost.
     LogCut,
-    /// The node is restarted, and its connections to the log are refused.
+    /// The node is restarted while its messages to the log are lost.
     RestartWithoutLog,
     /// The servers of the log are killed and started again, one after the other.
     LogServers,
@@ -103,9 +102,8 @@ impl Failure {
                 failing.lab.log().kill();
                 Ok(())
             }
-            Self::LogCut => failing.lab.set_log_cut(node, Some(LogCut::Silent)),
             Self::RestartWithoutLog => {
-                failing.lab.set_log_cut(node, Some(LogCut::Refused))?;
+                failing.lab.context().set_log_way(node, false)?;
                 failing.kill(node)?;
                 failing.start(node)
             }
@@ -143,7 +141,7 @@ impl Failure {
                 failing.helpers.drain(..).try_for_each(|import| import.await_end(IMPORT, interrupt).map(drop))
             }
             Self::LogKilled => failing.lab.start_log(),
-            Self::LogCut | Self::RestartWithoutLog => failing.lab.set_log_cut(node, None),
+            Self::RestartWithoutLog => failing.lab.context().set_log_way(node, true),
             Self::LogServers => Ok(()),
             network => network.set_network(failing, true),
         }
@@ -163,7 +161,7 @@ impl Failure {
                 let mut pairs = left.iter().flat_map(|a| right.iter().map(move |b| (*a, *b)));
                 pairs.try_for_each(|(a, b)| set_control_pair(network, a, b, is_up))
             }
-            Self::ControlDown => network.set_up(CONTROL_BRIDGE, is_up),
+            Self::ControlDown => network.set_up(ControlNet::Mesh.bridge(), is_up),
             Self::ControlLink => network.set_control_port(node, is_up),
             Self::Link(port) => network.set_port(port, node, is_up),
             Self::AllLinks => {
@@ -171,6 +169,7 @@ impl Failure {
                 NodePort::ALL.iter().try_for_each(|port| network.set_port(*port, node, is_up))
             }
             Self::FabricPair => network.set_fabric_pair(node, peer, is_up),
+            Self::LogCut => network.set_log_way(node, is_up),
             Self::NextHop => network.set_member(NodePort::Internet, node, is_up),
             Self::RanSwitch => network.set_up(NodePort::Ran.bridge(), is_up),
             // The others are not failures of the network.

@@ -41,7 +41,7 @@ pub struct Outage {
     pub view_changes: u64,
     /// What is checked besides lost packets.
     pub check: Check,
-    /// The logs with which it is possible.
+    /// The servers of the log that it needs.
     pub log: LogKind,
 }
 
@@ -74,13 +74,13 @@ pub enum Check {
     Stale,
 }
 
-/// The kind of log.
+/// The servers of the log that an outage needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
-    /// Any.
+    /// Any number.
     Any,
-    /// NATS servers.
-    Nats,
+    /// Several.
+    Several,
 }
 
 const fn no_route(_: Place, _: Route) -> bool {
@@ -213,7 +213,7 @@ pub const ALL: &[Outage] = &[
     },
     Outage {
         lasts_s: 1,
-        log: LogKind::Nats,
+        log: LogKind::Several,
         ..unnoticed(
             "log-servers",
             "servers of the log killed and started again, one after the other",

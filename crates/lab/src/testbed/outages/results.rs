@@ -36,7 +36,7 @@ pub struct Results {
     pub nodes: usize,
     /// The sockets over which nodes use their interfaces.
     pub driver: Driver,
-    /// The kind of log.
+    /// The servers of the log.
     pub log: String,
     /// One for each outage.
     pub rows: Vec<Row>,
@@ -283,7 +283,7 @@ impl Results {
             machine: machine::description(),
             nodes: plan.size.get(),
             driver: plan.driver,
-            log: if plan.nats.is_some() { "three NATS servers" } else { "engine process" }.to_owned(),
+            log: if plan.log_servers > 1 { "three NATS servers" } else { "one NATS server" }.to_owned(),
             rows: Vec::new(),
             isolation: Vec::new(),
         }

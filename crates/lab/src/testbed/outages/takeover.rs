@@ -4,6 +4,7 @@ use super::cluster::FailingLab;
 use crate::testbed::LabError;
 use crate::testbed::context::poll;
 use scalebricks_admin::client::{Client, ClientError, Target};
+use scalebricks_admin::flow_list::columns::{Cell, FlowRecord};
 use scalebricks_types::NodeId;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,7 +74,8 @@ fn directions(socket: PathBuf, without: NodeId) -> Result<Directions, ClientErro
     let downstream = flows(&String::from_utf8_lossy(&file)).unwrap_or_default();
     for (number, (uplink_teid, down)) in downstream.into_iter().enumerate() {
         found.flows += 1;
-        let up = if number < ASKED { client.flow(&[("uplink_teid", &uplink_teid)])?.node } else { down };
+        let name = FlowRecord { uplink_teid: Cell::parse(&uplink_teid), ..FlowRecord::default() };
+        let up = if number < ASKED { client.flow(&name)?.node } else { down };
         found.split += u64::from(up != down);
         found.left += u64::from(up == without || down == without);
     }

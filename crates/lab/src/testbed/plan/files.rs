@@ -1,6 +1,8 @@
 //! The configuration files of nodes and the flow files.
 
-use super::{CONTROL_PORT, Family, GATEWAY, HOST_V4, HOST_V6, NodePort, Plan, STATION, TUNNEL_MTU};
+use super::{
+    CONTROL_PORT, ControlNet, Family, GATEWAY, HOST_V4, HOST_V6, NodePort, Plan, STATION, TUNNEL_MTU,
+};
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
@@ -29,8 +31,8 @@ impl Plan {
         }
     }
 
-    /// A node's configuration. `admin` is the path of its socket, `engine` that of the engine process.
-    pub fn node_toml(&self, node: NodeId, admin: &str, engine: &str) -> String {
+    /// A node's configuration. `admin` is the path of its socket.
+    pub fn node_toml(&self, node: NodeId, admin: &str) -> String {
         let flows = if self.is_controlled { "" } else { "flows = \"flows.csv\"\n" };
         let has_gpt = self.architecture == Architecture::ScaleBricks;
         let gpt = if has_gpt { format!("gpt = \"{}\"\n", self.gpt) } else { String::new() };
@@ -48,7 +50,7 @@ impl Plan {
             node.get(),
         );
         if self.is_controlled {
-            text += &self.control_toml(node, engine);
+            text += &self.control_toml(node);
         }
         for port in NodePort::ALL {
             let addresses = match port {
@@ -74,12 +76,13 @@ impl Plan {
     }
 
     /// The part of a node's configuration for the control plane.
-    fn control_toml(&self, node: NodeId, engine: &str) -> String {
-        let engine = self.servers_url().unwrap_or_else(|| format!("unix:{engine}"));
-        let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(node));
+    fn control_toml(&self, node: NodeId) -> String {
+        let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(ControlNet::Mesh, node));
         let mut text = format!(
-            "\n[control]\nengine = \"{engine}\"\nname = \"{}\"\nlisten = \"{}\"\n\
+            "\n[control]\nengine = \"{}\"\nreplicas = {}\nname = \"{}\"\nlisten = \"{}\"\n\
              key = \"cluster.key\"\nflows = {}\npartitions = 16\n",
+            self.servers_url(),
+            self.log_servers,
             self.name,
             listen(node),
             FLOWS + 2 * self.flows, // nodes share the remaining capacity, which cannot be used entirely
@@ -137,32 +140,24 @@ impl Plan {
 mod tests {
     use super::*;
     use scalebricks_daemon::node::config::{EngineAt, NodeFile};
-    use scalebricks_engine::remote::Endpoint;
     use scalebricks_tables::compact::Structure;
 
     #[test]
     fn nodes_parse_their_configurations() {
-        for (is_controlled, gpt, nats) in [
-            (false, Structure::SetSep, None),
-            (true, Structure::Othello, None),
-            (true, Structure::SetSep, Some("/x/nats-server")),
-        ] {
-            let plan = Plan { is_controlled, gpt, nats: nats.map(Into::into), ..Plan::sample() };
+        for (is_controlled, gpt, log_servers) in
+            [(false, Structure::SetSep, 1), (true, Structure::Othello, 1), (true, Structure::SetSep, 3)]
+        {
+            let plan = Plan { is_controlled, gpt, log_servers, ..Plan::sample() };
             for node in plan.size.nodes() {
-                let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock", "/x/engine.sock")).unwrap();
+                let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock")).unwrap();
                 assert_eq!(file.gpt, gpt);
                 let Some(control) = file.control else {
                     assert!(!is_controlled);
                     continue;
                 };
                 assert!(is_controlled);
-                match (nats, control.engine) {
-                    (None, engine) => {
-                        assert_eq!(engine, EngineAt::Process(Endpoint::Unix("/x/engine.sock".into())));
-                    }
-                    (Some(_), EngineAt::Nats(nats)) => assert_eq!(nats.servers.len(), 3),
-                    (Some(_), other) => panic!("{other:?}"),
-                }
+                let EngineAt::Nats(nats) = control.engine else { panic!("{:?}", control.engine) };
+                assert_eq!((nats.servers.len(), nats.replicas), (log_servers.into(), log_servers));
                 assert_eq!(control.peers.len(), 3);
                 let takeover = control.takeover.unwrap().addresses;
                 assert!(takeover.keys().eq(control.peers.keys()));

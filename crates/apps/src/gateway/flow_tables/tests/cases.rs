@@ -1,4 +1,4 @@
-//! What is worth a test of its own.
+//! Single cases.
 
 use super::*;
 use scalebricks_tables::compact::{Control, Op};
@@ -17,7 +17,7 @@ fn the_gpt_is_fed_by_deltas() {
     let mut hint = [NodeHint::NONE];
     tables.node_tables(0).gpt.lookup_batch(KeyBatch::new(&[short_key(1)], &[hash]), &mut hint);
     assert_eq!(hint[0], NodeHint::new(9));
-    // Upstream, as a locator made before sees it.
+    // Upstream, as seen by a locator created earlier.
     let mut locator = tables.locator();
     let delta =
         control.batch(&[Op::Insert(hasher().hash(&FlowKey::teid(Teid::new(7))), 11)]).unwrap().remove(0);
@@ -143,7 +143,7 @@ fn a_table_that_is_full_refuses_and_nothing_is_changed() {
             }
         }
         assert_eq!(tables.room(), (10, 10), "{architecture}");
-        // What is there may change.
+        // Existing entries may change.
         tables.set(&short_key(0), here, &state(7, 7)).unwrap();
         assert_eq!(tables.uplink(&short_key(0)), Some(Teid::new(7)));
     }

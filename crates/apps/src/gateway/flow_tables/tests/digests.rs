@@ -1,10 +1,10 @@
-//! Digests of what the FIB really holds, beside those of what the log says.
+//! Digests of the FIB's content, compared with those of the log's content.
 
 use super::*;
 use scalebricks_tables::fib::FibDigest;
 use std::collections::HashMap;
 
-/// The digests that an owner has of these keys.
+/// The digests that an owner computes for these keys.
 fn of_log(log: &HashMap<FlowKey, FibValue>, partitions: PartitionCount) -> Vec<FibDigest> {
     let mut digests = vec![FibDigest::default(); partitions.get() as usize];
     for (key, value) in log {
@@ -14,7 +14,7 @@ fn of_log(log: &HashMap<FlowKey, FibValue>, partitions: PartitionCount) -> Vec<F
     digests
 }
 
-/// Tables of some flows with two keys, and the log of these.
+/// Tables of some flows with two keys each, and their log.
 fn filled(flows: u32) -> (FlowTables, HashMap<FlowKey, FibValue>) {
     let mut tables = tables(1, 1, 64);
     let mut log = HashMap::new();
@@ -46,8 +46,8 @@ fn digests_are_those_of_the_log_while_the_fib_grows_and_shrinks() {
     assert_eq!(tables.entry_digest(&short_key(1)), FibDigest::default());
 }
 
-/// Whatever bit of an entry flips, and whatever key is lost or comes by itself: the digest of that partition shows it, and no other.
-/// When the keys are set anew, keys and flows are as they were, and all flows depart with their keys.
+/// A flipped bit of an entry, a lost key or an additional key changes the digest of its partition, and no other. After
+/// the keys are set again, keys and flows are as before, and all flows depart with their keys.
 #[test]
 fn every_damage_shows_and_is_mended() {
     let (mut tables, log) = filled(60);

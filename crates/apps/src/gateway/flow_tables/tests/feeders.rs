@@ -1,4 +1,4 @@
-//! All ways to feed tables: the same contents give the same answers, whatever was there before.
+//! All ways to feed tables: equal contents give equal answers, whatever the tables held before.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 const NODES: u8 = 4;
 const FLOWS: u32 = 40;
 
-/// What flows there are, by number: the node of each, and what makes up the rest. Uplink TEIDs are a shift of the numbers.
+/// The flows by number: the node of each, and a seed of its other fields. Uplink TEIDs are the numbers plus an offset.
 #[derive(Debug, Clone)]
 struct Contents {
     flows: BTreeMap<u32, (u8, u32)>,
@@ -34,10 +34,10 @@ fn all_keys() -> impl Iterator<Item = FlowKey> {
     (0..FLOWS).flat_map(|n| [short_key(n), long_key(n), FlowKey::teid(Teid::new(n))])
 }
 
-/// What tables say of a key: its flow, by which TEID that is counted, its value in the log, and where it is.
+/// A table's answer for a key: its flow, the TEID that counts it, its value in the log, and its node.
 type Answer = (Option<FlowState>, Option<Teid>, Option<FibValue>, Option<NodeHint>);
 
-/// What the tables say of every key, but for the places of counters and for what a GPT says of keys that it does not have.
+/// The tables' answers for every key, except the slots of counters and a GPT's answers for unknown keys.
 fn answers(tables: &FlowTables, id: NodeId, contents: &Contents) -> Vec<Answer> {
     let mut node = tables.node_tables(0);
     let is_compact = tables.node_lookup.table().is_some();
@@ -51,7 +51,7 @@ fn answers(tables: &FlowTables, id: NodeId, contents: &Contents) -> Vec<Answer> 
     all_keys().map(of).collect()
 }
 
-/// The same, of plain maps.
+/// The same answers from plain maps.
 fn wanted(contents: &Contents, id: NodeId, architecture: Architecture) -> Vec<Answer> {
     let known: HashMap<FlowKey, FlowSpec> =
         contents.specs().flat_map(|spec| spec.keys().map(|key| (key, spec))).collect();
@@ -72,7 +72,7 @@ fn wanted(contents: &Contents, id: NodeId, architecture: Architecture) -> Vec<An
     all_keys().map(of).collect()
 }
 
-/// By single keys, as the control plane has them: what comes is set, the GPT is told, and then what left goes.
+/// Key by key, as from the control plane: new keys are set, then the GPT changes, then old keys are removed.
 struct Log {
     tables: FlowTables,
     control: Option<Control>,
@@ -152,7 +152,7 @@ fn a_place_that_a_list_frees_is_given_away_after_all_workers_have_passed() {
     list.change_to(&[flow(1)], |_| {}).unwrap();
     let place = index(&list, 1);
     node.counters.count(place, false, 100);
-    // It is taken away while worker 0 is in a turn: whoever comes counts elsewhere.
+    // It is removed while worker 0 is in a turn: a new flow gets another counter slot.
     list.change_to(&[], |_| {}).unwrap();
     drop(b);
     list.change_to(&[flow(2)], |_| {}).unwrap();

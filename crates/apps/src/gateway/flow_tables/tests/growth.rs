@@ -1,4 +1,4 @@
-//! From nothing to many keys.
+//! Growth from an empty table to many keys.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn tables_grow_from_nothing_to_300_000_keys() {
         for (key, value) in spec.entries() {
             tables.set_logged(&key, value).unwrap();
         }
-        // What came first is still there.
+        // The first keys are still present.
         let early = flow / 2;
         assert_eq!(look(&reader, short_key(early)).map(|flow| flow.teid), Some(Teid::new(early)));
     }
@@ -28,7 +28,7 @@ fn tables_grow_from_nothing_to_300_000_keys() {
     let listed: usize = (0..16).map(|n| tables.keys(PartitionId(n)).len()).sum();
     assert_eq!(listed, 300_000);
     assert!(sizes.flow_bytes < 20 * sizes.keys_here, "{sizes:?}");
-    // And back to nothing.
+    // And back to an empty table.
     for flow in 0..flows {
         tables.remove(&short_key(flow));
         tables.remove(&FlowKey::teid(Teid::new(flow)));

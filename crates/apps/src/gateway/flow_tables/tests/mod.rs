@@ -1,4 +1,4 @@
-//! The tables as a whole: against plain maps, and under threads that read and count.
+//! The tables as a whole: compared with plain maps, and with threads that read and count.
 
 mod cases;
 mod digests;
@@ -29,7 +29,7 @@ fn tables(id: u8, workers: usize, expected: usize) -> FlowTables {
     FlowTables::for_log(NodeId::new(id), params, hasher(), workers, expected)
 }
 
-/// Every architecture, and the one with a GPT with both structures.
+/// Every architecture; the one with a GPT twice, once per structure.
 fn all_kinds() -> impl Iterator<Item = (Architecture, Structure)> {
     let with = |gpt| move |architecture| (architecture, gpt);
     let other = [Architecture::ScaleBricks].into_iter().map(with(Structure::Othello));
@@ -50,7 +50,7 @@ fn long_key(n: u32) -> FlowKey {
     FlowKey::five_tuple_v6(address, Ipv6Addr::LOCALHOST, 17, 53, 4000)
 }
 
-/// A flow whose other fields follow from one number, so that a mix of two shows.
+/// A flow whose fields are all derived from one number, so that a mix of two flows is detected.
 fn state(uplink: u32, n: u32) -> PinnedState {
     PinnedState {
         downlink_teid: Teid::new(n),
@@ -60,14 +60,14 @@ fn state(uplink: u32, n: u32) -> PinnedState {
     }
 }
 
-/// What a worker finds.
+/// The result of a worker's lookup.
 fn look(tables: &NodeTables, key: FlowKey) -> Option<FlowState> {
     let mut value = [None];
     tables.fib.lookup_batch(KeyBatch::new(&[key], &[hasher().hash(&key)]), &mut value);
     value[0].map(FlowState::decode)
 }
 
-/// The node that a key's packets go to, if it is this one that knows.
+/// The node that a key's packets go to, if this node knows it.
 fn named(tables: &mut NodeTables, here: NodeId, key: FlowKey) -> Option<NodeHint> {
     let (keys, hashes) = ([key], [hasher().hash(&key)]);
     let mut hint = [NodeHint::NONE];
@@ -85,7 +85,7 @@ fn packets(downstream_packets: u64) -> FlowCount {
     FlowCount { downstream_packets, ..FlowCount::default() }
 }
 
-/// Tells threads to stop, also when a test fails: they would be waited for.
+/// Stops threads when dropped, also if a test fails: otherwise the test would wait for them.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

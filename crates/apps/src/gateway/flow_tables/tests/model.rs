@@ -1,4 +1,4 @@
-//! Operations in any order, in all architectures, against plain maps.
+//! Random operations in all architectures, compared with plain maps.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,18 +9,18 @@ use std::collections::{HashMap, HashSet};
 const WORKERS: usize = 2;
 const TEIDS: u32 = 5;
 
-/// Whose tables they are, and another node.
+/// The node that has the tables, and another node.
 const HERE: NodeId = NodeId::new(3);
 const AWAY: NodeId = NodeId::new(1);
 
 #[derive(Debug, Clone)]
 enum Do {
-    /// A key gets this flow: new, again, or another one than before; here, or elsewhere.
+    /// Sets the flow of a key: a new key, the same flow again, or another flow; at this node or at another.
     Set(FlowKey, NodeId, PinnedState),
     Remove(FlowKey),
-    /// Several such changes at once.
+    /// Several such changes in one batch.
     Apply(Vec<Change>),
-    /// A worker looks a key up, to count for it at the end of its turn.
+    /// A worker looks up a key, and counts for it at the end of its turn.
     Look(usize, FlowKey),
     Pass(usize),
     Rest(usize),
@@ -65,7 +65,7 @@ fn operation() -> impl Strategy<Value = Do> {
     ]
 }
 
-/// A worker: what it found in this turn, and whose it was then.
+/// A worker: the flows it found in this turn, with their TEIDs at that time.
 struct Worker {
     tables: NodeTables,
     mark: Mark,
@@ -75,17 +75,17 @@ struct Worker {
 struct Model {
     tables: FlowTables,
     architecture: Architecture,
-    /// Whoever feeds the GPT, where there is one.
+    /// The source of GPT deltas, in the architecture with a GPT.
     control: Option<Control>,
     workers: Vec<Worker>,
     keys: HashMap<FlowKey, (NodeId, PinnedState)>,
-    /// By uplink TEID: counted or carried here, and handed out.
+    /// By uplink TEID: counts added here, and counts handed out.
     came: HashMap<u32, u64>,
     departed: HashMap<u32, u64>,
     now: Duration,
 }
 
-/// What changes the GPT as a key is changed.
+/// The GPT delta that belongs to the change of a key.
 fn op(keys: &HashMap<FlowKey, (NodeId, PinnedState)>, change: &Change) -> Option<Op> {
     let hash = hasher().hash(change.key());
     match (change, keys.contains_key(change.key())) {
@@ -110,7 +110,7 @@ impl Model {
         Self { tables, architecture, control, workers, keys, came, departed, now: Duration::ZERO }
     }
 
-    /// A worker comes to the end of its turn: it counts what it found in it.
+    /// A worker ends its turn: it counts for the flows that it found.
     fn end_turn(&mut self, worker: usize) {
         let worker = &mut self.workers[worker];
         for (index, uplink) in worker.found.drain(..) {
@@ -132,7 +132,7 @@ impl Model {
         }
     }
 
-    /// As the control plane makes one: a key in the FIB, and a delta before or after it.
+    /// A change as the control plane makes it: a key in the FIB, and a delta before or after it.
     fn change(&mut self, change: &Change) {
         let op = op(&self.keys, change);
         let deltas = self.control.as_mut().map(|control| control.batch(op.as_slice()).unwrap());
@@ -212,7 +212,7 @@ impl Model {
         }
     }
 
-    /// The tables say what the maps say.
+    /// Asserts that the tables equal the maps.
     fn check(&mut self) {
         self.take();
         let mut owner: HashMap<FlowIndex, Teid> = HashMap::new();
@@ -235,7 +235,7 @@ impl Model {
             let hint = wanted.map(|(node, _)| NodeHint::new(node.get().into()));
             match self.architecture {
                 Architecture::ScaleBricks => assert!(hint.is_none_or(|hint| named == Some(hint)), "{key:?}"),
-                // Elsewhere is known what this node is not asked for.
+                // Other nodes know the keys that this node is not asked for.
                 _ => assert!(named.is_none_or(|named| named == hint.unwrap_or(NodeHint::NONE)), "{key:?}"),
             }
         }
@@ -275,7 +275,7 @@ proptest! {
         prop_assert_eq!(listed.len(), in_fib.len());
         prop_assert_eq!(listed.into_iter().collect::<HashSet<_>>(), in_fib);
         prop_assert_eq!(model.tables.keys(PartitionId(64)), []);
-        // All goes, and nothing is left behind.
+        // All keys are removed, and nothing remains.
         for key in keys {
             model.perform(&Do::Remove(key));
         }

@@ -1,4 +1,4 @@
-//! Flows move back and forth between two nodes, come and go, while workers count: no packet is counted twice, or not.
+//! Flows move between two nodes, and are added and removed, while workers count: each packet is counted exactly once.
 
 use super::*;
 use scalebricks_graph::Mark;
@@ -8,7 +8,7 @@ use std::thread;
 const FLOWS: u32 = 48;
 const WORKERS: usize = 2;
 
-/// Moves, and departures with counts, that there are at least: on a busy machine workers pass rarely.
+/// Fewest moves, and departures with counts: on a busy machine workers end few turns.
 const STEPS: usize = 20_000;
 const DEPARTURES: usize = 3_000;
 
@@ -17,7 +17,7 @@ fn keys(flow: u32) -> [FlowKey; 2] {
     [short_key(flow), FlowKey::teid(Teid::new(flow))]
 }
 
-/// A worker of both nodes: looks a batch up at one of them, counts what it found, and keeps books of its own.
+/// A worker of both nodes: looks up a batch at one of them, counts for the flows found, and keeps a separate record.
 fn count(nodes: &mut [(NodeTables, Mark); 2], random: &mut Random, stop: &AtomicBool) -> Vec<FlowCount> {
     let mut counted = vec![FlowCount::default(); FLOWS as usize];
     while !stop.load(Ordering::Relaxed) {
@@ -53,7 +53,7 @@ fn count(nodes: &mut [(NodeTables, Mark); 2], random: &mut Random, stop: &Atomic
     counted
 }
 
-/// Xorshift: enough to stir.
+/// Xorshift: random enough for this test.
 struct Random(u64);
 
 impl Random {
@@ -65,12 +65,12 @@ impl Random {
     }
 }
 
-/// What the daemons of both nodes do between them.
+/// The part of both nodes' daemons.
 struct Nodes {
     tables: [FlowTables; 2],
-    /// Where each flow is.
+    /// The node of each flow.
     at: HashMap<u32, usize>,
-    /// Of flows that were nowhere when their counts came out.
+    /// Counts of flows that were at no node when their counts were handed out.
     reported: HashMap<u32, FlowCount>,
     departures: usize,
     now: Duration,

@@ -1,20 +1,20 @@
-//! Readers beside the one who writes: old or new, never a mix, and never a gap.
+//! Readers beside a writer see the old or the new value, never a mix, and never a missing key.
 
 use super::*;
 use scalebricks_graph::Mark;
 use std::thread;
 
-/// Flows that stay, and are set again and again.
+/// Flows that stay, and are set repeatedly.
 const STAY: u32 = 64;
 
-/// Keys that come in a round, and go in the next one.
+/// Keys that are added in one round and removed in the next.
 const COME: u32 = 500;
 
 fn of(flow: u32) -> [FlowKey; 3] {
     [short_key(flow), long_key(flow), FlowKey::teid(Teid::new(flow))]
 }
 
-/// Looks until told to stop; how often it found a flow.
+/// Looks up keys until stopped; returns how often it found a flow.
 fn read(tables: &NodeTables, mark: &mut Mark, stop: &AtomicBool) -> usize {
     let mut last = vec![[0; 3]; STAY as usize];
     let mut found = 0;

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 const STEP: Duration = Duration::from_millis(50);
-/// What is different from a node that is well.
+/// A difference from a healthy node.
 type Change<'a> = &'a dyn Fn(&mut Observation);
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -25,7 +25,7 @@ fn first_change(
         now += STEP;
         let mut look = well(now);
         change(&mut look);
-        health.look(&look);
+        health.observe(&look);
         if health.fitness() != before {
             return Some(now.saturating_sub(from));
         }
@@ -81,7 +81,7 @@ fn each_reason_is_found_in_its_time_and_goes_after_a_second() {
             panic!("{reason:?}: {:?}", health.conditions())
         };
         assert_eq!((*found, said.as_str()), (reason, detail));
-        let back = health.last_look.unwrap();
+        let back = health.last_observed.unwrap();
         assert_eq!(first_change(&mut health, back, MS(5_000), |_| {}), Some(RECOVERY), "{reason:?}");
         assert!(health.conditions().is_empty());
     }
@@ -119,7 +119,7 @@ fn a_link_that_flickers_for_less_than_100_ms_is_not_down() {
             now += STEP;
             let mut look = well(now);
             look.links[0] = Some(is_up);
-            health.look(&look);
+            health.observe(&look);
             assert!(health.fitness().is_fit());
             assert!(!health.is_down(PortRole::Internet));
         }
@@ -135,7 +135,7 @@ fn a_link_that_flaps_makes_one_change() {
         let is_up = round % 10 >= 5;
         let mut look = well(now);
         look.links[0] = Some(is_up);
-        health.look(&look);
+        health.observe(&look);
         changes += u32::from(health.fitness() != before);
         before = health.fitness();
         assert!(!(is_up && health.is_down(PortRole::Internet)), "frames go as soon as the link carries them");
@@ -143,7 +143,8 @@ fn a_link_that_flaps_makes_one_change() {
     assert_eq!(changes, 1);
 }
 
-/// The process is stopped: its workers made no turn, its probes were not echoed. It is not unfit for that when it goes on.
+/// The process is stopped: its workers made no turn, its probes were not echoed. It is not unfit for that when it goes
+/// on.
 #[test]
 fn a_process_that_was_stopped_is_given_time() {
     for seconds in [1, 15, 3_600] {
@@ -155,7 +156,7 @@ fn a_process_that_was_stopped_is_given_time() {
             // The workers take a little to be scheduled, the first echoes a little more.
             let turned = if look < 8 { stopped } else { now };
             let reach = Some(Reach { others: 2, missing: vec![NodeId::new(1), NodeId::new(2)] });
-            health.look(&Observation { workers: vec![turned, turned], reach, ..well(now) });
+            health.observe(&Observation { workers: vec![turned, turned], reach, ..well(now) });
             assert!(health.fitness().is_fit(), "{seconds} s, look {look}: {:?}", health.conditions());
         }
         assert_eq!(first_change(&mut health, now, MS(5_000), |_| {}), None);
@@ -169,7 +170,7 @@ fn a_process_that_was_stopped_is_given_time() {
 fn what_nobody_knows_is_not_held_against_the_node() {
     let mut health = Health::new();
     for n in 0..1_000 {
-        health.look(&Observation { now: STEP * n, ..Observation::default() });
+        health.observe(&Observation { now: STEP * n, ..Observation::default() });
         assert!(health.fitness().is_fit());
     }
 }
@@ -177,8 +178,9 @@ fn what_nobody_knows_is_not_held_against_the_node() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A link goes up and down at random, looked at every 50 ms. The slow twin keeps the whole history: the link is held to be down
-    /// from the moment on at which all looks of the last 100 ms saw it down, until all looks of the last second saw it up.
+    /// A link goes up and down at random, looked at every 50 ms. The slow twin keeps the whole history: the link is
+    /// held to be down from the moment on at which all looks of the last 100 ms saw it down, until all looks of the
+    /// last second saw it up.
     #[test]
     fn a_link_is_judged_by_its_history(spans in prop::collection::vec((any::<bool>(), 1_usize..40), 1..30)) {
         let ups: Vec<bool> = spans.into_iter().flat_map(|(is_up, looks)| std::iter::repeat_n(is_up, looks)).collect();
@@ -188,7 +190,7 @@ proptest! {
             let now = from + STEP * (at as u32 + 1);
             let mut look = well(now);
             look.links[2] = Some(*is_up);
-            health.look(&look);
+            health.observe(&look);
             let last = |looks: usize, wanted: bool| {
                 at + 1 >= looks && ups[at + 1 - looks..=at].iter().all(|up| *up == wanted)
             };
