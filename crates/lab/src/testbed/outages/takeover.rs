@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl FailingLab<'_, '_> {
     /// Waits until a node handles no flow, and both directions of each flow have the same handling node; what is wrong after
-    /// [`LIMIT`], if anything.
+    /// 5 s, if anything.
     ///
     /// # Errors
     /// [`LabError::Interrupted`].
