@@ -95,7 +95,7 @@ mod tests {
         for (seconds, token) in [(5, 1), (3, 2), (5, 3), (9, 4)] {
             timers.set(at(seconds), 0, token).unwrap();
         }
-        assert_eq!(timers.expired(at(3) - Duration::from_nanos(1)), None);
+        assert_eq!(timers.expired(at(3).saturating_sub(Duration::from_nanos(1))), None);
         assert_eq!((tokens(&mut timers, 5), timers.len()), (vec![2, 1, 3], 1));
         timers.set(at(1), 0, 5).unwrap();
         assert_eq!(tokens(&mut timers, 5), [], "it expires after those of this time");

@@ -1,12 +1,12 @@
-//! The control planes of several nodes in one process, over a real log: what is accepted at any node is in the tables of all,
-//! and a node that dies leaves its keys to the others.
+//! The control planes of several nodes in one process, over a real log: changes accepted at any node reach the tables of all,
+//! and other nodes take over the keys of a failed node.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use scalebricks_cluster::ControlPlane;
+use crate::harness::{Cluster, PATIENCE, block_on, key, node, session};
 use scalebricks_cluster::leasing::Leasing;
-use scalebricks_cluster::local::{LocalCluster, LocalConfig, MemoryTables};
-use scalebricks_cluster::plane::{Accepted, ChangeRefusal, RefusedChanges};
+use scalebricks_cluster::local::{LocalConfig, MemoryTables};
+use scalebricks_cluster::plane::{ChangeRefusal, RefusedChanges};
 use scalebricks_cluster::repins::RepinCause;
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::lease::{LeaseState, LeaseTimes};
@@ -15,16 +15,12 @@ use scalebricks_control::partition::{MAX_REQUESTERS, Void};
 use scalebricks_control::record::{Call, CallId, Change, Closure, Epoch, Heirs, Session, encode_calls};
 use scalebricks_control::version::Version;
 use scalebricks_elements::gateway::Lease;
-use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Structure};
-use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
+use scalebricks_types::{FlowKey, HashSeed, KeyHasher, PartitionCount};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// A test does not wait longer.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn shape() -> LocalConfig {
     shape_of(Structure::SetSep)
@@ -40,79 +36,15 @@ fn shape_of(structure: Structure) -> LocalConfig {
     }
 }
 
-fn node(number: usize) -> NodeId {
-    NodeId::new(number as u8)
-}
-
-struct Cluster {
-    nodes: LocalCluster,
-    log: Arc<EmbeddedLog>,
-    _directory: tempfile::TempDir,
-}
-
 impl Cluster {
     async fn new(nodes: usize) -> Self {
         Self::with(nodes, shape()).await
     }
-
-    async fn with(nodes: usize, shape: LocalConfig) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
-        let log = Arc::<EmbeddedLog>::clone(&engine);
-        let mut cluster = Self { nodes: LocalCluster::new(shape, engine), log, _directory: directory };
-        for number in 0..nodes {
-            cluster.start(number).await;
-        }
-        cluster.wait("all have caught up and know all", |cluster| cluster.nodes.is_whole()).await;
-        cluster
-    }
-
-    async fn start(&mut self, number: usize) {
-        self.nodes.start(node(number)).await.unwrap();
-    }
-
-    async fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        assert!(self.nodes.wait(PATIENCE, |_| is_so(self)).await, "not after {PATIENCE:?}: {what}");
-    }
-
-    fn plane(&self, number: usize) -> &ControlPlane {
-        &self.nodes.node(node(number)).unwrap().plane
-    }
-
-    fn tables(&self) -> impl Iterator<Item = &MemoryTables> {
-        self.nodes.nodes().map(|(_, node)| &node.tables)
-    }
-
-    /// All tables come to agree with what the keys are to lead to: what has left goes after a while.
-    async fn check(&self, wanted: &HashMap<FlowKey, Session>) {
-        let is_so = self.nodes.wait(PATIENCE, |nodes| nodes.difference(|| wanted.iter()).is_none()).await;
-        assert!(is_so, "{:?}", self.nodes.difference(|| wanted.iter()));
-    }
-
-    async fn settle(&self, accepted: &[(usize, Accepted)]) {
-        for (number, accepted) in accepted {
-            let applied = self.plane(*number).applied(accepted);
-            assert!(tokio::time::timeout(PATIENCE, applied).await.unwrap(), "not after {PATIENCE:?}");
-        }
-    }
-}
-
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.unwrap().block_on(test);
-}
-
-fn key(number: u32) -> FlowKey {
-    FlowKey::teid(Teid::new(number + 1))
-}
-
-fn session(at: usize, value: u64) -> Session {
-    Session::new(node(at), [value, 1])
 }
 
 #[test]
 fn what_one_node_accepts_all_have() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(4).await;
         let mut wanted = HashMap::new();
         let mut accepted = Vec::new();
@@ -129,7 +61,7 @@ fn what_one_node_accepts_all_have() {
         cluster.settle(&accepted).await;
         cluster.check(&wanted).await;
 
-        // Each key moves, by another node than the one that brought it.
+        // Each key is moved by a node other than the one that added it.
         let mut accepted = Vec::new();
         for number in 0..200 {
             let moved = session((wanted[&key(number)].node.get() as usize + 1) % 4, 7);
@@ -150,7 +82,7 @@ fn what_one_node_accepts_all_have() {
         assert!(
             cluster
                 .nodes
-                .wait(PATIENCE, |_| cluster.tables().all(|tables| tables.get(&key(3)).is_none()))
+                .wait(PATIENCE, |_| cluster.all_tables().all(|tables| tables.get(&key(3)).is_none()))
                 .await
         );
     });
@@ -158,7 +90,7 @@ fn what_one_node_accepts_all_have() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(2).await;
         let plane = cluster.plane(0);
         let at_nobody = plane.accept(vec![Change::Upsert(key(1), session(5, 1))]).await;
@@ -169,10 +101,10 @@ fn what_cannot_be_is_refused() {
     });
 }
 
-/// It is alive all the time, and takes flows again when it is fit.
+/// It stays alive, and takes flows again when it is fit.
 #[test]
 fn an_unfit_node_s_flows_go_to_others_and_its_addresses_to_one() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(4).await;
         let mut flows = 0;
         for at in 0..4 {
@@ -205,7 +137,7 @@ fn an_unfit_node_s_flows_go_to_others_and_its_addresses_to_one() {
 
 #[test]
 fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(4).await;
         let sessions: HashMap<_, _> =
             (0..20_000).map(|n| (key(n), session(n as usize % 4, u64::from(n)))).collect();
@@ -223,7 +155,7 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
         let orphans = |cluster: &Cluster| {
             let named =
                 |tables: &MemoryTables| tables.named(&keys).into_iter().filter(|named| *named == 2).count();
-            cluster.tables().map(named).sum::<usize>()
+            cluster.all_tables().map(named).sum::<usize>()
         };
         assert!(orphans(&cluster) > 0);
         cluster.wait("all keys are with living nodes", |cluster| orphans(cluster) == 0).await;
@@ -237,10 +169,10 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
         }
         cluster.check(&now).await;
 
-        // It comes back with nothing, and is given all bits.
+        // It returns with empty tables, and gets all bits.
         cluster.start(2).await;
         cluster.wait("it has caught up", |cluster| cluster.plane(2).has_caught_up()).await;
-        // It was given what it had before, too, and lets go of that.
+        // It also got its earlier keys, and releases them.
         let is_empty = |cluster: &Cluster| cluster.nodes.node(node(2)).unwrap().tables.is_empty();
         cluster.wait("it has none of the keys", is_empty).await;
         cluster.check(&now).await;
@@ -251,7 +183,7 @@ fn a_dead_node_s_keys_go_to_others_and_it_returns_empty() {
     });
 }
 
-/// The two keys of a flow, which lie in partitions of their own.
+/// The two keys of a flow, which are in different partitions.
 fn keys_of(flow: u32) -> [FlowKey; 2] {
     [key(flow), FlowKey::ue(std::net::Ipv4Addr::from(0x0a00_0000 | flow).into())]
 }
@@ -261,7 +193,7 @@ fn pins(flow: u32, at: usize) -> Vec<Change> {
     keys_of(flow).map(|key| Change::Upsert(key, session)).to_vec()
 }
 
-/// Where flows are, once none is at a node that is to have none: both keys of each at one node.
+/// The nodes of flows, once the given node has none: both keys of each flow are at one node.
 async fn one_node_each(cluster: &Cluster, by: usize, flows: u32, without: &[usize]) -> Vec<usize> {
     let began = std::time::Instant::now();
     let mut places = Vec::new();
@@ -286,7 +218,7 @@ async fn one_node_each(cluster: &Cluster, by: usize, flows: u32, without: &[usiz
     places
 }
 
-/// Pins new flows to a node until that is refused: the last ones by nodes that have not heard that it is gone or drained.
+/// Pins new flows to a node until that is refused: the last ones by nodes that do not know yet that it failed or is drained.
 async fn pin_until_refused(cluster: &Cluster, by: usize, at: usize, flows: &mut u32) -> RefusedChanges {
     let began = std::time::Instant::now();
     loop {
@@ -301,7 +233,7 @@ async fn pin_until_refused(cluster: &Cluster, by: usize, at: usize, flows: &mut 
 
 #[test]
 fn both_directions_of_a_flow_have_one_heir() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(4).await;
         let mut flows = 1_000;
         let changes = (0..flows).flat_map(|flow| pins(flow, flow as usize % 4)).collect();
@@ -309,14 +241,14 @@ fn both_directions_of_a_flow_have_one_heir() {
         cluster.settle(&[(0, accepted)]).await;
         let before = one_node_each(&cluster, 0, flows, &[]).await;
 
-        // One dies, and flows are pinned to it until the node that is asked knows.
+        // A node fails, and flows are pinned to it until the requested node knows.
         cluster.nodes.kill(node(2));
         let refused = pin_until_refused(&cluster, 1, 2, &mut flows).await;
         assert_eq!(refused, RefusedChanges::NodeNotAlive(node(2)));
         let died = one_node_each(&cluster, 0, flows, &[2]).await;
         assert!(before.iter().zip(&died).all(|(before, after)| before == after || *before == 2));
 
-        // One is drained at a node, and another goes on pinning to it.
+        // A node is drained at one node, and another node continues to pin flows to it.
         let drain = |is_drained| move |placement: &mut Placement| placement.set_drained(node(1), is_drained);
         let (placed, refused) =
             tokio::join!(cluster.plane(0).place(drain(true)), pin_until_refused(&cluster, 3, 1, &mut flows),);
@@ -325,12 +257,12 @@ fn both_directions_of_a_flow_have_one_heir() {
         let drained = one_node_each(&cluster, 0, flows, &[1, 2]).await;
         assert!(died.iter().zip(&drained).all(|(before, after)| before == after || *before == 1));
 
-        // Heirs die, too: two are left, one of them drained.
+        // Nodes that took over flows fail, too: two remain, one of them drained.
         cluster.nodes.kill(node(3));
         let alone = one_node_each(&cluster, 0, flows, &[1, 2, 3]).await;
         assert!(alone.iter().all(|at| *at == 0));
 
-        // What is pinned back stays there, whoever else comes back.
+        // Flows that are pinned back stay there when other nodes return.
         cluster.plane(0).place(drain(false)).await.unwrap();
         let changes = (0..10).flat_map(|flow| pins(flow, 1)).collect();
         let accepted = cluster.plane(0).accept(changes).await.unwrap();
@@ -343,14 +275,14 @@ fn both_directions_of_a_flow_have_one_heir() {
     });
 }
 
-/// A table for a few keys and two nodes, which is given many more.
+/// A table for a few keys and two nodes that gets many more.
 #[test]
 fn the_table_grows_with_its_keys_and_nodes() {
     Structure::ALL.into_iter().for_each(grow);
 }
 
 fn grow(structure: Structure) {
-    run(async {
+    block_on(async {
         let partitions = PartitionCount::new(4).unwrap();
         let params = Params::for_keys(structure, 1_000, 1, partitions).unwrap();
         let mut cluster = Cluster::with(2, LocalConfig { partitions, params, ..shape() }).await;
@@ -377,7 +309,7 @@ fn grow(structure: Structure) {
         let grown = cluster.plane(0).shape().now;
         assert!(grown.keys_per_partition() >= params.keys_per_partition() * 8, "{grown:?}");
 
-        // Nodes that the table cannot name yet.
+        // Nodes that the table cannot represent yet.
         cluster.start(5).await;
         let told = cluster.plane(0).accept(vec![Change::Move(key(7), session(5, 9))]).await;
         assert!(
@@ -394,10 +326,10 @@ fn grow(structure: Structure) {
     });
 }
 
-/// Two of three at once: the one that is left has to wait for the pulses of the others to stay away, unless it is told.
+/// Two of three fail at once: the remaining one must wait until their pulses stop, unless an operator removes them.
 #[test]
 fn whoever_is_forgotten_leaves_its_keys_to_the_others() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(3).await;
         let sessions: Vec<_> = (0..300).map(|n| (key(n), session((n % 3) as usize, 7))).collect();
         let changes = sessions.iter().map(|(key, session)| Change::Upsert(*key, *session)).collect();
@@ -419,10 +351,10 @@ fn whoever_is_forgotten_leaves_its_keys_to_the_others() {
     });
 }
 
-/// Two of three die, and nobody says so: their pulses stay away.
+/// Two of three fail, and no operator removes them: their pulses stop.
 #[test]
 fn the_last_of_three_takes_over() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(3).await;
         cluster.nodes.kill(node(1));
         cluster.nodes.kill(node(2));
@@ -430,16 +362,16 @@ fn the_last_of_three_takes_over() {
     });
 }
 
-/// One link between two of four is cut in both directions, and another in one: nobody is removed, and what one accepts all have.
+/// One link between two of four is cut in both directions, and another in one: no node is removed, and all apply accepted changes.
 #[test]
 fn updates_go_round_a_broken_link() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(4).await;
         let epoch = cluster.plane(0).view().epoch();
         for (from, to) in [(0, 1), (1, 0), (2, 3)] {
             cluster.nodes.cut(node(from), node(to), true);
         }
-        // Every node owns partitions, and has to reach all others.
+        // Every node owns partitions, and must reach all others.
         for round in 0..30_u32 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             let sessions: Vec<_> =
@@ -455,10 +387,10 @@ fn updates_go_round_a_broken_link() {
     });
 }
 
-/// Of changes that do nothing, the caller is told so, and the others of the call are made.
+/// Changes without effect are reported to the caller, and the others of the call are applied.
 #[test]
 fn what_is_void_is_told_to_its_caller() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(2).await;
         let changes = vec![
             Change::Upsert(key(1), session(1, 7)),
@@ -477,10 +409,10 @@ fn what_is_void_is_told_to_its_caller() {
     });
 }
 
-/// A partition has heard so many processes since this one started that it has forgotten it.
+/// A partition has forgotten this process, because many others have called since.
 #[test]
 fn a_process_that_was_forgotten_goes_on_under_another_number() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(1).await;
         let partition = shape().partitions.of(shape().hasher.hash(&key(1)));
         let id = |by| CallId { by: WriterId(by), number: 1 };
@@ -490,7 +422,7 @@ fn a_process_that_was_forgotten_goes_on_under_another_number() {
         let payload = encode_calls(&calls).unwrap().into();
         let batch = Batch { id: BatchId { writer: WriterId(1_000), number: 1 }, payload };
         cluster.log.append(partition, batch).await.unwrap();
-        // The number that it draws next is too low, too, as nobody drew those that the partition knows.
+        // Its next number is too low, too, because the partition's numbers were not drawn from the record.
         let drawn = 2_000_u64.to_le_bytes();
         let record = cluster.log.record("cluster.writer").await.unwrap().unwrap();
         cluster
@@ -508,10 +440,10 @@ fn a_process_that_was_forgotten_goes_on_under_another_number() {
     });
 }
 
-/// New keys are refused while a FIB has less room than it is to keep free; what is given to it all the same, as others die, it sheds.
+/// New keys are refused while a FIB has less than its reserve free. It sheds keys that it gets when other nodes fail.
 #[test]
 fn a_full_fib_refuses_keys_of_its_node_and_stops_nothing_else() {
-    run(async {
+    block_on(async {
         const CAPACITY: usize = 600;
         let mut cluster = Cluster::new(2).await;
         let tables = MemoryTables::new(shape()).with_capacity(CAPACITY);
@@ -531,7 +463,7 @@ fn a_full_fib_refuses_keys_of_its_node_and_stops_nothing_else() {
                 }
             }
         }
-        // Two thirds of 95 % are 380, give or take a key for each partition.
+        // Two thirds of 95 % are 380, plus or minus a key for each partition.
         assert!((350..=400).contains(&wanted.len()) && refused > 0, "{} were taken", wanted.len());
         let held: Vec<(FlowKey, Session)> = wanted.iter().map(|(key, session)| (*key, *session)).collect();
         let update = |(key, _): &(FlowKey, Session)| Change::Upsert(*key, session(2, 2));
@@ -549,13 +481,13 @@ fn a_full_fib_refuses_keys_of_its_node_and_stops_nothing_else() {
         wanted.extend(elsewhere);
         cluster.check(&wanted).await;
 
-        // Half of what was at a node that dies is more than fits.
+        // Half of the keys of a failed node do not fit.
         cluster.nodes.kill(node(1));
         let sheds = |cluster: &Cluster| cluster.plane(2).stats().shedding;
         cluster.wait("it has more than it can hold", |cluster| sheds(cluster) > 0).await;
         let orphans = |cluster: &Cluster| {
             let keys: Vec<FlowKey> = (1_000..2_400).map(key).collect();
-            cluster.tables().any(|tables| tables.named(&keys).contains(&1))
+            cluster.all_tables().any(|tables| tables.named(&keys).contains(&1))
         };
         cluster.wait("all its keys are elsewhere", |cluster| !orphans(cluster)).await;
         let more: HashMap<_, _> = (3_000..3_200).map(|n| (key(n), session(0, 4))).collect();
@@ -566,7 +498,7 @@ fn a_full_fib_refuses_keys_of_its_node_and_stops_nothing_else() {
         let told = cluster.plane(0).accept(vec![Change::Upsert(key(5_000), session(2, 1))]).await;
         assert_eq!(told, Err(RefusedChanges::NodeFull(node(2))));
 
-        // With room, what was shed comes in.
+        // With room, it gets the keys that it shed.
         let gone = held.iter().map(|(key, _)| Change::Delete(*key)).collect();
         let told = cluster.plane(0).accept(gone).await.unwrap();
         assert!(told.refused().is_empty(), "{told:?}");
@@ -581,11 +513,11 @@ fn a_full_fib_refuses_keys_of_its_node_and_stops_nothing_else() {
     });
 }
 
-/// An owner dies while calls to it are under way: each caller is told a verdict, by the next owner if need be, and each call is
+/// An owner fails during calls: each caller gets a verdict, from the next owner if necessary, and each call is
 /// executed once.
 #[test]
 fn calls_to_an_owner_that_dies_get_their_verdicts() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(3).await;
         let (plane, mut callers) = (cluster.plane(0).clone(), Vec::new());
         for number in 0..64 {
@@ -611,7 +543,7 @@ fn calls_to_an_owner_that_dies_get_their_verdicts() {
                 positions.insert(key, told.positions().to_vec());
             }
         }
-        // Executed once, where the verdict says: no later entry brought the key anew.
+        // Executed once, at the position of the verdict: no later entry added the key again.
         for partition in plane.partitions() {
             let rib = plane.rib(partition).await.unwrap();
             for (key, _) in rib.sessions() {
@@ -623,7 +555,7 @@ fn calls_to_an_owner_that_dies_get_their_verdicts() {
     });
 }
 
-/// Short times, so that a test need not wait for long.
+/// Short times, so that tests do not wait long.
 const TIMES: LeaseTimes = LeaseTimes { claim: Duration::from_millis(1_500), forward: Duration::from_secs(3) };
 
 impl Cluster {
@@ -643,10 +575,10 @@ impl Cluster {
     }
 }
 
-/// A node that hears nobody is removed, though it reaches the engine: it learns so and loses its lease, and the others keep theirs.
+/// A node that receives from no other is removed although it reaches the engine: it learns that and loses its lease; others keep theirs.
 #[test]
 fn a_node_that_is_cut_off_loses_its_lease() {
-    run(async {
+    block_on(async {
         let cluster = Cluster::new(3).await;
         cluster.keep_leases().await;
         let cut = |is_cut| {
@@ -665,10 +597,10 @@ fn a_node_that_is_cut_off_loses_its_lease() {
     });
 }
 
-/// A node dies, and a caller gives one of its keys to another flow: the call waits until the node's lease is over. Others pass.
+/// A node fails, and a caller assigns one of its keys to another flow: the call waits until the node's lease ends. Others do not wait.
 #[test]
 fn a_key_of_a_node_that_died_goes_to_another_flow_when_its_lease_is_over() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(3).await;
         cluster.keep_leases().await;
         let of_flow =

@@ -1,21 +1,17 @@
-//! Runs the demo as a user would, with small numbers, and checks what it says.
+//! Runs the demo as a user would, with small numbers, and checks its output.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+use crate::harness::program;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn demo(directory: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_scalebricks"))
-        .arg("demo")
-        .args(args)
-        .current_dir(directory)
-        .output()
-        .expect("the binary starts")
+    program().arg("demo").args(args).current_dir(directory).output().expect("the binary starts")
 }
 
-/// Runs a small demo that must succeed; its JSON.
+/// Runs a small demo, which must succeed; its JSON.
 fn report(args: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let output = demo(directory.path(), args);
@@ -34,7 +30,7 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("no {name} in {value}"))
 }
 
-/// Nothing is lost, every packet is in exactly one account, and hops keep to the architecture's bound.
+/// No packet is lost, every packet counts once, and hops are within the architecture's bound.
 fn check_accounts(result: &Value) {
     let dropped: u64 = result["dropped"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     let (lost, out) = (number(result, "lost"), number(result, "packets_out"));
@@ -70,7 +66,7 @@ fn three_nodes_and_all_architectures() {
         assert_eq!(number(result, "packets_in"), 100_000);
         assert_eq!(number(result, "packets_out"), 100_000, "nothing may be dropped: {result}");
     }
-    // Uniform ingress: 2/3 enter elsewhere. Through a lookup node twice that; over a detour 1/3 of those once more.
+    // Uniform ingress: 2/3 enter at another node. A lookup node doubles that; a detour adds a third of them.
     for (result, hops) in results.iter().zip([0.667, 1.333, 0.667 * 4.0 / 3.0, 0.667]) {
         assert_near(result, "hops_mean", hops, 0.04);
     }
@@ -138,7 +134,7 @@ fn a_seed_repeats_a_run() {
     }
 }
 
-/// A UDP packet over IPv4 in an Ethernet frame. Checksums as a network card computes them later: none.
+/// A UDP packet over IPv4 in an Ethernet frame, without checksums, as with checksum offload.
 fn udp_frame(src: [u8; 4], dst: [u8; 4], ports: [u16; 2]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0]);
@@ -175,7 +171,7 @@ fn a_capture_is_replayed_and_what_nodes_sent_is_kept() {
         assert_eq!((number(result, "packets_in"), number(result, "packets_out")), (80, 80));
     }
     assert_eq!(std::fs::read_dir(directory.path().join("nodes")).unwrap().count(), 3);
-    // Without the option their checksums are what they are: wrong.
+    // Without the option their checksums are wrong.
     let output = demo(directory.path(), &["--pcap", "in.pcap", "--json", "s.json", "--arch", "scalebricks"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json = std::fs::read_to_string(directory.path().join("s.json")).unwrap();
@@ -211,11 +207,11 @@ fn a_place_that_cannot_be_written_is_status_1_and_named() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("file/x.json"));
 }
 
-/// A reader that goes away does not make the run fail: `scalebricks demo | head -1`.
+/// A run does not fail if its reader closes the pipe: `scalebricks demo | head -1`.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let mut child = program()
         .args(["demo", "--flows", "100", "--packets", "100", "--arch", "scalebricks", "--quiet"])
         .current_dir(directory.path())
         .stdout(Stdio::piped())
@@ -232,7 +228,7 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn ctrl_c_ends_a_run_with_status_130_and_no_files() {
     let directory = tempfile::tempdir().unwrap();
-    let child = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let child = program()
         .args(["demo", "--flows", "1k", "--packets", "100G", "--arch", "scalebricks"])
         .current_dir(directory.path())
         .stdout(Stdio::piped())

@@ -1,7 +1,8 @@
-//! Tables of one partition that are larger than a frame of the mesh, and entries of exact tables that change by themselves.
+//! Tables of one partition that are larger than a frame of the mesh, and corrupted entries of exact tables.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+use crate::harness::{block_on, key};
 use scalebricks_apps::gateway::{FlowTables, PinnedState};
 use scalebricks_cluster::live::live;
 use scalebricks_cluster::local::{LocalCluster, LocalConfig};
@@ -22,13 +23,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A test does not wait longer.
+/// Longest wait of a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Of 33 bytes each in a message: 23 MB.
+/// Keys take 33 bytes each in a message: 23 MB.
 const KEYS: u32 = 700_000;
 
-/// More than an owner keeps of a log's newest entries, so that a node that joins gets an image.
+/// More entries than an owner keeps, so that a node that joins gets an image.
 const BATCHES: u32 = 4_200;
 
 const ONLY: PartitionId = PartitionId(0);
@@ -47,11 +48,7 @@ fn node(number: u8) -> NodeId {
     NodeId::new(number)
 }
 
-fn key(number: u32) -> FlowKey {
-    FlowKey::teid(Teid::new(number + 1))
-}
-
-/// What the log has for a key.
+/// The value of a key in the log.
 fn value(number: u32) -> FibValue {
     let state = PinnedState {
         downlink_teid: Teid::new(number),
@@ -66,10 +63,10 @@ fn upsert(number: u32, to: NodeId) -> Change {
     Change::Upsert(key(number), Session::new(to, value(number)))
 }
 
-/// A log in which all keys are pinned to node 1, which nobody has seen yet.
+/// A log in which all keys are pinned to node 1, which has not started yet.
 async fn log_of_many_keys(directory: &std::path::Path) -> Arc<dyn Engine> {
     let engine: Arc<dyn Engine> = Arc::new(EmbeddedLog::open(directory, Options::default()).unwrap());
-    // Writers that come later have higher numbers.
+    // Later writers have higher numbers.
     engine.swap("cluster.writer", None, Some(1_u64.to_le_bytes().as_slice().into())).await.unwrap();
     let each = KEYS / BATCHES + 1;
     let mut under_way = Vec::new();
@@ -100,12 +97,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.unwrap().block_on(test);
-}
-
-/// Updates to the same partition, until it is dropped.
+/// Updates the partition until it is dropped.
 fn steady_updates(plane: ControlPlane) -> tokio::task::AbortHandle {
     let update = async move {
         for round in 0_u32.. {
@@ -119,7 +111,7 @@ fn steady_updates(plane: ControlPlane) -> tokio::task::AbortHandle {
 
 #[test]
 fn a_node_that_joins_gets_more_than_a_frame_holds_and_wrong_entries_are_mended() {
-    run(async {
+    block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let mut cluster = LocalCluster::new(shape(), log_of_many_keys(directory.path()).await);
         cluster.start(node(0)).await.unwrap();
@@ -133,7 +125,7 @@ fn a_node_that_joins_gets_more_than_a_frame_holds_and_wrong_entries_are_mended()
 
         let updates = steady_updates(cluster.node(node(0)).unwrap().plane.clone());
         let stray = key(KEYS + 1_000_000);
-        // An image that comes mends all keys that its pieces have yet to bring. The stray key goes with the last one.
+        // An image repairs all keys of its pieces. Its last piece removes the stray key.
         for round in 1..=2 {
             joined.set(&key(7), [1, 2]).unwrap();
             joined.remove(&key(8));
@@ -172,7 +164,7 @@ fn real(number: u8, engine: &Arc<dyn Engine>, peers: &BTreeMap<NodeId, SocketAdd
     let (mesh, events) = Mesh::start(mesh).unwrap();
     let (mesh, plane) = (Arc::new(mesh), Arc::new(OnceLock::new()));
     let mut tables = FlowTables::for_log(node, params, hasher, 1, 1_000);
-    // No worker runs: nobody counts.
+    // No worker runs, so there are no counts.
     drop(tables.mark(0));
     let tables = SharedTables::new(tables);
     let (engine, started, over) = (Arc::clone(engine), Arc::clone(&plane), Arc::clone(&mesh));
@@ -183,7 +175,7 @@ fn real(number: u8, engine: &Arc<dyn Engine>, peers: &BTreeMap<NodeId, SocketAdd
 
 #[test]
 fn the_same_over_the_mesh_into_real_tables() {
-    run(async {
+    block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let engine = log_of_many_keys(directory.path()).await;
         let any = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -8,6 +8,7 @@ mod demo;
 mod deploy;
 mod engine;
 mod graph;
+mod harness;
 mod large_images;
 mod log;
 mod moving_counters;

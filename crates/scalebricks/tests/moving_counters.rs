@@ -1,8 +1,9 @@
 //! Counters of flows that move, with real nodes that forward, control planes over a real log, and links between these that lose,
-//! double and overtake: whatever happens to a flow, each of its packets is counted at one node, once.
+//! duplicate and reorder: each packet of a flow is counted once, at one node.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+use crate::harness::{PATIENCE, block_on};
 use crate::worker;
 
 use rand::rngs::SmallRng;
@@ -35,9 +36,6 @@ use worker::{GATEWAY, IN_MAC, RAN_MAC, ROUTER_MAC, STATION, STATION_MAC, downstr
 const SEED: HashSeed = HashSeed::from_u64(9);
 const NODES: usize = 3;
 
-/// A test does not wait longer.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn partitions() -> PartitionCount {
     PartitionCount::new(4).unwrap()
 }
@@ -52,7 +50,7 @@ fn uplink(n: u32) -> Teid {
 
 type Inboxes = Arc<Mutex<HashMap<NodeId, Inbox>>>;
 
-/// The way to the other nodes. Every third message of the couriers is lost, and every fifth comes twice, later.
+/// The connection to the other nodes. A third of the couriers' messages is lost, and a fifth is delayed and duplicated.
 struct BadLink {
     me: NodeId,
     inboxes: Inboxes,
@@ -103,7 +101,7 @@ struct Cluster {
     inboxes: Inboxes,
     pool: Pool,
     rng: SmallRng,
-    /// By flow, what was sent for it.
+    /// What was sent, by flow.
     sent: BTreeMap<u32, FlowCount>,
     _directory: tempfile::TempDir,
 }
@@ -184,7 +182,7 @@ impl Cluster {
         cluster
     }
 
-    /// Lets the nodes turn until something is so.
+    /// Runs the nodes until a condition holds.
     async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
@@ -216,7 +214,7 @@ impl Cluster {
         port.send(self.pool.packet(frame).unwrap()).unwrap();
     }
 
-    /// A packet each way, in at any node.
+    /// A packet in each direction, with any ingress node.
     fn traffic(&mut self, n: u32) {
         let nodes: Vec<usize> = self.nodes.keys().copied().collect();
         let payload = vec![7; self.rng.random_range(0..300)];
@@ -238,7 +236,7 @@ impl Cluster {
         self.nodes[&nodes[self.rng.random_range(0..nodes.len())]].plane.clone()
     }
 
-    /// Has a node's control plane accept changes; the nodes turn meanwhile.
+    /// Sends changes to a node's control plane while the nodes run.
     async fn accept(&mut self, changes: Vec<Change>, wait: bool) {
         let plane = self.plane();
         let task = tokio::spawn(async move {
@@ -262,24 +260,24 @@ impl Cluster {
         self.nodes.iter().map(|(number, running)| (*number, running.plane.moved_counters())).collect()
     }
 
-    /// What flows that ended had counted.
+    /// The final counts of flows that ended.
     fn ended(&self) -> FlowCount {
         self.moved().into_iter().map(|(_, moved)| moved.ended.count()).sum()
     }
 
-    /// What a flow has counted, by the nodes that know of it.
+    /// The counts of a flow at all nodes that have counts of it.
     fn counts(&self, n: u32) -> Vec<(usize, FlowCount)> {
         let count = |running: &Running| running.tables.lock().count(uplink(n));
         self.nodes.iter().filter_map(|(number, running)| Some((*number, count(running)?))).collect()
     }
 
-    /// What a node says that a flow has counted, when it asks the node where the flow is.
+    /// The counts of a flow as reported by a node, which asks the handling node.
     async fn asked(&mut self, n: u32, at: usize) -> Option<FlowCount> {
         let plane = self.plane();
         plane.flow_count(node(at), uplink(n)).await
     }
 
-    /// All packets left, and each flow's counts are all where it is.
+    /// All packets left, and all counts of each flow are at its handling node.
     async fn all_at(&mut self, at: &BTreeMap<u32, usize>) {
         let are_there =
             |cluster: &Self| at.iter().all(|(n, at)| cluster.counts(*n) == [(*at, cluster.sent[n])]);
@@ -310,20 +308,15 @@ fn remove(n: u32) -> Vec<Change> {
     [flow(n, 0).key, FlowKey::teid(uplink(n))].map(Change::Delete).to_vec()
 }
 
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.unwrap().block_on(test);
-}
-
 #[test]
 fn a_flow_that_moves_a_thousand_times_under_traffic_has_its_totals() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(1).await;
         let mut at: BTreeMap<u32, usize> = (0..20).map(|n| (n, 0)).collect();
         let pins = at.keys().flat_map(|n| pin(&flow(*n, 0))).collect();
         cluster.accept(pins, true).await;
         for round in 0..1_000 {
-            // The first flow each time, and some other now and then.
+            // The first flow always, and some other sometimes.
             let others = (round % 5 == 0).then(|| cluster.rng.random_range(1..20));
             let mut changes = Vec::new();
             for n in std::iter::once(0).chain(others) {
@@ -358,7 +351,7 @@ fn a_flow_that_moves_a_thousand_times_under_traffic_has_its_totals() {
 
 #[test]
 fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
-    run(async {
+    block_on(async {
         let mut cluster = Cluster::new(2).await;
         let mut at: BTreeMap<u32, usize> = (0..60).map(|n| (n, n as usize % NODES)).collect();
         let pins = at.iter().flat_map(|(n, at)| pin(&flow(*n, *at as u8))).collect();
@@ -367,7 +360,7 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
             (0..60).for_each(|n| cluster.traffic(n));
             cluster.turn();
         }
-        // Some end, just after they moved.
+        // Some flows end just after they moved.
         let moves = (0..20).flat_map(|n| pin(&flow(n, (at[&n] as u8 + 1) % NODES as u8))).collect();
         cluster.accept(moves, false).await;
         (0..20).for_each(|n| cluster.traffic(n));
@@ -383,7 +376,7 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
             assert_eq!(cluster.asked(*n, (at + 1) % NODES).await, None, "not there");
         }
 
-        // A node is emptied, and leaves: its flows' counts are with others by then.
+        // A node is drained and leaves: other nodes have its flows' counts by then.
         let plane = cluster.plane();
         let task = tokio::spawn(async move {
             plane.place(|placement| placement.set_drained(node(2), true)).await.unwrap();
@@ -395,7 +388,7 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
         let sent: FlowCount = cluster.sent.values().copied().sum();
         let has_nothing = |cluster: &Cluster| (0..60).flat_map(|n| cluster.counts(n)).all(|(at, _)| at != 2);
         cluster.until("it has nothing", |cluster| grand(cluster) == sent && has_nothing(cluster)).await;
-        // Both directions of a flow are with one of the others, which knows all that was ever counted for it.
+        // Both directions of a flow are at one other node, which has all counts of it.
         for (n, at) in &mut at {
             let counts = cluster.counts(*n);
             assert_eq!(counts.len(), 1, "flow {n}: {counts:?}");
@@ -403,7 +396,7 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
             assert_eq!(cluster.asked(*n, *at).await, Some(cluster.sent[n]));
         }
         cluster.all_at(&at).await;
-        // Of flows that ended, not of others, the last word may have been with it.
+        // The final counts of ended flows may have been at that node.
         let took = cluster.moved()[2].1.ended.count();
         cluster.inboxes.lock().unwrap().remove(&node(2));
         cluster.nodes.remove(&2);
@@ -414,7 +407,7 @@ fn flows_that_end_and_nodes_that_leave_keep_the_grand_total() {
             .await;
         assert_eq!([grand(&cluster), took].into_iter().sum::<FlowCount>(), sent);
 
-        // And flows go on moving between those that are left.
+        // Flows continue to move between the remaining nodes.
         let moves: Vec<Change> = (20..60).flat_map(|n| pin(&flow(n, (n % 2) as u8))).collect();
         cluster.accept(moves, true).await;
         (20..60).for_each(|n| cluster.traffic(n));

@@ -1,10 +1,11 @@
-//! `scalebricks node check` from outside: what it prints, and how it ends.
+//! `scalebricks node check`: its output and exit status.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+use crate::harness::{program, text};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 const CONFIG: &str = r#"
 [cluster]
@@ -34,15 +35,7 @@ device = "net_null2"
 const HEADER: &str = "ue,node,base_station,uplink_teid,downlink_teid\n";
 
 fn check(config: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_scalebricks"))
-        .args(["node", "check", "--quiet"])
-        .arg(config)
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    program().args(["node", "check", "--quiet"]).arg(config).output().unwrap()
 }
 
 #[test]
@@ -82,9 +75,9 @@ fn what_is_wrong_is_named_with_file_and_line_and_ends_with_1() {
 
 #[test]
 fn help_has_examples_and_wrong_usage_ends_with_2() {
-    let help = Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(["node", "--help"]).output().unwrap();
+    let help = program().args(["node", "--help"]).output().unwrap();
     assert!(text(&help.stdout).contains("scalebricks node check node.toml"));
-    let wrong = Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(["node", "czech"]).output().unwrap();
+    let wrong = program().args(["node", "czech"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
 }
 
@@ -94,16 +87,13 @@ fn a_configuration_alone_means_run() {
     let config = dir.path().join("node.toml");
     fs::write(&config, CONFIG.replace("id = 2", "id = 7")).unwrap();
     let node = |args: &[&str]| {
-        let program =
-            Command::new(env!("CARGO_BIN_EXE_scalebricks")).arg("node").args(args).arg(&config).output();
+        let program = program().arg("node").args(args).arg(&config).output();
         let out = program.unwrap();
         (out.status.code(), text(&out.stderr))
     };
     let (code, said) = node(&["--quiet", "--config"]);
     assert_eq!((code, &said), (Some(1), &node(&["run", "--quiet"]).1), "both read it and say what is wrong");
     assert!(said.contains("node.toml:"), "{said}");
-    let both = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
-        .args(["node", "--config", "x", "check", "y"])
-        .output();
+    let both = program().args(["node", "--config", "x", "check", "y"]).output();
     assert_eq!(both.unwrap().status.code(), Some(2));
 }

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+use crate::harness::program;
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 use tempfile::TempDir;
 
 const NODE: &str = r#"
@@ -96,7 +96,7 @@ impl Place {
     fn check(&self, from: &str, to: &str, more: &[&str]) -> Result<String, String> {
         assert!(self.config.contains(from), "{from}");
         fs::write(self.path("node.toml"), self.config.replacen(from, to, 1)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+        let mut command = program();
         let command = command.args(["node", "check", "--quiet", "node.toml"]).args(more);
         let out =
             command.current_dir(self.folder.path()).env_remove("SCALEBRICKS_TEST_NONE").output().unwrap();
@@ -256,7 +256,7 @@ fn a_switch_is_checked_in_the_same_way() {
     let check = |from: &str, to: &str, more: &[&str]| {
         assert!(good.contains(from), "{from}");
         fs::write(place.path("switch.toml"), good.replacen(from, to, 1)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+        let mut command = program();
         let command = command.args(["switch", "check", "--config", "switch.toml"]).args(more);
         let out = command.current_dir(place.folder.path()).output().unwrap();
         let told = String::from_utf8_lossy(if out.status.success() { &out.stdout } else { &out.stderr })

@@ -1,5 +1,5 @@
-//! A node on its thread, over links in memory: answers, next hops, errors, new flows under traffic, and what nobody
-//! should send it.
+//! A node on its thread, over links in memory: answers, next hops, errors, new flows under traffic, and invalid
+//! frames.
 
 #![allow(clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
@@ -50,7 +50,7 @@ fn a_node_answers_for_its_addresses_and_for_no_other() {
 #[test]
 fn packets_wait_for_their_next_hop_and_none_is_lost() {
     let mut rig = Rig::new(&[flow(1, 0)], 256);
-    // The first packets come before the base station's address is known.
+    // The first packets arrive before the base station's address is resolved.
     for n in 0..5 {
         rig.send(IN, &downstream(1, &[n; 20]));
     }
@@ -91,7 +91,7 @@ fn path_management_is_answered_and_unknown_tunnels_are_told_of() {
     let (kind, teid, rest) = rig.expect(RAN, gtpu);
     // Sequence number of the request, then the recovery element (TS 29.281 §7.2.2).
     assert_eq!((kind, teid, &rest[..6]), (2, 0, &[0x12, 0x34, 0, 0, 14, 0][..]));
-    // A TEID of no flow: the GPT names some node for it. It is told of by the node it names, once the FIB said no.
+    // A TEID without flow: the GPT returns some node, which sends the Error Indication after its FIB missed.
     for teid in 0x9_0000..0x9_0040 {
         rig.send(RAN, &upstream(1, teid, b"?"));
     }
@@ -100,7 +100,7 @@ fn path_management_is_answered_and_unknown_tunnels_are_told_of() {
     assert_eq!((kind, rest[4]), (26, 16));
     assert!((0x9_0000..0x9_0040).contains(&told));
     assert_eq!(rest[9..16], [&[133, 0, 4][..], &GATEWAY.octets()].concat());
-    // A flow of the other node goes over the fabric, and nobody is told anything.
+    // A flow of the other node goes over the fabric, without an Error Indication.
     rig.send(RAN, &upstream(2, 0x1_0002, b"elsewhere"));
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -113,7 +113,7 @@ fn path_management_is_answered_and_unknown_tunnels_are_told_of() {
     }
 }
 
-/// What the owners of partitions say, by script.
+/// Scripted answers of the owners of partitions.
 struct Owners {
     has_caught_up: bool,
     exists: Option<bool>,
@@ -132,18 +132,18 @@ impl errors::Owners for Owners {
     }
 }
 
-/// A node of a cluster with these owners, after packets of many unknown tunnels and users; how many were asked about.
+/// A node of a cluster with these owners, after packets of many unknown tunnels and users; the number of requests to owners.
 fn unknown(has_caught_up: bool, exists: Option<bool>, lease: &Arc<Lease>) -> (Rig, usize) {
     let asked = Arc::<AtomicUsize>::default();
     let owners = Owners { has_caught_up, exists, asked: Arc::clone(&asked) };
     let errors = errors::Errors::new(Arc::clone(lease), Some(Box::new(owners)));
     let mut rig = Rig::with_errors(&[flow(1, 0), flow(2, 1)], 256, errors);
-    // Fewer than may be asked about at once: no packet is left out, however late the answers come.
+    // Fewer than the limit of concurrent requests: no packet is skipped, however late the answers are.
     for n in 0..errors::QUESTIONS as u32 / 4 {
         rig.send(RAN, &upstream(1, 0x9_0000 + n, b"?"));
         rig.send(IN, &downstream(0x100 + n, b"?"));
     }
-    // A packet of a flow that exists comes behind all of them.
+    // A packet of an existing flow follows all of them.
     if lease.may_forward(Duration::ZERO) {
         rig.send(IN, &downstream(1, b"known"));
         rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 255));
@@ -170,7 +170,7 @@ fn errors_wait_for_the_owner_s_word() {
     }
 }
 
-/// As after a start while the log cannot be reached: the tables are empty, and the node knows that it knows nothing.
+/// After a start without log the tables are empty, and the node knows that they are incomplete.
 #[test]
 fn a_node_that_knows_nothing_sends_no_error() {
     let (rig, asked) = unknown(false, Some(false), &Arc::new(Lease::unlimited()));
@@ -186,13 +186,13 @@ fn a_node_that_knows_nothing_sends_no_error() {
     assert!(rig.stop().dropped.get(DropReason::NoLease) > 0);
 }
 
-/// 1 for a packet out of a tunnel. On a slow machine the node asks again for its next hop meanwhile, and is answered.
+/// 1 for a packet from a tunnel. On a slow machine the node requests its next hop again, and gets an answer.
 fn packet_or_question(rig: &mut Rig, packet: &Packet) -> u64 {
     rig.answer_arp(RAN, packet.data());
     u64::from(gtpu(packet.data()).is_some())
 }
 
-/// Packets of flows that stay are sent all the while flows come, go and move; every one arrives.
+/// Packets of unchanged flows are sent while others are added, removed and moved; all arrive.
 #[test]
 fn new_lists_of_flows_lose_no_packet_of_those_that_stay() {
     const STAY: u32 = 64;
@@ -203,7 +203,7 @@ fn new_lists_of_flows_lose_no_packet_of_those_that_stay() {
         flows
     };
     let mut rig = Rig::new(&list(0), 4_096);
-    // Next hops first: what is held for them is bounded.
+    // Resolve next hops first, because few packets are held for them.
     rig.send(IN, &downstream(0, b"first"));
     rig.expect(RAN, |frame| gtpu(frame).filter(|(kind, ..)| *kind == 255));
     let (mut sent, mut came) = (0_u64, 0_u64);
@@ -241,7 +241,7 @@ fn exhausted_buffers_are_counted_and_the_node_goes_on() {
     let mut pool = rig.node_pool.clone();
     let hoard: Vec<_> = std::iter::from_fn(|| pool.packet(b"")).collect();
     assert!(hoard.len() > 32);
-    // Too large for the link: fragments need buffers of their own. And an answer to ARP needs one.
+    // Too large for the link: each fragment needs a buffer, and so does an answer to ARP.
     rig.send(IN, &downstream(1, &[0; 3_000]));
     rig.counted(|stats| stats.dropped.get(DropReason::NoBuffer) == 1);
     rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
@@ -256,7 +256,7 @@ fn exhausted_buffers_are_counted_and_the_node_goes_on() {
     rig.expect(RAN, |frame| (frame[20] & 0x20 != 0).then_some(()));
 }
 
-/// Random and half-right frames from every side, as fast as the node takes them. `SOAK_SECONDS` makes it longer.
+/// Random and partly valid frames on all links, as fast as the node receives them. `SOAK_SECONDS` makes it longer.
 #[test]
 fn hostile_frames_from_every_side_leave_the_node_well() {
     let seconds = std::env::var("SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
@@ -302,12 +302,12 @@ fn hostile_frames_from_every_side_leave_the_node_well() {
             while port.receive().is_some() {}
         }
     }
-    // It still does its work.
+    // It still forwards.
     let taken = |s: &NodeStats| s.internet_in + s.base_station_in + s.fabric_in;
     rig.counted(|stats| taken(stats) >= sent);
     rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
-    // Its next hops may have been forged meanwhile; it asks again, and finds the right ones.
+    // Its next hops may have been forged; it requests them again, and gets the correct ones.
     let until = Instant::now() + Duration::from_secs(60);
     let arrived = |frame: &[u8]| {
         frame[..6] == STATION_MAC.octets() && frame[12..14] == [8, 0] && frame.ends_with(b"there")
@@ -353,13 +353,13 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
         is_reply.then(|| frame[26..30].to_vec())
     };
     let for_itself = |stats: &NodeStats| stats.dropped.get(DropReason::ForThisNode);
-    // Another's address: some user's, and of no flow.
+    // The address of another node: treated as a user without flow.
     rig.send(IN, &to_link(OTHER, false));
     rig.send(IN, &to_link(NODE_IN, false));
     rig.counted(|stats| for_itself(stats) == 1);
     let other = AdoptedAddress { port: IN, address: OTHER.into(), is_due_to_another: false };
     rig.slow_path.claim(&Claims { own: Some(0), others: vec![other] }, Duration::ZERO);
-    // It says so by itself: an ARP request for its own address.
+    // It announces itself: an ARP request for its own address.
     let announced = |frame: &[u8]| {
         let is_request = frame[12..14] == [8, 6] && frame[20..22] == [0, 1];
         (is_request && frame[28..32] == OTHER.octets())
@@ -368,7 +368,7 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
     assert_eq!(rig.expect(IN, announced), (IN_MAC.octets().to_vec(), OTHER.octets().to_vec()));
     rig.send(IN, &question);
     assert_eq!(rig.expect(IN, arp_reply), IN_MAC.octets());
-    // Plain packets and others to it are for the node itself, now.
+    // Packets to it are now for the node itself.
     rig.send(IN, &to_link(OTHER, true));
     assert_eq!(rig.expect(IN, pong), OTHER.octets());
     rig.send(IN, &to_link(OTHER, false));
@@ -376,7 +376,7 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
     rig.slow_path.claim(&Claims::default(), Duration::from_secs(1));
     let before = rig.slow_path.stats()["unknown_users_in"];
     let until = Instant::now() + Duration::from_secs(60);
-    // Between two turns it learns that the address is another's again.
+    // Between two turns it learns that the address belongs to the other node again.
     while rig.slow_path.stats()["unknown_users_in"] == before {
         assert!(Instant::now() < until);
         rig.send(IN, &to_link(OTHER, true));

@@ -1,27 +1,24 @@
-//! What operators ask of the control plane, over several nodes in one process and a real log: that all tables are as the log
-//! says, that a node gets no flows any more, who takes whose.
+//! Operators' requests to the control plane of several nodes in one process over a real log: compare all tables with the log,
+//! drain a node, set which node takes over the flows of another.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use scalebricks_cluster::local::{LocalCluster, LocalConfig};
-use scalebricks_cluster::plane::{Accepted, RefusedChanges};
+use crate::harness::{Cluster, PATIENCE, block_on, key, node, session};
+use scalebricks_cluster::ControlPlane;
+use scalebricks_cluster::local::LocalConfig;
+use scalebricks_cluster::plane::RefusedChanges;
 use scalebricks_cluster::repins::RepinCause;
 use scalebricks_cluster::verify::{DifferenceKind, Verdict};
-use scalebricks_cluster::{ControlPlane, local::MemoryTables};
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::membership::{Placement, Standby};
-use scalebricks_control::record::{Change, Session, encode};
-use scalebricks_engine::embedded::{EmbeddedLog, Options};
+use scalebricks_control::record::{Change, encode};
 use scalebricks_tables::compact::{Params, Structure};
-use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
+use scalebricks_types::{FlowKey, HashSeed, KeyHasher, PartitionCount, Position};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-
-/// A test does not wait longer.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(5));
 
@@ -29,39 +26,16 @@ fn partitions() -> PartitionCount {
     PartitionCount::new(16).unwrap()
 }
 
-fn node(number: usize) -> NodeId {
-    NodeId::new(number as u8)
-}
-
-fn key(number: u32) -> FlowKey {
-    FlowKey::teid(Teid::new(number + 1))
-}
-
-fn session(at: usize, value: u64) -> Session {
-    Session::new(node(at), [value, 1])
-}
-
-struct Cluster {
-    nodes: LocalCluster,
-    _directory: tempfile::TempDir,
-}
-
 impl Cluster {
     /// So many nodes, and keys spread evenly over them.
-    async fn new(nodes: usize, keys: u32) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
+    async fn with_keys(nodes: usize, keys: u32) -> Self {
         let shape = LocalConfig {
             partitions: partitions(),
             params: Params::for_keys(Structure::Othello, 100_000, 3, partitions()).unwrap(),
             hasher: HASHER,
             grace: Duration::from_millis(20),
         };
-        let mut cluster = Self { nodes: LocalCluster::new(shape, engine), _directory: directory };
-        for number in 0..nodes {
-            cluster.nodes.start(node(number)).await.unwrap();
-        }
-        cluster.wait("all are there", |cluster| cluster.nodes.is_whole()).await;
+        let cluster = Self::with(nodes, shape).await;
         let all: Vec<u32> = (0..keys).collect();
         for part in all.chunks(1_000) {
             let changes = part.iter().map(|&n| Change::Upsert(key(n), session(n as usize % nodes, n.into())));
@@ -70,21 +44,9 @@ impl Cluster {
         cluster
     }
 
-    async fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        assert!(self.nodes.wait(PATIENCE, |_| is_so(self)).await, "not after {PATIENCE:?}: {what}");
-    }
-
-    fn plane(&self, number: usize) -> &ControlPlane {
-        &self.nodes.node(node(number)).unwrap().plane
-    }
-
-    fn tables(&self, number: usize) -> MemoryTables {
-        self.nodes.node(node(number)).unwrap().tables.clone()
-    }
-
     async fn change(&self, number: usize, changes: Vec<Change>) {
-        let accepted: Accepted = self.plane(number).accept(changes).await.unwrap();
-        assert!(tokio::time::timeout(PATIENCE, self.plane(number).applied(&accepted)).await.unwrap());
+        let accepted = self.plane(number).accept(changes).await.unwrap();
+        self.settle(&[(number, accepted)]).await;
     }
 
     async fn verify(&self, by: usize, patience: Duration) -> BTreeMap<u8, Option<Verdict>> {
@@ -96,7 +58,7 @@ impl Cluster {
         all
     }
 
-    /// Where all keys are, by the log.
+    /// The nodes of all keys according to the log.
     async fn places(&self, keys: u32) -> Vec<usize> {
         let mut places = Vec::new();
         for number in 0..keys {
@@ -106,7 +68,7 @@ impl Cluster {
         places
     }
 
-    /// Changes what the controller says at one node, and waits until all know.
+    /// Changes the placement at one node, and waits until all nodes have it.
     async fn place(&self, by: usize, change: impl Fn(&mut Placement) + Send + Sync + 'static) -> Placement {
         let placed = self.plane(by).place(change).await.unwrap();
         self.wait("all know", |cluster| {
@@ -120,33 +82,28 @@ impl Cluster {
     }
 }
 
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.unwrap().block_on(test);
-}
-
 fn counts(verdict: Option<&Verdict>) -> Vec<(DifferenceKind, u64)> {
     verdict.unwrap().counts.iter().map(|(kind, count)| (*kind, *count)).collect()
 }
 
 #[test]
 fn every_broken_table_is_named_and_no_other() {
-    run(async {
-        let cluster = Cluster::new(4, 8_000).await;
+    block_on(async {
+        let cluster = Cluster::with_keys(4, 8_000).await;
         for (number, verdict) in cluster.verify(1, PATIENCE).await {
             let verdict = verdict.unwrap();
             assert!(verdict.is_same(), "node {number}: {verdict:?}");
             assert_eq!((verdict.keys, verdict.partitions, verdict.in_flight), (8_000, 16, 0));
             assert_eq!(verdict.keys_here, 2_000);
         }
-        // At node 0 two keys are lost, at node 1 a value is another, at node 2 five keys are too many, one of them of nobody.
+        // At node 0 two keys are missing, at node 1 a value differs, at node 2 there are five extra keys, one of them of no session.
         cluster.tables(0).remove(&key(4));
         cluster.tables(0).remove(&key(8));
         cluster.tables(1).set(&key(5), [7, 7]).unwrap();
         for number in [1, 3, 4, 5, 90_000] {
             cluster.tables(2).set(&key(number), [1, 1]).unwrap();
         }
-        // At node 3 the GPT has bits of an entry that is in no log.
+        // At node 3 the GPT has bits of an entry that is not in the log.
         let moved = key(6);
         let mut rib = cluster.plane(0).rib(partitions().of(HASHER.hash(&moved))).await.unwrap();
         let payload = encode(&[Change::Move(moved, session(3, 1))]).unwrap().into();
@@ -177,8 +134,8 @@ fn every_broken_table_is_named_and_no_other() {
 
 #[test]
 fn what_changes_meanwhile_is_no_difference() {
-    run(async {
-        let cluster = Cluster::new(3, 6_000).await;
+    block_on(async {
+        let cluster = Cluster::with_keys(3, 6_000).await;
         let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let changing = {
             let (plane, stop, made) = (cluster.plane(1).clone(), Arc::clone(&stop), Arc::clone(&made));
@@ -187,7 +144,7 @@ fn what_changes_meanwhile_is_no_difference() {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    // Some move again and again, some once in a while, some come and go.
+                    // Some move often, some rarely, some are added and deleted.
                     let busy = (0..20)
                         .map(|n| (n, round))
                         .chain((0..50).map(|n| (20 + (round * 50 + n) % 6_000, n)));
@@ -224,14 +181,14 @@ fn what_changes_meanwhile_is_no_difference() {
 
 #[test]
 fn who_does_not_answer_is_named() {
-    run(async {
-        let mut cluster = Cluster::new(3, 100).await;
+    block_on(async {
+        let mut cluster = Cluster::with_keys(3, 100).await;
         cluster.nodes.kill(node(1));
         let verdicts = cluster.verify(0, Duration::from_secs(2)).await;
         assert_eq!(verdicts[&1], None);
         assert!(verdicts[&0].as_ref().unwrap().is_same() && verdicts[&2].as_ref().unwrap().is_same());
         cluster.wait("node 1 is given up", |cluster| cluster.plane(0).view().alive().count() == 2).await;
-        // One comparison at a time: of two at once each node answers one.
+        // One comparison at a time: each node answers one of two concurrent ones.
         let (one, other) = tokio::join!(cluster.verify(0, PATIENCE), cluster.verify(0, PATIENCE));
         let problems = |all: &BTreeMap<u8, Option<Verdict>>| {
             all.values().flatten().filter(|verdict| verdict.problem.is_some()).count()
@@ -242,9 +199,9 @@ fn who_does_not_answer_is_named() {
 
 #[test]
 fn a_drained_node_gets_no_flows_and_gives_away_those_it_has() {
-    run(async {
-        let mut cluster = Cluster::new(4, 4_000).await;
-        // No more than the record says so: whatever is pinned there goes, whoever pinned it.
+    block_on(async {
+        let mut cluster = Cluster::with_keys(4, 4_000).await;
+        // The record decides: keys that are pinned there move away, whichever node pinned them.
         cluster.place(0, |placement| placement.set_drained(node(2), true)).await;
         for number in 0..4 {
             for change in [Change::Upsert(key(9_000), session(2, 1)), Change::Move(key(1), session(2, 1))] {
@@ -273,7 +230,7 @@ fn a_drained_node_gets_no_flows_and_gives_away_those_it_has() {
             })
             .await;
 
-        // It takes none of a node that dies.
+        // It takes over no key of a failed node.
         cluster.nodes.kill(node(3));
         cluster.wait("node 3 is given up", |cluster| cluster.plane(0).view().alive().count() == 3).await;
         let at_3 = (3..4_000).step_by(4).map(key).collect::<Vec<_>>();
@@ -292,12 +249,12 @@ fn a_drained_node_gets_no_flows_and_gives_away_those_it_has() {
 
 #[test]
 fn the_controller_says_who_takes_whose_flows() {
-    run(async {
-        let mut cluster = Cluster::new(4, 4_000).await;
+    block_on(async {
+        let mut cluster = Cluster::with_keys(4, 4_000).await;
         let placed =
             cluster.place(3, |placement| placement.set_standby(node(1), Standby::One(node(3)))).await;
         assert_eq!(placed.standbys().collect::<Vec<_>>(), [(node(1), node(3))]);
-        // What another says at the same time stays.
+        // A concurrent change of another node is kept.
         let (one, other) = tokio::join!(
             cluster.plane(0).place(|placement| placement.set_standby(node(0), Standby::One(node(2)))),
             cluster.plane(2).place(|placement| placement.set_drained(node(2), false)),

@@ -1,4 +1,4 @@
-//! Workers that get stuck or panic, and packets that die off the fast path: nothing of it goes unnoticed.
+//! Workers that hang or panic, and packets that are dropped off the fast path, are detected.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper fails by panicking")]
 
@@ -22,10 +22,10 @@ use worker::{
     flow, to_gateway, upstream,
 };
 
-/// Says in which process a test is.
+/// Set in the child process of a test.
 const CHILD: &str = "SCALEBRICKS_TEST_CHILD";
 
-/// A port that panics when it is asked for packets.
+/// A port that panics on receive.
 struct Panics;
 
 impl RxPort<Packet> for Panics {
@@ -47,11 +47,11 @@ fn a_worker_that_panics_ends_its_process_with_a_failure_and_says_why() {
         let mut still =
             Still::with_ports(&[], 64, 64, |ports| NodePorts { internet: Box::new(Panics), ..ports });
         std::thread::spawn(move || guarded("worker-3", || still.worker.run(&Control::default())));
-        // All other threads of the process are well.
+        // All other threads of the process continue.
         std::thread::sleep(Duration::from_secs(60));
         return;
     }
-    // The test's whole name: the harness names the thread after it.
+    // The full name of the test, which is also the thread's name.
     let this = std::thread::current();
     let name = this.name().unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
@@ -65,7 +65,7 @@ fn a_worker_that_panics_ends_its_process_with_a_failure_and_says_why() {
     assert!(line.contains("worker-3") && line.contains("ring 7 is torn"), "{said}");
 }
 
-/// A port that does not come back from a call until it is let go.
+/// A port whose call blocks until it is released.
 struct Sticks(Mutex<Receiver<()>>);
 
 impl RxPort<Packet> for Sticks {
@@ -112,7 +112,7 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
         health.conditions()
     };
     let conditions = look_until(&|health| health.fitness().has(Unfitness::Worker));
-    // A loaded machine may hold up the other one as well, now and then.
+    // A loaded machine may sometimes delay the other one as well.
     look_until(&|health| {
         health.conditions().iter().any(|one| one.detail.starts_with("worker 1 made no turn for"))
     });
@@ -125,19 +125,19 @@ fn a_stuck_worker_is_found_and_named_and_is_well_again_when_it_goes_on() {
     }
 }
 
-/// Whether a frame is no packet of its own: a message of the node, or a further fragment.
+/// Whether a frame is not a user's packet: a message of the node, or a later fragment.
 fn is_beside(frame: &[u8]) -> bool {
     let is_ipv4 = frame[12..14] == [8, 0];
     let is_later_fragment = is_ipv4 && (frame[20] & 0x1f, frame[21]) != (0, 0);
     let is_g_pdu = is_ipv4 && frame[23] == 17 && frame[43] == 255;
-    // What goes to the Internet is a packet of a user, from a port of its own.
+    // Frames to the Internet are users' packets, each with its own source port.
     let is_upstream = is_ipv4 && frame[23] == 17 && frame[34..36] == 4_000_u16.to_be_bytes();
     !((is_g_pdu && !is_later_fragment) || is_upstream)
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// So many packets to users: of this node, of the other, of nobody; so large.
+    /// Packets of this size to users of this node, of the other node, or of none.
     Down(u32, u8, usize),
     /// From users.
     Up(u32, u8),
@@ -145,7 +145,7 @@ enum Step {
     ForNode(u8),
     /// Time passes.
     Pass(u64),
-    /// The far ends take what waits for them, and answer questions or not.
+    /// The far ends receive waiting frames, and answer requests or not.
     Take(bool),
     /// A link goes down or up.
     Link(bool, bool),
@@ -162,13 +162,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A node, and what went in.
+/// A node, and the packets that were put in.
 struct Books {
     still: Still,
     down: Arc<DownLinks>,
-    /// What ports refused.
+    /// Frames that ports refused.
     refused: Capture,
-    /// Of that, frames that are no packets of their own.
+    /// Of these, frames that are not users' packets.
     beside: u64,
     pool: Pool,
     now: Duration,
@@ -177,7 +177,7 @@ struct Books {
 
 impl Books {
     fn new() -> Self {
-        // Flows 0 and 1 are here, 2 at the other node, 3 nowhere.
+        // Flows 0 and 1 are at this node, 2 at the other, 3 at none.
         let mut still = Still::new(&[flow(0, 0), flow(1, 0), flow(2, 1)], 2_048, 48);
         let (down, taps) = (Arc::<DownLinks>::default(), Taps::default());
         let drops = DropSelection::Of(vec![DropReason::PortFull.name(), DropReason::LinkDown.name()]);
@@ -272,7 +272,7 @@ impl Books {
         self.turn();
     }
 
-    /// The packets that came in, and those of which the node knows what became: `in` and `out + dropped + taken`.
+    /// The packets that were received, and those that the node accounts for: `in` and `out + dropped + taken`.
     fn totals(&self) -> (u64, u64) {
         let stats: NodeStats = self.still.worker.node.stats();
         let came = stats.internet_in + stats.base_station_in + stats.fabric_in;
@@ -286,8 +286,8 @@ impl Books {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Links fill, fail and come back, next hops answer or not, packets are too large, of nobody, or for the node itself: each that
-    /// came in is sent, dropped by name, taken, or held, once.
+    /// Links fill, fail and recover, next hops answer or not, packets are too large, without flow, or for the node itself: each
+    /// received packet is sent, dropped with a reason, taken, or held, once.
     #[test]
     fn every_packet_is_accounted_for_with_a_slow_path(steps in prop::collection::vec(step(), 1..60)) {
         let mut books = Books::new();
@@ -297,7 +297,7 @@ proptest! {
             let held = books.still.worker.slow_path.held_frames() as u64;
             prop_assert!(known <= came && came <= known + held, "{came} {known} {held} {:?}", books.still.worker.node.stats());
         }
-        // At rest nothing is held any longer: nobody answered, and what waited was given up.
+        // At rest no packet is held: unanswered requests time out and their packets are dropped.
         for _ in 0..100 {
             books.step(Step::Take(false));
             books.step(Step::Pass(100));
@@ -340,7 +340,7 @@ fn packets_for_a_link_that_is_down_are_dropped_as_link_down_and_not_counted_as_s
     let stats = books.still.worker.node.stats();
     assert_eq!(stats.base_station_out, before.base_station_out);
     assert_eq!(stats.dropped.get(DropReason::LinkDown), 30);
-    // The node's own messages wait for the link as well.
+    // The node's own messages also wait for the link.
     let unsent = books.still.worker.slow_path.stats()["link_down"];
     books.step(Step::Pass(400));
     assert!(books.still.worker.slow_path.stats()["link_down"] > unsent);

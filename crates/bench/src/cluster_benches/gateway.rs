@@ -57,7 +57,7 @@ fn one(bench: &mut BenchRun<'_>, flows: u64, threads: usize) -> Result<(), Bench
         let case = bench
             .case(result.name, flows)
             .threads(threads)
-            .table_bytes(result.gpt_bytes_per_node + result.fib_bytes_per_node);
+            .table_bytes(result.footprint.gpt_bytes_per_node + result.footprint.fib_bytes_per_node);
         bench.add(case, Metric::PacketRate, rates(result));
     }
     Ok(())
@@ -65,6 +65,7 @@ fn one(bench: &mut BenchRun<'_>, flows: u64, threads: usize) -> Result<(), Bench
 
 /// The slices of the run as its runs; the first round of packets is in none.
 fn rates(result: &ArchitectureResult) -> Summary {
-    let [median, min, max] = [result.mpps_median, result.mpps_min, result.mpps_max].map(|mpps| mpps * 1e6);
+    let speed = &result.speed;
+    let [median, min, max] = [speed.mpps_median, speed.mpps_min, speed.mpps_max].map(|mpps| mpps * 1e6);
     Summary { median, min, max, runs: SLICES }
 }

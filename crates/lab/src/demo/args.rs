@@ -1,4 +1,4 @@
-//! What a demonstration can be asked for.
+//! The arguments of the demonstration.
 
 use super::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use clap::{Args, ValueEnum};
@@ -13,23 +13,23 @@ use std::path::PathBuf;
 /// Fewest and most nodes of a demonstration.
 const NODE_RANGE: std::ops::RangeInclusive<i64> = 2..=64;
 
-/// Most packets of a synthetic run, an architecture.
+/// Most packets per architecture of a synthetic run.
 const MAX_PACKETS: u64 = 1_000_000_000_000;
 
-/// What it does.
+/// Describes the command.
 pub const ABOUT: &str = "\
 Forwards packets through a mobile gateway: a cluster of nodes in this process, joined by a switch in memory. The same \
-packets go through four architectures, and every packet that leaves is compared with what it should be.
+packets go through four architectures, and every packet that leaves is compared with the expected one.
 
 By default the packets are synthetic: flows pinned to nodes by the region of their UE, three in four packets \
 downstream, the others upstream in GTP-U, sizes by the simple IMIX (7:4:1 of 64, 594 and 1518-byte frames). With \
 --pcap they come from a capture. Needs no root, no network and no interface.";
 
-/// How it is asked for.
+/// Examples and exit statuses.
 pub const EXAMPLES: &str = "\
 Examples:
   scalebricks demo
-      One million flows on four nodes, five million packets an architecture: about a minute.
+      One million flows on four nodes, five million packets per architecture: about a minute.
   scalebricks demo --nodes 16 --flows 250k --packets 1M
       A larger cluster, a shorter run.
   scalebricks demo --arch scalebricks --arch full-duplication --key ue --skew
@@ -37,9 +37,9 @@ Examples:
   scalebricks demo --arch scalebricks --gpt othello
       The other compact table.
   scalebricks demo --base-station-mtu 1500 --oversize icmp
-      Refuse what does not fit the tunnel, and tell the sender.
+      Drop packets that do not fit the tunnel, and send an ICMP error to the sender.
   scalebricks demo --pcap capture.pcap.gz --ignore-checksums --out out/replay
-      Replay a capture taken with checksum offload; write what each node sent.
+      Replay a capture taken with checksum offload; write the frames that each node sent.
   scalebricks demo --json run.json --svg run.svg --quiet
       Results for scripts; the table still goes to standard output.
 
@@ -47,7 +47,7 @@ Exit status:
   0 all packets accounted for    1 packets lost or misdelivered, or the run failed
   2 wrong usage                  130 interrupted";
 
-/// What a demonstration can be asked for.
+/// The arguments of the demonstration.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct DemoArgs {
@@ -59,7 +59,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = parse_flows, conflicts_with = "pcap")]
     pub flows: u32,
 
-    /// Packets put in, an architecture
+    /// Packets per architecture
     #[arg(long, value_name = "COUNT", default_value = "5M", value_parser = parse_packets, conflicts_with = "pcap")]
     pub packets: u64,
 
@@ -67,19 +67,19 @@ pub struct DemoArgs {
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', default_value = "all")]
     pub arch: Vec<ArchChoice>,
 
-    /// What the GPT of ScaleBricks is made of: setsep (fewer bits) or othello (cheaper changes)
+    /// Structure of the GPT of ScaleBricks: setsep (fewer bits) or othello (cheaper changes)
     #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
-    /// What of a downstream packet is its key: the five-tuple, or the UE's address
+    /// Key of a downstream packet: the five-tuple, or the UE's address
     #[arg(long, value_name = "PROFILE", value_enum, default_value_t = KeyChoice::Flow5)]
     pub key: KeyChoice,
 
-    /// Threads the nodes run on [default: all cores]
+    /// Threads of the nodes [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
 
-    /// What everything random is drawn from: the same seed makes the same flows and packets
+    /// Seed of all random choices: the same seed gives the same flows and packets
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
@@ -87,7 +87,7 @@ pub struct DemoArgs {
     #[arg(long, conflicts_with = "pcap")]
     pub skew: bool,
 
-    /// What happens to packets that do not fit the base-station link with their tunnel headers
+    /// Treatment of packets that do not fit the base-station link with their tunnel headers
     #[arg(long, value_name = "HOW", value_enum, default_value_t = OversizeChoice::Fragment)]
     pub oversize: OversizeChoice,
 
@@ -96,7 +96,7 @@ pub struct DemoArgs {
         value_parser = clap::value_parser!(u16).range(i64::from(MIN_MTU)..))]
     pub base_station_mtu: u16,
 
-    /// Forward packets with a wrong IPv4 header checksum, as captures taken with offload have them
+    /// Forward packets with a wrong IPv4 header checksum, which captures taken with checksum offload contain
     #[arg(long)]
     pub ignore_checksums: bool,
 
@@ -104,24 +104,24 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
 
-    /// Directory for one capture a node of what it sent
+    /// Directory for one capture per node of the frames that it sent
     #[arg(long, value_name = "DIR", requires = "pcap")]
     pub out: Option<PathBuf>,
 
-    /// Where the results go as JSON
+    /// File for the results as JSON
     #[arg(long, value_name = "FILE", default_value = "out/demo.json")]
     pub json: PathBuf,
 
-    /// Where the results go as a picture
+    /// File for the results as a picture
     #[arg(long, value_name = "FILE", default_value = "out/demo.svg")]
     pub svg: PathBuf,
 
-    /// Keep the results in docs/data, and write the pages that show them anew. Refused with changed sources; a page shows
-    /// no run with fewer flows or packets than by default
+    /// Keep the results in docs/data, for the documentation. Refused if sources have uncommitted changes; pages show no run
+    /// with fewer flows or packets than by default
     #[arg(long, conflicts_with = "pcap")]
     pub page: bool,
 
-    /// Tell nothing but the result and errors
+    /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -131,7 +131,7 @@ pub struct DemoArgs {
 pub enum ArchChoice {
     /// All four
     All,
-    /// Every node holds the whole FIB
+    /// Every node has the whole FIB
     FullDuplication,
     /// A lookup node between ingress and handling node
     HashPartition,
@@ -150,41 +150,41 @@ pub enum KeyChoice {
     Ue,
 }
 
-/// What happens to packets that do not fit.
+/// The treatment of packets that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OversizeChoice {
     /// The outer packet is fragmented
     Fragment,
-    /// The packet is dropped and its sender told, if it has DF or is IPv6 and 1,280 bytes fit; else fragmented
+    /// The packet is dropped with an ICMP error if it has DF, or is IPv6 and 1,280 bytes fit; otherwise fragmented
     Icmp,
 }
 
 impl ArchChoice {
-    /// Whether it is the architecture, or all of them.
-    pub const fn includes(self, architecture: Architecture) -> bool {
-        matches!(
-            (self, architecture),
-            (Self::All, _)
-                | (Self::FullDuplication, Architecture::FullDuplication)
-                | (Self::HashPartition, Architecture::HashPartition)
-                | (Self::Vlb, Architecture::Vlb)
-                | (Self::Scalebricks, Architecture::ScaleBricks)
-        )
+    /// The chosen architectures, each once, in the order of the ScaleBricks paper's Figure 2.
+    pub fn architectures(choices: &[Self]) -> Vec<Architecture> {
+        let is_chosen = |architecture: &Architecture| {
+            choices.iter().any(|choice| match choice {
+                Self::All => true,
+                Self::FullDuplication => *architecture == Architecture::FullDuplication,
+                Self::HashPartition => *architecture == Architecture::HashPartition,
+                Self::Vlb => *architecture == Architecture::Vlb,
+                Self::Scalebricks => *architecture == Architecture::ScaleBricks,
+            })
+        };
+        Architecture::ALL.into_iter().filter(is_chosen).collect()
     }
 }
 
 impl DemoArgs {
-    /// The run these arguments ask for.
+    /// The configuration of the run.
     ///
     /// # Errors
-    /// [`IdError`] for a cluster that cannot be.
+    /// [`IdError`] for an impossible number of nodes.
     pub fn config(&self) -> Result<DemoConfig, IdError> {
-        let wanted =
-            |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
         let all_cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Ok(DemoConfig {
             size: ClusterSize::new(usize::from(self.nodes))?,
-            architectures: Architecture::ALL.into_iter().filter(wanted).collect(),
+            architectures: ArchChoice::architectures(&self.arch),
             policy: Policy {
                 key_profile: match self.key {
                     KeyChoice::Flow5 => KeyProfile::Flow5,
@@ -240,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn architectures_come_once_and_in_order() {
+    fn architectures_are_listed_once_and_in_order() {
         let args = demo(&["--arch", "scalebricks", "--arch", "vlb,scalebricks"]).unwrap();
         assert_eq!(args.config().unwrap().architectures, [Architecture::Vlb, Architecture::ScaleBricks]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn impossible_arguments_are_refused() {
         for args in [
             &["--nodes", "1"][..],
             &["--nodes", "65"],

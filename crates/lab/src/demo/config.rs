@@ -1,27 +1,28 @@
-//! What a run was asked for, checked.
+//! The configuration of a run.
 
-use scalebricks_apps::gateway::{Architecture, Layout};
+use scalebricks_apps::gateway::flow_tables::capacity::{capacity, capacity_by_formula};
+use scalebricks_apps::gateway::{Architecture, FlowTablesError, Layout};
 use scalebricks_elements::gateway::Policy;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, HashSeed, IdError};
 use std::net::Ipv4Addr;
 
-/// Memory of a node for the capacity figure, bytes: 16 MiB, about what a server's last-level cache can spare.
+/// Memory of a node for the capacity figure, bytes: 16 MiB, about the last-level cache that a server can spare.
 pub const CAPACITY_BUDGET_BYTES: usize = 16 << 20;
 
-/// Most flows of a synthetic run: each UE has an IPv4 address of its own in 10.0.0.0/8.
+/// Most flows of a synthetic run: each UE has an IPv4 address in 10.0.0.0/8.
 pub const MAX_FLOWS: u64 = 16_000_000;
 
 /// The gateway's tunnel address: beside the base stations in 172.16.0.0/12, outside the UEs' 10.0.0.0/8.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 255, 254);
 
-/// Nodes of a cluster where nothing was said.
+/// Default number of nodes.
 pub const NODES: u16 = 4;
 
-/// A synthetic run that cannot be.
+/// An impossible synthetic run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// No such cluster.
+    /// The number of nodes is impossible.
     #[error(transparent)]
     Size(#[from] IdError),
     /// Too many flows.
@@ -29,31 +30,31 @@ pub enum ConfigError {
     Flows(u64),
 }
 
-/// A checked configuration, shared by synthetic runs and replays.
+/// The configuration of synthetic runs and replays.
 #[derive(Debug, Clone)]
 pub struct DemoConfig {
     /// Nodes.
     pub size: ClusterSize,
-    /// The architectures to run, each once, in the order of the figure.
+    /// The architectures to run.
     pub architectures: Vec<Architecture>,
-    /// What the GPT is made of.
+    /// Structure of the GPT.
     pub gpt: Structure,
-    /// What nodes decide about packets, the key profile included.
+    /// The nodes' policy, with the key profile.
     pub policy: Policy,
-    /// Threads the nodes run on.
+    /// Threads of the nodes.
     pub threads: usize,
-    /// What everything random is drawn from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Whether regions are spread over the nodes unevenly.
+    /// Whether nodes have different numbers of regions.
     pub skew: bool,
     /// Flows of a synthetic run.
     pub flows: u32,
-    /// Packets an architecture of a synthetic run.
+    /// Packets per architecture of a synthetic run.
     pub packets: u64,
 }
 
 impl DemoConfig {
-    /// A synthetic run of all architectures as the demo makes it where nothing else was said.
+    /// A synthetic run of all architectures with the demo's defaults.
     ///
     /// # Errors
     /// [`ConfigError::Flows`].
@@ -74,9 +75,17 @@ impl DemoConfig {
         })
     }
 
-    /// What the tables are made of in an architecture.
-    pub const fn layout(&self, architecture: Architecture) -> Layout {
-        Layout { size: self.size, architecture, gpt: self.gpt, seed: self.hash_seed() }
+    /// How many flows fit in the tables of a cluster whose nodes have [`CAPACITY_BUDGET_BYTES`] each: measured by filling the
+    /// tables, which takes about a second, and by the paper's formula.
+    ///
+    /// # Errors
+    /// [`FlowTablesError`] if the tables cannot be created.
+    pub fn capacity(&self, architecture: Architecture) -> Result<(u64, u64), FlowTablesError> {
+        let layout = Layout { size: self.size, architecture, gpt: self.gpt, seed: self.hash_seed() };
+        let filled = capacity(&layout, CAPACITY_BUDGET_BYTES)?;
+        let formula = capacity_by_formula(architecture, self.size, CAPACITY_BUDGET_BYTES);
+        #[expect(clippy::cast_sign_loss, reason = "a count of flows is not negative")]
+        Ok((filled.flows, formula as u64))
     }
 
     /// The seed of the cluster's key hash.

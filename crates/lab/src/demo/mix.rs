@@ -1,6 +1,6 @@
-//! Numbers that look random and are functions of a seed: repeatable, in any order, on any thread.
+//! Pseudo-random numbers as functions of a seed: reproducible in any order on any thread.
 
-/// 64 bits drawn for `number` (two rounds of the `SplitMix64` finaliser, Steele et al. 2014).
+/// 64 random bits for `number` (two rounds of the `SplitMix64` finaliser, Steele et al. 2014).
 #[inline]
 pub const fn hash(seed: u64, salt: u64, number: u64) -> u64 {
     finalise(finalise(seed ^ salt.rotate_right(8)).wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
@@ -12,7 +12,7 @@ const fn finalise(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A permutation of the numbers of so many bits (2 to 32): each step can be undone, so no two meet.
+/// A permutation of the numbers with so many bits (2 to 32): every step is invertible.
 #[inline]
 pub const fn permute(seed: u64, bits: u32, number: u32) -> u32 {
     let mask = u32::MAX >> (32 - bits);
@@ -26,7 +26,7 @@ pub const fn permute(seed: u64, bits: u32, number: u32) -> u32 {
     x ^ x >> (bits / 2)
 }
 
-/// Fills a payload with the octets that belong to packet `id`.
+/// Fills the payload of packet `id`.
 #[inline]
 pub fn fill(seed: u64, id: u64, payload: &mut [u8]) {
     let mut state = hash(seed, 0x70, id);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permutations_permute() {
+    fn permutations_are_bijective() {
         for bits in [2, 8, 15, 16, 20] {
             let mut seen = vec![false; 1 << bits];
             for number in 0..1u32 << bits {

@@ -1,18 +1,18 @@
-//! `scalebricks demo`: runs what was asked for, then tells and keeps what was found.
+//! `scalebricks demo`.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`args`], [`config`] | what was asked for, checked |
+//! | [`args`], [`config`] | arguments and configuration |
 //! | [`mix`], [`regions`], [`population`], [`traffic`], [`frame`] | flows and packets, as functions of a seed |
-//! | [`contestant`], [`audit`], [`stopwatch`] | one architecture at work, every packet checked, time taken |
-//! | [`synthetic`] | all architectures on the same packets |
-//! | [`replayed`] | a capture in their place |
+//! | [`architecture_run`], [`audit`], [`stopwatch`] | the run of one architecture, with every packet checked |
+//! | [`synthetic`] | all architectures with the same packets |
+//! | [`replayed`] | a capture in place of synthetic packets |
+//! | [`report`] | the result as JSON, table and picture |
 
+pub mod architecture_run;
 pub mod args;
 pub mod audit;
-mod capacity;
 pub mod config;
-pub mod contestant;
 pub mod frame;
 pub mod mix;
 pub mod population;
@@ -23,60 +23,60 @@ pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
 
-use crate::demo::report::result::Report;
 use crate::demo::report::{svg, table};
 use crate::pages;
+use crate::replay::ReplayError;
 use args::DemoArgs;
-use replayed::ReplayedError;
 use scalebricks_console::{Console, Interrupt, OutputError, output, status};
 use scalebricks_report::pages::PagesError;
 use scalebricks_types::IdError;
 use synthetic::SyntheticError;
 
-/// Why a demonstration ended without a result.
+/// Why a demonstration did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// Impossible wishes.
+    /// The arguments are impossible.
     #[error(transparent)]
     Usage(#[from] IdError),
     /// The threads could not be started.
     #[error("cannot start {threads} threads: {source}; try fewer with --threads")]
     Threads {
-        /// Threads asked for.
+        /// The requested number.
         threads: usize,
-        /// What the system said.
+        /// The error.
         source: rayon::ThreadPoolBuildError,
     },
-    /// The synthetic run.
+    /// The synthetic run failed.
     #[error(transparent)]
     Synthetic(#[from] SyntheticError),
-    /// The replay.
+    /// The replay failed.
     #[error(transparent)]
-    Replayed(#[from] ReplayedError),
-    /// There are results, and they could not be told or kept.
+    Replay(#[from] ReplayError),
+    /// The results could not be printed or written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The pages that show them.
+    /// The results could not be kept for the pages.
     #[error(transparent)]
     Pages(#[from] PagesError),
 }
 
 impl DemoError {
-    /// The exit status that says so.
+    /// The exit status for this error.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Pages(PagesError::Refused(_)) => status::USAGE,
-            Self::Synthetic(SyntheticError::Interrupted(_))
-            | Self::Replayed(ReplayedError::Interrupted(_)) => status::INTERRUPTED,
+            Self::Synthetic(SyntheticError::Interrupted(_)) | Self::Replay(ReplayError::Interrupted(_)) => {
+                status::INTERRUPTED
+            }
             _ => status::FAILURE,
         }
     }
 }
 
-/// Runs a demonstration; the exit status if it came to its end.
+/// Runs a demonstration; its exit status.
 ///
 /// # Errors
-/// [`DemoError`] if it did not.
+/// [`DemoError`] if it did not complete.
 pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, DemoError> {
     let config = args.config()?;
     if args.page {
@@ -89,25 +89,17 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
         Some(pcap) => replayed::run(&config, pcap, args.out.as_deref(), console, interrupt)?,
         None => synthetic::run(&config, console, interrupt)?,
     };
-    tell(args, &report, console)?;
+    // Files first, because the table may go to a closed pipe.
+    console.keep(&args.json, &output::json(&report)?)?;
+    console.keep(&args.svg, &svg::render(&report).map_err(OutputError::from)?)?;
+    console.result(&table::render(&report))?;
     if args.page {
         pages::keep(pages::DEMO, &report, console)?;
     }
-    tell_problems(&report, console);
-    Ok(if report.is_clean() { status::SUCCESS } else { status::FAILURE })
-}
-
-/// Files first: if nobody reads the table, they are there all the same.
-fn tell(args: &DemoArgs, report: &Report, console: &Console) -> Result<(), OutputError> {
-    console.keep(&args.json, &output::json(report)?)?;
-    console.keep(&args.svg, &svg::render(report)?)?;
-    console.result(&table::render(report))
-}
-
-fn tell_problems(report: &Report, console: &Console) {
     for result in report.architectures.iter().filter(|result| !result.is_clean()) {
-        let (lost, misdelivered) = (result.lost, result.misdelivered);
-        console.error(&format!("{}: {lost} packets lost, {misdelivered} misdelivered", result.name));
-        result.problems.iter().for_each(|problem| console.error(&format!("{}: {problem}", result.name)));
+        let (name, lost, misdelivered) = (result.name, result.lost, result.misdelivered);
+        console.error(&format!("{name}: {lost} packets lost, {misdelivered} misdelivered"));
+        result.problems.iter().for_each(|problem| console.error(&format!("{name}: {problem}")));
     }
+    Ok(if report.is_clean() { status::SUCCESS } else { status::FAILURE })
 }

@@ -1,7 +1,7 @@
-//! The subscribers of a synthetic run, as a controller would have pinned them.
+//! The subscribers of a synthetic run, pinned as by a controller.
 //!
-//! A flow is a function of the seed and its number, so packets can be made, and checked, without a table of a
-//! million flows in the caches that the measured tables want. What must be unique is a permutation of the number.
+//! A flow is a function of the seed and its number, so packets can be built and checked without a table of a million flows, which
+//! would displace the measured tables from the caches. Unique values are permutations of the number.
 
 use super::mix::{hash, permute};
 use super::regions::{REGIONS, Regions};
@@ -11,19 +11,19 @@ use scalebricks_types::{ClusterSize, FiveTuple, FlowKey, KeyProfile, NodeId, Qfi
 use scalebricks_wire::{MacAddr, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Base stations in a region.
+/// Base stations per region.
 const BASE_STATIONS_PER_REGION: u16 = 4;
 
-/// Flows a UE has when flows are keyed by five-tuple; keyed by UE, it has one.
+/// Flows per UE with five-tuples as keys; with UEs as keys there is one.
 const FLOWS_PER_UE: u32 = 4;
 
-/// In a hundred UEs, those with IPv6.
+/// Percentage of UEs with IPv6.
 const IPV6_PERCENT: u64 = 10;
 
-/// In a hundred flows, those with a QFI.
+/// Percentage of flows with a QFI.
 const QFI_PERCENT: u64 = 30;
 
-/// What the parts of a flow are drawn with, so that they do not depend on each other.
+/// Salts that make the parts of a flow independent.
 mod salt {
     pub(super) const UE: u64 = 1;
     pub(super) const UE_ADDRESS: u64 = 2;
@@ -44,33 +44,33 @@ pub struct Population {
 /// One flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// Its downstream packets.
+    /// The five-tuple of its downstream packets.
     pub downstream: FiveTuple,
-    /// The gateway's end of its tunnel.
+    /// The TEID at the gateway.
     pub uplink_teid: Teid,
-    /// The base station's end.
+    /// The TEID at the base station.
     pub downlink_teid: Teid,
-    /// The base station its UE is at.
+    /// The base station of its UE.
     pub base_station: BaseStationId,
-    /// Its QoS flow, if it has one.
+    /// Its QoS flow.
     pub qfi: Option<Qfi>,
-    /// The node it is pinned to.
+    /// Its handling node.
     pub node: NodeId,
 }
 
 impl Population {
-    /// So many flows, pinned to a cluster of this size.
+    /// Flows pinned to a cluster of this size.
     pub fn new(seed: u64, flows: u32, key_profile: KeyProfile, size: ClusterSize, skew: bool) -> Self {
         let regions = if skew { Regions::skewed(size) } else { Regions::even(size) };
         Self { seed, flows, key_profile, regions }
     }
 
-    /// How many flows.
+    /// The number of flows.
     pub const fn flows(&self) -> u32 {
         self.flows
     }
 
-    /// The largest share of the flows at one node, about.
+    /// The approximate largest share of the flows at one node.
     pub fn largest_share(&self) -> f64 {
         self.regions.largest_share()
     }
@@ -110,10 +110,10 @@ impl Population {
         }
     }
 
-    /// What the controller tells the cluster about a flow.
+    /// A flow as the controller pins it.
     pub fn spec(&self, number: u32) -> FlowSpec {
         let flow = self.flow(number);
-        // Both addresses of a tuple made here are of one family, so its key is never missing.
+        // Both addresses of a tuple have one family, so there is always a key.
         let key =
             self.key_profile.downstream_key(&flow.downstream).unwrap_or(FlowKey::ue(flow.downstream.dst));
         FlowSpec {
@@ -131,7 +131,7 @@ impl Population {
         (0..REGIONS * BASE_STATIONS_PER_REGION).map(|n| base_station(BaseStationId(n))).collect()
     }
 
-    /// In 10.0.0.0/8, each once, never its first or last address.
+    /// A unique address in 10.0.0.0/8, except its first and last address.
     fn ue_v4(&self, ue: u32) -> Ipv4Addr {
         // Cycle walking: a permutation of all 24-bit numbers, applied until it hits an allowed one, permutes those.
         let mut host = ue + 1;
@@ -143,13 +143,13 @@ impl Population {
         }
     }
 
-    /// A /64 of `2001:db8::/32` (RFC 3849), each once, and some address in it.
+    /// An address in a unique /64 of `2001:db8::/32` (RFC 3849).
     fn ue_v6(&self, ue: u32, interface: u64) -> Ipv6Addr {
         let prefix = u64::from(permute(self.seed ^ salt::UE_ADDRESS, 32, ue));
         Ipv6Addr::from_bits(u128::from(0x2001_0db8_u64 << 32 | prefix) << 64 | u128::from(interface))
     }
 
-    /// Each once, never 0.
+    /// A unique TEID, never 0.
     fn teid(&self, salt: u64, number: u32) -> Teid {
         let mut teid = number + 1;
         loop {
@@ -161,18 +161,18 @@ impl Population {
     }
 }
 
-/// A base station: 172.16.0.0/16, and a MAC address that ends as its address does.
+/// A base station in 172.16.0.0/16, whose MAC address ends with the same octets.
 pub const fn base_station(id: BaseStationId) -> BaseStation {
     let [high, low] = id.0.to_be_bytes();
     BaseStation { address: Ipv4Addr::new(172, 16, high, low), mac: MacAddr([0x02, 0xb5, 0, 0, high, low]) }
 }
 
-/// In 198.18.0.0/15, set aside for benchmarks (RFC 2544).
+/// An address in 198.18.0.0/15, reserved for benchmarks (RFC 2544).
 fn server_v4(random: u64) -> Ipv4Addr {
     Ipv4Addr::from_bits(0xc612_0000 | random as u32 & 0x0001_ffff)
 }
 
-/// In `2001:2::/48`, set aside for benchmarks (RFC 5180).
+/// An address in `2001:2::/48`, reserved for benchmarks (RFC 5180).
 fn server_v6(random: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(0x2001_0002_0000_u128 << 80 | u128::from(random as u32))
 }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_is_ipv6_a_third_has_a_qfi_and_all_nodes_have_their_share() {
+    fn shares_of_ipv6_qfi_and_nodes_are_as_configured() {
         let population = population(KeyProfile::Flow5);
         let flows: Vec<_> = (0..50_000).map(|n| population.flow(n)).collect();
         let share = |is: &dyn Fn(&Flow) -> bool| flows.iter().filter(|f| is(f)).count() as f64 / 50_000.0;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flows_of_a_ue_share_its_address_its_base_station_and_its_node() {
+    fn flows_of_a_ue_share_address_base_station_and_node() {
         let population = population(KeyProfile::Flow5);
         for number in (0..50_000).step_by(4) {
             let first = population.flow(number);
@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_makes_its_own_population() {
+    fn populations_depend_on_the_seed() {
         let other = Population { seed: 8, ..population(KeyProfile::Flow5) };
         assert_ne!(population(KeyProfile::Flow5).flow(3), other.flow(3));
         assert_eq!(population(KeyProfile::Flow5).flow(3), population(KeyProfile::Flow5).flow(3));
     }
 
     #[test]
-    fn base_stations_have_addresses_of_their_own() {
+    fn base_stations_have_unique_addresses() {
         let stations = Population::base_stations();
         let addresses: HashSet<_> = stations.iter().map(|s| s.address).collect();
         assert_eq!(addresses.len(), 1_024);

@@ -1,23 +1,23 @@
-//! Which node handles which region. Flows are pinned by where their UE is, not by a hash of their key: that freedom
-//! is what the lookup tables are for.
+//! The handling node of each region. Flows are pinned by their UE's region, not by a hash of their key: the lookup tables make that
+//! possible.
 
 use scalebricks_types::{ClusterSize, NodeId};
 
-/// Regions a network consists of. Many more than nodes, so that nodes can be given nearly equal shares.
+/// Regions of a network. Many more than nodes, so that nodes can have nearly equal shares.
 pub const REGIONS: u16 = 256;
 
-/// The operator's table from region to node.
+/// The node of each region.
 #[derive(Debug, Clone)]
 pub struct Regions(Vec<NodeId>);
 
 impl Regions {
-    /// Neighbouring regions go to one node, and every node has as many as any other, give or take one.
+    /// Neighbouring regions have the same node, and the numbers of regions per node differ by at most one.
     pub fn even(size: ClusterSize) -> Self {
         let shares = vec![1.0; size.get()];
         Self::by_shares(size, &shares)
     }
 
-    /// The second node has half as many regions as the first, the third a third, and so on; each has one at least.
+    /// The second node has half as many regions as the first, the third a third, and so on; each has at least one.
     pub fn skewed(size: ClusterSize) -> Self {
         let shares: Vec<f64> = (1..=size.get()).map(|rank| 1.0 / rank as f64).collect();
         Self::by_shares(size, &shares)
@@ -35,7 +35,7 @@ impl Regions {
         most as f64 / self.0.len() as f64
     }
 
-    /// One region each, and the others to whoever is furthest below its share.
+    /// One region per node, and each other region to the node that is furthest below its share.
     fn by_shares(size: ClusterSize, shares: &[f64]) -> Self {
         let total: f64 = shares.iter().sum();
         let wanted: Vec<f64> = shares.iter().map(|share| share / total * f64::from(REGIONS)).collect();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn even_shares_differ_by_one_at_most() {
+    fn even_shares_differ_by_at_most_one() {
         for nodes in 2..=64 {
             let size = ClusterSize::new(nodes).unwrap();
             let counts = counts(&Regions::even(size), size);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn skewed_shares_fall_and_leave_no_node_without() {
+    fn skewed_shares_decrease_and_no_node_is_empty() {
         for nodes in 2..=64 {
             let size = ClusterSize::new(nodes).unwrap();
             let regions = Regions::skewed(size);

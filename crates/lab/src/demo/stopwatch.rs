@@ -1,17 +1,17 @@
-//! Packets and the time they took, slice by slice of a run.
+//! Packets and forwarding time of each slice of a run.
 
 use crate::demo::report::result::Speed;
 use std::time::Duration;
 
-/// Slices a run is cut into, to show how steady it was.
+/// Slices of a run, which show how much rates vary.
 pub const SLICES: usize = 10;
 
-/// Packets and time, by slice.
+/// Packets and time of each slice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stopwatch([(u64, Duration); SLICES]);
 
 impl Stopwatch {
-    /// So many packets of a slice took so long.
+    /// Adds packets of a slice and their time.
     pub fn add(&mut self, slice: usize, packets: u64, time: Duration) {
         if let Some((all, total)) = self.0.get_mut(slice) {
             *all += packets;
@@ -27,10 +27,10 @@ impl Stopwatch {
         let time = self.0.iter().map(|slice| slice.1).sum();
         let at = |place: usize| rates.get(place).copied().unwrap_or(0.0);
         Speed {
-            overall: mpps(packets, time).unwrap_or(0.0),
-            min: at(0),
-            median: f64::midpoint(at(rates.len().saturating_sub(1) / 2), at(rates.len() / 2)),
-            max: at(rates.len().saturating_sub(1)),
+            mpps: mpps(packets, time).unwrap_or(0.0),
+            mpps_min: at(0),
+            mpps_median: f64::midpoint(at(rates.len().saturating_sub(1) / 2), at(rates.len() / 2)),
+            mpps_max: at(rates.len().saturating_sub(1)),
         }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
         watch.add(1, 1_000_000, Duration::from_secs(1));
         watch.add(2, 6_000_000, Duration::from_secs(1));
         let speed = watch.speed();
-        assert_eq!((speed.min, speed.median, speed.max), (1.0, 2.0, 6.0));
-        assert!((speed.overall - 11.0 / 4.0).abs() < 1e-9);
+        assert_eq!((speed.mpps_min, speed.mpps_median, speed.mpps_max), (1.0, 2.0, 6.0));
+        assert!((speed.mpps - 11.0 / 4.0).abs() < 1e-9);
     }
 }

@@ -1,33 +1,55 @@
-//! The synthetic run: the same flows and the same packets through each architecture.
+//! The synthetic run: the same flows and packets through each architecture.
 
-use super::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
-use super::contestant::{Contestant, ContestantError, ROUND};
+use super::architecture_run::{ArchitectureRun, ROUND};
+use super::audit::FlowSums;
+use super::config::DemoConfig;
 use super::population::Population;
 use super::stopwatch::SLICES;
 use super::traffic::Traffic;
-use crate::demo::capacity;
-use crate::demo::report::result::{ArchitectureResult, Machine, Report};
+use crate::demo::report::result::{ArchitectureResult, Report};
 use rayon::prelude::*;
-use scalebricks_apps::gateway::FlowTablesError;
-use scalebricks_apps::gateway::{Architecture, FlowSpec};
+use scalebricks_apps::gateway::{Architecture, ClusterError, FlowSpec, FlowTablesError};
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
-use scalebricks_console::machine;
 use scalebricks_console::memory;
 use scalebricks_console::output::{Console, Progress};
 use scalebricks_console::quantity::{bytes, count, short_count};
-use scalebricks_report::provenance;
+use scalebricks_io::PoolError;
+use scalebricks_types::NodeId;
 use std::time::Instant;
 
-/// Why a synthetic run ended early.
+/// Why a synthetic run did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum SyntheticError {
-    /// The user wants it so.
+    /// The user interrupted it.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// An architecture could not go on.
+    /// The cluster could not be created.
     #[error(transparent)]
-    Contestant(#[from] ContestantError),
-    /// The tables would not fit.
+    Cluster(#[from] ClusterError),
+    /// Packet buffers could not be created.
+    #[error("packet buffers: {0}")]
+    Pool(#[from] PoolError),
+    /// The packets of a round do not fit.
+    #[error(
+        "{0} has no room for the packets of a round: this is a bug, please report it with the command line"
+    )]
+    NoRoom(&'static str),
+    /// The flow counters of a node contradict the packets that left it.
+    #[error(
+        "{architecture}: the flow counters of {node} sum to {counted:?}, but {left:?} left (downstream packets and \
+         bytes, upstream packets and bytes): this is a bug, please report it with the command line"
+    )]
+    Counters {
+        /// The architecture.
+        architecture: &'static str,
+        /// The node.
+        node: NodeId,
+        /// What the node counted.
+        counted: FlowSums,
+        /// What left it.
+        left: FlowSums,
+    },
+    /// The tables would not fit in memory.
     #[error(
         "the tables would take about {}, but {} are available; take fewer --flows or --nodes, or --arch scalebricks \
          alone",
@@ -35,9 +57,9 @@ pub enum SyntheticError {
         bytes(*.available)
     )]
     Memory {
-        /// Bytes the tables take, about.
+        /// Estimated bytes of the tables.
         needed: u64,
-        /// Bytes there are.
+        /// Available bytes.
         available: u64,
     },
     /// The capacity could not be measured.
@@ -45,22 +67,22 @@ pub enum SyntheticError {
     Capacity(#[from] FlowTablesError),
 }
 
-/// Memory all clusters may take together, bytes, for the architectures to run side by side.
-const SIDE_BY_SIDE_BYTES: u64 = 2 << 30;
+/// Most bytes of all clusters together if the architectures run in turn.
+const IN_TURN_BYTES: u64 = 2 << 30;
 
-/// Bytes a flow takes in one full copy of the FIB, about: two keys, their state, and some room.
+/// Estimated bytes per flow in a full copy of the FIB: two keys, their state, and free slots.
 const FLOW_BYTES: u64 = 96;
 
-/// Rounds of a run below which there is no warm-up.
+/// Shorter runs have no warm-up round.
 const WARM_UP_FROM: u64 = 4;
 
-/// Runs the architectures one after the other, or slice by slice in turn if memory permits.
+/// Runs the architectures slice by slice in turn, or one after the other if memory is short.
 ///
 /// # Errors
 /// [`SyntheticError`].
 pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Result<Report, SyntheticError> {
-    let side_by_side = table_bytes(config, &config.architectures) <= SIDE_BY_SIDE_BYTES;
-    let at_once = if side_by_side { config.architectures.len().max(1) } else { 1 };
+    let in_turn = table_bytes(config, &config.architectures) <= IN_TURN_BYTES;
+    let at_once = if in_turn { config.architectures.len().max(1) } else { 1 };
     for group in config.architectures.chunks(at_once) {
         check_memory(table_bytes(config, group))?;
     }
@@ -71,7 +93,7 @@ pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Res
     for flow in &flows {
         flows_per_node[flow.node.index()] += 1;
     }
-    console.note(&introduction(config, &flows_per_node, side_by_side));
+    console.note(&introduction(config, &flows_per_node, in_turn));
     let run = Run {
         config,
         console,
@@ -83,22 +105,7 @@ pub fn run(config: &DemoConfig, console: &Console, interrupt: &Interrupt) -> Res
     for group in config.architectures.chunks(at_once) {
         results.extend(run.group(group, &flows_per_node)?);
     }
-    Ok(Report {
-        nodes: config.size.get(),
-        flows: u64::from(config.flows),
-        seed: config.seed,
-        threads: config.threads,
-        architectures: results,
-        input: "synthetic".to_owned(),
-        key: config.policy.key_profile.name(),
-        flows_per_node,
-        capacity_budget_bytes: CAPACITY_BUDGET_BYTES as u64,
-        version: env!("CARGO_PKG_VERSION"),
-        commit: provenance::commit(),
-        date: machine::date(),
-        command: provenance::command_line(std::env::args()),
-        machine: Machine::here(),
-    })
+    Ok(Report::new(config, "synthetic".to_owned(), flows_per_node, results))
 }
 
 struct Run<'a> {
@@ -110,68 +117,64 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs these architectures in turn, slice by slice, so that a disturbance of the machine meets all of them.
+    /// Runs these architectures slice by slice in turn, so that a disturbance of the machine affects all of them.
     fn group(
         &self,
         group: &[Architecture],
         flows_per_node: &[u64],
     ) -> Result<Vec<ArchitectureResult>, SyntheticError> {
-        let mut contestants = Vec::new();
-        for &architecture in group {
-            contestants.push(self.build(architecture)?);
-        }
+        let runs = group.iter().map(|architecture| self.build(*architecture));
+        let mut runs = runs.collect::<Result<Vec<_>, _>>()?;
         let bars: Vec<Progress> =
             group.iter().map(|a| self.console.progress(a.name(), self.config.packets)).collect();
         for slice in 0..SLICES {
-            for (contestant, bar) in contestants.iter_mut().zip(&bars) {
-                self.slice(contestant, slice, bar)?;
+            for (run, bar) in runs.iter_mut().zip(&bars) {
+                self.slice(run, slice, bar)?;
             }
         }
         bars.iter().for_each(Progress::finish);
-        let mut results = Vec::new();
-        for contestant in contestants {
+        let finish = |run: ArchitectureRun| {
             self.interrupt.check()?;
-            let architecture = contestant.architecture();
-            let busy = self.console.busy(architecture.name(), "filling 16 MiB a node");
-            let capacity = capacity::measure(self.config, architecture)?;
+            let busy = self.console.busy(run.architecture.name(), "filling 16 MiB a node");
+            let capacity = self.config.capacity(run.architecture)?;
             drop(busy);
-            results.push(contestant.finish(flows_per_node, capacity)?);
-        }
-        Ok(results)
+            run.finish(flows_per_node, capacity)
+        };
+        runs.into_iter().map(finish).collect()
     }
 
-    fn build(&self, architecture: Architecture) -> Result<Contestant, SyntheticError> {
+    fn build(&self, architecture: Architecture) -> Result<ArchitectureRun, SyntheticError> {
         self.interrupt.check()?;
         let busy = self.console.busy(architecture.name(), "filling tables");
         let start = Instant::now();
-        let contestant = Contestant::new(architecture, self.config, &self.traffic, &self.flows)?;
+        let run = ArchitectureRun::new(architecture, self.config, &self.traffic, &self.flows)?;
         let seconds = start.elapsed().as_secs_f64();
         drop(busy);
         self.console.note(&format!("{:<18} tables filled in {seconds:.1} s", architecture.name()));
-        Ok(contestant)
+        Ok(run)
     }
 
     /// One slice of one architecture's packets.
-    fn slice(&self, contestant: &mut Contestant, slice: usize, bar: &Progress) -> Result<(), SyntheticError> {
+    fn slice(&self, run: &mut ArchitectureRun, slice: usize, bar: &Progress) -> Result<(), SyntheticError> {
         let rounds = self.config.packets.div_ceil(ROUND as u64);
         let bound = |slice: usize| rounds * slice as u64 / SLICES as u64;
         for round in bound(slice)..bound(slice + 1) {
             self.interrupt.check()?;
             let first = round * ROUND as u64;
             let packets = (self.config.packets - first).min(ROUND as u64);
-            // The first round meets cold caches and memory that was never touched: checked, but not timed.
+            // The first round is checked but not timed: caches are cold, and memory pages are not mapped yet.
             let is_warm_up = round == 0 && rounds >= WARM_UP_FROM;
-            contestant.round(&self.traffic, first, packets as usize, (!is_warm_up).then_some(slice))?;
+            run.round(&self.traffic, first, packets as usize, (!is_warm_up).then_some(slice))?;
             bar.add(packets);
         }
-        if contestant.mpps() > 0.0 {
-            bar.message(format!("{:.2} Mpps", contestant.mpps()));
+        if run.mpps() > 0.0 {
+            bar.message(format!("{:.2} Mpps", run.mpps()));
         }
         Ok(())
     }
 }
 
-/// Refuses tables that do not fit the memory, before the system ends the process.
+/// Refuses tables that do not fit in memory, before the system kills the process.
 fn check_memory(needed: u64) -> Result<(), SyntheticError> {
     match memory::available_bytes() {
         Some(available) if needed > available => Err(SyntheticError::Memory { needed, available }),
@@ -179,7 +182,7 @@ fn check_memory(needed: u64) -> Result<(), SyntheticError> {
     }
 }
 
-/// What the tables of these architectures take together, about.
+/// Estimated bytes of the tables of these architectures.
 fn table_bytes(config: &DemoConfig, architectures: &[Architecture]) -> u64 {
     let copies = |architecture: &Architecture| match architecture {
         Architecture::FullDuplication | Architecture::Vlb => config.size.get() as u64,
@@ -189,9 +192,9 @@ fn table_bytes(config: &DemoConfig, architectures: &[Architecture]) -> u64 {
     architectures.iter().map(copies).sum::<u64>() * u64::from(config.flows) * FLOW_BYTES
 }
 
-fn introduction(config: &DemoConfig, flows_per_node: &[u64], side_by_side: bool) -> String {
+fn introduction(config: &DemoConfig, flows_per_node: &[u64], in_turn: bool) -> String {
     let share: Vec<String> = flows_per_node.iter().map(|&flows| short_count(flows)).collect();
-    let order = if side_by_side { "in turn, a tenth at a time" } else { "one after the other" };
+    let order = if in_turn { "in turn, a tenth at a time" } else { "one after the other" };
     format!(
         "{} flows on {} nodes, pinned by region{}: {}\n\
          {} packets an architecture: IMIX 7:4:1 (64, 594, 1518-byte frames), 3 of 4 downstream, random ingress node\n\

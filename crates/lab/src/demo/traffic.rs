@@ -1,33 +1,23 @@
-//! Which packets a synthetic run consists of: a function of the seed and the packet's number.
+//! The packets of a synthetic run: each is a function of the seed and its number.
 
 use super::mix::hash;
 use super::population::{Flow, Population};
+use crate::tunnel::TunnelForm;
 use scalebricks_types::{ClusterSize, NodeId};
 
-/// The simple IMIX: of twelve frames seven of 64 bytes, four of 594 and one of 1518, frame check sequence included;
-/// here as lengths of the user's IP packet. The smallest are as large as their headers need, at the least.
+/// The simple IMIX: of twelve frames, seven have 64 bytes, four 594 and one 1518, with frame check sequence. Here as lengths of
+/// the user's IP packet. The smallest packets are larger if their headers are.
 pub const IMIX_IP_LENGTHS: [(u64, usize); 3] = [(7, 46), (4, 576), (1, 1_500)];
 
-/// Longest packet of a user.
+/// Longest user packet.
 pub const MAX_IP_LENGTH: usize = 1_500;
 
-/// Of four packets, those upstream.
+/// Upstream packets of four.
 const UPSTREAM_QUARTERS: u64 = 1;
 
 const SALT: u64 = 0x7ac;
 
-/// What a GTP-U packet from a base station carries in front of the user's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TunnelForm {
-    /// The eight octets every header has.
-    Plain,
-    /// A sequence number.
-    SequenceNumber,
-    /// A PDU session container, as 5G base stations send it.
-    PduSession,
-}
-
-/// Where a packet comes from.
+/// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the Internet.
@@ -36,22 +26,22 @@ pub enum Direction {
     Upstream(TunnelForm),
 }
 
-/// One packet, decided but not made.
+/// The properties of a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Its number in the run.
     pub id: u64,
     /// Its flow.
     pub flow: Flow,
-    /// The node it arrives at.
+    /// Its ingress node.
     pub ingress: NodeId,
-    /// Where it comes from.
+    /// Its direction.
     pub direction: Direction,
-    /// Length asked of the user's IP packet.
+    /// Requested length of the user's IP packet.
     pub ip_len: usize,
 }
 
-/// All packets of a run. The same for every architecture.
+/// All packets of a run, the same for every architecture.
 #[derive(Debug, Clone)]
 pub struct Traffic {
     seed: u64,
@@ -60,7 +50,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Traffic of these flows, entering anywhere in a cluster of this size.
+    /// Traffic of these flows with random ingress nodes in a cluster of this size.
     pub const fn new(seed: u64, population: Population, nodes: ClusterSize) -> Self {
         Self { seed, population, nodes }
     }
@@ -121,7 +111,7 @@ mod tests {
     use scalebricks_types::KeyProfile;
 
     #[test]
-    fn the_mix_is_as_documented() {
+    fn the_mix_is_the_documented_one() {
         let size = ClusterSize::new(4).unwrap();
         let population = Population::new(5, 1_000, KeyProfile::Flow5, size, false);
         let traffic = Traffic::new(5, population, size);
@@ -135,7 +125,7 @@ mod tests {
         assert!((share(&|p| p.direction == container) - 0.25 * 5.0 / 16.0).abs() < 0.01);
         for node in size.nodes() {
             assert!((share(&|p| p.ingress == node) - 0.25).abs() < 0.01);
-            // A packet meets its own handling node as often as any other.
+            // The ingress node is independent of the handling node.
             assert!((share(&|p| p.ingress == node && p.flow.node == node) - 1.0 / 16.0).abs() < 0.01);
         }
     }

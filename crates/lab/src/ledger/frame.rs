@@ -1,9 +1,9 @@
-//! Reads frames at fixed offsets and compares them with what was put in.
+//! Parses frames at fixed offsets and compares them with the packets that were put in.
 
 use super::Expected;
 use std::net::Ipv4Addr;
 
-/// What differs.
+/// How a frame differs from the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("the frame ends within its headers")]
@@ -50,9 +50,9 @@ const PDU_SESSION_CONTAINER: u8 = 0x85;
 pub(super) struct Outer<'a> {
     /// Source, destination, identification: the same in all fragments of a packet.
     pub(super) identity: (u32, u32, u16),
-    /// Where the payload stands in the whole payload, octets.
+    /// Offset of the payload in the whole payload, octets.
     pub(super) offset: usize,
-    /// More follow.
+    /// More fragments follow.
     pub(super) more: bool,
     pub(super) payload: &'a [u8],
 }
@@ -77,7 +77,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Check<u32> {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map(|&b| u32::from_be_bytes(b)).ok_or(FrameError::Short)
 }
 
-/// The ones' complement sum of RFC 1071, folded: `0xffff` over data that holds its own right checksum.
+/// The ones' complement sum of RFC 1071, folded: `0xffff` for data that contains its correct checksum.
 fn ones_sum(bytes: &[u8], start: u64) -> u16 {
     let (pairs, last) = bytes.as_chunks::<2>();
     let mut sum = start + pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum::<u64>();
@@ -88,7 +88,7 @@ fn ones_sum(bytes: &[u8], start: u64) -> u16 {
     sum as u16
 }
 
-/// Upstream: the user's packet behind a plain Ethernet header, and nothing behind it.
+/// Upstream: the user's packet after an untagged Ethernet header, without padding.
 pub(super) fn check_upstream(frame: &[u8], inner: &[u8]) -> Check {
     let want = if inner.first().is_some_and(|octet| octet >> 4 == 6) { 0x86dd } else { 0x0800 };
     let ethertype = u16_at(frame, 12)?;
@@ -126,7 +126,7 @@ pub(super) fn check_outer(frame: &[u8], base_station: Ipv4Addr) -> Check<Outer<'
     })
 }
 
-/// Downstream: what the outer IPv4 packet, whole, carries.
+/// Downstream: the content of the whole outer IPv4 packet.
 pub(super) fn check_tunnel(outer: &Outer, expected: &Expected) -> Check {
     let udp = outer.payload;
     if udp.len() < UDP_HEADER + GTPU_HEADER {
@@ -135,7 +135,7 @@ pub(super) fn check_tunnel(outer: &Outer, expected: &Expected) -> Check {
     if u16_at(udp, 2)? != GTPU_PORT || usize::from(u16_at(udp, 4)?) != udp.len() {
         return Err(FrameError::Udp);
     }
-    // Zero is "none" (RFC 768).
+    // Zero means that there is no checksum (RFC 768).
     if u16_at(udp, 6)? != 0 && ones_sum(udp, outer.pseudo_header()) != 0xffff {
         return Err(FrameError::UdpChecksum);
     }
@@ -157,8 +157,8 @@ pub(super) fn check_tunnel(outer: &Outer, expected: &Expected) -> Check {
     if gtpu.get(inner_at..) == Some(expected.inner) { Ok(()) } else { Err(FrameError::Inner) }
 }
 
-/// The QFI of the only extension header, a downlink PDU session container (TS 38.415 §5.5.2.1), and where the user's
-/// packet starts behind it.
+/// The QFI of the only extension header, a downlink PDU session container (TS 38.415 §5.5.2.1), and the offset of the user's
+/// packet after it.
 fn container(gtpu: &[u8]) -> Check<(Option<u8>, usize)> {
     let extension = gtpu.get(GTPU_HEADER + 3..).ok_or(FrameError::Short)?;
     let &[kind, units, pdu_type, qfi, ..] = extension else { return Err(FrameError::Short) };
@@ -170,7 +170,7 @@ fn container(gtpu: &[u8]) -> Check<(Option<u8>, usize)> {
     Ok((Some(qfi & 0x3f), end))
 }
 
-/// An ICMP error "too big" about a packet: to its sender, quoting it from its start, with a right checksum.
+/// An ICMP error "too big": to the packet's sender, with the start of the packet and a correct checksum.
 pub(super) fn check_answer(frame: &[u8], about: &[u8]) -> Check {
     let is_v6 = about.first().is_some_and(|octet| octet >> 4 == 6);
     let (ethertype, header_len, kind, addresses) =

@@ -1,21 +1,20 @@
-//! Follows every packet put into a cluster until it has left once, or was dropped once, by name.
+//! Follows every packet that is put into a cluster until it has left once, or was dropped once with a reason.
 //!
-//! Packets are told apart by their tag, from 0 in each round; messages name them by the numbers their sender gives, which
-//! for a capture are those that Wireshark shows. What leaves is compared with what the sender of the packet
-//! expects: node, port, tunnel, and each octet the user sees. Frames are read here at fixed offsets, by code that
-//! shares nothing with the data plane's, so that an error in one is not excused by the other. At the end of a round
-//! each number is looked at: a packet that neither left nor was dropped is *lost*, whatever the sums say.
+//! Packets are identified by their tag, from 0 in each round. Messages use the numbers that the sender assigns; for a capture they
+//! are those of Wireshark. The ledger compares each packet that leaves with the expected node, port, tunnel and every octet of the
+//! user's packet. It parses frames at fixed offsets with code that shares nothing with the data plane, so an error in `wire` cannot
+//! hide itself. At the end of a round it visits each packet: one that neither left nor was dropped is *lost*.
 //!
-//! Every packet is counted once as out, dropped or lost; one that misbehaved is *misdelivered* besides.
+//! Every packet counts once as out, dropped or lost. A packet with an error also counts as *misdelivered*.
 
+mod cause;
 mod frame;
-mod ground;
 mod problem;
 mod reassembly;
 #[cfg(test)]
 mod tests;
 
-pub use ground::Ground;
+pub use cause::DropCause;
 pub use problem::Problems;
 
 use frame::Outer;
@@ -29,36 +28,36 @@ use scalebricks_types::{NodeId, Qfi, Teid};
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
-/// How a packet ought to leave.
+/// How a packet must leave.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected<'a> {
-    /// The node its flow is pinned to.
+    /// The handling node of its flow.
     pub node: NodeId,
-    /// To the base stations if it was put in from the Internet, and the other way round.
+    /// To the base stations if it came from the Internet, and the reverse.
     pub output: OutputPort,
     /// Downstream: the tunnel it must be in.
     pub teid: Teid,
-    /// Downstream: where the tunnel must lead.
+    /// Downstream: the tunnel's base station.
     pub base_station: Ipv4Addr,
-    /// Downstream: the QoS flow its PDU session container must name; without one there must be no container.
+    /// Downstream: the QFI of its PDU session container; `None` if there must be no container.
     pub qfi: Option<Qfi>,
     /// The user's IP packet.
     pub inner: &'a [u8],
 }
 
-/// What became of all packets so far.
+/// The counts of all packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Packets put in. `packets_in = packets_out + sum(dropped) + lost`.
     pub packets_in: u64,
-    /// Packets that left, rightly or wrongly; a fragmented one counts once.
+    /// Packets that left, with or without errors. A fragmented packet counts once.
     pub packets_out: u64,
     /// Packets that were dropped and did not leave, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Packets never seen again, and those of which only some fragments left.
+    /// Packets that neither left nor were dropped, and those of which only some fragments left.
     pub lost: u64,
-    /// Packets that left twice, elsewhere or changed, were dropped twice or though they had left, or were dropped
-    /// though nothing was wrong with them; and packets that were never put in.
+    /// Packets that left twice, at the wrong place or changed, that were dropped twice, after they had left, or without cause;
+    /// and packets that were never put in.
     pub misdelivered: u64,
     /// Crossings of the fabric by the packets that left.
     pub hops_total: u64,
@@ -70,7 +69,7 @@ pub struct Totals {
     pub packets_fragmented: u64,
     /// ICMP errors that left.
     pub icmp_sent: u64,
-    /// What went wrong.
+    /// The errors.
     pub problems: Problems,
 }
 
@@ -81,21 +80,48 @@ impl Totals {
         self.dropped.values().sum()
     }
 
+    /// Adds the totals of other packets.
+    pub fn add(&mut self, more: &Self) {
+        // The pattern has all fields, so that a new one cannot be forgotten.
+        let Self {
+            packets_in,
+            packets_out,
+            dropped,
+            lost,
+            misdelivered,
+            hops_total,
+            hops_max,
+            fragments_made,
+            packets_fragmented,
+            icmp_sent,
+            problems,
+        } = more;
+        self.packets_in += packets_in;
+        self.packets_out += packets_out;
+        for (&reason, count) in dropped {
+            *self.dropped.entry(reason).or_default() += count;
+        }
+        self.lost += lost;
+        self.misdelivered += misdelivered;
+        self.hops_total += hops_total;
+        self.hops_max = self.hops_max.max(*hops_max);
+        self.fragments_made += fragments_made;
+        self.packets_fragmented += packets_fragmented;
+        self.icmp_sent += icmp_sent;
+        self.problems.merge(problems);
+    }
+
     /// Crossings of the fabric per packet that left.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a mean of that many packets has no use for its last bits"
-    )]
     pub fn hops_mean(&self) -> f64 {
         if self.packets_out == 0 { 0.0 } else { self.hops_total as f64 / self.packets_out as f64 }
     }
 }
 
-/// What is known of one packet of the round.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, not the states of a machine")]
+/// The state of one packet of the round.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of a machine")]
 #[derive(Debug, Clone, Copy, Default)]
-struct Fate {
-    /// How messages call the packet.
+struct PacketState {
+    /// The packet's number in messages.
     number: u64,
     left: bool,
     answered: bool,
@@ -105,28 +131,27 @@ struct Fate {
     dropped: Option<DropReason>,
 }
 
-/// The account of all packets.
-#[derive(Debug, Default)]
+/// Follows all packets.
+#[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    round: Vec<Fate>,
+    round: Vec<PacketState>,
     partial: HashMap<u64, Reassembly>,
     totals: Totals,
 }
 
 impl Ledger {
-    /// An empty account.
+    /// A ledger without packets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins a round of packets with these numbers, tagged 0 and following. A round that was not ended is ended.
+    /// Begins a round of packets with these numbers, tagged from 0. Ends the previous round.
     pub fn begin_round(&mut self, numbers: impl IntoIterator<Item = u64>) {
         self.end_round();
-        self.round.extend(numbers.into_iter().map(|number| Fate { number, ..Fate::default() }));
+        self.round.extend(numbers.into_iter().map(|number| PacketState { number, ..PacketState::default() }));
     }
 
-    /// A frame left the cluster, and should have left as `expected` says. Cost: one pass over the frame; memory is
-    /// taken for fragments only.
+    /// A frame left the cluster, and must be as `expected`. Cost: one pass over the frame; it allocates for fragments only.
     pub fn left(&mut self, node: NodeId, output: OutputPort, tag: Tag, frame: &[u8], expected: &Expected) {
         if tag.piece == ICMP_PIECE {
             return self.answered(output, tag, frame, expected.inner);
@@ -161,32 +186,32 @@ impl Ledger {
         }
     }
 
-    /// A frame left the cluster that should have been dropped: `why` says for what reason.
+    /// A frame left the cluster that should have been dropped because of `why`.
     pub fn left_wrongly(&mut self, tag: Tag, why: &'static str) {
         self.wrong(tag.id, &Violation::ShouldHaveBeenDropped(why));
         self.leaves(tag);
     }
 
-    /// A packet was dropped of which `grounds` are known. It is misdelivered unless one of them calls for the drop.
-    pub fn dropped(&mut self, dropped: &Dropped, grounds: &[Ground]) {
-        let Some(fate) = self.fate(dropped.tag.id) else {
+    /// A packet with these causes was dropped. It is misdelivered unless one of them permits the reason.
+    pub fn dropped(&mut self, dropped: &Dropped, causes: &[DropCause]) {
+        let Some(packet) = self.packet(dropped.tag.id) else {
             return self.wrong(dropped.tag.id, &Violation::Unknown);
         };
-        if fate.dropped.replace(dropped.reason).is_some() {
+        if packet.dropped.replace(dropped.reason).is_some() {
             self.wrong(dropped.tag.id, &Violation::DroppedTwice(dropped.reason));
         }
-        if !grounds.iter().any(|ground| ground.calls_for(dropped.reason)) {
+        if !causes.iter().any(|cause| cause.calls_for(dropped.reason)) {
             self.wrong(dropped.tag.id, &Violation::WronglyDropped(dropped.reason));
         }
     }
 
-    /// Ends the round: looks at each of its packets and adds it to the totals.
+    /// Ends the round: adds each of its packets to the totals.
     pub fn end_round(&mut self) {
         let incomplete: Vec<u64> = self.partial.drain().map(|(id, _)| id).collect();
         for id in incomplete {
-            if let Some(fate) = self.fate(id) {
-                fate.partial = true;
-                let number = fate.number;
+            if let Some(packet) = self.packet(id) {
+                packet.partial = true;
+                let number = packet.number;
                 self.totals.problems.add(number, &Violation::FragmentMissing);
             }
         }
@@ -195,48 +220,48 @@ impl Ledger {
         }
     }
 
-    /// What became of the packets of all rounds that were ended.
+    /// The totals of all rounds that have ended.
     pub const fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    fn close(&mut self, fate: Fate) {
-        // Partial and nothing else is lost.
-        let mut wrong = fate.wrong || fate.partial && (fate.left || fate.dropped.is_some());
+    fn close(&mut self, packet: PacketState) {
+        // A packet that is only partial counts as lost.
+        let mut wrong = packet.wrong || packet.partial && (packet.left || packet.dropped.is_some());
         let mut also_wrong = |ledger: &mut Self, violation| {
             wrong = true;
-            ledger.totals.problems.add(fate.number, &violation);
+            ledger.totals.problems.add(packet.number, &violation);
         };
-        if fate.answered && fate.dropped != Some(DropReason::FragmentationNeeded) {
+        if packet.answered && packet.dropped != Some(DropReason::FragmentationNeeded) {
             also_wrong(self, Violation::AnsweredOnly);
         }
-        if let (true, Some(reason)) = (fate.left, fate.dropped) {
+        if let (true, Some(reason)) = (packet.left, packet.dropped) {
             also_wrong(self, Violation::LeftAndDropped(reason));
         }
         self.totals.packets_in += 1;
-        match fate {
-            Fate { left: true, .. } => self.totals.packets_out += 1,
-            Fate { dropped: Some(reason), .. } => {
+        match packet {
+            PacketState { left: true, .. } => self.totals.packets_out += 1,
+            PacketState { dropped: Some(reason), .. } => {
                 *self.totals.dropped.entry(reason.name()).or_default() += 1;
             }
             _ => {
                 self.totals.lost += 1;
-                if !fate.partial {
-                    self.totals.problems.add(fate.number, &Violation::Lost);
+                if !packet.partial {
+                    self.totals.problems.add(packet.number, &Violation::Lost);
                 }
             }
         }
         self.totals.misdelivered += u64::from(wrong);
     }
 
-    fn fate(&mut self, id: u64) -> Option<&mut Fate> {
+    fn packet(&mut self, id: u64) -> Option<&mut PacketState> {
         self.round.get_mut(usize::try_from(id).ok()?)
     }
 
-    /// A whole packet left, rightly or not.
+    /// A whole packet left, with or without errors.
     fn leaves(&mut self, tag: Tag) {
-        let Some(fate) = self.fate(tag.id) else { return self.wrong(tag.id, &Violation::Unknown) };
-        if std::mem::replace(&mut fate.left, true) {
+        let Some(packet) = self.packet(tag.id) else { return self.wrong(tag.id, &Violation::Unknown) };
+        if std::mem::replace(&mut packet.left, true) {
             return self.wrong(tag.id, &Violation::Twice);
         }
         self.totals.hops_total += u64::from(tag.hops);
@@ -259,8 +284,8 @@ impl Ledger {
         self.leaves(tag);
     }
 
-    /// An ICMP error left that a node made about this packet of the user's. [`Ledger::left`] tells them apart by their
-    /// tag; this is for packets that should not leave.
+    /// An ICMP error about this user's packet left. [`Ledger::left`] recognises ICMP errors by their tag; this is for packets that
+    /// must not leave.
     pub fn answered(&mut self, output: OutputPort, tag: Tag, answer: &[u8], about: &[u8]) {
         self.totals.icmp_sent += 1;
         let verdict = if output == OutputPort::Internet {
@@ -271,18 +296,18 @@ impl Ledger {
         if let Err(violation) = verdict {
             self.wrong(tag.id, &violation);
         }
-        let Some(fate) = self.fate(tag.id) else { return self.wrong(tag.id, &Violation::Unknown) };
-        if std::mem::replace(&mut fate.answered, true) {
+        let Some(packet) = self.packet(tag.id) else { return self.wrong(tag.id, &Violation::Unknown) };
+        if std::mem::replace(&mut packet.answered, true) {
             self.wrong(tag.id, &Violation::Twice);
         }
     }
 
     fn wrong(&mut self, id: u64, violation: &Violation) {
-        let number = if let Some(fate) = self.fate(id) {
-            fate.wrong = true;
-            fate.number
+        let number = if let Some(packet) = self.packet(id) {
+            packet.wrong = true;
+            packet.number
         } else {
-            // A packet that was never put in has no number but its tag.
+            // The number of a packet that was never put in is its tag.
             self.totals.misdelivered += 1;
             id
         };

@@ -1,4 +1,4 @@
-//! What went wrong with packets, summed up: one line per kind of problem, whatever their number.
+//! The errors of packets, one line per kind of error.
 
 use super::frame::FrameError;
 use scalebricks_elements::gateway::{DropReason, OutputPort};
@@ -6,13 +6,13 @@ use scalebricks_types::NodeId;
 use std::fmt;
 use std::mem::discriminant;
 
-/// Kinds of problems that are described; packets with problems of further kinds are only counted.
+/// Kinds of problems that are described. Problems of further kinds are only counted.
 pub const MAX_KINDS: usize = 16;
 
 /// Packets named per kind.
 const MAX_PACKETS: usize = 5;
 
-/// What is wrong with a packet's way through the cluster.
+/// An error in a packet's path or content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
     #[error("left at {seen}, not at {expected}")]
@@ -42,7 +42,7 @@ pub(super) enum Violation {
 }
 
 impl Violation {
-    /// Whether both are reported in one line: the same thing happened for the same reason, to whatever values.
+    /// Whether both are reported in one line: the same kind and reason, with any values.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::DroppedTwice(a), Self::DroppedTwice(b))
@@ -58,10 +58,10 @@ impl Violation {
 /// One kind of problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Problem {
-    /// Of the packet with the lowest number.
+    /// That of the packet with the lowest number.
     violation: Violation,
     count: u64,
-    /// The lowest numbers of packets it happened to, ascending.
+    /// The lowest numbers of its packets, ascending.
     packets: Vec<u64>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems of a run. Their text is the same in whatever order they are added.
+/// All problems of a run. Their text does not depend on the order in which they are added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems {
     kinds: Vec<Problem>,
@@ -109,7 +109,7 @@ impl Problems {
         self.kinds.is_empty()
     }
 
-    /// One line per kind, in the order of the first packets they happened to.
+    /// One line per kind, in the order of their first packets.
     pub fn lines(&self) -> Vec<String> {
         let mut kinds: Vec<&Problem> = self.kinds.iter().collect();
         kinds.sort_by_key(|problem| problem.packets.first());
@@ -120,13 +120,13 @@ impl Problems {
         lines
     }
 
-    /// Adds all problems of another run, or of another part of this one.
+    /// Adds all problems of another part of the run.
     pub fn merge(&mut self, other: &Self) {
         other.kinds.iter().for_each(|problem| self.add_problem(problem));
         self.unlisted += other.unlisted;
     }
 
-    /// Something is wrong with this packet.
+    /// Adds a problem of a packet.
     pub(super) fn add(&mut self, packet: u64, violation: &Violation) {
         self.add_problem(&Problem { violation: *violation, count: 1, packets: vec![packet] });
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn values_make_no_kind_of_their_own_but_reasons_do() {
+    fn kinds_differ_by_reason_but_not_by_value() {
         let teid = |teid| Violation::Frame(FrameError::Teid(teid));
         let problems = all(&[(2, teid(7)), (1, teid(8)), (3, Violation::Frame(FrameError::Inner))]);
         assert_eq!(problems.lines().len(), 2);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_parts_change_nothing_and_kinds_are_bounded() {
+    fn text_is_independent_of_order_and_parts_and_kinds_are_bounded() {
         let some: Vec<(u64, Violation)> = DropReason::ALL
             .iter()
             .zip(1..)

@@ -1,19 +1,19 @@
-//! Puts the outer fragments of one packet together again.
+//! Reassembles the outer fragments of a packet.
 
 use super::frame::{FrameError, Outer};
 
-/// The fragments of one packet seen so far.
-#[derive(Debug, Default)]
+/// The fragments of a packet so far.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Reassembly {
     identity: Option<(u32, u32, u16)>,
     pieces: Vec<(usize, Vec<u8>)>,
-    /// Length of the whole payload, once the last fragment is here.
+    /// Length of the whole payload, once the last fragment has arrived.
     whole: Option<usize>,
 }
 
 impl Reassembly {
-    /// Adds a fragment; the whole payload once it is complete. Fragments may come in any order, but must neither
-    /// overlap nor belong to different outer packets.
+    /// Adds a fragment, and returns the whole payload once it is complete. Fragments may have any order, but must neither overlap
+    /// nor belong to different outer packets.
     pub(super) fn add(&mut self, fragment: &Outer<'_>) -> Result<Option<Vec<u8>>, FrameError> {
         let end = fragment.offset + fragment.payload.len();
         let overlaps = self.pieces.iter().any(|(at, piece)| fragment.offset < at + piece.len() && *at < end);

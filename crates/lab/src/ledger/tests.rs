@@ -1,4 +1,4 @@
-//! Every way to misbehave is seen, and counted where it belongs.
+//! The ledger detects every kind of error and counts it once.
 
 use super::*;
 
@@ -95,14 +95,14 @@ fn drop_of(id: u64, reason: DropReason) -> Dropped {
 }
 
 #[test]
-fn a_right_packet_is_out_and_nothing_else() {
+fn a_correct_packet_counts_as_out_only() {
     let totals = leaves(&[right()]);
     let want = Totals { packets_in: 1, packets_out: 1, hops_total: 1, hops_max: 1, ..Totals::default() };
     assert_eq!(totals, want);
 }
 
 #[test]
-fn missing_twice_and_elsewhere() {
+fn missing_duplicate_and_misplaced_packets_are_found() {
     let totals = leaves(&[]);
     assert_eq!((totals.lost, totals.packets_out, totals.misdelivered), (1, 0, 0));
     assert_wrong(&leaves(&[right(), right()]), 1, "more than once");
@@ -114,7 +114,7 @@ fn missing_twice_and_elsewhere() {
 }
 
 #[test]
-fn a_changed_tunnel_or_packet() {
+fn changed_tunnels_and_packets_are_found() {
     let frame = |teid, qfi| ipv4(0, false, &tunnel(teid, qfi, &inner()));
     assert_wrong(&leaves(&[frame(TEID + 1, None)]), 1, "TEID 0x01020305");
     assert_wrong(&leaves(&[frame(TEID, Some(5))]), 1, "QFI of Some(5)");
@@ -131,7 +131,7 @@ fn a_changed_tunnel_or_packet() {
 }
 
 #[test]
-fn every_octet_that_matters_is_compared() {
+fn every_relevant_octet_is_compared() {
     // Free: the MACs, TOS and identification and the checksum over them, the UDP source port.
     let free = |at: usize| at < 12 || matches!(at, 34 | 35);
     for at in 0..right().len() {
@@ -145,7 +145,7 @@ fn every_octet_that_matters_is_compared() {
 }
 
 #[test]
-fn a_udp_checksum_must_be_right_or_absent() {
+fn a_udp_checksum_must_be_correct_or_absent() {
     let mut udp = tunnel(TEID, None, &inner());
     let pseudo: Vec<u8> = [[10, 255, 0, 1], [10, 1, 0, 9]].concat();
     let words = pseudo.iter().chain(&udp).copied().collect::<Vec<u8>>();
@@ -168,7 +168,7 @@ fn fragments() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn fragments_are_one_packet_in_any_order() {
+fn fragments_in_any_order_are_one_packet() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let totals = leaves(&order.map(|n| fragments()[n].clone()));
         let want = (1, 0, 3, 1, 1);
@@ -179,7 +179,7 @@ fn fragments_are_one_packet_in_any_order() {
 }
 
 #[test]
-fn incomplete_repeated_and_changed_fragments() {
+fn incomplete_duplicate_and_changed_fragments_are_found() {
     for missing in 0..3 {
         let mut some = fragments();
         some.remove(missing);
@@ -197,21 +197,21 @@ fn incomplete_repeated_and_changed_fragments() {
 }
 
 #[test]
-fn a_drop_counts_once_by_its_name() {
-    let totals = round(|ledger| ledger.dropped(&drop_of(0, DropReason::NonIp), &[Ground::NotIp]));
+fn a_drop_counts_once_by_its_reason() {
+    let totals = round(|ledger| ledger.dropped(&drop_of(0, DropReason::NonIp), &[DropCause::NotIp]));
     assert_eq!((totals.dropped["non_ip"], totals.misdelivered, totals.lost), (1, 0, 0));
     let twice = round(|ledger| {
-        ledger.dropped(&drop_of(0, DropReason::NonIp), &[Ground::Unreadable]);
-        ledger.dropped(&drop_of(0, DropReason::Truncated), &[Ground::Unreadable]);
+        ledger.dropped(&drop_of(0, DropReason::NonIp), &[DropCause::Unreadable]);
+        ledger.dropped(&drop_of(0, DropReason::Truncated), &[DropCause::Unreadable]);
     });
     assert_wrong(&twice, 0, "dropped more than once, last as truncated");
     let both = round(|ledger| {
-        ledger.dropped(&drop_of(0, DropReason::PortFull), &[Ground::NoRoom]);
+        ledger.dropped(&drop_of(0, DropReason::PortFull), &[DropCause::NoRoom]);
         ledger.left(HERE, OutputPort::BaseStation, tag(0), &right(), &expected(&inner(), None));
     });
     assert_wrong(&both, 1, "left and was dropped as port_full");
     assert_eq!(both.dropped_total(), 0);
-    let needless = round(|ledger| ledger.dropped(&drop_of(0, DropReason::NonIp), &[Ground::Checksum]));
+    let needless = round(|ledger| ledger.dropped(&drop_of(0, DropReason::NonIp), &[DropCause::Checksum]));
     assert_wrong(&needless, 0, "dropped as non_ip, which nothing in it calls for");
     assert_eq!(needless.dropped["non_ip"], 1);
     let needed = round(|ledger| ledger.left_wrongly(tag(0), "non_ip"));
@@ -219,21 +219,21 @@ fn a_drop_counts_once_by_its_name() {
 }
 
 #[test]
-fn packets_nobody_put_in() {
+fn packets_that_were_never_put_in_are_found() {
     let totals = round(|ledger| {
-        ledger.dropped(&drop_of(0, DropReason::NonIp), &[Ground::NotIp]);
-        ledger.dropped(&drop_of(1, DropReason::NonIp), &[Ground::NotIp]);
+        ledger.dropped(&drop_of(0, DropReason::NonIp), &[DropCause::NotIp]);
+        ledger.dropped(&drop_of(1, DropReason::NonIp), &[DropCause::NotIp]);
     });
     assert_wrong(&totals, 0, "packet 1 was never put in");
     let totals = round(|ledger| {
-        ledger.dropped(&drop_of(0, DropReason::NonIp), &[Ground::NotIp]);
+        ledger.dropped(&drop_of(0, DropReason::NonIp), &[DropCause::NotIp]);
         ledger.left(HERE, OutputPort::BaseStation, tag(7), &right(), &expected(&inner(), None));
     });
     assert_wrong(&totals, 0, "packet 7 was never put in");
 }
 
 #[test]
-fn upstream_is_the_users_packet_behind_ethernet() {
+fn an_upstream_packet_is_the_users_packet_after_an_ethernet_header() {
     let inner = inner();
     let expected = Expected { output: OutputPort::Internet, ..expected(&inner, None) };
     let frame = [vec![2; 12], vec![8, 0], inner.clone()].concat();
@@ -267,14 +267,14 @@ fn answer() -> Vec<u8> {
 }
 
 #[test]
-fn an_icmp_answer_goes_with_its_drop() {
+fn an_icmp_error_requires_a_drop() {
     let inner = inner();
     let answered = |frames: &[Vec<u8>], port, reason| {
         round(|ledger| {
             for frame in frames {
                 ledger.left(HERE, port, Tag { piece: 255, ..tag(0) }, frame, &expected(&inner, None));
             }
-            ledger.dropped(&drop_of(0, reason), &[Ground::TooBigForLink, Ground::NotIp]);
+            ledger.dropped(&drop_of(0, reason), &[DropCause::TooBigForLink, DropCause::NotIp]);
         })
     };
     let needed = DropReason::FragmentationNeeded;
@@ -292,7 +292,7 @@ fn an_icmp_answer_goes_with_its_drop() {
 }
 
 #[test]
-fn rounds_add_up_and_problems_are_summed_up() {
+fn rounds_are_summed_and_problems_are_grouped() {
     let mut ledger = Ledger::new();
     for round in 0..3 {
         ledger.begin_round(round * 20 + 1..=round * 20 + 20);

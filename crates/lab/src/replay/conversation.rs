@@ -1,19 +1,19 @@
-//! Which packets of a capture belong together, and which end of each conversation is the mobile.
+//! Groups the packets of a capture into conversations, and finds the mobile of each.
 //!
-//! A conversation is a five-tuple in both directions; protocols without ports have port 0. An ICMP error belongs to
-//! the conversation of the packet it quotes. The mobile is the sender of the first SYN, else of the first packet (of
-//! an ICMP error: of the packet it quotes); first in the file, whatever the time stamps say. Later fragments name no
-//! conversation; they follow their first.
+//! A conversation is a five-tuple in both directions; protocols without ports have port 0. An ICMP error belongs to the conversation of
+//! the packet that it quotes. The mobile is the sender of the first SYN, else of the first packet (for an ICMP error: of the quoted
+//! packet), in file order. Later fragments belong to the conversation of their first fragment.
 
+use super::ReplayError;
 use super::packet::UserPacket;
 use scalebricks_types::FiveTuple;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Conversations a capture may have: what is known of one takes about 200 bytes.
+/// Most conversations of a capture: each takes about 200 bytes.
 pub(super) const MAX_CONVERSATIONS: usize = 1 << 24;
 
-/// Which way a packet of a conversation goes.
+/// The direction of a packet in its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// To the mobile.
@@ -22,7 +22,7 @@ pub(super) enum Direction {
     Upstream,
 }
 
-/// A conversation by its place in the table.
+/// The index of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConversationId(pub(super) u32);
 
@@ -31,35 +31,31 @@ pub(super) struct ConversationId(pub(super) u32);
 pub(super) struct Conversation {
     /// The tuple of its downstream packets: the mobile is the destination.
     pub(super) downstream: FiveTuple,
-    /// The mobile was found by a SYN, which later ones do not change.
+    /// The mobile was found by a SYN; later SYNs do not change it.
     is_sure: bool,
 }
-
-/// There are more than [`MAX_CONVERSATIONS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooMany;
 
 /// All conversations of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Conversations {
-    /// By the tuple of that direction whose source end is the lower.
+    /// By the tuple of the direction whose source is lower.
     ids: HashMap<FiveTuple, ConversationId>,
     list: Vec<Conversation>,
 }
 
 impl Conversations {
-    /// Takes note of a packet, in file order.
-    pub(super) fn observe(&mut self, packet: &UserPacket) -> Result<(), TooMany> {
+    /// Adds a packet, in file order.
+    pub(super) fn observe(&mut self, packet: &UserPacket) -> Result<(), ReplayError> {
         if packet.is_later_fragment {
             return Ok(());
         }
-        // Seen from the mobile, if this packet is the one that decides.
+        // The tuple of upstream packets, if this packet determines the mobile.
         let from_mobile = if packet.is_error { packet.tuple.reversed() } else { packet.tuple };
         let next = ConversationId(self.list.len() as u32);
         let id = *self.ids.entry(canonical(packet.tuple)).or_insert(next);
         if id == next {
             if self.list.len() == MAX_CONVERSATIONS {
-                return Err(TooMany);
+                return Err(ReplayError::TooManyConversations);
             }
             self.list.push(Conversation { downstream: from_mobile.reversed(), is_sure: false });
         }
@@ -70,8 +66,8 @@ impl Conversations {
         Ok(())
     }
 
-    /// The conversation of a packet that names one, and its direction. A host that talks to itself from one port to
-    /// the same is its own mobile, and all it says upstream.
+    /// The conversation and direction of a packet. If a host sends to itself from a port to the same port, it is the mobile and all
+    /// its packets are upstream.
     pub(super) fn find(&self, packet: &UserPacket) -> Option<(ConversationId, Direction)> {
         if packet.is_later_fragment {
             return None;
@@ -87,7 +83,7 @@ impl Conversations {
         &self.list[id.0 as usize]
     }
 
-    /// All, in order of their first packets.
+    /// All conversations, in order of their first packets.
     pub(super) fn list(&self) -> &[Conversation] {
         &self.list
     }

@@ -1,28 +1,31 @@
-//! Drives a capture through one cluster, a bounded number of packets at a time.
+//! Drives a capture through one cluster, a limited number of packets at a time.
 
 use super::captures::NodeCaptures;
 use super::frames::{Frame, Frames};
 use super::pinning::{FlowId, Pinning};
-use super::plan::{Entrance, Fate, Plan, Planner};
-use super::tunnel::{self, Uplink};
-use super::{ArchitectureRun, Counts, ReplayError, ReplayOptions, Step};
+use super::plan::{Entrance, Outcome, Plan, Planner};
+use super::{Counts, ReplayError, ReplayRun, Step};
+use crate::demo::config::DemoConfig;
 use crate::ledger::{Expected, Ledger};
-use scalebricks_apps::gateway::{Architecture, Cluster, ClusterConfig, FlowTables};
-use scalebricks_elements::gateway::OutputPort;
+use crate::memory_cluster::{Left, MemoryCluster};
+use crate::tunnel::{self, TunnelForm, Uplink};
+use scalebricks_apps::gateway::Architecture;
+use scalebricks_console::Interrupt;
 use scalebricks_elements::gateway::packet::oversize::ICMP_PIECE;
-use scalebricks_io::{CapturedFrame, Packet, PacketBuf, Pool, Tag};
-use scalebricks_types::{HashSeed, NodeId, Teid};
+use scalebricks_elements::gateway::{OutputPort, OutsideMacs};
+use scalebricks_io::{CapturedFrame, PacketBuf, Pool, Tag};
+use scalebricks_types::{NodeId, Teid};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Packets under way at a time.
+/// Most packets in the cluster at a time.
 const ROUND_PACKETS: usize = 1_024;
-/// Frames they may leave as, fragments and answers counted.
+/// Most frames as which they may leave, with fragments and ICMP errors.
 const ROUND_PIECES: usize = 8_192;
-/// Frames each pair of nodes can have under way; more wait in the nodes, which have room for a whole round.
+/// Frames that each pair of nodes can have in flight. More frames wait in the nodes, which have room for a whole round.
 const FABRIC_CAPACITY: usize = 256;
-/// Least room for the frames a node makes itself: an ICMP error about an IPv6 packet.
+/// Least size of buffers for packets that nodes create: an ICMP error about an IPv6 packet.
 const ANSWER_BYTES: usize = 14 + 1_280;
 
 /// A packet that was put in.
@@ -33,12 +36,13 @@ struct Sent {
     plan: Plan,
 }
 
-/// One cluster and all that goes through it.
+/// One cluster and the packets in it.
 pub(super) struct Drive<'a> {
-    options: &'a ReplayOptions,
+    config: &'a DemoConfig,
     pinning: &'a Pinning,
     architecture: Architecture,
-    cluster: Cluster,
+    cluster: MemoryCluster,
+    macs: Vec<OutsideMacs>,
     buffers: Pool,
     ledger: Ledger,
     round: Vec<Sent>,
@@ -53,39 +57,35 @@ pub(super) struct Drive<'a> {
 impl<'a> Drive<'a> {
     /// A cluster for the flows of a capture whose longest frame has `longest` octets.
     pub(super) fn new(
-        options: &'a ReplayOptions,
+        config: &'a DemoConfig,
         architecture: Architecture,
         pinning: &'a Pinning,
         longest: usize,
         captures: Option<NodeCaptures>,
     ) -> Result<Self, ReplayError> {
-        let mtu = usize::from(options.policy.base_station_mtu);
+        let mtu = usize::from(config.policy.base_station_mtu);
         let packet_bytes = (longest + tunnel::MAX_HEADERS).min(scalebricks_io::pool::MAX_PACKET_BYTES);
-        let config = ClusterConfig {
-            size: options.size,
+        let mut cluster = MemoryCluster::new(
+            config,
             architecture,
-            gpt: options.gpt,
-            policy: options.policy,
-            seed: HashSeed::from_u64(options.seed),
-            base_stations: pinning.base_stations.clone(),
-            outside_capacity: ROUND_PIECES + ROUND_PACKETS,
-            fabric_capacity: FABRIC_CAPACITY,
-            buffers: Pool::new(ROUND_PIECES + ROUND_PACKETS, ANSWER_BYTES.max(mtu + 14))?,
-        };
-        let mut cluster = Cluster::new(&config, &pinning.flows)?;
-        cluster.nodes_mut().iter_mut().for_each(scalebricks_apps::gateway::Node::list_drops);
+            &pinning.flows,
+            pinning.base_stations.clone(),
+            (ROUND_PIECES + ROUND_PACKETS, FABRIC_CAPACITY),
+            Pool::new(ROUND_PIECES + ROUND_PACKETS, ANSWER_BYTES.max(mtu + 14))?,
+        )?;
         Ok(Self {
-            options,
+            config,
             pinning,
             architecture,
+            macs: cluster.macs(),
             cluster,
-            // Twice, so that packets stuck in a cluster are found by the ledger and not by the pool.
+            // Twice the size, so that the ledger and not the pool detects packets that stay in a cluster.
             buffers: Pool::new(2 * ROUND_PACKETS, packet_bytes)?,
             ledger: Ledger::new(),
             round: Vec::with_capacity(ROUND_PACKETS),
             pieces: 0,
             wrapped: Vec::new(),
-            random: options.seed,
+            random: config.seed,
             counts: Counts::default(),
             forwarding: Duration::ZERO,
             captures,
@@ -98,72 +98,73 @@ impl<'a> Drive<'a> {
         frames: Frames,
         mut planner: Planner<'_>,
         progress: &mut dyn FnMut(Step),
-        stop: &dyn Fn() -> bool,
-    ) -> Result<(ArchitectureRun, Counts), ReplayError> {
+        interrupt: &Interrupt,
+    ) -> Result<(ReplayRun, Counts), ReplayError> {
+        let architecture = self.architecture;
         for frame in frames {
             let Frame { number, captured: frame } = frame?;
             let plan = planner.plan(&frame.data);
             let pieces = self.pieces_of(&plan);
             if self.round.len() == ROUND_PACKETS || self.pieces + pieces > ROUND_PIECES {
                 self.forward()?;
-                progress(Step::Forwarded { architecture: self.architecture, frames: self.counts.frames });
-                if stop() {
-                    return Err(ReplayError::Stopped);
-                }
+                progress(Step::Forwarded { architecture, frames: self.counts.frames });
+                interrupt.check()?;
             }
             self.counts.frame(&frame, &plan);
             self.pieces += pieces;
-            self.put_in_later(Sent { number, frame, plan });
+            if self.fits(&frame, &plan) {
+                self.round.push(Sent { number, frame, plan });
+            } else {
+                self.counts.not_put_in += 1;
+            }
         }
         self.forward()?;
-        progress(Step::Forwarded { architecture: self.architecture, frames: self.counts.frames });
+        progress(Step::Forwarded { architecture, frames: self.counts.frames });
         self.finish()
     }
 
-    /// Frames a packet may leave as.
+    /// Most frames as which a packet may leave.
     fn pieces_of(&self, plan: &Plan) -> usize {
-        let payload = usize::from(self.options.policy.base_station_mtu).saturating_sub(20) / 8 * 8;
+        let payload = usize::from(self.config.policy.base_station_mtu).saturating_sub(20) / 8 * 8;
         1 + (plan.user.len() + tunnel::MAX_HEADERS) / payload.max(8)
     }
 
-    fn put_in_later(&mut self, sent: Sent) {
-        let Sent { frame, plan, .. } = &sent;
-        if let Entrance::BaseStation(flow) = plan.entrance {
-            let inner = &frame.data[plan.user.clone()];
-            // Only the length counts here; the addresses are known once the ingress node is drawn.
-            if inner.len() + tunnel::MAX_HEADERS - 14 > usize::from(u16::MAX) {
-                let uplink = self.uplink(flow, [0; 6], 0);
-                if tunnel::wrap(inner, &uplink, &mut self.wrapped).is_err() {
-                    self.counts.not_put_in += 1;
-                    return;
-                }
+    /// Whether a packet can be put in.
+    fn fits(&mut self, frame: &CapturedFrame, plan: &Plan) -> bool {
+        match plan.entrance {
+            Entrance::Internet => frame.data.len() <= self.buffers.packet_bytes(),
+            Entrance::BaseStation(flow) => {
+                // Only the length matters here.
+                let uplink = self.uplink(flow, [0; 6], 0, TunnelForm::Plain);
+                let inner = &frame.data[plan.user.clone()];
+                u16::try_from(inner.len() + tunnel::MAX_HEADERS - 14).is_ok()
+                    || tunnel::wrap(inner, &uplink, &mut self.wrapped).is_ok()
             }
-        } else if frame.data.len() > self.buffers.packet_bytes() {
-            self.counts.not_put_in += 1;
-            return;
         }
-        self.round.push(sent);
     }
 
-    fn uplink(&self, flow: FlowId, dst_mac: [u8; 6], draw: u64) -> Uplink {
+    fn uplink(&self, flow: FlowId, dst_mac: [u8; 6], draw: u64, form: TunnelForm) -> Uplink {
         let station = self.pinning.station(flow);
         Uplink {
             dst_mac,
             src_mac: station.mac.octets(),
             src: station.address,
-            dst: self.options.policy.gateway_address,
+            dst: self.config.policy.gateway_address,
             teid: self.pinning.flow(flow).uplink_teid,
-            draw,
+            form,
+            qfi: 9,
+            number: draw as u16,
+            has_checksum: draw >> 40 & 1 == 1,
         }
     }
 
-    /// Puts the round's packets in, lets the cluster work, and accounts for what came of it.
+    /// Puts the round's packets in, lets the cluster forward, and passes the results to the ledger.
     fn forward(&mut self) -> Result<(), ReplayError> {
         self.ledger.begin_round(self.round.iter().map(|sent| sent.number));
         for id in 0..self.round.len() {
             self.put_in(id)?;
         }
-        self.forwarding += self.cluster.run_until_idle(self.options.threads);
+        self.forwarding += self.cluster.forward();
         self.collect()?;
         self.ledger.end_round();
         self.round.clear();
@@ -173,49 +174,55 @@ impl<'a> Drive<'a> {
 
     fn put_in(&mut self, id: usize) -> Result<(), ReplayError> {
         let draw = self.next_random();
+        let mut bytes = std::mem::take(&mut self.wrapped);
         let Sent { frame, plan, .. } = &self.round[id];
         let node = self.ingress(plan, draw);
-        let macs = self.cluster.links_mut()[node].macs;
-        let bytes = match plan.entrance {
+        let macs = self.macs[node.index()];
+        let from = match plan.entrance {
             Entrance::Internet => {
-                self.wrapped.clear();
-                self.wrapped.extend_from_slice(&frame.data);
-                address(&mut self.wrapped, macs.internet.octets());
-                &self.wrapped
+                bytes.clear();
+                bytes.extend_from_slice(&frame.data);
+                // Unicast frames are sent to the node.
+                if let Some(destination) = bytes.first_chunk_mut::<6>()
+                    && destination[0] & 1 == 0
+                {
+                    *destination = macs.internet.octets();
+                }
+                OutputPort::Internet
             }
             Entrance::BaseStation(flow) => {
                 let inner = &frame.data[plan.user.clone()];
-                let uplink = self.uplink(flow, macs.base_station.octets(), draw);
-                // Optional parts are what may not fit.
-                let plain = Uplink { draw: 0, ..uplink };
-                let wrapped = tunnel::wrap(inner, &uplink, &mut self.wrapped);
-                if wrapped.or_else(|_| tunnel::wrap(inner, &plain, &mut self.wrapped)).is_err() {
+                // The optional parts may not fit.
+                let wrapped =
+                    [TunnelForm::ALL[(draw >> 48 & 3) as usize], TunnelForm::Plain].iter().any(|form| {
+                        let uplink = self.uplink(flow, macs.base_station.octets(), draw, *form);
+                        tunnel::wrap(inner, &uplink, &mut bytes).is_ok()
+                    });
+                if !wrapped {
                     return Err(ReplayError::NoRoom("an IP packet"));
                 }
-                &self.wrapped
+                OutputPort::BaseStation
             }
         };
-        let mut packet = self.buffers.packet(bytes).ok_or(ReplayError::NoRoom("the buffers"))?;
+        let packet = self.buffers.packet(&bytes);
+        self.wrapped = bytes;
+        let mut packet = packet.ok_or(ReplayError::NoRoom("the buffers"))?;
         packet.set_tag(Tag { id: id as u64, hops: 0, piece: 0 });
-        let link = &mut self.cluster.links_mut()[node];
-        let port = match plan.entrance {
-            Entrance::Internet => &mut link.internet,
-            Entrance::BaseStation(_) => &mut link.base_station,
-        };
-        port.send(packet).map_err(|_| ReplayError::NoRoom("a link"))
+        self.cluster.put_in(node, from, packet).ok_or(ReplayError::NoRoom("a link"))
     }
 
-    /// Any node for any packet; fragments of one datagram share one, as they do where paths are chosen by addresses.
-    fn ingress(&self, plan: &Plan, draw: u64) -> usize {
+    /// A random node; the same for all fragments of a datagram, as if routers chose paths by addresses.
+    fn ingress(&self, plan: &Plan, draw: u64) -> NodeId {
         let draw = plan.datagram.map_or(draw, |datagram| {
             let mut hasher = DefaultHasher::new();
-            (self.options.seed, datagram).hash(&mut hasher);
+            (self.config.seed, datagram).hash(&mut hasher);
             hasher.finish()
         });
-        ((u128::from(draw) * self.options.size.get() as u128) >> 64) as usize
+        // A cluster has at most 256 nodes.
+        NodeId::new(((u128::from(draw) * self.config.size.get() as u128) >> 64) as u8)
     }
 
-    /// The next number of a Weyl sequence, mixed (`SplitMix64`).
+    /// The next number of `SplitMix64`.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -224,49 +231,36 @@ impl<'a> Drive<'a> {
     }
 
     fn collect(&mut self) -> Result<(), ReplayError> {
-        for node in self.options.size.nodes() {
-            let link = &mut self.cluster.links_mut()[node.index()];
-            let mut left: Vec<(OutputPort, Packet)> = Vec::new();
-            while let Some(packet) = link.internet.receive() {
-                left.push((OutputPort::Internet, packet));
-            }
-            while let Some(packet) = link.base_station.receive() {
-                left.push((OutputPort::BaseStation, packet));
-            }
-            // Both links in one file: in the order of the capture, each link's own order within a packet.
-            left.sort_by_key(|(_, packet)| packet.tag().id);
-            for (port, packet) in left {
-                self.account(node, port, &packet)?;
-            }
-        }
-        for node in self.cluster.nodes_mut() {
-            for dropped in node.take_drops() {
-                let sent = usize::try_from(dropped.tag.id).ok().and_then(|id| self.round.get(id));
-                let grounds = match sent.map(|sent| sent.plan.fate) {
-                    Some(Fate::Drops(grounds) | Fate::Either(_, grounds)) => grounds,
-                    Some(Fate::Leaves(_)) | None => &[],
-                };
-                self.ledger.dropped(&dropped, grounds);
-            }
+        let mut left = self.cluster.take_left();
+        // A node's capture has both links, in the order of the replayed capture.
+        left.sort_by_key(|left| (left.node, left.packet.tag().id));
+        left.iter().try_for_each(|left| self.account(left))?;
+        for dropped in self.cluster.take_drops() {
+            let sent = usize::try_from(dropped.tag.id).ok().and_then(|id| self.round.get(id));
+            let causes = match sent.map(|sent| sent.plan.outcome) {
+                Some(Outcome::Drops(causes) | Outcome::Either(_, causes)) => causes,
+                Some(Outcome::Leaves(_)) | None => &[],
+            };
+            self.ledger.dropped(&dropped, causes);
         }
         Ok(())
     }
 
-    fn account(&mut self, node: NodeId, port: OutputPort, packet: &Packet) -> Result<(), ReplayError> {
+    fn account(&mut self, &Left { node, output, ref packet }: &Left) -> Result<(), ReplayError> {
         let (tag, bytes) = (packet.tag(), packet.data());
         let Some(sent) = usize::try_from(tag.id).ok().and_then(|id| self.round.get(id)) else {
             self.ledger.left_wrongly(tag, "was never put in");
             return Ok(());
         };
         let inner = &sent.frame.data[sent.plan.user.clone()];
-        match sent.plan.fate {
-            _ if tag.piece == ICMP_PIECE => self.ledger.answered(port, tag, bytes, inner),
-            Fate::Leaves(flow) | Fate::Either(flow, _) => {
+        match sent.plan.outcome {
+            _ if tag.piece == ICMP_PIECE => self.ledger.answered(output, tag, bytes, inner),
+            Outcome::Leaves(flow) | Outcome::Either(flow, _) => {
                 let expected = self.expected(flow, sent.plan.entrance, inner);
-                self.ledger.left(node, port, tag, bytes, &expected);
+                self.ledger.left(node, output, tag, bytes, &expected);
             }
-            Fate::Drops(grounds) => {
-                let why = grounds.first().map_or("two readers disagree about it", |ground| ground.meaning());
+            Outcome::Drops(causes) => {
+                let why = causes.first().map_or("two parsers disagree about it", |cause| cause.meaning());
                 self.ledger.left_wrongly(tag, why);
             }
         }
@@ -296,28 +290,16 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn finish(self) -> Result<(ArchitectureRun, Counts), ReplayError> {
-        let captures = self.captures.map_or(Ok(Vec::new()), NodeCaptures::finish)?;
-        let sizes = || self.cluster.tables().iter().map(FlowTables::sizes);
-        let run = ArchitectureRun {
+    fn finish(self) -> Result<(ReplayRun, Counts), ReplayError> {
+        let (totals, seconds) = (self.ledger.totals().clone(), self.forwarding.as_secs_f64());
+        let run = ReplayRun {
             architecture: self.architecture,
-            totals: self.ledger.totals().clone(),
-            forwarding: self.forwarding,
-            fabric_bytes: self.cluster.fabric_stats().bytes,
-            gpt_bytes_per_node: sizes().map(|sizes| sizes.gpt_bytes).max().unwrap_or(0),
-            fib_bytes_per_node: sizes().map(|sizes| sizes.fib_bytes).max().unwrap_or(0),
-            captures,
+            mpps: if seconds > 0.0 { totals.packets_in as f64 / seconds / 1e6 } else { 0.0 },
+            totals,
+            footprint: self.cluster.footprint(),
+            captures: self.captures.map_or(Ok(Vec::new()), NodeCaptures::finish)?,
         };
         Ok((run, self.counts))
-    }
-}
-
-/// Gives a frame its destination, unless it is for many.
-fn address(frame: &mut [u8], mac: [u8; 6]) {
-    if let Some(destination) = frame.first_chunk_mut::<6>()
-        && destination[0] & 1 == 0
-    {
-        *destination = mac;
     }
 }
 
@@ -326,40 +308,37 @@ mod tests {
     use super::*;
     use crate::replay::{self, tests};
 
-    /// Drives UDP packets both ways through a cluster that was told something else than what is expected.
-    fn told_otherwise(change: impl Fn(&mut scalebricks_apps::gateway::FlowSpec)) -> crate::ledger::Totals {
-        // The first frame finds no room in a tunnel: it counts in the numbers of those behind it, but is not put in.
+    /// Drives UDP packets both ways through a cluster whose flows differ from the expected ones.
+    fn with_other_flows(change: impl Fn(&mut scalebricks_apps::gateway::FlowSpec)) -> crate::ledger::Totals {
+        // The first frame is too large for a tunnel: it is numbered, but not put in.
         let frames = [vec![tests::too_large()], tests::udp_both_ways(20)].concat();
         let (_directory, file) = tests::capture(&frames);
-        let options = tests::options(&file);
-        let sorted = replay::sort(&options, &mut |_| {}, &|| false).unwrap();
-        let pin = || {
-            let profile = options.policy.key_profile;
-            Pinning::new(&sorted.conversations, profile, options.size, HashSeed::from_u64(options.seed))
-        };
-        let (expected, mut told) = (pin(), pin());
-        told.flows.iter_mut().for_each(change);
+        let config = tests::options(&file).config;
+        let sorted = replay::sort(&file, &Interrupt::default()).unwrap();
+        let pin = || Pinning::new(&sorted.conversations, &config);
+        let (expected, mut changed) = (pin(), pin());
+        changed.flows.iter_mut().for_each(change);
         let architecture = Architecture::ScaleBricks;
-        let mut drive = Drive::new(&options, architecture, &told, sorted.longest, None).unwrap();
+        let mut drive = Drive::new(&config, architecture, &changed, sorted.longest, None).unwrap();
         drive.pinning = &expected;
-        let planner = Planner::new(&sorted.conversations, &expected, options.policy);
+        let planner = Planner::new(&sorted.conversations, &expected, config.policy);
         let frames = Frames::open(&file).unwrap();
-        let (run, counts) = drive.run(frames, planner, &mut |_| {}, &|| false).unwrap();
+        let (run, counts) = drive.run(frames, planner, &mut |_| {}, &Interrupt::default()).unwrap();
         assert_eq!((counts.frames, run.totals.packets_in, run.totals.lost), (41, 40, 0));
         run.totals
     }
 
     #[test]
-    fn a_cluster_that_does_something_else_is_found_out() {
-        assert_eq!(told_otherwise(|_| {}).misdelivered, 0);
-        let elsewhere = told_otherwise(|flow| flow.node = NodeId::new((flow.node.get() + 1) % 4));
+    fn a_cluster_with_other_flows_is_detected() {
+        assert_eq!(with_other_flows(|_| {}).misdelivered, 0);
+        let elsewhere = with_other_flows(|flow| flow.node = NodeId::new((flow.node.get() + 1) % 4));
         assert_eq!((elsewhere.misdelivered, elsewhere.packets_out), (40, 40));
-        let tunnel = told_otherwise(|flow| flow.downlink_teid = Teid::new(flow.downlink_teid.get() ^ 1));
+        let tunnel = with_other_flows(|flow| flow.downlink_teid = Teid::new(flow.downlink_teid.get() ^ 1));
         assert_eq!((tunnel.misdelivered, tunnel.packets_out), (20, 40), "downstream only");
-        let station = told_otherwise(|flow| flow.base_station.0 ^= 1);
+        let station = with_other_flows(|flow| flow.base_station.0 ^= 1);
         assert_eq!((station.misdelivered, station.packets_out), (20, 40), "downstream only");
-        // No such tunnel: dropped for a good reason, but the packets give none.
-        let unknown = told_otherwise(|flow| flow.uplink_teid = Teid::new(flow.uplink_teid.get() ^ 1));
+        // No such tunnel: the cluster drops with a reason that the packets do not justify.
+        let unknown = with_other_flows(|flow| flow.uplink_teid = Teid::new(flow.uplink_teid.get() ^ 1));
         assert_eq!((unknown.misdelivered, unknown.packets_out), (20, 20), "upstream only");
         // Every other frame is a mobile's, from the second on.
         assert_eq!(

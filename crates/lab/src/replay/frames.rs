@@ -1,4 +1,4 @@
-//! Reads a capture file for its frames, whatever state its end is in.
+//! Reads the frames of a capture file, which may end within a record.
 
 use super::ReplayError;
 use scalebricks_io::capture::CaptureError;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 /// A frame of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Its number in the file, from 1, frames of unsupported link types counted too: what Wireshark shows as "No.".
+    /// Its number in the file, from 1, as Wireshark shows it; frames of unsupported link types are counted too.
     pub(super) number: u64,
-    /// What was captured.
+    /// The frame.
     pub(super) captured: CapturedFrame,
 }
 
-/// The frames of a capture that are Ethernet or can be made so, in file order. A file that ends in the middle of a
-/// record, as one does whose recorder was killed, ends before that record.
+/// The frames of a capture that are Ethernet or can be converted to it, in file order. An incomplete last record, as after a kill of
+/// the recorder, is ignored.
 pub(super) struct Frames {
     reader: CaptureReader,
     path: PathBuf,
-    /// Frames of link types that carry no Ethernet.
+    /// Frames of unsupported link types.
     pub(super) unsupported: u64,
-    /// The file ended in the middle of a record.
+    /// Whether the file ended within a record.
     pub(super) is_cut: bool,
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_cannot_be_ethernet_are_counted_in_the_numbers() {
+    fn frames_of_other_link_types_are_numbered() {
         let frame =
             |interface, data: &[u8]| block(6, &[interface, 0, 0, data.len() as u32, data.len() as u32], data);
         let (ethernet, wireless) = (1, 105);

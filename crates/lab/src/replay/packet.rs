@@ -1,6 +1,6 @@
-//! What a captured frame says to whoever assigns it to a conversation.
+//! Parses captured frames, to assign them to conversations.
 
-use crate::ledger::Ground;
+use crate::ledger::DropCause;
 use scalebricks_elements::gateway::packet::fragment_cache::DatagramId;
 use scalebricks_types::FiveTuple;
 use scalebricks_wire::{IpPacket, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
@@ -8,55 +8,55 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 
 /// A unicast IP packet in a captured frame.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, not the states of a machine")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states of a machine")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UserPacket {
-    /// Where in the frame it stands, without Ethernet padding.
+    /// Its place in the frame, without Ethernet padding.
     pub(super) bytes: Range<usize>,
-    /// Destination on the wire.
+    /// Its destination.
     pub(super) dst: IpAddr,
-    /// The tuple of the direction it flows in: its own, or for an ICMP error that of the answer to the packet quoted,
-    /// since the error goes where such an answer would.
+    /// The tuple of its direction: its own, or for an ICMP error that of an answer to the quoted packet, because the error has the
+    /// same destination.
     pub(super) tuple: FiveTuple,
-    /// It reports an error about a packet that went the other way.
+    /// It is an ICMP error about a packet of the other direction.
     pub(super) is_error: bool,
     /// It opens a TCP connection: SYN without ACK.
     pub(super) is_syn: bool,
     /// Routers may not fragment it: IPv4 with DF, and all of IPv6.
     pub(super) is_unfragmentable: bool,
-    /// The fragmented datagram it is a piece of.
+    /// The datagram of which it is a fragment.
     pub(super) datagram: Option<DatagramId>,
-    /// A piece without ports; the tuple is not its datagram's.
+    /// A fragment without ports; its tuple is not that of its datagram.
     pub(super) is_later_fragment: bool,
     /// Its destination is a link-local address: `fe80::/10` or `169.254.0.0/16`.
     pub(super) is_to_link_local: bool,
-    /// The IPv4 header checksum is right; always so for IPv6.
+    /// The IPv4 header checksum is correct; always true for IPv6.
     pub(super) is_checksum_good: bool,
 }
 
-/// A frame that belongs to no conversation.
+/// Why a frame has no conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoConversation {
     /// Neither IPv4 nor IPv6.
     NotIp,
-    /// For many receivers.
+    /// Multicast or broadcast.
     Multicast,
-    /// Cut short, or contradicting itself.
+    /// Truncated or malformed.
     Unreadable,
 }
 
 impl NoConversation {
     /// Why the gateway must drop the frame.
-    pub(super) const fn grounds(self) -> &'static [Ground] {
+    pub(super) const fn causes(self) -> &'static [DropCause] {
         match self {
-            Self::NotIp => &[Ground::NotIp],
-            Self::Multicast => &[Ground::Multicast],
-            Self::Unreadable => &[Ground::Unreadable],
+            Self::NotIp => &[DropCause::NotIp],
+            Self::Multicast => &[DropCause::Multicast],
+            Self::Unreadable => &[DropCause::Unreadable],
         }
     }
 }
 
-/// Reads a frame.
+/// Parses a frame.
 pub(super) fn read(frame: &[u8]) -> Result<UserPacket, NoConversation> {
     let link = parse_frame(frame).map_err(|_| NoConversation::Unreadable)?;
     if !link.is_ip() {
@@ -107,9 +107,8 @@ fn is_syn(packet: &IpPacket<'_>) -> bool {
     ip.protocol == protocol::TCP && !ip.is_later_fragment() && flags & (SYN | ACK) == SYN
 }
 
-/// Whether a frame is, to a reader that knows nothing else, a sound and whole TCP or UDP packet from one host to
-/// another: Ethernet without tags, IP without options, extension headers or fragments. Fixed offsets, no parser: what
-/// passes here and is dropped as unreadable is an error of a parser.
+/// Whether a frame is a complete, well-formed unicast TCP or UDP packet: Ethernet without tags, IP without options, extension headers
+/// or fragments. Uses fixed offsets and no parser: if such a frame is dropped as unreadable, a parser has an error.
 pub(super) fn is_plainly_sound(frame: &[u8]) -> bool {
     let u16_at = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     if frame.len() < 14 + 20 + 8 || frame[0] & 1 != 0 {

@@ -1,55 +1,50 @@
-//! Gives each conversation a flow: a node, two tunnel ends, a base station.
+//! Assigns a flow to each conversation: a node, two TEIDs, a base station.
 //!
 //! With the key profile `flow5` a flow is a conversation, with `ue` a mobile address (in IPv6 its /64), which all
-//! conversations of that mobile share. An address that is the mobile of one conversation and the server of another is
-//! no contradiction: what it sends as a server to another mobile is downstream traffic of that mobile, keyed by the
-//! other's address; only what is addressed to it is its own.
+//! conversations of that mobile share. An address may be the mobile of one conversation and the server of another: its packets as a
+//! server are downstream packets of the other mobile, with the other mobile's address as key.
 
 use super::conversation::{Conversation, ConversationId, Conversations};
+use crate::demo::config::DemoConfig;
 use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_elements::gateway::{BaseStation, BaseStationId};
-use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyHasher, KeyProfile, NodeId, Qfi, Teid};
+use scalebricks_types::{FlowKey, KeyHasher, KeyProfile, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Base stations the mobiles are spread over.
+/// Number of base stations.
 const BASE_STATIONS: u16 = 64;
 
-/// Bits of an IPv4 mobile's address that name its region: 16 neighbours share a node.
+/// Prefix of an IPv4 mobile's address that determines its region: 16 neighbours share a node.
 const REGION_BITS_V4: u32 = 28;
-/// The same for IPv6: 256 neighbouring /64, each a mobile.
+/// The same for IPv6: 256 neighbouring /64, each of one mobile.
 const REGION_BITS_V6: u32 = 56;
 
 /// One flow in this many has a QFI.
 const QFI_EVERY: u64 = 3;
 
-/// A flow by its place in [`Pinning::flows`].
+/// The index of a flow in [`Pinning::flows`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FlowId(pub(super) u32);
 
 /// All flows of a capture.
 #[derive(Debug)]
 pub(super) struct Pinning {
-    /// What the cluster is told.
+    /// The flows.
     pub(super) flows: Vec<FlowSpec>,
-    /// Where the tunnels lead.
+    /// The base stations.
     pub(super) base_stations: Vec<BaseStation>,
     /// The flow of each conversation.
     of_conversation: Vec<FlowId>,
-    /// The flow of each mobile, for the profile that knows no other.
+    /// The flow of each mobile with the profile `ue`.
     of_mobile: HashMap<FlowKey, FlowId>,
 }
 
 impl Pinning {
-    /// Pins all conversations. The same capture, seed and size give the same result.
-    pub(super) fn new(
-        conversations: &Conversations,
-        profile: KeyProfile,
-        size: ClusterSize,
-        seed: HashSeed,
-    ) -> Self {
-        let hasher = KeyHasher::new(seed);
+    /// Pins all conversations. The same capture, seed and number of nodes give the same result.
+    pub(super) fn new(conversations: &Conversations, config: &DemoConfig) -> Self {
+        let hasher = KeyHasher::new(config.hash_seed());
         let mut pinning = Self {
             flows: Vec::new(),
             base_stations: (0..BASE_STATIONS).map(base_station).collect(),
@@ -57,19 +52,14 @@ impl Pinning {
             of_mobile: HashMap::new(),
         };
         for conversation in conversations.list() {
-            let flow = pinning.flow_for(conversation, profile, size, &hasher);
+            let flow = pinning.flow_for(conversation, config, &hasher);
             pinning.of_conversation.push(flow);
         }
         pinning
     }
 
-    fn flow_for(
-        &mut self,
-        conversation: &Conversation,
-        profile: KeyProfile,
-        size: ClusterSize,
-        hasher: &KeyHasher,
-    ) -> FlowId {
+    fn flow_for(&mut self, conversation: &Conversation, config: &DemoConfig, hasher: &KeyHasher) -> FlowId {
+        let profile = config.policy.key_profile;
         let next = FlowId(self.flows.len() as u32);
         let mobile = conversation.mobile();
         let ue = FlowKey::ue(mobile);
@@ -81,7 +71,7 @@ impl Pinning {
                 }
                 ue
             }
-            // Both addresses of a parsed packet are of one family, so there is a key.
+            // Both addresses of a parsed packet have one family, so there is a key.
             KeyProfile::Flow5 => profile.downstream_key(&conversation.downstream).unwrap_or(ue),
         };
         let region = region(mobile);
@@ -92,7 +82,7 @@ impl Pinning {
             downlink_teid: spread(next.0, 0x85EB_CA6B),
             base_station: BaseStationId((region.station % u64::from(BASE_STATIONS)) as u16),
             qfi: if draw.is_multiple_of(QFI_EVERY) { Qfi::new((draw >> 32) as u8 & 0x3f).ok() } else { None },
-            node: NodeId::new((hasher.hash(&region.key).get() % size.get() as u64) as u8),
+            node: NodeId::new((hasher.hash(&region.key).get() % config.size.get() as u64) as u8),
         });
         next
     }
@@ -102,12 +92,12 @@ impl Pinning {
         self.of_conversation[id.0 as usize]
     }
 
-    /// The flow of a mobile; only with the profile `ue` are there any.
+    /// The flow of a mobile; `None` except with the profile `ue`.
     pub(super) fn of_mobile(&self, address: IpAddr) -> Option<FlowId> {
         self.of_mobile.get(&FlowKey::ue(address)).copied()
     }
 
-    /// A flow as the cluster knows it.
+    /// A flow.
     pub(super) fn flow(&self, id: FlowId) -> &FlowSpec {
         &self.flows[id.0 as usize]
     }
@@ -118,11 +108,11 @@ impl Pinning {
     }
 }
 
-/// Where a mobile is.
+/// The region of a mobile.
 struct Region {
-    /// Its first address, as a key to be hashed.
+    /// Its first address as a key, which is hashed.
     key: FlowKey,
-    /// Chooses the base station within it.
+    /// Selects the base station.
     station: u64,
 }
 
@@ -141,8 +131,8 @@ fn region(mobile: IpAddr) -> Region {
     }
 }
 
-/// Tunnel identifiers that look like those of a network: spread over 32 bits, never 0, never twice, since an odd
-/// factor permutes the numbers modulo 2^32 and maps only 0 to 0.
+/// TEIDs like those of a network: spread over 32 bits, unique and never 0, because multiplication by an odd factor is a permutation
+/// modulo 2^32 that maps only 0 to 0.
 const fn spread(flow: u32, odd: u32) -> Teid {
     Teid::new(flow.wrapping_add(1).wrapping_mul(odd))
 }

@@ -1,63 +1,62 @@
-//! What is done with each frame of a capture, and what must become of it: by the conversation table alone, without
-//! asking the data plane.
+//! How each frame of a capture is put in, and the expected outcome: from the conversation table alone, without the data plane.
 
 use super::conversation::{ConversationId, Conversations, Direction};
 use super::packet::{self, UserPacket};
 use super::pinning::{FlowId, Pinning};
-use crate::ledger::Ground;
+use crate::ledger::DropCause;
 use scalebricks_elements::gateway::packet::fragment_cache::{CAPACITY, DatagramId};
 use scalebricks_elements::gateway::packet::policy::{Oversize, Policy};
 use scalebricks_types::KeyProfile;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Fragmented datagrams remembered; beyond it the older half is forgotten.
+/// Most fragmented datagrams that are remembered; beyond it the older half is forgotten.
 const MAX_DATAGRAMS: usize = 1 << 20;
 
-/// First fragments that may come between a datagram's first and later ones before it is uncertain whether a node still
-/// knows it: a node learns each first fragment at most once when it enters and once when it comes over the fabric.
+/// Most first fragments between a datagram's first and later fragments for which a node certainly remembers the first: a node
+/// records each first fragment at most once when it enters and once when it arrives over the fabric.
 const CERTAIN_FIRSTS: u64 = CAPACITY as u64 / 2;
 
-/// Outer headers of a downstream packet: IPv4, UDP, GTP-U.
+/// Octets of the outer headers of a downstream packet: IPv4, UDP, GTP-U.
 const OVERHEAD: usize = 20 + 8 + 8;
-/// Further ones of a flow with a QFI: the PDU session container.
+/// Additional octets of a flow with a QFI: the PDU session container.
 const CONTAINER: usize = 8;
 
 /// Every link carries IPv6 packets of this size (RFC 8200 §5).
 const IPV6_LEAST_MTU: usize = 1_280;
 
-/// How a frame enters the cluster.
+/// How a frame is put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entrance {
-    /// As it is, from the Internet.
+    /// Unchanged, from the Internet.
     Internet,
-    /// Its packet in this flow's tunnel, from the base station.
+    /// In this flow's tunnel, from the base station.
     BaseStation(FlowId),
 }
 
-/// What must become of a packet.
+/// The expected outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Outcome {
     /// It leaves as a packet of this flow.
     Leaves(FlowId),
-    /// It is dropped, on one of these grounds. With none listed, nothing that may happen to it is right.
-    Drops(&'static [Ground]),
-    /// Either; a bounded cache decides.
-    Either(FlowId, &'static [Ground]),
+    /// It is dropped for one of these causes. Without causes, every outcome is an error.
+    Drops(&'static [DropCause]),
+    /// Either: it depends on a bounded cache.
+    Either(FlowId, &'static [DropCause]),
 }
 
-/// What is known of a frame.
+/// The plan of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// How it enters.
+    /// How it is put in.
     pub(super) entrance: Entrance,
-    /// What must become of it.
-    pub(super) fate: Fate,
+    /// The expected outcome.
+    pub(super) outcome: Outcome,
     /// It belongs to a conversation.
     pub(super) is_claimed: bool,
-    /// The user's packet in the frame; empty if there is none to be found.
+    /// The user's packet in the frame; empty if none was found.
     pub(super) user: Range<usize>,
-    /// The datagram it is a fragment of.
+    /// The datagram of which it is a fragment.
     pub(super) datagram: Option<DatagramId>,
 }
 
@@ -89,11 +88,11 @@ impl<'a> Planner<'a> {
         match packet::read(frame) {
             Ok(packet) => self.plan_packet(&packet),
             Err(why) => {
-                // Two readers at odds: whatever the data plane does with it, somebody is wrong.
-                let grounds = if packet::is_plainly_sound(frame) { &[] } else { why.grounds() };
+                // The two parsers disagree, so one of them is wrong, whatever the data plane does.
+                let causes = if packet::is_plainly_sound(frame) { &[] } else { why.causes() };
                 Plan {
                     entrance: Entrance::Internet,
-                    fate: Fate::Drops(grounds),
+                    outcome: Outcome::Drops(causes),
                     is_claimed: false,
                     user: 0..0,
                     datagram: None,
@@ -109,67 +108,72 @@ impl<'a> Planner<'a> {
             _ => (self.conversations.find(packet), true),
         };
         let is_upstream = matches!(claim, Some((_, Direction::Upstream)));
-        // A first fragment that a node drops at its door teaches it nothing.
+        // A node does not record a first fragment that it drops at once.
         if let (Some(datagram), Some(claim)) = (packet.datagram, claim)
             && !packet.is_later_fragment
             && (is_upstream || !is_bad)
         {
             self.learn(datagram, claim);
         }
-        let (entrance, fate) = match claim {
+        let (entrance, outcome) = match claim {
             Some((id, Direction::Upstream)) => {
                 let flow = self.pinning.of_conversation(id);
-                (Entrance::BaseStation(flow), Fate::Leaves(flow))
+                (Entrance::BaseStation(flow), Outcome::Leaves(flow))
             }
-            _ => (Entrance::Internet, self.downstream_fate(packet, claim.map(|(id, _)| id), is_certain)),
+            _ => (Entrance::Internet, self.downstream_outcome(packet, claim.map(|(id, _)| id), is_certain)),
         };
-        let fate = if is_bad { Fate::Drops(&[Ground::Checksum]) } else { fate };
+        let outcome = if is_bad { Outcome::Drops(&[DropCause::Checksum]) } else { outcome };
         Plan {
             entrance,
-            fate,
+            outcome,
             is_claimed: claim.is_some(),
             user: packet.bytes.clone(),
             datagram: packet.datagram,
         }
     }
 
-    fn downstream_fate(&self, packet: &UserPacket, claim: Option<ConversationId>, is_certain: bool) -> Fate {
+    fn downstream_outcome(
+        &self,
+        packet: &UserPacket,
+        claim: Option<ConversationId>,
+        is_certain: bool,
+    ) -> Outcome {
         if packet.is_to_link_local {
-            return Fate::Drops(&[Ground::LinkLocal]);
+            return Outcome::Drops(&[DropCause::LinkLocal]);
         }
         let flow = match self.policy.key_profile {
             KeyProfile::Flow5 => claim.map(|id| self.pinning.of_conversation(id)),
             KeyProfile::Ue => self.pinning.of_mobile(packet.dst),
         };
         let Some(flow) = flow else {
-            return Fate::Drops(match self.policy.key_profile {
-                KeyProfile::Flow5 => &[Ground::NoFirstFragment],
-                KeyProfile::Ue => &[Ground::NoFlow],
+            return Outcome::Drops(match self.policy.key_profile {
+                KeyProfile::Flow5 => &[DropCause::NoFirstFragment],
+                KeyProfile::Ue => &[DropCause::NoFlow],
             });
         };
         let container = if self.pinning.flow(flow).qfi.is_some() { CONTAINER } else { 0 };
         let outer_len = packet.bytes.len() + OVERHEAD + container;
         if outer_len > usize::from(u16::MAX) {
-            return Fate::Drops(&[Ground::TooLarge]);
+            return Outcome::Drops(&[DropCause::TooLarge]);
         }
         let mtu = usize::from(self.policy.base_station_mtu);
         let is_refused = outer_len > mtu && self.is_refused(packet, mtu.saturating_sub(OVERHEAD + container));
-        let grounds: &'static [Ground] = if is_refused { &[Ground::TooBigForLink] } else { &[] };
-        match (is_certain || self.policy.key_profile == KeyProfile::Ue, grounds) {
-            (true, []) => Fate::Leaves(flow),
-            (true, grounds) => Fate::Drops(grounds),
-            (false, []) => Fate::Either(flow, &[Ground::NoFirstFragment]),
-            (false, _) => Fate::Drops(&[Ground::NoFirstFragment, Ground::TooBigForLink]),
+        let causes: &'static [DropCause] = if is_refused { &[DropCause::TooBigForLink] } else { &[] };
+        match (is_certain || self.policy.key_profile == KeyProfile::Ue, causes) {
+            (true, []) => Outcome::Leaves(flow),
+            (true, causes) => Outcome::Drops(causes),
+            (false, []) => Outcome::Either(flow, &[DropCause::NoFirstFragment]),
+            (false, _) => Outcome::Drops(&[DropCause::NoFirstFragment, DropCause::TooBigForLink]),
         }
     }
 
-    /// Whether a packet that is too big for the `room` that a tunnel has is dropped, and not sent in outer fragments.
+    /// Whether a packet that is larger than the tunnel's `room` is dropped, and not sent in outer fragments.
     fn is_refused(&self, packet: &UserPacket, room: usize) -> bool {
         let may_tell = packet.dst.is_ipv4() || room >= IPV6_LEAST_MTU;
         self.policy.oversize == Oversize::Icmp && packet.is_unfragmentable && may_tell
     }
 
-    /// The claim of a datagram's first fragment, and whether every node it passed must still know it.
+    /// The conversation of a datagram's first fragment, and whether every node that it passed must still remember it.
     fn follow(&self, datagram: &DatagramId) -> (Option<(ConversationId, Direction)>, bool) {
         match self.datagrams.get(datagram) {
             Some(followed) => (Some(followed.claim), self.firsts - followed.number <= CERTAIN_FIRSTS),

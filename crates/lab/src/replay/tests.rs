@@ -1,4 +1,4 @@
-//! Small captures with everything in them, and exactly what must become of each frame.
+//! Small captures with all kinds of frames, and the exact outcome of each frame.
 
 mod build;
 mod forwardable;
@@ -7,16 +7,15 @@ mod sample;
 
 use super::*;
 pub(super) use sample::{too_large, udp_both_ways};
-use scalebricks_elements::gateway::Oversize;
+use scalebricks_elements::gateway::{Oversize, Policy};
 use scalebricks_io::{CaptureReader, CaptureWriter};
-use scalebricks_tables::compact::Structure;
-use scalebricks_types::KeyProfile;
-use std::cell::Cell;
+use scalebricks_types::{ClusterSize, KeyProfile};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tempfile::TempDir;
 
-/// A capture in a directory of its own.
+/// A capture in a new directory.
 pub(super) fn capture(frames: &[Vec<u8>]) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("in.pcap");
@@ -28,21 +27,31 @@ pub(super) fn capture(frames: &[Vec<u8>]) -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-pub(super) fn options(file: &Path) -> ReplayOptions {
-    ReplayOptions {
-        file: file.to_owned(),
-        out: None,
-        size: ClusterSize::new(4).unwrap(),
-        architectures: Architecture::ALL.to_vec(),
-        gpt: Structure::default(),
-        policy: Policy::default(),
-        threads: 2,
-        seed: 7,
+/// A replay.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    file: PathBuf,
+    out: Option<PathBuf>,
+    pub(super) config: DemoConfig,
+}
+
+impl Options {
+    fn run(
+        &self,
+        progress: &mut dyn FnMut(Step),
+        interrupt: &Interrupt,
+    ) -> Result<ReplayOutcome, ReplayError> {
+        run(&self.config, &self.file, self.out.as_deref(), progress, interrupt)
     }
 }
 
-fn replay(options: &ReplayOptions) -> ReplayOutcome {
-    let outcome = run(options, &mut |_| {}, &|| false).unwrap();
+pub(super) fn options(file: &Path) -> Options {
+    let config = DemoConfig { policy: Policy::default(), seed: 7, ..DemoConfig::synthetic(0, 0, 2).unwrap() };
+    Options { file: file.to_owned(), out: None, config }
+}
+
+fn replay(options: &Options) -> ReplayOutcome {
+    let outcome = options.run(&mut |_| {}, &Interrupt::default()).unwrap();
     for run in &outcome.runs {
         let totals = &run.totals;
         assert_eq!(totals.problems.lines(), Vec::<String>::new(), "{}", run.architecture);
@@ -63,7 +72,7 @@ fn assert_dropped(outcome: &ReplayOutcome, want: &[(&'static str, u64)]) {
 }
 
 #[test]
-fn every_frame_of_the_sample_is_accounted_for_by_name() {
+fn every_frame_of_the_sample_is_accounted_for_with_its_reason() {
     let (_directory, file) = capture(&sample::frames());
     let outcome = replay(&options(&file));
     let want = Counts {
@@ -101,7 +110,7 @@ fn every_frame_of_the_sample_is_accounted_for_by_name() {
 fn checksums_may_be_ignored() {
     let (_directory, file) = capture(&sample::frames());
     let mut options = options(&file);
-    options.policy.verify_ipv4_checksum = false;
+    options.config.policy.verify_ipv4_checksum = false;
     let outcome = replay(&options);
     assert_dropped(
         &outcome,
@@ -118,12 +127,12 @@ fn checksums_may_be_ignored() {
 }
 
 #[test]
-fn mobiles_as_keys_need_no_first_fragment() {
+fn with_mobiles_as_keys_no_first_fragment_is_needed() {
     let (_directory, file) = capture(&sample::frames());
     for nodes in [2, 3, 5] {
         let mut options = options(&file);
-        options.policy.key_profile = KeyProfile::Ue;
-        options.size = ClusterSize::new(nodes).unwrap();
+        options.config.policy.key_profile = KeyProfile::Ue;
+        options.config.size = ClusterSize::new(nodes).unwrap();
         let outcome = replay(&options);
         assert_eq!((outcome.conversations, outcome.flows), (17, 5));
         for run in &outcome.runs {
@@ -146,10 +155,11 @@ fn mobiles_as_keys_need_no_first_fragment() {
 }
 
 #[test]
-fn threads_and_cluster_sizes_change_nothing_that_is_counted() {
+fn threads_and_cluster_sizes_do_not_change_the_counts() {
     let (_directory, file) = capture(&sample::frames());
     let totals = |nodes, threads| {
-        let options = ReplayOptions { size: ClusterSize::new(nodes).unwrap(), threads, ..options(&file) };
+        let mut options = options(&file);
+        (options.config.size, options.config.threads) = (ClusterSize::new(nodes).unwrap(), threads);
         let runs = replay(&options).runs;
         runs.into_iter().map(|run| run.totals).collect::<Vec<_>>()
     };
@@ -167,7 +177,7 @@ fn threads_and_cluster_sizes_change_nothing_that_is_counted() {
 }
 
 #[test]
-fn damaged_captures_are_accounted_for_all_the_same() {
+fn every_frame_of_damaged_captures_is_accounted_for() {
     let sample = sample::frames();
     let mut random: u64 = 1;
     let mut next = |below: usize| {
@@ -194,14 +204,14 @@ fn damaged_captures_are_accounted_for_all_the_same() {
             for oversize in [Oversize::FragmentOuter, Oversize::Icmp] {
                 let mut options = options(&file);
                 let base_station_mtu = 576;
-                options.policy = Policy {
+                options.config.policy = Policy {
                     key_profile,
                     verify_ipv4_checksum,
                     oversize,
                     base_station_mtu,
-                    ..options.policy
+                    ..options.config.policy
                 };
-                options.size = ClusterSize::new(3).unwrap();
+                options.config.size = ClusterSize::new(3).unwrap();
                 assert!(replay(&options).runs[3].totals.packets_out > 100);
             }
         }
@@ -220,10 +230,10 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<CapturedFrame>> {
 }
 
 #[test]
-fn each_node_leaves_one_capture_of_what_it_sent() {
+fn each_node_has_one_capture_of_the_frames_that_it_sent() {
     let (directory, file) = capture(&sample::frames());
     let out = |name: &str| Some(directory.path().join("new").join(name));
-    let mut options = ReplayOptions { out: out("a"), ..options(&file) };
+    let mut options = Options { out: out("a"), ..options(&file) };
     let outcome = replay(&options);
     let written: Vec<usize> = outcome.runs.iter().map(|run| run.captures.len()).collect();
     assert_eq!(written, [0, 0, 0, 4], "ScaleBricks alone");
@@ -240,46 +250,43 @@ fn each_node_leaves_one_capture_of_what_it_sent() {
         let frames = kept.values().map(|frames| frames.iter().map(|f| (f.timestamp, f.data.len())).collect());
         frames.collect()
     };
-    options = ReplayOptions {
-        out: out("b"),
-        architectures: vec![Architecture::HashPartition, Architecture::Vlb],
-        threads: 1,
-        ..options
-    };
+    options.out = out("b");
+    options.config.architectures = vec![Architecture::HashPartition, Architecture::Vlb];
+    options.config.threads = 1;
     assert_eq!(replay(&options).runs[1].captures.len(), 4);
     assert_eq!(sizes(&files(options.out.as_ref().unwrap())), sizes(&kept));
 }
 
 #[test]
-fn captures_of_a_larger_cluster_are_not_mixed_up() {
+fn captures_of_a_larger_cluster_are_not_mixed_with_new_ones() {
     let (directory, file) = capture(&sample::frames());
-    let mut options = ReplayOptions { out: Some(directory.path().join("out")), ..options(&file) };
+    let mut options = Options { out: Some(directory.path().join("out")), ..options(&file) };
     replay(&options);
     replay(&options);
-    options.size = ClusterSize::new(2).unwrap();
+    options.config.size = ClusterSize::new(2).unwrap();
     let nothing_yet = |step| assert!(!matches!(step, Step::Forwarded { .. }), "{step:?}");
-    let error = run(&options, &mut { nothing_yet }, &|| false).unwrap_err();
-    assert!(matches!(error, ReplayError::Stale { .. }), "{error}");
+    let error = options.run(&mut { nothing_yet }, &Interrupt::default()).unwrap_err();
+    assert!(matches!(error, ReplayError::Stale(_)), "{error}");
     assert!(error.to_string().contains("node-2.pcap"), "{error}");
 }
 
 #[test]
-fn a_stop_leaves_no_files_and_progress_is_told() {
+fn an_interrupt_leaves_no_files_and_progress_is_reported() {
     let frames: Vec<Vec<u8>> = (0..60).flat_map(|_| sample::frames()).collect();
     let (directory, file) = capture(&frames);
     let out = directory.path().join("out");
-    let options = ReplayOptions { out: Some(out.clone()), ..options(&file) };
-    let told = Cell::new(0);
-    let mut steps = Vec::new();
-    let result = run(
-        &options,
-        &mut |step| {
-            steps.push(step);
-            told.set(told.get() + u64::from(matches!(step, Step::Forwarded { architecture, .. } if architecture == Architecture::ScaleBricks)));
-        },
-        &|| told.get() > 1,
-    );
-    assert!(matches!(result, Err(ReplayError::Stopped)), "{result:?}");
+    let options = Options { out: Some(out.clone()), ..options(&file) };
+    let interrupt = Interrupt::default();
+    let (mut forwarded, mut steps) = (0, Vec::new());
+    let mut progress = |step| {
+        steps.push(step);
+        let scalebricks = Architecture::ScaleBricks;
+        forwarded +=
+            u64::from(matches!(step, Step::Forwarded { architecture, .. } if architecture == scalebricks));
+        interrupt.flag().store(forwarded > 1, Ordering::Relaxed);
+    };
+    let result = options.run(&mut progress, &interrupt);
+    assert!(matches!(result, Err(ReplayError::Interrupted(_))), "{result:?}");
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0);
     let all = frames.len() as u64;
     assert!(steps.contains(&Step::Pinned { frames: all, conversations: 17 }), "{steps:?}");
@@ -287,7 +294,7 @@ fn a_stop_leaves_no_files_and_progress_is_told() {
 }
 
 #[test]
-fn files_that_are_no_captures_are_refused_and_cut_ones_are_not() {
+fn files_that_are_not_captures_are_refused_and_truncated_ones_are_not() {
     let (directory, file) = capture(&sample::frames());
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 7]).unwrap();
@@ -298,10 +305,10 @@ fn files_that_are_no_captures_are_refused_and_cut_ones_are_not() {
         [(&bytes[..24], "holds no frames"), (b"%PDF", "neither a pcap"), (b"", "neither a pcap")]
     {
         std::fs::write(&file, content).unwrap();
-        let error = run(&options(&file), &mut |_| {}, &|| false).unwrap_err();
+        let error = options(&file).run(&mut |_| {}, &Interrupt::default()).unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
     }
     let missing = directory.path().join("none.pcap");
-    let error = run(&options(&missing), &mut |_| {}, &|| false).unwrap_err();
+    let error = options(&missing).run(&mut |_| {}, &Interrupt::default()).unwrap_err();
     assert!(error.to_string().contains("none.pcap"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! The command line of `scalebricks lab`.
 
+use super::LabError;
 use super::plan::{Driver, MAX_FLOWS, MAX_LOG_SERVERS, Plan};
 use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
@@ -7,22 +8,22 @@ use clap::{Args, Subcommand};
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_console::quantity;
 use scalebricks_tables::compact::Structure;
-use scalebricks_types::{ClusterSize, IdError};
+use scalebricks_types::ClusterSize;
 use std::path::PathBuf;
 
-/// Largest file, octets.
+/// Size of the largest file, octets.
 const MAX_FILE: u64 = 1 << 30;
 
-/// Phones a node: their addresses leave room for 250, and there are 16 nodes at most.
+/// Most phones per node: there are addresses for 250 phones, and at most 16 nodes.
 const MAX_UES: i64 = 250 / 16;
 
-/// The command, in a few sentences.
+/// Describes the command.
 pub const ABOUT: &str = "\
 A cluster of four gateway nodes on this machine, over real interfaces: network namespaces for an Internet host, a base \
 station with phones and each node, virtual cables and bridges between them. Ordinary programs (ping, curl, iperf3) send \
-through it, in at every node, to phones pinned to every node, and what they see, what the nodes count and what tshark \
-reads on the wires is compared with what must be. Needs root, Linux, and a build with the feature `dpdk`. docs/lab.md \
-has a picture and tells how to look around.";
+through it, with every node as ingress and every node as handling node. The lab checks what the programs report, what the \
+nodes count and what tshark reads on the wires. Needs root, Linux, and a build with the feature `dpdk`. docs/lab.md has a \
+picture and explains how to look around.";
 
 /// Examples and exit statuses.
 pub const EXAMPLES: &str = "\
@@ -34,57 +35,57 @@ Examples:
   scalebricks lab run --quick --driver af-packet
       Short runs, over packet sockets only.
   scalebricks lab run --faults
-      Then takes links down and up, kills a node, throws damaged frames.
+      Then takes links down and up, kills a node, sends damaged frames.
   scalebricks lab outages --page
-      Nodes, links, workers and the log fail one after the other, under three loads; how long that is felt.
+      Nodes, links, workers and the log fail one after the other, under three loads; how long users notice it.
   scalebricks lab outages control-pair,node-killed
       Two of these outages.
   scalebricks lab up
-      Leaves it standing: ip netns exec sb-ue ping -I 10.45.0.1 192.0.2.1
+      Builds it and leaves it up: ip netns exec sb-ue ping -I 10.45.0.1 192.0.2.1
   scalebricks lab test
-      Checks the lab that stands.
+      Checks the lab that is up.
   scalebricks lab down
-      Removes it, with whatever an earlier run left.
+      Removes it, and what an earlier run left.
 
 Exit status:
   0 all checks passed    1 a check failed, or the lab could not be built
   2 wrong usage: programs are missing, or another lab is up    130 interrupted";
 
-/// What can be done with a lab.
+/// The commands of `scalebricks lab`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Build it, check everything, remove it
     Run(RunArgs),
-    /// Build it with a control plane, break things under load, and tell how long that was felt
+    /// Build it with a control plane, let parts fail under load, and report how long users notice it
     Outages(OutagesArgs),
-    /// Build it and leave it standing
+    /// Build it and leave it up
     Up(UpArgs),
-    /// Check the one that stands
+    /// Check the one that is up
     Test(TestArgs),
-    /// Remove it, with whatever an earlier run left
+    /// Remove it, and what an earlier run left
     Down(NameArgs),
     /// A base station: GTP-U on one side, a TUN with phones on the other
     #[command(hide = true)]
     BaseStation(BaseStationArgs),
-    /// A file server whose files are known octet by octet
+    /// A file server whose files are a function of the offset
     #[command(hide = true)]
     FileServer,
-    /// Throws damaged frames
+    /// Sends damaged frames
     #[command(hide = true)]
-    Frames(FramesArgs),
+    DamagedFrames(DamagedFramesArgs),
     /// One end of the paced streams
     #[command(hide = true)]
     Streams(StreamsArgs),
-    /// Holds the threads of a process still that have a name
+    /// Suspends the threads of a process that have a name
     #[command(hide = true)]
-    Halt(HaltArgs),
-    /// Removes a lab whose owner is gone
+    Suspend(SuspendArgs),
+    /// Removes a lab whose owner has ended
     #[command(hide = true)]
     Reaper(NameArgs),
 }
 
 impl LabCommand {
-    /// Whether only results and errors are told.
+    /// Whether only results and errors are printed.
     pub const fn is_quiet(&self) -> bool {
         match self {
             Self::Run(args) => args.shape.quiet,
@@ -92,12 +93,8 @@ impl LabCommand {
             Self::Up(args) => args.shape.quiet,
             Self::Test(args) => args.quiet,
             Self::Down(_) => false,
-            Self::BaseStation(_)
-            | Self::FileServer
-            | Self::Frames(_)
-            | Self::Streams(_)
-            | Self::Halt(_)
-            | Self::Reaper(_) => true,
+            // Helper processes of a lab.
+            _ => true,
         }
     }
 }
@@ -105,12 +102,12 @@ impl LabCommand {
 /// Which lab.
 #[derive(Debug, Args)]
 pub struct NameArgs {
-    /// What its namespaces' names begin with: labs of two names stand side by side
+    /// The start of its namespaces' names: labs with different names can be up at the same time
     #[arg(long, default_value = "sb", value_parser = parse_name)]
     pub name: String,
 }
 
-/// What a lab consists of.
+/// The parts of a lab.
 #[derive(Debug, Args)]
 pub struct ShapeArgs {
     /// Which lab
@@ -125,27 +122,27 @@ pub struct ShapeArgs {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=MAX_UES))]
     pub phones: u16,
 
-    /// How nodes meet their interfaces
+    /// The sockets over which nodes use their interfaces
     #[arg(long, value_enum, default_value_t = Driver::Mixed)]
     pub driver: Driver,
 
-    /// Flows come from the control plane: a NATS server stores the log, and the flows of a node that dies go to others
+    /// Flows come from the control plane: a NATS server stores the log, and other nodes take over the flows of a node that fails
     #[arg(long)]
     pub control: bool,
 
-    /// What the GPT of ScaleBricks is made of: setsep or othello
+    /// Structure of the GPT of ScaleBricks: setsep or othello
     #[arg(long, value_name = "NAME", default_value_t)]
     pub gpt: Structure,
 
-    /// Program of the NATS server that stores the log: nats-server 2.15 or newer (`scripts/nats.sh path` names one)
+    /// Program of the NATS server that stores the log: nats-server 2.15 or newer (`scripts/nats.sh path` prints one)
     #[arg(long, value_name = "PROGRAM", default_value = "nats-server", conflicts_with = "nats")]
     pub nats_server: PathBuf,
 
-    /// Three NATS servers of this program store the log instead of one. Flows come from the control plane then
+    /// Three NATS servers of this program store the log instead of one. Implies --control
     #[arg(long, value_name = "PROGRAM")]
     pub nats: Option<PathBuf>,
 
-    /// Flows beside those of the phones, which no phone uses; flows come from the control plane then
+    /// Additional flows that no phone uses. Implies --control
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_flows)]
     pub flows: u32,
 
@@ -153,20 +150,21 @@ pub struct ShapeArgs {
     #[arg(long)]
     pub install: bool,
 
-    /// Tell nothing but the result and errors
+    /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl ShapeArgs {
-    /// The lab these arguments ask for.
+    /// The plan of the lab.
     ///
     /// # Errors
-    /// [`IdError`] for a cluster that cannot be.
-    pub fn plan(&self, architecture: Architecture) -> Result<Plan, IdError> {
+    /// [`LabError::Usage`] for an impossible number of nodes.
+    pub fn plan(&self, architecture: Architecture) -> Result<Plan, LabError> {
+        let size = ClusterSize::new(usize::from(self.nodes));
         Ok(Plan {
             name: self.lab.name.clone(),
-            size: ClusterSize::new(usize::from(self.nodes))?,
+            size: size.map_err(|error| LabError::Usage(error.to_string()))?,
             ues_per_node: self.phones,
             driver: self.driver,
             architecture,
@@ -179,34 +177,34 @@ impl ShapeArgs {
     }
 }
 
-/// What is checked, and what becomes of the results.
+/// What is checked, and where the results go.
 #[derive(Debug, Args)]
 pub struct ChecksArgs {
     /// Size of the file that is sent through all nodes together; a tenth of it goes through each
     #[arg(long, value_name = "BYTES", default_value = "100M", value_parser = parse_file)]
     pub file: u64,
 
-    /// Smaller files and no iperf3, for a first look
+    /// Smaller files and no iperf3
     #[arg(long)]
     pub quick: bool,
 
-    /// Where the results go as JSON
+    /// File for the results as JSON
     #[arg(long, value_name = "FILE", default_value = "out/lab.json")]
     pub json: PathBuf,
 
-    /// Keep the results in docs/data if all checks passed, and write the pages that show them anew. Refused with changed sources
+    /// Keep the results in docs/data if all checks passed, for the documentation. Refused if sources have uncommitted changes
     #[arg(long, conflicts_with = "quick")]
     pub page: bool,
 
-    /// Where logs and captures are kept if a check fails
+    /// Directory for logs and captures if a check fails
     #[arg(long, value_name = "DIR", default_value = "out/lab")]
     pub out: PathBuf,
 }
 
-/// A lab from beginning to end.
+/// Arguments of `lab run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// What it consists of
+    /// What the lab consists of
     #[command(flatten)]
     pub shape: ShapeArgs,
 
@@ -218,53 +216,51 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', default_value = "scalebricks")]
     pub arch: Vec<ArchChoice>,
 
-    /// Break things afterwards: links, a node unless flows come from the control plane, frames; and see whether all is well again
+    /// Test faults afterwards: links down, a killed node (without --control), damaged frames; and check that traffic recovers
     #[arg(long)]
     pub faults: bool,
 
-    /// Leave the lab standing at the first architecture with a failed check, to look around
+    /// Leave the lab up at the first architecture with a failed check
     #[arg(long)]
     pub leave: bool,
 }
 
 impl RunArgs {
-    /// The architectures asked for, each once.
+    /// The requested architectures, each once.
     pub fn architectures(&self) -> Vec<Architecture> {
-        let wanted =
-            |architecture: &Architecture| self.arch.iter().any(|choice| choice.includes(*architecture));
-        Architecture::ALL.into_iter().filter(wanted).collect()
+        ArchChoice::architectures(&self.arch)
     }
 }
 
-/// Outages, one after the other.
+/// Arguments of `lab outages`.
 #[derive(Debug, Args)]
 pub struct OutagesArgs {
-    /// What it consists of; flows come from the control plane
+    /// What the lab consists of; --control is implied
     #[command(flatten)]
     pub shape: ShapeArgs,
 
-    /// Those with these names, in the order of docs/outages.md; all if none is named. `isolation` is a node's death beside the same
-    /// with hash partition
+    /// The outages to test, in the order of docs/outages.md; all if none is named. `isolation` compares a node's failure with the
+    /// same under hash partition
     #[arg(value_name = "NAME", value_delimiter = ',')]
     pub names: Vec<String>,
 
-    /// Where the results go as JSON
+    /// File for the results as JSON
     #[arg(long, value_name = "FILE", default_value = "out/outages.json")]
     pub json: PathBuf,
 
-    /// Keep the results of all outages in docs/data, and write the pages that show them anew. Refused with changed sources
+    /// Keep the results of all outages in docs/data, for the documentation. Refused if sources have uncommitted changes
     #[arg(long, conflicts_with = "names")]
     pub page: bool,
 
-    /// Where logs are kept if an outage is felt more than it may be
+    /// Directory for logs if an outage fails
     #[arg(long, value_name = "DIR", default_value = "out/lab")]
     pub out: PathBuf,
 }
 
-/// A lab that stands afterwards.
+/// Arguments of `lab up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// What it consists of
+    /// What the lab consists of
     #[command(flatten)]
     pub shape: ShapeArgs,
 
@@ -273,7 +269,7 @@ pub struct UpArgs {
     pub arch: ArchChoice,
 }
 
-/// Checks of a lab that stands.
+/// Arguments of `lab test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
     /// Which lab
@@ -284,12 +280,12 @@ pub struct TestArgs {
     #[command(flatten)]
     pub checks: ChecksArgs,
 
-    /// Tell nothing but the result and errors
+    /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// A base station.
+/// Arguments of the base station.
 #[derive(Debug, Args)]
 pub struct BaseStationArgs {
     /// The flows, with the key `ue`
@@ -300,28 +296,28 @@ pub struct BaseStationArgs {
     #[arg(long)]
     pub nodes: usize,
 
-    /// Socket that answers questions
+    /// Socket that answers requests
     #[arg(long)]
     pub control: PathBuf,
 }
 
-/// Damaged frames.
+/// Arguments of the sender of damaged frames.
 #[derive(Debug, Args)]
-pub struct FramesArgs {
-    /// A capture of sound ones
+pub struct DamagedFramesArgs {
+    /// A capture of correct frames
     #[arg(long)]
     pub corpus: PathBuf,
 
-    /// How many
+    /// Number of frames
     #[arg(long)]
     pub count: u64,
 
-    /// What everything random is drawn from
+    /// Seed of all random choices
     #[arg(long)]
     pub seed: u64,
 }
 
-/// One end of the paced streams.
+/// Arguments of one end of the paced streams.
 #[derive(Debug, Args)]
 pub struct StreamsArgs {
     /// Which end
@@ -337,9 +333,9 @@ pub struct StreamsArgs {
     pub phones: u16,
 }
 
-/// Threads that are held still.
+/// Arguments for suspending threads.
 #[derive(Debug, Args)]
-pub struct HaltArgs {
+pub struct SuspendArgs {
     /// The process
     #[arg(long)]
     pub process: i32,
@@ -357,12 +353,12 @@ fn parse_flows(text: &str) -> Result<u32, quantity::QuantityError> {
     quantity::parse(text, 0..=u64::from(MAX_FLOWS)).map(|flows| flows as u32) // 2^22 at most
 }
 
-/// Namespaces of a lab are found by their names, so a name cannot be another's beginning up to a dash.
+/// Namespaces of a lab are found by their names, so a name must not be the part of another before a dash.
 fn parse_name(text: &str) -> Result<String, String> {
     let is_short = (1..=20).contains(&text.len());
     if is_short && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
         Ok(text.to_owned())
     } else {
-        Err("not 1 to 20 small letters and digits".to_owned())
+        Err("must be 1 to 20 lower-case letters and digits".to_owned())
     }
 }

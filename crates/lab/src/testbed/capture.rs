@@ -1,21 +1,21 @@
-//! What passes the bridges, captured by `dumpcap` and read by `tshark`: a parser that is not ours.
+//! Frames on the bridges, captured by `dumpcap` and parsed by `tshark`, which shares no code with this project.
 
 use super::LabError;
+use super::context::LabContext;
 use super::exec::Cmd;
-use super::nodes::{Process, Processes};
-use super::plan::{HTTP_PORT, Link, Plan};
+use super::nodes::Process;
+use super::plan::{HTTP_PORT, NodePort, Plan};
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
-use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long tshark may read.
+/// Time that tshark may take.
 const READ: Duration = Duration::from_secs(180);
 
-/// How tshark reads. A packet is seen at several places, which is no retransmission.
+/// Preferences of tshark. A packet is captured at several places, which are not retransmissions.
 const PREFERENCES: [&str; 5] = [
     "ip.check_checksum:TRUE",
     "udp.check_checksum:TRUE",
@@ -24,7 +24,7 @@ const PREFERENCES: [&str; 5] = [
     "tcp.analyze_sequence_numbers:FALSE",
 ];
 
-/// What tshark tells of each frame, in this order.
+/// The fields that tshark prints of each frame, in this order.
 const FIELDS: [&str; 18] = [
     "frame.number",
     "frame.interface_name",
@@ -46,45 +46,44 @@ const FIELDS: [&str; 18] = [
     "tcp.checksum",
 ];
 
-/// The field that says that tshark is at its wit's end; those before it are checksums.
+/// The field for malformed frames, and those before it for checksums.
 const MALFORMED: usize = 16;
 const CHECKSUMS: std::ops::Range<usize> = 11..MALFORMED;
-/// Among them that of TCP, and the field with the checksum itself.
+/// The status of the TCP checksum, and the checksum itself.
 const TCP: (usize, usize) = (13, 17);
-/// Zero in ones' complement, as Linux writes it for every protocol: a receiver finds it right, as RFC 1071 has it. tshark wants
-/// 0x0000 of TCP, and calls one packet in 65,536 wrong.
+/// Zero in ones' complement, as Linux writes it for every protocol. It is correct by RFC 1071, but tshark accepts only 0x0000 for
+/// TCP, and reports one packet in 65,536 as wrong.
 const ZERO: &str = "0xffff";
 
-/// A capture under way at all ports of the bridges that lead to nodes.
+/// A running capture at all ports of the bridges that lead to nodes.
 #[derive(Debug)]
 pub struct Capture {
     process: Process,
     file: PathBuf,
-    log: PathBuf,
 }
 
-/// A frame, as tshark tells it.
+/// A frame, as printed by tshark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Its number in the capture.
     pub number: u64,
-    /// The link.
-    pub link: Link,
-    /// The node at the end of the cable.
+    /// The node's port at the end of the cable.
+    pub link: NodePort,
+    /// The node.
     pub node: NodeId,
-    /// From.
+    /// The source address.
     pub src: MacAddr,
-    /// To.
+    /// The destination address.
     pub dst: MacAddr,
     /// Addresses of the outermost IP packet.
     pub outer: Option<(IpAddr, IpAddr)>,
-    /// Addresses of the innermost IP packet: that in the tunnel, if it is a G-PDU.
+    /// Addresses of the innermost IP packet: the tunnelled one, if it is a G-PDU.
     pub inner: Option<(IpAddr, IpAddr)>,
-    /// The GTP-U message, if it is one.
+    /// Its GTP-U message.
     pub gtpu: Option<Gtpu>,
-    /// What is wrong with it.
+    /// What is wrong with it, if anything.
     pub problem: Option<String>,
-    /// Checksums in it that were computed anew and found right.
+    /// Checksums that tshark verified as correct.
     pub right: usize,
 }
 
@@ -93,41 +92,40 @@ pub struct Seen {
 pub struct Gtpu {
     /// Its type.
     pub message: u8,
-    /// The tunnel.
+    /// Its TEID.
     pub teid: u32,
     /// The QoS flow of its container.
     pub qfi: Option<u8>,
 }
 
 impl Capture {
-    /// Starts to capture.
+    /// Starts a capture.
     ///
     /// # Errors
     /// [`LabError`].
-    pub fn start(processes: Processes<'_>, name: &str) -> Result<Self, LabError> {
+    pub fn start(context: LabContext<'_>, name: &str) -> Result<Self, LabError> {
         let mut command = Cmd::new("dumpcap -q -B 16");
-        for node in processes.plan.size.nodes() {
-            for link in Link::ALL {
-                command = command.arg("-i").arg(link.port(node));
+        for node in context.plan.size.nodes() {
+            for port in NodePort::ALL {
+                command = command.arg("-i").arg(port.bridge_port(node));
             }
         }
-        let file = processes.directory.join(format!("{name}.pcapng"));
-        let command = command.arg("-w").arg(file.to_string_lossy()).inside(&processes.plan.switch());
-        let process = processes.start(name, &command)?.await_word("File: ", processes.interrupt)?;
-        Ok(Self { process, file, log: processes.directory.join(format!("{name}.log")) })
+        let file = context.path(format!("{name}.pcapng"));
+        let command = command.arg("-w").arg(file.to_string_lossy()).inside(&context.plan.switch());
+        let process = context.start(name, &command)?.await_word("File: ", context.interrupt)?;
+        Ok(Self { process, file })
     }
 
-    /// Ends the capture and reads it.
+    /// Ends the capture and parses it.
     ///
     /// # Errors
-    /// [`LabError::Setup`] if frames are missing in it, or tshark says what is not understood.
+    /// [`LabError::Setup`] if frames are missing, or the output of tshark cannot be parsed.
     pub fn finish(self, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Seen>, LabError> {
-        // What was sent last is on its way through dumpcap still.
+        // dumpcap still writes the last frames.
         std::thread::sleep(Duration::from_millis(500));
-        self.process.stop()?;
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.process.stop()?;
         if let Some(line) = log.lines().find(|line| has_dropped(line)) {
-            return Err(LabError::Setup { what: format!("the capture is not whole: {line}") });
+            return Err(LabError::Setup(format!("the capture is incomplete: {line}")));
         }
         read(&self.file, plan, interrupt)
     }
@@ -142,7 +140,7 @@ fn has_dropped(line: &str) -> bool {
 }
 
 fn read(file: &Path, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Seen>, LabError> {
-    // Files are random: whatever tshark finds in them is not there.
+    // The content of files is random, so tshark must not dissect it.
     let mut tshark = Cmd::new("tshark -n -T fields -E separator=; -E occurrence=a -E aggregator=,")
         .arg("-d")
         .arg(format!("tcp.port=={HTTP_PORT},data"));
@@ -152,40 +150,33 @@ fn read(file: &Path, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Seen>, La
     for field in FIELDS {
         tshark = tshark.arg("-e").arg(field);
     }
-    let told = tshark.arg("-r").arg(file.to_string_lossy()).limit(READ).run(interrupt)?;
-    let not_understood =
-        |line: &str| LabError::Setup { what: format!("tshark says what is not understood: {line}") };
-    told.lines().map(|line| seen(line, plan).ok_or_else(|| not_understood(line))).collect()
+    let output = tshark.arg("-r").arg(file.to_string_lossy()).limit(READ).run(interrupt)?;
+    let failed = |line: &str| LabError::Setup(format!("cannot parse the output of tshark: {line}"));
+    output.lines().map(|line| seen(line, plan).ok_or_else(|| failed(line))).collect()
 }
 
-/// A line of tshark.
+/// Parses a line of tshark.
 fn seen(line: &str, plan: &Plan) -> Option<Seen> {
     let fields: [&str; FIELDS.len()] = line.split(';').collect::<Vec<_>>().try_into().ok()?;
-    let ports = plan.size.nodes().flat_map(|node| Link::ALL.map(|link| (link, node)));
-    let (link, node) = ports.into_iter().find(|(link, node)| link.port(*node) == fields[1])?;
-    let all = |src: &str, dst: &str| -> Option<Vec<(IpAddr, IpAddr)>> {
-        let parse = |text: &str| {
-            text.split(',')
-                .filter(|address| !address.is_empty())
-                .map(str::parse)
-                .collect::<Result<Vec<IpAddr>, _>>()
-        };
-        Some(parse(src).ok()?.into_iter().zip(parse(dst).ok()?).collect())
-    };
-    let (v4, v6) = (all(fields[4], fields[5])?, all(fields[6], fields[7])?);
-    let first = |text: &str| text.split(',').next().filter(|text| !text.is_empty()).map(str::to_owned);
-    let gtpu = match first(fields[8]) {
+    let mut ports = plan.size.nodes().flat_map(|node| NodePort::ALL.map(|port| (port, node)));
+    let (link, node) = ports.find(|(port, node)| port.bridge_port(*node) == fields[1])?;
+    let values = |field: usize| fields[field].split(',').filter(|value| !value.is_empty());
+    let addresses = |field: usize| values(field).map(str::parse).collect::<Result<Vec<IpAddr>, _>>().ok();
+    let pairs = |src, dst| Some(addresses(src)?.into_iter().zip(addresses(dst)?).collect::<Vec<_>>());
+    let (v4, v6) = (pairs(4, 5)?, pairs(6, 7)?);
+    let first = |field| values(field).next().map(number);
+    // Each of these fields has a number, or is empty.
+    let (message, teid, qfi) = (first(8), first(9), first(10));
+    let gtpu = match message {
         None => None,
-        Some(message) => {
-            let qfi = match first(fields[10]) {
-                None => None,
-                Some(qfi) => Some(number(&qfi)? as u8), // six bits
-            };
-            let teid = number(&first(fields[9])?)?;
-            Some(Gtpu { message: number(&message)? as u8, teid, qfi }) // an octet
-        }
+        // A message type is an octet, and a QFI has six bits.
+        Some(message) => Some(Gtpu {
+            message: message? as u8,
+            teid: teid??,
+            qfi: qfi.map_or(Some(None), |qfi| Some(Some(qfi? as u8)))?,
+        }),
     };
-    // The outer packet is IPv4 in this lab: what is behind it is inside.
+    // The outer packet is IPv4 in this lab; a second packet is the tunnelled one.
     let outer = v4.first().or(v6.first()).copied();
     let inner = match gtpu {
         Some(_) => v6.first().or(v4.get(1)).copied(),
@@ -216,9 +207,8 @@ fn number(text: &str) -> Option<u32> {
 }
 
 fn mac(text: &str) -> Option<MacAddr> {
-    let octets: Vec<u8> =
-        text.split(':').map(|octet| u8::from_str_radix(octet, 16)).collect::<Result<_, _>>().ok()?;
-    octets.try_into().ok().map(MacAddr)
+    let octets = text.split(':').map(|octet| u8::from_str_radix(octet, 16).ok());
+    octets.collect::<Option<Vec<u8>>>()?.try_into().ok().map(MacAddr)
 }
 
 #[cfg(test)]
@@ -226,11 +216,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tunnelled_packet_is_told_with_its_inside() {
+    fn a_tunnelled_packet_is_parsed_with_its_content() {
         let line = "7;r-n2;02:5a:00:00:00:01;02:5a:00:00:01:02;10.9.0.1;10.255.0.1;2001:db8:45:1::1;2001:db8::1;0xff;\
                     0x00010001;9;1;3;1;;;;0x1234";
         let seen = seen(line, &Plan::sample()).unwrap();
-        assert_eq!((seen.number, seen.link, seen.node), (7, Link::Ran, NodeId::new(2)));
+        assert_eq!((seen.number, seen.link, seen.node), (7, NodePort::Ran, NodeId::new(2)));
         assert_eq!(seen.gtpu, Some(Gtpu { message: 255, teid: 0x10001, qfi: Some(9) }));
         assert_eq!(seen.inner.unwrap().0, "2001:db8:45:1::1".parse::<IpAddr>().unwrap());
         assert_eq!(seen.outer.unwrap().1, "10.255.0.1".parse::<IpAddr>().unwrap());

@@ -1,18 +1,18 @@
-//! How often packets crossed the fabric, from what was captured: a packet that entered where it is handled never, any
-//! other once, straight to its handling node (twice at most where the architecture makes detours).
+//! How often captured packets crossed the fabric: not at all if they entered at their handling node, otherwise once, directly
+//! to the handling node (at most twice in architectures with a detour).
 
 use super::capture::{Gtpu, Seen};
-use super::plan::{Family, GATEWAY, Link, Plan, STATION, Ue};
+use super::plan::{Family, GATEWAY, NodePort, Plan, STATION, Ue};
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_elements::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
 use scalebricks_types::NodeId;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Findings that are told.
-const TOLD: usize = 5;
+/// Findings that are reported.
+const REPORTED: usize = 5;
 
-/// A G-PDU.
+/// The message type of a G-PDU.
 const GPDU: u8 = 255;
 
 /// From a phone, or to it.
@@ -33,29 +33,29 @@ struct Passage {
     left: BTreeMap<NodeId, u64>,
 }
 
-/// What a capture shows.
+/// The findings in a capture.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Packets of users that entered.
+    /// Users' packets that entered.
     pub entered: u64,
     /// Frames on the fabric.
     pub crossed: u64,
-    /// Frames with a checksum that tshark computed anew and found right.
+    /// Frames with a checksum that tshark verified as correct.
     pub verified: u64,
-    /// What is wrong: how many things, and the first of them.
+    /// Errors: their number, and the first of them.
     pub wrong: (usize, Vec<String>),
 }
 
 impl Findings {
     fn add(&mut self, what: String) {
         self.wrong.0 += 1;
-        if self.wrong.1.len() < TOLD {
+        if self.wrong.1.len() < REPORTED {
             self.wrong.1.push(what);
         }
     }
 }
 
-/// Judges a capture taken at all nodes' ends of the bridges, from before the first packet to after the last.
+/// Checks a capture of all nodes' bridge ports, from before the first packet to after the last.
 pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
     let mut findings = Findings::default();
     let ues: HashMap<IpAddr, (Ue, Family)> =
@@ -75,8 +75,8 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
                 if let Err(wrong) = not_flooded(frame) {
                     findings.add(format!("frame {}: {wrong}", frame.number));
                 }
-            } else if frame.link == Link::Fabric {
-                findings.add(format!("frame {}: no phone's packet on the fabric", frame.number));
+            } else if frame.link == NodePort::Fabric {
+                findings.add(format!("frame {}: a packet of no phone on the fabric", frame.number));
             }
             continue;
         };
@@ -89,7 +89,7 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
         let Some(ue) = plan.ues().nth(usize::from(number)) else { continue };
         findings.entered += passage.entered.values().sum::<u64>();
         findings.crossed += passage.crossed.values().sum::<u64>();
-        if let Err(wrong) = weigh(passage, ue.node, plan.architecture) {
+        if let Err(wrong) = check_path(passage, ue.node, plan.architecture) {
             let family = if family == 0 { Family::V4 } else { Family::V6 };
             findings.add(format!("{direction:?} {}: {wrong}", ue.address(family)));
         }
@@ -97,14 +97,14 @@ pub fn judge(frames: &[Seen], plan: &Plan) -> Findings {
     if findings.entered == 0 {
         findings.add("no packet of a phone was captured".to_owned());
     }
-    // Else tshark was told to verify nothing, and found nothing wrong: each packet is seen where it enters and leaves.
+    // Otherwise tshark may not have verified checksums at all. Each packet is captured where it enters and where it leaves.
     if findings.verified < findings.entered + findings.crossed {
         findings.add(format!("checksums were verified in {} frames only", findings.verified));
     }
     findings
 }
 
-/// Where a frame was seen, who sent it, and between whom it goes.
+/// Where a frame was captured, its direction, and its addresses.
 fn whereabouts(frame: &Seen) -> String {
     let is_sent = frame.src == Plan::mac(frame.node, frame.link);
     let sender = if is_sent { "sent by it" } else { "sent to it" };
@@ -113,13 +113,13 @@ fn whereabouts(frame: &Seen) -> String {
     format!("{:?} of node {}, {sender}{ends}", frame.link, frame.node.get())
 }
 
-/// Whether nodes probe each other by it.
+/// Whether it is a probe between nodes.
 fn is_probe(frame: &Seen) -> bool {
-    let to = FabricMac::decode(frame.dst).filter(|_| frame.link == Link::Fabric);
+    let to = FabricMac::decode(frame.dst).filter(|_| frame.link == NodePort::Fabric);
     to.is_some_and(|to| to.phase == Phase::Probe)
 }
 
-/// A frame on the fabric is at the node that sent it, or at the one that it is for.
+/// Checks that a frame on the fabric was captured at its sender or receiver.
 fn not_flooded(frame: &Seen) -> Result<(), String> {
     let ends = [frame.dst, frame.src].map(FabricMac::decode);
     if ends.iter().flatten().any(|end| end.node == frame.node) {
@@ -128,7 +128,7 @@ fn not_flooded(frame: &Seen) -> Result<(), String> {
     Err(format!("the switch flooded {} to node {}", frame.dst, frame.node.get()))
 }
 
-/// Counts a frame where it belongs.
+/// Counts a frame by its place, and checks its addresses.
 fn place(
     frame: &Seen,
     ue: Ue,
@@ -139,27 +139,27 @@ fn place(
     let is_from_node = frame.src == Plan::mac(frame.node, frame.link);
     let is_to_node = frame.dst == Plan::mac(frame.node, frame.link);
     match (frame.link, direction) {
-        (Link::Internet, _) if frame.gtpu.is_some() => return Err("GTP-U on the Internet".to_owned()),
-        (Link::Internet, Direction::Down) if is_to_node => count(&mut passage.entered, frame.node),
-        (Link::Internet, Direction::Up) if is_from_node => count(&mut passage.left, frame.node),
-        (Link::Ran, Direction::Up) if is_to_node => {
+        (NodePort::Internet, _) if frame.gtpu.is_some() => return Err("GTP-U on the Internet".to_owned()),
+        (NodePort::Internet, Direction::Down) if is_to_node => count(&mut passage.entered, frame.node),
+        (NodePort::Internet, Direction::Up) if is_from_node => count(&mut passage.left, frame.node),
+        (NodePort::Ran, Direction::Up) if is_to_node => {
             tunnel(frame, (IpAddr::V4(STATION), IpAddr::V4(GATEWAY)), ue.uplink_teid(family), ue)?;
             count(&mut passage.entered, frame.node);
         }
-        (Link::Ran, Direction::Down) if is_from_node => {
+        (NodePort::Ran, Direction::Down) if is_from_node => {
             tunnel(frame, (IpAddr::V4(GATEWAY), IpAddr::V4(STATION)), ue.downlink_teid(family), ue)?;
             count(&mut passage.left, frame.node);
         }
-        (Link::Fabric, _) => {
+        (NodePort::Fabric, _) => {
             let to = FabricMac::decode(frame.dst).ok_or("no fabric address")?;
             let from = FabricMac::decode(frame.src).ok_or("not from a fabric address")?;
             let expected =
                 if direction == Direction::Up { OutputPort::Internet } else { OutputPort::BaseStation };
             if to.port != expected {
-                return Err("the fabric address tells the wrong port".to_owned());
+                return Err("the fabric address has the wrong port".to_owned());
             }
             not_flooded(frame)?;
-            // It is seen at both ends; the receiver's counts.
+            // It is captured at both ends; only the receiver's is counted.
             if to.node == frame.node {
                 *passage.crossed.entry((from.node, to.node)).or_default() += 1;
             }
@@ -181,12 +181,12 @@ fn tunnel(frame: &Seen, outer: (IpAddr, IpAddr), teid: u32, ue: Ue) -> Result<()
     if frame.outer == Some(outer) { Ok(()) } else { Err(format!("outer addresses {:?}", frame.outer)) }
 }
 
-/// Whether the packets of one phone, family and direction went the right way.
-fn weigh(passage: &Passage, handling: NodeId, architecture: Architecture) -> Result<(), String> {
+/// Checks the path of the packets of one phone, family and direction.
+fn check_path(passage: &Passage, handling: NodeId, architecture: Architecture) -> Result<(), String> {
     let Passage { entered, crossed, left } = passage;
     let total: u64 = entered.values().sum();
     if left.iter().any(|(node, _)| *node != handling) || left.values().sum::<u64>() != total {
-        return Err(format!("{} entered, left {}", tell(entered), tell(left)));
+        return Err(format!("{} entered, left {}", describe(entered), describe(left)));
     }
     let is_right = match architecture {
         Architecture::ScaleBricks | Architecture::FullDuplication => {
@@ -197,13 +197,17 @@ fn weigh(passage: &Passage, handling: NodeId, architecture: Architecture) -> Res
                 .collect();
             *crossed == expected
         }
-        // Twice at most, and all come to the handling node but those that were there.
+        // At most twice.
         Architecture::HashPartition | Architecture::Vlb => crossed.values().sum::<u64>() <= 2 * total,
     };
-    if is_right { Ok(()) } else { Err(format!("{} entered, crossed the fabric {crossed:?}", tell(entered))) }
+    if is_right {
+        Ok(())
+    } else {
+        Err(format!("{} entered, crossed the fabric {crossed:?}", describe(entered)))
+    }
 }
 
-fn tell(counts: &BTreeMap<NodeId, u64>) -> String {
+fn describe(counts: &BTreeMap<NodeId, u64>) -> String {
     let parts: Vec<_> =
         counts.iter().map(|(node, count)| format!("{count} at node {}", node.get())).collect();
     if parts.is_empty() { "nowhere".to_owned() } else { parts.join(", ") }

@@ -1,10 +1,11 @@
-//! Running the system's own programs, in a namespace if need be. Nothing is waited for without a limit, and a run that
-//! the user stops ends its children first.
+//! Runs the system's programs, in a namespace if required. Every wait has a limit. An interrupted run ends its
+//! children first.
 
 use super::LabError;
+use super::context::poll;
 use super::tools;
+use rustix::process::{Pid, Signal, kill_process_group};
 use scalebricks_console::Interrupt;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -16,28 +17,27 @@ use std::time::{Duration, Instant};
 /// Limit of commands that only configure something.
 const CONFIGURE: Duration = Duration::from_secs(20);
 
-/// Longest time between two looks at a child.
-const POLL: Duration = Duration::from_millis(10);
+/// Time between two looks at a child.
+const POLL: Duration = Duration::from_millis(1);
 
-/// A command line, not yet run.
+/// A command line.
 #[derive(Debug, Clone)]
 pub struct Cmd {
     words: Vec<String>,
-    namespace: Option<String>,
     input: Vec<u8>,
     limit: Duration,
 }
 
-/// What a command left.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Done {
-    /// How it was called.
+    /// The command line.
     pub command: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it printed as an error.
+    /// Its standard error.
     pub stderr: String,
     /// How long it took.
     pub took: Duration,
@@ -46,86 +46,69 @@ pub struct Done {
 impl Cmd {
     /// A program with its arguments, separated by blanks.
     pub fn new(line: &str) -> Self {
-        let words = line.split_ascii_whitespace().map(str::to_owned).collect();
-        Self { words, namespace: None, input: Vec::new(), limit: CONFIGURE }
+        Self { words: Vec::new(), input: Vec::new(), limit: CONFIGURE }.words(line)
     }
 
-    /// One more argument, blanks and all.
+    /// Adds one argument, which may contain blanks.
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
         self.words.push(argument.into());
         self
     }
 
-    /// More arguments, separated by blanks.
+    /// Adds arguments, separated by blanks.
     pub fn words(mut self, line: &str) -> Self {
         self.words.extend(line.split_ascii_whitespace().map(str::to_owned));
         self
     }
 
     /// Runs inside a network namespace.
-    pub fn inside(self, namespace: &str) -> Self {
-        Self { namespace: Some(namespace.to_owned()), ..self }
+    pub fn inside(mut self, namespace: &str) -> Self {
+        self.words.splice(..0, ["ip", "netns", "exec", namespace].map(str::to_owned));
+        self
     }
 
-    /// What it reads.
+    /// Sets the standard input.
     pub fn input(self, input: impl Into<Vec<u8>>) -> Self {
         Self { input: input.into(), ..self }
     }
 
-    /// How long it may take.
+    /// Sets the time limit.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// As one could type it.
+    /// The command line as one could type it.
     pub fn line(&self) -> String {
-        let mut line = String::new();
-        if let Some(namespace) = &self.namespace {
-            let _ = write!(line, "ip netns exec {namespace} ");
-        }
-        line + &self.words.join(" ")
+        self.words.join(" ")
     }
 
-    fn command(&self) -> Command {
-        let mut words = self.words.iter();
-        let program = words.next().map_or("", String::as_str);
-        let mut command = match &self.namespace {
-            None => Command::new(program),
-            Some(namespace) => {
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", namespace, program]);
-                command
-            }
+    fn spawn(&self, input: Stdio, out: Stdio, err: Stdio) -> Result<Child, LabError> {
+        let (program, arguments) =
+            self.words.split_first().map_or(("", &[][..]), |(program, rest)| (program.as_str(), rest));
+        // In its own process group: Ctrl-C reaches this process only, which ends its children in order.
+        let mut command = Command::new(program);
+        let spawned = command.args(arguments).process_group(0).stdin(input).stdout(out).stderr(err).spawn();
+        let not_started = |error: io::Error| LabError::NotStarted {
+            command: self.line(),
+            why: format!("{error}{}", tools::hint(program)),
         };
-        // In a group of its own: a Ctrl-C is for us, and we end our children in order.
-        command.args(words).process_group(0);
-        command
+        spawned.map_err(not_started)
     }
 
-    fn no_such(&self, error: &io::Error) -> LabError {
-        let program = self.words.first().map_or("", String::as_str);
-        let hint = tools::hint(if self.namespace.is_some() { "ip" } else { program });
-        LabError::NotStarted { command: self.line(), why: format!("{error}{hint}") }
-    }
-
-    /// Runs it to its end, whatever that is.
+    /// Runs the command to its end, whatever its status.
     ///
     /// # Errors
     /// [`LabError::NotStarted`], [`LabError::TooSlow`], [`LabError::Interrupted`].
     pub fn finish(&self, interrupt: &Interrupt) -> Result<Done, LabError> {
         let began = Instant::now();
-        let mut command = self.command();
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| self.no_such(&error))?;
+        let mut child = self.spawn(Stdio::piped(), Stdio::piped(), Stdio::piped())?;
         let (input, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let bytes = self.input.clone();
-        let writer = thread::spawn(move || {
-            // A program that does not read to the end says so by its status.
-            input.map(|mut input| input.write_all(&bytes))
-        });
+        // A program that does not read all of its input reports that by its status.
+        let writer = thread::spawn(move || input.map(|mut input| input.write_all(&bytes)));
         let stdout = thread::spawn(move || all(stdout));
         let stderr = thread::spawn(move || all(stderr));
-        let ended = wait(&mut child, self.limit, interrupt);
+        let ended = poll(self.limit, POLL, interrupt, || Ok(child.try_wait().ok().flatten()));
         if !matches!(ended, Ok(Some(_))) {
             end(&mut child);
         }
@@ -136,83 +119,54 @@ impl Cmd {
         Ok(Done { command: self.line(), status, stdout, stderr, took: began.elapsed() })
     }
 
-    /// Runs it to its good end and returns what it printed.
+    /// Runs the command, which must succeed; its output.
     ///
     /// # Errors
     /// As [`finish`](Self::finish), and [`LabError::Failed`].
     pub fn run(&self, interrupt: &Interrupt) -> Result<String, LabError> {
         let done = self.finish(interrupt)?;
-        if done.status.success() { Ok(done.text()) } else { Err(done.failed()) }
+        if done.status.success() {
+            return Ok(done.text());
+        }
+        let output = if done.stderr.is_empty() { done.text() } else { done.stderr };
+        Err(LabError::Failed { command: done.command, status: done.status, output })
     }
 
-    /// Starts it and lets it run. What it prints goes to a file.
+    /// Starts the command without waiting for it. Its output goes to a file.
     ///
     /// # Errors
     /// [`LabError::NotStarted`], [`LabError::File`].
     pub fn start(&self, log: &Path) -> Result<Child, LabError> {
-        let told = |error| LabError::File { path: log.to_owned(), error };
-        let out = File::create(log).map_err(told)?;
-        let err = out.try_clone().map_err(told)?;
-        let mut command = self.command();
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
-        command.spawn().map_err(|error| self.no_such(&error))
+        let out = File::create(log).map_err(LabError::file(log))?;
+        let err = out.try_clone().map_err(LabError::file(log))?;
+        self.spawn(Stdio::null(), out.into(), err.into())
     }
 }
 
 impl Done {
-    /// What it printed, as text.
+    /// Its standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// That it failed.
-    pub fn failed(self) -> LabError {
-        let said = if self.stderr.is_empty() { self.text() } else { self.stderr };
-        LabError::Failed { command: self.command, status: self.status, said }
     }
 }
 
 fn all(from: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was read before an error is all there is.
+    // After an error, the bytes read so far are the output.
     drop(from.map(|mut from| from.read_to_end(&mut bytes)));
     bytes
 }
 
-/// The status of a child that ends within the limit.
-fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<Option<ExitStatus>, LabError> {
-    let began = Instant::now();
-    let mut pause = Duration::from_micros(200);
-    loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Ok(Some(status));
-        }
-        interrupt.check()?;
-        if began.elapsed() > limit {
-            return Ok(None);
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(POLL);
-    }
-}
-
-/// Ends a child: it may tidy up for a second.
+/// Ends a child and its process group: SIGTERM, and SIGKILL a second later.
 pub fn end(child: &mut Child) {
-    let group = child.id().to_string();
-    let signal = |name: &str| {
-        let mut kill = Command::new("kill");
-        drop(kill.args([name, "--", &format!("-{group}")]).stderr(Stdio::null()).status());
-    };
-    signal("-TERM");
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(1) {
-        if matches!(child.try_wait(), Ok(Some(_))) {
-            return;
-        }
-        thread::sleep(POLL);
+    let group = Pid::from_child(child);
+    // Errors mean that the group has ended.
+    let _ = kill_process_group(group, Signal::TERM);
+    let ended = || Ok(child.try_wait().ok().flatten());
+    if !matches!(poll(Duration::from_secs(1), POLL, &Interrupt::default(), ended), Ok(Some(_))) {
+        let _ = kill_process_group(group, Signal::KILL);
+        drop(child.wait());
     }
-    signal("-KILL");
-    drop(child.wait());
 }
 
 #[cfg(test)]
@@ -230,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_ended_with_its_children() {
-        // Nobody else sleeps for so long.
+    fn commands_that_take_too_long_are_ended_with_their_children() {
+        // No other process sleeps for this time.
         let time = format!("300.{:09}", std::process::id());
         let slow =
             Cmd::new("sh -c").arg(format!("sleep {time} & sleep {time}")).limit(Duration::from_millis(50));

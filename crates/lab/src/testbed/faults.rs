@@ -1,16 +1,15 @@
-//! What breaks: a link, a node, every frame. And what must go on meanwhile, and again afterwards.
+//! Faults: a link down, a killed node, damaged frames. And the traffic that must continue meanwhile and recover afterwards.
 
 use super::LabError;
-use super::base_station::ask;
-use super::counters::Observer;
+use super::damaged_frames;
 use super::exec::Cmd;
-use super::frames;
+use super::lab::Lab;
 use super::network::Entry;
-use super::plan::{Family, Link, Plan, Ue};
+use super::nodes::CAPTURE;
+use super::plan::{Family, NodePort, Plan, Ue};
 use super::report::{Ingress, Report, Round};
-use super::session::Lab;
-use super::traffic::{Traffic, Use, Verdict};
-use scalebricks_console::{Console, Interrupt};
+use super::rounds::since;
+use super::traffic::{Use, Verdict};
 use scalebricks_types::NodeId;
 use std::collections::BTreeSet;
 use std::thread;
@@ -19,85 +18,77 @@ use std::time::{Duration, Instant};
 /// How long a link is down.
 const DOWN: Duration = Duration::from_millis(1500);
 
-/// How long it may take until all is well again.
+/// Time until traffic must have recovered.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// Damaged frames.
+/// Number of damaged frames.
 const FRAMES: u64 = 60_000;
 
-/// How long it may take to send them.
+/// Time that sending them may take.
 const STORM: Duration = Duration::from_secs(120);
 
-/// Breaks things, one after the other.
+/// Tests the faults one after the other.
 ///
 /// # Errors
 /// [`LabError`] if the lab itself does not work, or a node ends.
-pub fn run(
-    lab: &mut Lab<'_>,
-    report: &mut Report,
-    console: &Console,
-    interrupt: &Interrupt,
-) -> Result<(), LabError> {
-    let architecture = lab.plan.architecture.name();
-    let round = Round { architecture, ingress: Ingress::Any };
-    console.note("taking links down, and up again");
-    for link in Link::ALL {
-        // One over packet sockets, one over XDP sockets, if there are both.
+pub fn run(lab: &mut Lab<'_>, report: &mut Report) -> Result<(), LabError> {
+    let round = Round { architecture: lab.plan.architecture.name(), ingress: Ingress::Any };
+    lab.console.note("taking links down and up");
+    for port in NodePort::ALL {
+        // With mixed drivers, one of them uses packet sockets, the other XDP sockets.
         for node in [NodeId::new(0), NodeId::new(1)] {
-            let verdict = flap(lab, interrupt, link, node)?;
-            lab.check_alive()?;
-            report.add(round.at(&format!("{} link down and up", link.at_node()), None, node.get(), verdict));
+            let verdict = flap(lab, port, node)?;
+            lab.check_running()?;
+            report.add(round.at(
+                &format!("{} link down and up", port.interface()),
+                None,
+                node.get(),
+                verdict,
+            ));
         }
     }
-    // What becomes of a node's flows where others can take them is another matter: `scalebricks lab outages`.
+    // With a control plane other nodes take over the flows of a killed node: `scalebricks lab outages` tests that.
     if !lab.plan.is_controlled {
-        console.note("killing a node");
-        let (without, with) = missing(lab, interrupt)?;
+        lab.console.note("killing a node");
+        let (without, with) = killed_node(lab)?;
         report.add(round.of_all("the others, while a node is missing", without));
         report.add(round.of_all("that node, when it is back", with));
     }
-    console.note("throwing damaged frames at all nodes, from all sides");
-    let verdict = storm(lab, interrupt)?;
+    lab.console.note("sending damaged frames to all nodes over all links");
+    let verdict = damaged(lab)?;
     if !verdict.passed {
-        observer(lab, interrupt).look()?;
+        lab.context().write_status()?;
     }
-    lab.check_alive()?;
+    lab.check_running()?;
     report.add(round.of_all("damaged frames", verdict));
-    let verdict = strange_tunnel(lab)?;
+    lab.context().enter(Entry::One(NodeId::new(0)))?;
+    let errors = lab.context().ask_and_count("tunnel 4095", |counts| counts.error_indications)?;
+    let verdict = Verdict::new(errors == 1, format!("{errors} error indication"));
     report.add(round.of_all("a tunnel that is not there", verdict));
     Ok(())
 }
 
-fn observer<'a>(lab: &'a Lab<'_>, interrupt: &'a Interrupt) -> Observer<'a> {
-    Observer { plan: &lab.plan, processes: lab.processes(), interrupt }
-}
-
-fn traffic<'a>(lab: &'a Lab<'_>, interrupt: &'a Interrupt) -> Traffic<'a> {
-    Traffic { plan: &lab.plan, interrupt, processes: lab.processes(), limit: Duration::from_secs(60) }
-}
-
-/// The first ping that fails.
-fn ping(lab: &Lab<'_>, interrupt: &Interrupt, ue: Ue) -> Result<Verdict, LabError> {
-    let mut verdict = Verdict { passed: true, says: String::new() };
+/// Pings a phone in both directions over both families; the first verdict that fails, else the last.
+fn ping(lab: &Lab<'_>, ue: Ue) -> Result<Verdict, LabError> {
+    let mut verdict = Verdict::new(true, "");
     for family in Family::ALL {
         for what in [Use::PingUp, Use::PingDown] {
-            verdict = traffic(lab, interrupt).run(what, ue, family)?;
-            if !verdict.passed {
-                return Ok(verdict);
+            if verdict.passed {
+                verdict = lab.context().use_network(what, ue, family)?;
             }
         }
     }
     Ok(verdict)
 }
 
-/// Pings until all are answered again.
-fn recovery(lab: &Lab<'_>, interrupt: &Interrupt, ue: Ue) -> Result<Verdict, LabError> {
+/// Pings a phone until all pings are answered.
+fn recovery(lab: &Lab<'_>, ue: Ue) -> Result<Verdict, LabError> {
     let began = Instant::now();
     loop {
         let since = began.elapsed();
-        let verdict = ping(lab, interrupt, ue)?;
+        let verdict = ping(lab, ue)?;
         if verdict.passed {
-            return Ok(Verdict { passed: true, says: format!("well after {:.1} s", since.as_secs_f64()) });
+            return Ok(Verdict::new(true, format!("well after {:.1} s", since.as_secs_f64())));
         }
         if since > RECOVERY {
             return Ok(verdict);
@@ -106,105 +97,90 @@ fn recovery(lab: &Lab<'_>, interrupt: &Interrupt, ue: Ue) -> Result<Verdict, Lab
     }
 }
 
-/// Another node than this one.
-fn other(lab: &Lab<'_>, node: NodeId) -> NodeId {
-    let size = lab.plan.size.get() as u8; // 16 at most
+/// The node after this one.
+fn next(lab: &Lab<'_>, node: NodeId) -> NodeId {
+    let size = lab.plan.size.get() as u8; // at most 16
     NodeId::new((node.get() + 1) % size)
 }
 
-/// Takes a node's link down and up, with packets on their way to it all the time.
-fn flap(lab: &Lab<'_>, interrupt: &Interrupt, link: Link, node: NodeId) -> Result<Verdict, LabError> {
-    let network = lab.network();
-    // Over the fabric, packets must cross it to be concerned.
-    let (entry, ue) = match link {
-        Link::Internet | Link::Ran => (node, Plan::ue_of(other(lab, node))),
-        Link::Fabric => (other(lab, node), Plan::ue_of(node)),
+/// Takes a node's link down and up while packets are sent over it.
+fn flap(lab: &Lab<'_>, port: NodePort, node: NodeId) -> Result<Verdict, LabError> {
+    let context = lab.context();
+    // For the fabric, the packets must cross it.
+    let (entry, ue) = match port {
+        NodePort::Internet | NodePort::Ran => (node, Plan::ue_of(next(lab, node))),
+        NodePort::Fabric => (next(lab, node), Plan::ue_of(node)),
     };
-    network.enter(Entry::One(entry))?;
-    let before = ping(lab, interrupt, ue)?;
+    context.enter(Entry::One(entry))?;
+    let before = ping(lab, ue)?;
     if !before.passed {
         return Ok(before);
     }
-    network.set_port(link, node, false)?;
+    context.set_port(port, node, false)?;
     let (from, to) = (ue.v4(), Family::V4.host());
     let line = format!("ping -4 -n -q -i 0.05 -w {} -I {from} {to}", DOWN.as_secs());
-    let during = Cmd::new(&line).inside(&lab.plan.ue()).finish(interrupt);
-    network.set_port(link, node, true)?;
+    let during = Cmd::new(&line).inside(&lab.plan.ue()).finish(lab.interrupt);
+    context.set_port(port, node, true)?;
     during?;
-    recovery(lab, interrupt, ue)
+    recovery(lab, ue)
 }
 
-/// Kills a node, and starts it again.
-fn missing(lab: &mut Lab<'_>, interrupt: &Interrupt) -> Result<(Verdict, Verdict), LabError> {
-    let Some(node) = lab.plan.size.nodes().last() else {
-        return Err(LabError::Setup { what: "no node".to_owned() });
-    };
-    if let Some(process) = lab.nodes.remove(&node) {
-        process.kill_at_once();
-    }
-    let mut without = Verdict { passed: true, says: String::new() };
-    let others: Vec<NodeId> = lab.plan.size.nodes().filter(|other| *other != node).collect();
-    for (entry, handling) in others.iter().flat_map(|entry| others.iter().map(move |other| (*entry, *other)))
-    {
-        lab.network().enter(Entry::One(entry))?;
-        let verdict = ping(lab, interrupt, Plan::ue_of(handling))?;
-        without.passed &= verdict.passed;
-        if !verdict.passed {
-            without.says = format!("in at {}, handled at {}: {}", entry.get(), handling.get(), verdict.says);
-        }
-    }
-    if without.passed {
-        without.says = format!("no ping lost between {} nodes", others.len());
-    }
-    let process = lab.processes().node(node)?;
-    lab.nodes.insert(node, process);
-    lab.network().enter(Entry::One(other(lab, node)))?;
-    let with = recovery(lab, interrupt, Plan::ue_of(node))?;
-    Ok((without, with))
-}
-
-/// Throws damaged frames, and looks whether all is well afterwards.
-fn storm(lab: &Lab<'_>, interrupt: &Interrupt) -> Result<Verdict, LabError> {
-    let observer = observer(lab, interrupt);
-    let before = observer.nodes()?;
-    let thrower = lab.processes().frames(FRAMES)?;
-    for link in Link::ALL {
-        lab.network().join(&frames::interface(link), link)?;
-    }
-    let thrower = thrower.await_word_for("done", STORM, interrupt)?;
-    let after = observer.nodes()?;
-    thrower.kill();
-    for node in lab.plan.size.nodes() {
-        lab.network().enter(Entry::One(node))?;
-        for ue in lab.plan.size.nodes().map(Plan::ue_of) {
-            let verdict = recovery(lab, interrupt, ue)?;
+/// Pings over each of these entry nodes to the phone of each of these handling nodes; the explanation of the last failure.
+fn pairs(
+    lab: &Lab<'_>,
+    nodes: &[NodeId],
+    ping: fn(&Lab<'_>, Ue) -> Result<Verdict, LabError>,
+) -> Result<Option<String>, LabError> {
+    let mut failed = None;
+    for entry in nodes {
+        lab.context().enter(Entry::One(*entry))?;
+        for handling in nodes {
+            let verdict = ping(lab, Plan::ue_of(*handling))?;
             if !verdict.passed {
-                let says = format!("in at {}, handled at {}: {}", node.get(), ue.node.get(), verdict.says);
-                return Ok(Verdict { passed: false, says });
+                let (entry, handling, why) = (entry.get(), handling.get(), verdict.says);
+                failed = Some(format!("in at {entry}, handled at {handling}: {why}"));
             }
         }
     }
-    let added = || after.iter().zip(&before).map(|(after, before)| after.since(before));
-    let refused: u64 = added().flat_map(|counts| counts.dropped.into_values()).sum();
-    let reasons: BTreeSet<String> = added().flat_map(|counts| counts.dropped.into_keys()).collect();
-    let passed = refused > FRAMES / 10;
-    let says =
-        format!("{refused} of {FRAMES} refused for {} reasons; pings after that all well", reasons.len());
-    Ok(Verdict { passed, says })
+    Ok(failed)
 }
 
-/// A packet in a tunnel that no node knows: the base station is told.
-fn strange_tunnel(lab: &Lab<'_>) -> Result<Verdict, LabError> {
-    let socket = lab.processes().base_station_socket();
-    let count = || super::base_station::counts(&socket).map(|counts| counts.error_indications);
-    lab.network().enter(Entry::One(NodeId::new(0)))?;
-    let before = count()?;
-    ask(&socket, "tunnel 4095")?;
-    let began = Instant::now();
-    let mut told = 0;
-    while told == 0 && began.elapsed() < Duration::from_secs(2) {
-        thread::sleep(Duration::from_millis(10));
-        told = count()? - before;
+/// Kills a node, and starts it again.
+fn killed_node(lab: &mut Lab<'_>) -> Result<(Verdict, Verdict), LabError> {
+    let nodes: Vec<NodeId> = lab.plan.size.nodes().collect();
+    let Some((node, others)) = nodes.split_last() else {
+        return Err(LabError::Setup("no node".to_owned()));
+    };
+    if let Some(process) = lab.nodes.remove(node) {
+        process.kill_at_once();
     }
-    Ok(Verdict { passed: told == 1, says: format!("{told} error indication") })
+    let failed = pairs(lab, others, ping)?;
+    let none = || format!("no ping lost between {} nodes", others.len());
+    let without = Verdict::new(failed.is_none(), failed.unwrap_or_else(none));
+    let process = lab.context().node(*node)?;
+    lab.nodes.insert(*node, process);
+    lab.context().enter(Entry::One(next(lab, *node)))?;
+    Ok((without, recovery(lab, Plan::ue_of(*node))?))
+}
+
+/// Sends damaged frames, and checks that traffic recovers.
+fn damaged(lab: &Lab<'_>) -> Result<Verdict, LabError> {
+    let context = lab.context();
+    let before = context.settled_counts()?;
+    let corpus = context.path(format!("{CAPTURE}.pcapng"));
+    let line = format!("lab damaged-frames --count {FRAMES} --seed 1 --corpus {}", corpus.display());
+    let sender = context.helper("damaged-frames", &line, &lab.plan.switch())?;
+    NodePort::ALL.iter().try_for_each(|port| context.join(&damaged_frames::interface(*port), *port))?;
+    let sender = sender.await_word_for("done", STORM, lab.interrupt)?;
+    let added = since(&context.settled_counts()?, &before);
+    sender.kill();
+    let nodes: Vec<NodeId> = lab.plan.size.nodes().collect();
+    if let Some(failed) = pairs(lab, &nodes, recovery)? {
+        return Ok(Verdict::new(false, failed));
+    }
+    let refused: u64 = added.iter().flat_map(|counts| counts.dropped.values()).sum();
+    let reasons: BTreeSet<&String> = added.iter().flat_map(|counts| counts.dropped.keys()).collect();
+    let says =
+        format!("{refused} of {FRAMES} refused for {} reasons; pings after that all well", reasons.len());
+    Ok(Verdict::new(refused > FRAMES / 10, says))
 }

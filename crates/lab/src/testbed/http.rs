@@ -1,6 +1,7 @@
-//! A file server that needs no file: every octet of its files is known by its place, so both ends can check.
+//! A file server without files: every octet is a function of its offset, so both ends can check it.
 
 use super::LabError;
+use super::context::until_interrupted;
 use super::plan::HTTP_PORT;
 use scalebricks_console::{Console, Interrupt, status};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,19 +9,19 @@ use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// Octets at once.
+/// Octets processed at once.
 const CHUNK: usize = 1 << 16;
 
-/// How long a peer may be silent.
+/// Time that a peer may take to send or receive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest request line or header, octets.
 const LINE: u64 = 4096;
 
-/// Writes what a file has from `offset` on, which is a multiple of 8.
+/// Writes the file's content from `offset` on, which is a multiple of 8.
 pub fn fill(offset: u64, out: &mut [u8]) {
     for (word, chunk) in (offset / 8..).zip(out.chunks_mut(8)) {
-        // SplitMix64, its state a function of the place.
+        // SplitMix64, with the offset as its state.
         let mut mixed = word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -29,39 +30,28 @@ pub fn fill(offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Where bytes that should be a file's from its start on first differ from it.
+/// The first offset at which bytes differ from the start of the file.
 pub fn first_difference(bytes: &[u8]) -> Option<u64> {
-    let mut expected = vec![0; CHUNK];
-    let mut offset = 0;
-    for chunk in bytes.chunks(CHUNK) {
-        fill(offset, &mut expected);
-        if chunk != &expected[..chunk.len()] {
-            let place = chunk.iter().zip(&expected).position(|(a, b)| a != b).unwrap_or(0);
-            return Some(offset + place as u64);
-        }
-        offset += CHUNK as u64;
-    }
-    None
+    // Reading from a slice of this length cannot fail.
+    compare(&mut &bytes[..], bytes.len() as u64).unwrap_or(Some(0))
 }
 
-/// Serves until it is told to stop: `GET /SIZE` is a file of so many octets, `PUT /SIZE` is compared with it.
+/// Serves until it is interrupted: `GET /SIZE` returns SIZE octets of the file, `PUT /SIZE` is compared with them.
 ///
 /// # Errors
 /// [`LabError::Setup`] if it cannot listen.
 pub fn run(console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
-    // Both families: the kernel's default for such a socket.
+    // The kernel's default for such a socket is to accept both families.
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, HTTP_PORT))
-        .map_err(|error| LabError::Setup { what: format!("the file server cannot listen: {error}") })?;
+        .map_err(|error| LabError::Setup(format!("the file server cannot listen: {error}")))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A peer that goes away ends its thread, and nobody else is concerned.
+            // A failed connection ends its own thread only.
             thread::spawn(move || drop(serve(&stream)));
         }
     });
     console.result("ready")?;
-    while interrupt.check().is_ok() {
-        thread::sleep(Duration::from_millis(50));
-    }
+    until_interrupted(interrupt);
     Ok(status::SUCCESS)
 }
 
@@ -73,27 +63,22 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     while !line(&mut reader)?.is_empty() {}
     let mut words = request.split_ascii_whitespace();
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let size = path.strip_prefix('/').and_then(|size| size.parse::<u64>().ok());
+    let (status, len) = match (method, size) {
+        ("GET", Some(size)) => ("200 OK", size),
+        ("PUT", Some(size)) if compare(&mut reader.by_ref().take(size), size)?.is_none() => ("200 OK", 0),
+        ("PUT", Some(_)) => ("409 Conflict", 0),
+        _ => ("404 Not Found", 0),
+    };
     let mut out = stream;
-    match (method, path.strip_prefix('/').and_then(|size| size.parse::<u64>().ok())) {
-        ("GET", Some(size)) => {
-            write!(out, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n")?;
-            let mut chunk = vec![0; CHUNK];
-            for offset in (0..size).step_by(CHUNK) {
-                let len = (size - offset).min(CHUNK as u64) as usize;
-                fill(offset, &mut chunk[..len]);
-                out.write_all(&chunk[..len])?;
-            }
-            Ok(())
-        }
-        ("PUT", Some(size)) => {
-            let said = match compare(&mut reader.take(size), size)? {
-                None => "200 OK",
-                Some(_) => "409 Conflict",
-            };
-            write!(out, "HTTP/1.1 {said}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        }
-        _ => write!(out, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+    write!(out, "HTTP/1.1 {status}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n")?;
+    let mut chunk = vec![0; CHUNK];
+    for offset in (0..len).step_by(CHUNK) {
+        let chunk = &mut chunk[..(len - offset).min(CHUNK as u64) as usize];
+        fill(offset, chunk);
+        out.write_all(chunk)?;
     }
+    Ok(())
 }
 
 fn line(reader: &mut impl BufRead) -> io::Result<String> {
@@ -102,17 +87,16 @@ fn line(reader: &mut impl BufRead) -> io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// Where a stream first differs from a file of this size.
+/// The first offset at which a stream differs from a file of this size. Reads the stream to its end.
 fn compare(stream: &mut impl Read, size: u64) -> io::Result<Option<u64>> {
-    let (mut got, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let (mut received, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut difference = None;
     for offset in (0..size).step_by(CHUNK) {
         let len = (size - offset).min(CHUNK as u64) as usize;
-        stream.read_exact(&mut got[..len])?;
+        stream.read_exact(&mut received[..len])?;
         fill(offset, &mut expected[..len]);
-        if got[..len] != expected[..len] && difference.is_none() {
-            difference = Some(offset);
-        }
+        let place = received[..len].iter().zip(&expected).position(|(a, b)| a != b);
+        difference = difference.or(place.map(|place| offset + place as u64));
     }
     Ok(difference)
 }
@@ -128,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_however_it_is_cut_and_a_changed_octet_is_found() {
+    fn pieces_of_a_file_equal_the_whole_and_a_changed_octet_is_found() {
         let whole = file(200_001);
         let mut piece = vec![0; 1001];
         fill(4096, &mut piece);

@@ -1,8 +1,9 @@
 //! The NATS servers that store the log: one or three, each in a namespace of its own.
 
 use super::LabError;
+use super::context::LabContext;
 use super::exec::Cmd;
-use super::nodes::{Process, Processes};
+use super::nodes::Process;
 use super::plan::Plan;
 use super::state;
 use rustix::process::Signal;
@@ -31,7 +32,7 @@ impl Log {
     ///
     /// # Errors
     /// [`LabError`] if one is not ready in time.
-    pub fn start(&mut self, processes: Processes<'_>) -> Result<(), LabError> {
+    pub fn start(&mut self, processes: LabContext<'_>) -> Result<(), LabError> {
         processes.plan.servers().try_for_each(|server| self.start_server(processes, server))
     }
 
@@ -39,7 +40,7 @@ impl Log {
     ///
     /// # Errors
     /// The same.
-    pub fn start_server(&mut self, processes: Processes<'_>, server: u8) -> Result<(), LabError> {
+    pub fn start_server(&mut self, processes: LabContext<'_>, server: u8) -> Result<(), LabError> {
         if let Entry::Vacant(place) = self.0.entry(server) {
             place.insert(processes.server(server)?);
         }
@@ -73,7 +74,7 @@ impl Log {
     /// # Errors
     /// [`LabError::Died`].
     pub fn check(&mut self) -> Result<(), LabError> {
-        self.0.values_mut().try_for_each(Process::ended)
+        self.0.values_mut().try_for_each(Process::check_running)
     }
 }
 
@@ -94,7 +95,7 @@ pub fn check_program(plan: &Plan, interrupt: &Interrupt) -> Result<(), LabError>
                 "cannot run the NATS server that stores the log: {error}\ngive --nats-server PROGRAM; `scripts/nats.sh path` \
                  finds or builds one, and scripts/lab.sh passes it"
             );
-            Err(LabError::Usage { what })
+            Err(LabError::Usage(what))
         }
     }
 }
@@ -108,7 +109,7 @@ impl Plan {
     }
 }
 
-impl Processes<'_> {
+impl LabContext<'_> {
     /// Writes the servers' configurations.
     ///
     /// # Errors
@@ -119,7 +120,7 @@ impl Processes<'_> {
             plan.servers().map(|server| format!("nats://{}:{}", plan.log_address(server), PORTS.1)).collect();
         for server in plan.servers() {
             let address = plan.log_address(server);
-            let store = self.directory.join(format!("nats{server}"));
+            let store = self.path(format!("nats{server}"));
             let cluster = if routes.len() > 1 {
                 let (port, routes) = (PORTS.1, routes.join(", "));
                 format!("cluster {{ name: lab, listen: \"{address}:{port}\", routes: [ {routes} ] }}\n")
@@ -132,7 +133,7 @@ impl Processes<'_> {
                 PORTS.0,
                 store.display(),
             );
-            state::write(&self.directory.join(format!("nats{server}.conf")), text.as_bytes())?;
+            state::write(&self.path(format!("nats{server}.conf")), text.as_bytes())?;
         }
         Ok(())
     }
@@ -142,16 +143,16 @@ impl Processes<'_> {
     /// # Errors
     /// [`LabError::File`].
     pub fn forget(&self) -> Result<(), LabError> {
-        let stores = self.plan.servers().map(|server| self.directory.join(format!("nats{server}")));
+        let stores = self.plan.servers().map(|server| self.path(format!("nats{server}")));
         for path in stores.filter(|path| path.exists()) {
-            fs::remove_dir_all(&path).map_err(|error| LabError::File { path, error })?;
+            fs::remove_dir_all(&path).map_err(LabError::file(&path))?;
         }
         Ok(())
     }
 
     fn server(&self, server: u8) -> Result<Process, LabError> {
         let name = format!("nats{server}");
-        let config = self.directory.join(format!("{name}.conf"));
+        let config = self.path(format!("{name}.conf"));
         let command = Cmd::new("").arg(self.plan.nats.to_string_lossy());
         let command = command.arg("-c").arg(config.to_string_lossy()).inside(&self.plan.log_server(server));
         self.start(&name, &command)?.await_word(LISTENS, self.interrupt)

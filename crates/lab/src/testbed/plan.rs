@@ -1,4 +1,4 @@
-//! What the lab consists of: names, addresses, flows. Everything here is a function of a few numbers, and nothing is done.
+//! What the lab consists of: names, addresses, flows. All of it is a function of a few numbers.
 //!
 //! ```text
 //!   NAME-inet                      NAME-switch                         NAME-ran          NAME-ue
@@ -17,12 +17,13 @@ use scalebricks_elements::gateway::fabric::mac::FabricMac;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-/// The Internet host.
+/// The Internet host's IPv4 address.
 pub const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The Internet host.
+/// The Internet host's IPv6 address.
 pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// The base station's tunnel address.
 pub const STATION: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -30,39 +31,39 @@ pub const STATION: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
 /// The gateway's tunnel address as a route.
 pub const GATEWAY_ROUTE: &str = "10.255.0.1/32";
-/// The phones.
+/// The phones' IPv4 network.
 pub const UES_V4: &str = "10.45.0.0/24";
-/// The phones.
+/// The phones' IPv6 network.
 pub const UES_V6: &str = "2001:db8:45::/48";
 /// MTU of the Internet and of the phones.
 pub const INTERNET_MTU: u16 = 1500;
 /// MTU of the links to base stations and between nodes: a full packet fits with its tunnel headers.
 pub const TUNNEL_MTU: u16 = 1600;
-/// The port that nodes listen on there.
+/// The port of nodes on the control network.
 const CONTROL_PORT: u16 = 7_400;
 /// First source port of the base station's packets.
 pub const SOURCE_PORTS: u16 = 20_000;
-/// Source ports of the packets of phones that enter at one node, over which their flows are spread (TS 29.281 §4.4.2.0).
+/// Source ports for the phones of one entry node; their flows are spread over them (TS 29.281 §4.4.2.0).
 pub const SOURCE_PORTS_PER_NODE: u16 = 16;
-/// Maximum number of NATS servers that store the log.
+/// Most NATS servers that store the log.
 pub const MAX_LOG_SERVERS: u8 = 3;
-/// Name of the TUN where the phones are.
+/// The TUN of the phones.
 pub const TUN: &str = "phones";
 /// Port of the file server at the Internet host.
 pub const HTTP_PORT: u16 = 8080;
-/// Nodes of the lab; the host parts of the addresses leave room for as many.
+/// Most nodes of a lab: the host parts of addresses have room for as many.
 pub const MAX_NODES: usize = 16;
-/// Flows beside those of the phones: there are addresses for as many.
+/// Most flows that no phone uses: the address range has room for as many.
 pub const MAX_FLOWS: u32 = 1 << 22;
-/// First uplink TEID: that of IPv4 at UE 0. IPv6 has the next, UE 1 the two after that.
+/// First uplink TEID: IPv4 at UE 0. The next is IPv6 at UE 0; UE 1 has the two after that.
 const UPLINK: u32 = 0x0001_0000;
-/// First downlink TEID, as before.
+/// First downlink TEID, in the same order.
 const DOWNLINK: u32 = 0x0002_0000;
-/// QoS flow of every other UE; those between have none, and no container in their packets.
+/// QoS flow of UEs with an even number; the others have none, and their packets no container.
 const QFI: u8 = 9;
 
-/// How a node meets its interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+/// The sockets over which nodes use their interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
     /// Even nodes over packet sockets, odd ones over XDP sockets
@@ -73,9 +74,9 @@ pub enum Driver {
     AfXdp,
 }
 
-/// One of a node's three interfaces, by its name in the node's namespace.
+/// One of a node's three ports, by its interface in the node's namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Link {
+pub enum NodePort {
     /// To the Internet.
     Internet,
     /// To base stations.
@@ -84,56 +85,42 @@ pub enum Link {
     Fabric,
 }
 
-impl Link {
-    /// All of a node's.
+impl NodePort {
+    /// All of a node's ports.
     pub const ALL: [Self; 3] = [Self::Internet, Self::Ran, Self::Fabric];
 
-    /// Its name at the node.
-    pub const fn at_node(self) -> &'static str {
+    /// The interface at the node, the bridge at its other end, the largest packet, and the role in `node.toml`.
+    const fn properties(self) -> (&'static str, &'static str, u16, &'static str) {
         match self {
-            Self::Internet => "inet",
-            Self::Ran => "ran",
-            Self::Fabric => "fab",
+            Self::Internet => ("inet", "br-inet", INTERNET_MTU, "internet"),
+            Self::Ran => ("ran", "br-ran", TUNNEL_MTU, "base-station"),
+            Self::Fabric => ("fab", "br-fab", TUNNEL_MTU, "fabric"),
         }
     }
 
-    /// The bridge it leads to.
+    /// Its interface at the node.
+    pub const fn interface(self) -> &'static str {
+        self.properties().0
+    }
+
+    /// The bridge at the other end of its cable.
     pub const fn bridge(self) -> &'static str {
-        match self {
-            Self::Internet => "br-inet",
-            Self::Ran => "br-ran",
-            Self::Fabric => "br-fab",
-        }
+        self.properties().1
     }
 
     /// The bridge's port for a node.
-    pub fn port(self, node: NodeId) -> String {
-        format!("{}-n{}", &self.at_node()[..1], node.get())
+    pub fn bridge_port(self, node: NodeId) -> String {
+        format!("{}-n{}", &self.interface()[..1], node.get())
     }
 
     /// Largest packet on it.
     pub const fn mtu(self) -> u16 {
-        match self {
-            Self::Internet => INTERNET_MTU,
-            Self::Ran | Self::Fabric => TUNNEL_MTU,
-        }
+        self.properties().2
     }
 
     /// The role of `node.toml`.
     const fn role(self) -> &'static str {
-        match self {
-            Self::Internet => "internet",
-            Self::Ran => "base-station",
-            Self::Fabric => "fabric",
-        }
-    }
-
-    const fn number(self) -> u8 {
-        match self {
-            Self::Internet => 0,
-            Self::Ran => 1,
-            Self::Fabric => 2,
-        }
+        self.properties().3
     }
 }
 
@@ -142,19 +129,19 @@ impl Link {
 pub struct Ue {
     /// Its number.
     pub number: u16,
-    /// Where its flows are pinned.
+    /// The handling node of its flows.
     pub node: NodeId,
 }
 
 impl Ue {
-    /// Where its packets enter while each phone's do at a node of its own: phones that are pinned to one node enter at all nodes in
-    /// turn, so that 16 phones and four nodes make each pair once.
+    /// The phone's own entry node, for outages: phones that are pinned to one node enter at all nodes in turn, so 16 phones and
+    /// four nodes have each pair of entry and handling node once.
     pub const fn entry(self, size: ClusterSize) -> NodeId {
         let nodes = size.get() as u16;
         NodeId::new((self.number / nodes % nodes) as u8) // less than 16
     }
 
-    /// The phone with a tunnel at the gateway's end; `None` if none has it.
+    /// The phone with this uplink TEID.
     pub const fn of_uplink(teid: u32, size: ClusterSize) -> Option<Self> {
         let number = match teid.checked_sub(UPLINK) {
             Some(tunnel) if tunnel < 500 => (tunnel / 2) as u16,
@@ -168,12 +155,12 @@ impl Ue {
         Ipv4Addr::new(10, 45, 0, 1 + self.number as u8) // a Plan has at most 250 of them
     }
 
-    /// Its IPv6 address; the whole /64 is its own.
+    /// Its IPv6 address, in a /64 that belongs to the phone.
     pub const fn v6(self) -> Ipv6Addr {
         Ipv6Addr::new(0x2001, 0xdb8, 0x45, 1 + self.number, 0, 0, 0, 1)
     }
 
-    /// Its address of a family.
+    /// Its address in a family.
     pub const fn address(self, family: Family) -> IpAddr {
         match family {
             Family::V4 => IpAddr::V4(self.v4()),
@@ -181,12 +168,12 @@ impl Ue {
         }
     }
 
-    /// The tunnel of a family, at the gateway's end.
+    /// The TEID at the gateway of its tunnel for a family.
     pub const fn uplink_teid(self, family: Family) -> u32 {
         UPLINK + 2 * self.number as u32 + family as u32
     }
 
-    /// The tunnel of a family, at the base station's end.
+    /// The TEID at the base station of its tunnel for a family.
     pub const fn downlink_teid(self, family: Family) -> u32 {
         DOWNLINK + 2 * self.number as u32 + family as u32
     }
@@ -198,7 +185,7 @@ impl Ue {
 }
 
 /// IPv4 or IPv6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
     /// IPv4.
@@ -219,14 +206,6 @@ impl Family {
         }
     }
 
-    /// Bits of a single address.
-    pub const fn bits(self) -> u8 {
-        match self {
-            Self::V4 => 32,
-            Self::V6 => 128,
-        }
-    }
-
     /// The Internet host's address.
     pub const fn host(self) -> IpAddr {
         match self {
@@ -243,7 +222,7 @@ impl Family {
         }
     }
 
-    /// As people say it.
+    /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -252,7 +231,7 @@ impl Family {
     }
 }
 
-/// A network of the control plane: of the kernel, beside those of the packets.
+/// A network of the control plane, which uses the kernel's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlNet {
     /// Between nodes: the control network.
@@ -262,40 +241,36 @@ pub enum ControlNet {
 }
 
 impl ControlNet {
-    /// Name of its interfaces.
-    pub const fn interface(self) -> &'static str {
+    /// Its interfaces, its bridge, the first letter of the bridge's ports, and the second octet of its addresses.
+    const fn properties(self) -> (&'static str, &'static str, char, u8) {
         match self {
-            Self::Mesh => "ctl",
-            Self::Log => "log",
+            Self::Mesh => ("ctl", "br-ctl", 'c', 254),
+            Self::Log => ("log", "br-log", 'l', 253),
         }
+    }
+
+    /// Its interfaces' name.
+    pub const fn interface(self) -> &'static str {
+        self.properties().0
     }
 
     /// Its bridge.
     pub const fn bridge(self) -> &'static str {
-        match self {
-            Self::Mesh => "br-ctl",
-            Self::Log => "br-log",
-        }
+        self.properties().1
     }
 
     /// The first letter of its bridge's ports.
     pub const fn letter(self) -> char {
-        match self {
-            Self::Mesh => 'c',
-            Self::Log => 'l',
-        }
+        self.properties().2
     }
 
     /// The second octet of its addresses.
     const fn octet(self) -> u8 {
-        match self {
-            Self::Mesh => 254,
-            Self::Log => 253,
-        }
+        self.properties().3
     }
 }
 
-/// All namespaces that a lab of this name can have, whatever its size.
+/// All namespaces that a lab of this name can have, for every size.
 pub fn all_namespaces(name: &str) -> Vec<String> {
     let nodes = (0..MAX_NODES).map(|node| format!("{name}-n{node}"));
     let logs = (0..MAX_LOG_SERVERS).map(|server| format!("{name}-log{server}"));
@@ -303,29 +278,64 @@ pub fn all_namespaces(name: &str) -> Vec<String> {
     parts.into_iter().chain(nodes).chain(logs).collect()
 }
 
-/// A lab.
-#[derive(Debug, Clone)]
+/// A lab. As JSON, it is the file that describes a lab that is up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// What its namespaces' names begin with.
+    /// The start of its namespaces' names.
     pub name: String,
     /// Its nodes.
+    #[serde(with = "as_number")]
     pub size: ClusterSize,
     /// Phones pinned to each node.
     pub ues_per_node: u16,
-    /// How nodes meet their interfaces.
+    /// The sockets over which nodes use their interfaces.
     pub driver: Driver,
     /// The nodes' architecture.
+    #[serde(with = "as_text")]
     pub architecture: Architecture,
     /// Whether flows come from the control plane.
     pub is_controlled: bool,
-    /// What the GPT is made of then.
+    /// The structure of the GPT.
+    #[serde(with = "as_text")]
     pub gpt: Structure,
-    /// Program of the NATS servers that store the log of a lab with a control plane.
+    /// The program of the NATS servers that store the log of a lab with a control plane.
     pub nats: PathBuf,
-    /// How many there are: 1, or [`MAX_LOG_SERVERS`].
+    /// Their number: 1, or [`MAX_LOG_SERVERS`].
     pub log_servers: u8,
-    /// Flows beside those of the phones, which no phone uses: at most [`MAX_FLOWS`].
+    /// Flows that no phone uses: at most [`MAX_FLOWS`].
     pub flows: u32,
+}
+
+/// Values that are stored as their names.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        String::deserialize(from)?.parse().map_err(Error::custom)
+    }
+}
+
+/// The number of nodes.
+mod as_number {
+    use scalebricks_types::ClusterSize;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+    pub(super) fn serialize<S: Serializer>(size: &ClusterSize, to: S) -> Result<S::Ok, S::Error> {
+        size.get().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ClusterSize, D::Error> {
+        ClusterSize::new(usize::deserialize(from)?).map_err(Error::custom)
+    }
 }
 
 impl Plan {
@@ -354,18 +364,18 @@ impl Plan {
         format!("{}-n{}", self.name, node.get())
     }
 
-    /// The namespace of a NATS server that stores the log.
+    /// The namespace of a NATS server.
     pub fn log_server(&self, server: u8) -> String {
         format!("{}-log{server}", self.name)
     }
 
-    /// The NATS servers that store the log; none without a control plane.
+    /// The NATS servers of the log; none without a control plane.
     pub fn servers(&self) -> impl Iterator<Item = u8> + use<> {
         0..if self.is_controlled { self.log_servers } else { 0 }
     }
 
-    /// The network between nodes and log. One server has a network of its own, so that the log stays reachable while the
-    /// control network is down; three are on the control network.
+    /// The network between nodes and log. One server has its own network, so that the log stays reachable while the control network
+    /// is down; three are on the control network.
     pub const fn log_network(&self) -> ControlNet {
         if self.log_servers == 1 { ControlNet::Log } else { ControlNet::Mesh }
     }
@@ -407,23 +417,23 @@ impl Plan {
         Ipv4Addr::new(10, net.octet(), 0, 10 + node.get())
     }
 
-    /// Where a NATS server that stores the log listens.
+    /// The address at which a NATS server listens.
     pub const fn log_address(&self, server: u8) -> Ipv4Addr {
         Ipv4Addr::new(10, self.log_network().octet(), 0, 100 + server)
     }
 
-    /// The source ports of the base station's packets for phones that enter at a node.
+    /// The source ports of the base station's packets for phones with this entry node.
     pub const fn source_ports(entry: NodeId) -> std::ops::Range<u16> {
         let first = SOURCE_PORTS + entry.get() as u16 * SOURCE_PORTS_PER_NODE;
         first..first + SOURCE_PORTS_PER_NODE
     }
 
-    /// The address of a node's interface.
-    pub const fn mac(node: NodeId, link: Link) -> MacAddr {
-        MacAddr([0x02, 0x5a, 0, 0, link.number(), node.get()])
+    /// The MAC address of a node's port.
+    pub const fn mac(node: NodeId, port: NodePort) -> MacAddr {
+        MacAddr([0x02, 0x5a, 0, 0, port as u8, node.get()])
     }
 
-    /// Everything the fabric's bridge must send to a node, its interface's own address apart.
+    /// The MAC addresses that the fabric's bridge must send to a node, besides its port's own.
     pub fn fabric_addresses(&self, node: NodeId) -> impl Iterator<Item = MacAddr> {
         FabricMac::announced_by(node, self.size)
     }
@@ -440,7 +450,7 @@ impl Plan {
 
 #[cfg(test)]
 impl Plan {
-    /// Four nodes with two phones each, whose flows come from files: for tests.
+    /// Four nodes with two phones each and flows from files.
     pub(crate) fn sample() -> Self {
         Self {
             name: "sb".to_owned(),
@@ -470,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flows_are_a_valid_file_that_pins_as_many_ues_to_each_node() {
+    fn the_flow_file_is_valid_and_pins_equally_many_ues_to_each_node() {
         let reading = Reading { profile: KeyProfile::Ue, size: plan().size, base_stations: &[STATION] };
         let progress = Console::new(true).progress("", 0);
         let flows = reading.read(plan().flows_csv().as_bytes(), &progress).unwrap();
@@ -493,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_phones_of_four_nodes_enter_and_are_handled_at_each_pair_of_nodes_once() {
+    fn sixteen_phones_have_each_pair_of_entry_and_handling_node_once() {
         let plan = Plan { ues_per_node: 4, ..plan() };
         let pairs: HashSet<_> = plan.ues().map(|ue| (ue.entry(plan.size), ue.node)).collect();
         assert_eq!(pairs.len(), 16);
@@ -507,13 +517,13 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_where_they_are_used_and_differ() {
+    fn names_are_short_enough_and_unique() {
         let mut seen = HashSet::new();
         for node in plan().size.nodes() {
-            for link in Link::ALL {
-                assert!(seen.insert(link.port(node)) && link.port(node).len() < 15);
-                assert!(seen.insert(Plan::mac(node, link).to_string()));
-                assert!(!FabricMac::is_marked(Plan::mac(node, link)));
+            for port in NodePort::ALL {
+                assert!(seen.insert(port.bridge_port(node)) && port.bridge_port(node).len() < 15);
+                assert!(seen.insert(Plan::mac(node, port).to_string()));
+                assert!(!FabricMac::is_marked(Plan::mac(node, port)));
             }
         }
         assert!(plan().namespaces().iter().all(|name| all_namespaces("sb").contains(name)));

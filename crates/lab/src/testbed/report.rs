@@ -1,10 +1,10 @@
-//! What was found: one table an architecture, and everything as JSON.
+//! The results of the checks: one table per architecture, and all of them as JSON.
 
 use super::plan::{Family, Plan};
 use super::traffic::Verdict;
+use crate::pages::Source;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use scalebricks_console::machine::{self, Processor};
-use scalebricks_report::exhibit::Exhibits;
+use scalebricks_console::machine;
 use scalebricks_report::pages::{Evidence, Text};
 use scalebricks_report::provenance;
 use scalebricks_report::stored::{self, Interned};
@@ -15,30 +15,22 @@ use std::fmt;
 /// The results of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of the program.
-    #[serde(deserialize_with = "stored::interned")]
-    pub version: Interned,
-    /// The commit of the sources.
-    pub commit: String,
-    /// The day, in Greenwich.
+    /// Program, commit and processor.
+    #[serde(flatten)]
+    pub source: Source,
+    /// The date in UTC.
     pub date: String,
-    /// The command that checks this, without files of this machine.
+    /// The command that repeats the run, without paths of this machine.
     pub command: String,
-    /// The processor.
-    pub cpu: String,
-    /// The number of its family.
-    pub cpu_family: Option<u32>,
-    /// Its number in the family.
-    pub cpu_model: Option<u32>,
-    /// Processor, and how many of its cores there are.
+    /// The processor and its cores.
     pub machine: String,
     /// Nodes of the cluster.
     pub nodes: usize,
-    /// How nodes meet their interfaces.
+    /// The sockets over which nodes use their interfaces.
     pub driver: super::plan::Driver,
     /// Whether all checks passed.
     pub passed: bool,
-    /// Each check.
+    /// The checks.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -50,15 +42,15 @@ pub struct Outcome {
     pub architecture: Interned,
     /// What was checked.
     pub check: String,
-    /// IPv4 or IPv6, where it is about one of them.
+    /// IPv4 or IPv6, if the check is about one of them.
     pub family: Option<Family>,
-    /// Where packets entered: a node, or all of them.
+    /// Where packets entered.
     pub ingress: Ingress,
-    /// The handling node of the phone; none if it is about more than one.
+    /// The handling node of the phone; none if the check is about several.
     pub handling_node: Option<u8>,
-    /// Whether all is well.
+    /// Whether it passed.
     pub passed: bool,
-    /// In a few words.
+    /// A short explanation.
     pub says: String,
 }
 
@@ -66,11 +58,11 @@ pub struct Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ingress {
-    /// Nowhere else: it is about the node itself.
+    /// At the node that the check is about.
     Itself,
     /// At one node.
     Node(u8),
-    /// Anywhere: the kernel spreads flows.
+    /// At all nodes: the kernel spreads flows.
     Any,
 }
 
@@ -85,18 +77,14 @@ impl fmt::Display for Ingress {
 }
 
 impl Report {
-    /// A report without a check.
+    /// A report without checks.
     pub fn new(plan: &Plan) -> Self {
-        let Processor { brand: cpu, family: cpu_family, model: cpu_model } = Processor::here();
+        let source = Source::here();
         Self {
-            version: env!("CARGO_PKG_VERSION"),
-            commit: provenance::commit(),
             date: machine::date(),
             command: provenance::command_line(std::env::args()),
-            machine: format!("{cpu}, {} cores", machine::cores()),
-            cpu,
-            cpu_family,
-            cpu_model,
+            machine: format!("{}, {} cores", source.cpu, machine::cores()),
+            source,
             nodes: plan.size.get(),
             driver: plan.driver,
             passed: true,
@@ -104,26 +92,17 @@ impl Report {
         }
     }
 
-    /// One more check.
+    /// Adds a check.
     pub fn add(&mut self, outcome: Outcome) {
         self.passed &= outcome.passed;
         self.outcomes.push(outcome);
     }
 
-    /// What pages show of it. Nothing is timed over several runs: a check passed, or not.
+    /// The content of pages. No figure needs several runs: a check passes or fails.
     pub fn evidence(self) -> Evidence {
-        let output = Text { name: "output".to_owned(), lines: self.arranged(&ContentArrangement::Disabled) };
-        let summary = Text { name: "summary".to_owned(), lines: self.summary() };
-        Evidence {
-            processor: Processor { brand: self.cpu, family: self.cpu_family, model: self.cpu_model },
-            commit: self.commit,
-            runs: None,
-            runs_are: "runs",
-            is_quick: false,
-            exhibits: Exhibits::default(),
-            texts: vec![output, summary],
-            pictures: Vec::new(),
-        }
+        let texts = [("output", self.arranged(&ContentArrangement::Disabled)), ("summary", self.summary())];
+        let texts = texts.map(|(name, lines)| Text { name: name.to_owned(), lines });
+        Evidence { texts: texts.into(), ..self.source.evidence() }
     }
 
     /// As text for this terminal, without a newline at the end.
@@ -136,33 +115,31 @@ impl Report {
         let mut architectures: Vec<_> = self.outcomes.iter().map(|outcome| outcome.architecture).collect();
         architectures.dedup();
         for architecture in architectures {
-            let of_it = || self.outcomes.iter().filter(|outcome| outcome.architecture == architecture);
-            parts.push(format!("{architecture}\n{}", self.table(of_it(), arrangement)));
-            parts.extend(lines(of_it()));
+            let outcomes = || self.outcomes.iter().filter(|outcome| outcome.architecture == architecture);
+            parts.push(format!("{architecture}\n{}", self.table(outcomes(), arrangement)));
+            parts.extend(lines(outcomes()));
         }
-        parts.push(self.sum());
+        parts.push(self.total());
         parts.join("\n")
     }
 
-    /// What is not said for each node by itself.
+    /// The checks of all nodes together, and the number of checks.
     fn summary(&self) -> String {
         let mut parts: Vec<String> = lines(self.outcomes.iter()).collect();
-        parts.push(self.sum());
+        parts.push(self.total());
         parts.join("\n")
     }
 
-    fn sum(&self) -> String {
-        let (all, failed) =
-            (self.outcomes.len(), self.outcomes.iter().filter(|outcome| !outcome.passed).count());
-        let sum = if failed == 0 {
-            format!("{all} checks passed")
-        } else {
-            format!("{failed} of {all} checks FAILED")
+    fn total(&self) -> String {
+        let all = self.outcomes.len();
+        let total = match self.outcomes.iter().filter(|outcome| !outcome.passed).count() {
+            0 => format!("{all} checks passed"),
+            failed => format!("{failed} of {all} checks FAILED"),
         };
-        format!("{sum}. {}, scalebricks {}", self.machine, self.version)
+        format!("{total}. {}, scalebricks {}", self.machine, self.source.version)
     }
 
-    /// A row a check and ingress, a column a handling node.
+    /// A row per check and ingress, a column per handling node.
     fn table<'a>(
         &self,
         outcomes: impl Iterator<Item = &'a Outcome>,
@@ -171,9 +148,8 @@ impl Report {
         let mut table = Table::new();
         table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(arrangement.clone());
         let nodes = (0..self.nodes).map(|node| format!("handled at {node}"));
-        let header = ["check".to_owned(), "enters at".to_owned()].into_iter().chain(nodes);
-        table.set_header(header);
-        let mut rows: BTreeMap<(usize, Ingress), Vec<Option<&Outcome>>> = BTreeMap::new();
+        table.set_header(["check".to_owned(), "enters at".to_owned()].into_iter().chain(nodes));
+        let mut rows: BTreeMap<(usize, Ingress), Vec<String>> = BTreeMap::new();
         let mut names: Vec<String> = Vec::new();
         for outcome in outcomes {
             let Some(node) = outcome.handling_node else { continue };
@@ -185,27 +161,21 @@ impl Report {
                 names.push(name);
                 names.len() - 1
             });
-            let row = rows.entry((place, outcome.ingress)).or_insert_with(|| vec![None; self.nodes]);
+            let row =
+                rows.entry((place, outcome.ingress)).or_insert_with(|| vec!["-".to_owned(); self.nodes]);
             if let Some(cell) = row.get_mut(usize::from(node)) {
-                *cell = Some(outcome);
+                *cell = format!("{}{}", if outcome.passed { "" } else { "FAILED " }, outcome.says);
             }
         }
         for ((name, ingress), cells) in rows {
-            let cells = cells.into_iter().map(|cell| {
-                Cell::new(cell.map_or_else(|| "-".to_owned(), tell)).set_alignment(CellAlignment::Right)
-            });
-            let head = [Cell::new(&names[name]), Cell::new(ingress)];
-            table.add_row(head.into_iter().chain(cells));
+            let cells = cells.into_iter().map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right));
+            table.add_row([Cell::new(&names[name]), Cell::new(ingress)].into_iter().chain(cells));
         }
         table
     }
 }
 
-fn tell(outcome: &Outcome) -> String {
-    if outcome.passed { outcome.says.clone() } else { format!("FAILED {}", outcome.says) }
-}
-
-/// What the outcomes of a round have in common.
+/// The common part of the checks of a round.
 #[derive(Debug, Clone, Copy)]
 pub struct Round {
     /// The architecture of the nodes.
@@ -220,16 +190,16 @@ impl Round {
         Outcome { family, handling_node: Some(node), ..self.of_all(check, verdict) }
     }
 
-    /// A check of everything.
-    pub fn of_all(self, check: &str, verdict: Verdict) -> Outcome {
+    /// A check of all nodes.
+    pub fn of_all(self, check: &str, Verdict { passed, says }: Verdict) -> Outcome {
         Outcome {
             architecture: self.architecture,
             check: check.to_owned(),
             family: None,
             ingress: self.ingress,
             handling_node: None,
-            passed: verdict.passed,
-            says: verdict.says,
+            passed,
+            says,
         }
     }
 }
@@ -245,36 +215,20 @@ fn lines<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> impl Iterator<Item 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::plan::Driver;
-    use scalebricks_apps::gateway::Architecture;
     use scalebricks_types::ClusterSize;
 
     #[test]
-    fn the_table_has_a_row_a_check_and_ingress_and_failures_stand_out() {
-        let size = ClusterSize::new(2).unwrap();
-        let architecture = Architecture::ScaleBricks;
-        let plan = Plan {
-            name: "sb".to_owned(),
-            size,
-            ues_per_node: 1,
-            driver: Driver::Mixed,
-            architecture,
-            is_controlled: false,
-            gpt: scalebricks_tables::compact::Structure::default(),
-            nats: "nats-server".into(),
-            log_servers: 1,
-            flows: 0,
-        };
+    fn the_table_has_a_row_per_check_and_ingress_and_marks_failures() {
+        let plan = Plan { size: ClusterSize::new(2).unwrap(), ues_per_node: 1, ..Plan::sample() };
         let mut report = Report::new(&plan);
-        let verdict = |passed, says: &str| Verdict { passed, says: says.to_owned() };
         for (ingress, node, passed) in
             [(Ingress::Any, 0, true), (Ingress::Node(1), 0, true), (Ingress::Node(1), 1, false)]
         {
             let round = Round { architecture: "scalebricks", ingress };
-            report.add(round.at("ping", Some(Family::V6), node, verdict(passed, "20 of 20")));
+            report.add(round.at("ping", Some(Family::V6), node, Verdict::new(passed, "20 of 20")));
         }
         let round = Round { architecture: "scalebricks", ingress: Ingress::Any };
-        report.add(round.of_all("checksums", verdict(true, "none wrong")));
+        report.add(round.of_all("checksums", Verdict::new(true, "none wrong")));
         let text = report.render();
         assert_eq!(text.matches("ping, IPv6").count(), 2);
         assert!(text.contains("FAILED 20 of 20") && text.contains("ok     checksums: none wrong"), "{text}");

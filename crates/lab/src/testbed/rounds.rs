@@ -1,33 +1,30 @@
-//! What is done and checked, in order: in at every node to phones pinned at every node, then in anywhere.
+//! The checks, in order: with each node as ingress to phones of each node, then with all nodes as ingress.
 
 use super::LabError;
 use super::args::{ChecksArgs, RunArgs, TestArgs};
-use super::base_station;
 use super::capture::Capture;
-use super::counters::{NodeCounts, Observer};
+use super::counters::NodeCounts;
 use super::crossings;
 use super::faults;
+use super::lab::Lab;
 use super::network::Entry;
 use super::nodes::CAPTURE;
 use super::plan::{Family, Plan, Ue};
 use super::report::{Ingress, Report, Round};
-use super::session::Lab;
 use super::tools;
-use super::traffic::{Traffic, Use, Verdict};
+use super::traffic::{Use, Verdict};
 use crate::pages;
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_console::{Console, Interrupt, output, status};
 use scalebricks_types::NodeId;
-use std::thread;
-use std::time::{Duration, Instant};
 
-/// What is left of the files of a quick run.
+/// Files of a quick run are smaller by this factor.
 const QUICK: u64 = 20;
 
 /// Builds a lab, checks it with each architecture, removes it.
 ///
 /// # Errors
-/// [`LabError`] if it does not come to the end of its checks.
+/// [`LabError`] if the checks did not complete.
 pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
     if args.checks.page {
         pages::ensure_reproducible()?;
@@ -35,58 +32,56 @@ pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u
     tools::ensure(args.shape.install, console, interrupt)?;
     let architectures = args.architectures();
     let first = architectures.first().copied().unwrap_or(Architecture::ScaleBricks);
-    let plan = args.shape.plan(first).map_err(|error| LabError::Usage { what: error.to_string() })?;
+    let plan = args.shape.plan(first)?;
     let mut report = Report::new(&plan);
     let mut lab = Lab::build(plan, console, interrupt)?;
     let mut done = Ok(());
     for architecture in architectures {
-        done = one(&mut lab, args, architecture, &mut report, console, interrupt);
+        done = one(&mut lab, args, architecture, &mut report);
         if done.is_err() || args.leave && !report.passed {
             break;
         }
     }
-    let status = finish(done, &lab, &report, &args.checks, console)?;
+    let status = finish(done, &lab, &report, &args.checks)?;
     if args.leave && !report.passed {
         lab.leave()?;
-        console.note("the lab stands; remove it with `make lab-down`");
+        console.note("the lab is up; remove it with `make lab-down`");
     }
     Ok(status)
 }
 
-/// One architecture from start to stop; it is not stopped if it shall be looked at.
+/// Starts, checks and stops the nodes with one architecture. After a failure with `--leave` the nodes are not stopped.
 fn one(
     lab: &mut Lab<'_>,
     args: &RunArgs,
     architecture: Architecture,
     report: &mut Report,
-    console: &Console,
-    interrupt: &Interrupt,
 ) -> Result<(), LabError> {
+    let round = Round { architecture: architecture.name(), ingress: Ingress::Any };
     lab.start(architecture)?;
-    if let Some(took) = lab.handed_over {
+    if let Some(took) = lab.import_took {
         let says = format!("{} are with all nodes after {:.1} s", lab.plan.flows, took.as_secs_f64());
-        let round = Round { architecture: architecture.name(), ingress: Ingress::Any };
-        report.add(round.of_all("flows handed over", Verdict { passed: true, says }));
+        report.add(round.of_all("flows handed over", Verdict::new(true, says)));
     }
-    checks(lab, &args.checks, report, console, interrupt)?;
+    checks(lab, &args.checks, report)?;
     if args.faults {
-        faults::run(lab, report, console, interrupt)?;
+        faults::run(lab, report)?;
     }
     if args.leave && !report.passed {
         return Ok(());
     }
     let verdict = match lab.stop() {
-        Ok(()) => Verdict { passed: true, says: "all ended with status 0".to_owned() },
-        Err(error) => Verdict { passed: false, says: error.to_string() },
+        Ok(()) => Verdict::new(true, "all ended with status 0"),
+        Err(error) => Verdict::new(false, error.to_string()),
     };
-    report.add(Round { architecture: architecture.name(), ingress: Ingress::Any }.of_all("SIGTERM", verdict));
+    report.add(round.of_all("SIGTERM", verdict));
     Ok(())
 }
 
-/// Checks a lab that stands.
+/// Checks a lab that is up.
 ///
 /// # Errors
-/// [`LabError`] if it does not come to the end of its checks.
+/// [`LabError`] if the checks did not complete.
 pub fn test(args: &TestArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
     if args.checks.page {
         pages::ensure_reproducible()?;
@@ -94,86 +89,65 @@ pub fn test(args: &TestArgs, console: &Console, interrupt: &Interrupt) -> Result
     tools::ensure(false, console, interrupt)?;
     let mut lab = Lab::attach(&args.lab.name, console, interrupt)?;
     let mut report = Report::new(&lab.plan);
-    let done = checks(&mut lab, &args.checks, &mut report, console, interrupt);
-    finish(done, &lab, &report, &args.checks, console)
+    let done = checks(&mut lab, &args.checks, &mut report);
+    finish(done, &lab, &report, &args.checks)
 }
 
-/// Tells and keeps what was found.
+/// Prints and keeps the results.
 fn finish(
     done: Result<(), LabError>,
     lab: &Lab<'_>,
     report: &Report,
     args: &ChecksArgs,
-    console: &Console,
 ) -> Result<u8, LabError> {
     let passed = done.is_ok() && report.passed;
     if !passed {
         lab.keep(&args.out)?;
     }
     if !report.outcomes.is_empty() {
-        console.keep(&args.json, &output::json(report)?)?;
+        lab.console.keep(&args.json, &output::json(report)?)?;
         if args.page && passed {
-            pages::keep(pages::LAB, report, console)?;
+            pages::keep(pages::LAB, report, lab.console)?;
         }
-        console.result(&report.render())?;
+        lab.console.result(&report.render())?;
     }
     done?;
     Ok(if passed { status::SUCCESS } else { status::FAILURE })
 }
 
-/// One architecture's checks.
+/// The checks of one architecture.
 struct Checks<'a> {
     lab: &'a Lab<'a>,
     report: &'a mut Report,
-    console: &'a Console,
-    interrupt: &'a Interrupt,
-    traffic: Traffic<'a>,
-    observer: Observer<'a>,
+    /// Size of files.
     file: u64,
     before: Vec<NodeCounts>,
     is_quick: bool,
 }
 
-fn checks(
-    lab: &mut Lab<'_>,
-    args: &ChecksArgs,
-    report: &mut Report,
-    console: &Console,
-    interrupt: &Interrupt,
-) -> Result<(), LabError> {
-    {
-        let lab = &*lab;
-        let limit = Duration::from_secs(120);
-        let processes = lab.processes();
-        let traffic = Traffic { plan: &lab.plan, interrupt, processes, limit };
-        let observer = Observer { plan: &lab.plan, processes, interrupt };
-        // A packet socket hears all interfaces until it is bound to its own: what came before now is nobody's fault.
-        let before = observer.nodes()?;
-        for (node, counts) in
-            before.iter().enumerate().filter(|(_, counts)| counts.mistakes().next().is_some())
-        {
-            let drops: Vec<_> = counts.mistakes().collect();
-            console.note(&format!("before anything was sent, node {node} had dropped {drops:?}"));
+fn checks(lab: &mut Lab<'_>, args: &ChecksArgs, report: &mut Report) -> Result<(), LabError> {
+    // A packet socket receives from all interfaces until it is bound to its own, so earlier drops are not errors.
+    let before = lab.context().settled_counts()?;
+    for (node, counts) in before.iter().enumerate() {
+        let drops: Vec<_> = counts.mistakes().collect();
+        if !drops.is_empty() {
+            lab.console.note(&format!("before the first packet, node {node} had dropped {drops:?}"));
         }
-        let file = if args.quick { args.file / QUICK } else { args.file };
-        let mut checks =
-            Checks { lab, report, console, interrupt, traffic, observer, file, before, is_quick: args.quick };
-        checks.echoes()?;
-        checks.captured()?;
-        checks.matrix()?;
-        checks.spread()?;
-        checks.totals()?;
-        checks.look()?;
     }
-    lab.check_alive()
+    let file = if args.quick { args.file / QUICK } else { args.file };
+    let mut checks = Checks { lab, report, file, before, is_quick: args.quick };
+    checks.echoes()?;
+    checks.captured()?;
+    checks.matrix()?;
+    checks.spread()?;
+    checks.totals()?;
+    if !checks.report.passed {
+        lab.context().write_status()?;
+    }
+    lab.check_running()
 }
 
 impl Checks<'_> {
-    /// After a failure, keeps what can be seen of its cause.
-    fn look(&self) -> Result<(), LabError> {
-        if self.report.passed { Ok(()) } else { self.observer.look() }
-    }
-
     fn round(&self, entry: Entry) -> Round {
         let ingress = match entry {
             Entry::One(node) => Ingress::Node(node.get()),
@@ -182,46 +156,36 @@ impl Checks<'_> {
         Round { architecture: self.lab.plan.architecture.name(), ingress }
     }
 
-    fn nodes(&self) -> Vec<NodeId> {
-        self.lab.plan.size.nodes().collect()
+    /// Adds a check of all nodes.
+    fn add(&mut self, check: &str, verdict: Verdict) {
+        self.report.add(self.round(Entry::All).of_all(check, verdict));
     }
 
-    /// GTP-U echo with each node, and the Internet host's ping of each.
+    /// GTP-U echo with each node, and a ping of each node by the Internet host.
     fn echoes(&mut self) -> Result<(), LabError> {
-        self.console.note("asking each node itself");
-        let socket = self.lab.processes().base_station_socket();
-        for node in self.nodes() {
-            self.lab.network().enter(Entry::One(node))?;
+        self.lab.console.note("asking each node itself");
+        let context = self.lab.context();
+        for node in self.lab.plan.size.nodes() {
+            context.enter(Entry::One(node))?;
             let round = Round { ingress: Ingress::Itself, ..self.round(Entry::One(node)) };
             for family in Family::ALL {
-                let verdict = self.traffic.ping_node(node, family)?;
+                let verdict = context.ping_node(node, family)?;
                 self.report.add(round.at("ping of the node", Some(family), node.get(), verdict));
             }
-            let before = self.observer.base_station()?.echo_responses;
-            base_station::ask(&socket, "echo")?;
-            let began = Instant::now();
-            let mut answered = 0;
-            while answered == 0 && began.elapsed() < Duration::from_secs(2) {
-                thread::sleep(Duration::from_millis(10));
-                answered = self.observer.base_station()?.echo_responses - before;
-            }
-            let verdict = Verdict { passed: answered == 1, says: format!("{answered} answer") };
+            let answers = context.ask_and_count("echo", |counts| counts.echo_responses)?;
+            let verdict = Verdict::new(answers == 1, format!("{answers} answer"));
             self.report.add(round.at("GTP-U echo", None, node.get(), verdict));
         }
         Ok(())
     }
 
-    /// A little of everything, in at every node, while everything is captured.
+    /// Pings and small files with each node as ingress, all of them captured.
     fn captured(&mut self) -> Result<(), LabError> {
-        self.console.note("capturing pings and small files, in at every node, to every node");
-        let capture = Capture::start(self.lab.processes(), CAPTURE)?;
-        for entry in self.nodes().into_iter().map(Entry::One) {
-            self.lab.network().enter(entry)?;
-            for ue in self.phones() {
-                self.pair(entry, ue, &[Use::PingUp, Use::PingDown, Use::FetchSmall], "hops of pings")?;
-            }
-        }
-        let frames = capture.finish(&self.lab.plan, self.interrupt)?;
+        self.lab.console.note("capturing pings and small files, in at every node, to every node");
+        let capture = Capture::start(self.lab.context(), CAPTURE)?;
+        let uses = [Use::PingUp, Use::PingDown, Use::FetchSmall];
+        self.lab.plan.size.nodes().try_for_each(|node| self.pairs(Entry::One(node), &uses, HOPS_OF_PINGS))?;
+        let frames = capture.finish(&self.lab.plan, self.lab.interrupt)?;
         let findings = crossings::judge(&frames, &self.lab.plan);
         let (wrong, first) = &findings.wrong;
         let says = if *wrong == 0 {
@@ -233,150 +197,134 @@ impl Checks<'_> {
                 findings.crossed
             )
         } else {
-            // The next architecture's capture takes the place of this one.
-            let directory = self.lab.processes().directory;
-            let kept = directory.join(format!("{CAPTURE}-{}.pcapng", self.lab.plan.architecture));
-            if let Err(error) = std::fs::copy(directory.join(format!("{CAPTURE}.pcapng")), &kept) {
-                self.console.note(&format!("cannot keep the capture: {error}"));
+            // The next architecture's capture will overwrite this one.
+            let path = |name: String| self.lab.context().path(format!("{name}.pcapng"));
+            let kept = path(format!("{CAPTURE}-{}", self.lab.plan.architecture));
+            if let Err(error) = std::fs::copy(path(CAPTURE.to_owned()), &kept) {
+                self.lab.console.note(&format!("cannot keep the capture: {error}"));
             }
             format!("{wrong} findings in {} frames\n  {}", frames.len(), first.join("\n  "))
         };
-        let verdict = Verdict { passed: *wrong == 0, says };
-        self.report.add(self.round(Entry::All).of_all("capture, read by tshark", verdict));
+        self.add("capture, read by tshark", Verdict::new(*wrong == 0, says));
         Ok(())
     }
 
-    /// The first phone pinned to each node.
-    fn phones(&self) -> Vec<Ue> {
-        self.lab.plan.size.nodes().map(Plan::ue_of).collect()
+    /// Uses that fill the links, with files of this size.
+    fn loads(&self, file: u64) -> Vec<Use> {
+        let streams: &[Use] = if self.is_quick { &[] } else { &[Use::Tcp, Use::Udp] };
+        [&[Use::Fetch(file), Use::Send(file)], streams].concat()
     }
 
-    /// Real loads, in at every node, to every node.
+    /// Loads with each node as ingress, to each node.
     fn matrix(&mut self) -> Result<(), LabError> {
-        let mut uses = vec![Use::Fetch(self.file / 10), Use::Send(self.file / 10)];
-        if !self.is_quick {
-            uses.extend([Use::Tcp, Use::Udp]);
-        }
-        for entry in self.nodes().into_iter().map(Entry::One) {
-            self.console.note(&format!("files and streams, in at node {}", self.round(entry).ingress));
-            self.lab.network().enter(entry)?;
-            for ue in self.phones() {
-                self.pair(entry, ue, &uses, HOPS_OF_STREAMS)?;
-            }
+        let uses = self.loads(self.file / 10);
+        for node in self.lab.plan.size.nodes() {
+            self.lab.console.note(&format!("files and streams, in at node {}", node.get()));
+            self.pairs(Entry::One(node), &uses, HOPS_OF_STREAMS)?;
         }
         Ok(())
     }
 
-    /// What one phone does, and whether its packets crossed the fabric as they must.
-    fn pair(&mut self, entry: Entry, ue: Ue, uses: &[Use], hops_of: &str) -> Result<(), LabError> {
-        let round = self.round(entry);
-        let before = self.observer.nodes()?;
-        for what in uses {
-            for family in Family::ALL {
-                let verdict = self.traffic.run(*what, ue, family)?;
-                self.report.add(round.at(what.name(), Some(family), ue.node.get(), verdict));
+    /// Sets the ingress, runs the uses for the first phone of each node, and checks how their packets crossed the fabric.
+    fn pairs(
+        &mut self,
+        entry: Entry,
+        uses: &[Use],
+        (check, max_loss): (&str, MaxLoss),
+    ) -> Result<(), LabError> {
+        let (context, round) = (self.lab.context(), self.round(entry));
+        context.enter(entry)?;
+        for ue in self.lab.plan.size.nodes().map(Plan::ue_of) {
+            let before = context.settled_counts()?;
+            for what in uses {
+                for family in Family::ALL {
+                    let verdict = context.use_network(*what, ue, family)?;
+                    self.report.add(round.at(what.name(), Some(family), ue.node.get(), verdict));
+                }
             }
+            let added = since(&context.settled_counts()?, &before);
+            let verdict = hops(&added, entry, ue.node, self.lab.plan.architecture, max_loss);
+            self.report.add(round.at(check, None, ue.node.get(), verdict));
         }
-        let after = self.observer.nodes()?;
-        let added: Vec<_> = after.iter().zip(&before).map(|(after, before)| after.since(before)).collect();
-        let loss = if hops_of == HOPS_OF_STREAMS { Loss::OfStreams } else { Loss::None };
-        let verdict = hops(&added, entry, ue.node, self.lab.plan.architecture, loss);
-        self.report.add(round.at(hops_of, None, ue.node.get(), verdict));
         Ok(())
     }
 
-    /// All phones, in anywhere: the kernels of both ends spread flows over the nodes.
+    /// Loads with all nodes as ingress: the kernels of both ends spread flows over the nodes.
     fn spread(&mut self) -> Result<(), LabError> {
-        self.console.note("files and streams, in anywhere");
-        self.lab.network().enter(Entry::All)?;
-        let before = self.observer.nodes()?;
-        let mut uses = vec![Use::PingUp, Use::PingDown, Use::Fetch(self.file), Use::Send(self.file)];
-        if !self.is_quick {
-            uses.extend([Use::Tcp, Use::Udp]);
-        }
-        for ue in self.phones() {
-            self.pair(Entry::All, ue, &uses, HOPS_OF_STREAMS)?;
-        }
-        // Many small flows, so that each node has its share.
-        let phones: Vec<_> = self.lab.plan.ues().collect();
-        for ue in phones {
-            for family in Family::ALL {
-                for _ in 0..3 {
-                    let verdict = self.traffic.run(Use::FetchSmall, ue, family)?;
-                    if !verdict.passed {
-                        let check = format!("small file of {}", ue.address(family));
-                        self.report.add(self.round(Entry::All).of_all(&check, verdict));
-                    }
+        self.lab.console.note("files and streams, in anywhere");
+        let before = self.lab.context().settled_counts()?;
+        let uses = [&[Use::PingUp, Use::PingDown], &self.loads(self.file)[..]].concat();
+        self.pairs(Entry::All, &uses, HOPS_OF_STREAMS)?;
+        // Many small flows, so that each node receives some of them.
+        let phones: Vec<Ue> = self.lab.plan.ues().collect();
+        for (ue, family) in phones.into_iter().flat_map(|ue| Family::ALL.map(|family| (ue, family))) {
+            for _ in 0..3 {
+                let verdict = self.lab.context().use_network(Use::FetchSmall, ue, family)?;
+                if !verdict.passed {
+                    self.add(&format!("small file of {}", ue.address(family)), verdict);
                 }
             }
         }
-        let after = self.observer.nodes()?;
-        let entered = |node: usize| {
-            let added = after[node].since(&before[node]);
-            (added.count("internet_in"), added.count("base_station_in"))
-        };
-        let shares: Vec<_> = (0..after.len()).map(entered).collect();
+        let added = since(&self.lab.context().settled_counts()?, &before);
+        let entered = |counts: &NodeCounts| (counts.count("internet_in"), counts.count("base_station_in"));
+        let shares: Vec<_> = added.iter().map(entered).collect();
         let passed = shares.iter().all(|(down, up)| *down > 0 && *up > 0);
         let says = format!("entered from Internet and base station, by node: {shares:?}");
-        self.report
-            .add(self.round(Entry::All).of_all("spread by kernel multipath", Verdict { passed, says }));
+        self.add("spread by kernel multipath", Verdict::new(passed, says));
         Ok(())
     }
 
-    /// What must not have happened in all that time.
+    /// Errors that must not have been counted since the first check.
     fn totals(&mut self) -> Result<(), LabError> {
-        let round = self.round(Entry::All);
-        let mistakes = self.observer.base_station()?.mistakes();
-        let says = if mistakes.is_empty() { "no mistake".to_owned() } else { format!("{mistakes:?}") };
-        self.report.add(round.of_all("base station", Verdict { passed: mistakes.is_empty(), says }));
-        let bad = self.observer.bad_checksums()?;
-        let says = if bad.is_empty() { "none wrong".to_owned() } else { format!("{bad:?}") };
-        self.report.add(round.of_all("checksums, by the kernels", Verdict { passed: bad.is_empty(), says }));
-        let (mut mistakes, mut congestion) = (Vec::new(), Vec::new());
-        let after = self.observer.nodes()?;
-        let added = after.iter().zip(&self.before).map(|(after, before)| after.since(before));
-        for (node, counts) in added.enumerate() {
-            let tell = |(reason, count)| format!("node {node}: {reason} {count}");
-            mistakes.extend(counts.mistakes().map(tell));
-            congestion.extend(counts.congestion().map(tell));
-        }
-        let passed = mistakes.is_empty();
-        let says = if passed { "none".to_owned() } else { mistakes.join(", ") };
-        self.report.add(round.of_all("packets that nodes refused", Verdict { passed, says }));
-        let says = if congestion.is_empty() { "none".to_owned() } else { congestion.join(", ") };
-        self.report.add(round.of_all("packets lost for want of room", Verdict { passed: true, says }));
+        let context = self.lab.context();
+        let mistakes = context.base_station_counts()?.mistakes();
+        self.add("base station", Verdict::of_problems(&mistakes, "no mistake"));
+        let bad = context.bad_checksums()?;
+        self.add("checksums, by the kernels", Verdict::of_problems(&bad, "none wrong"));
+        let added = since(&context.settled_counts()?, &self.before);
+        let by_node = |drops: fn(&NodeCounts) -> Vec<(&str, u64)>| {
+            let of_node = |(node, counts)| {
+                let line = move |(reason, count)| format!("node {node}: {reason} {count}");
+                drops(counts).into_iter().map(line)
+            };
+            let lines: Vec<String> = added.iter().enumerate().flat_map(of_node).collect();
+            (lines.is_empty(), if lines.is_empty() { "none".to_owned() } else { lines.join(", ") })
+        };
+        let (passed, mistakes) = by_node(|counts| counts.mistakes().collect());
+        let (_, congestion) = by_node(|counts| counts.congestion().collect());
+        self.add("packets that nodes refused", Verdict::new(passed, mistakes));
+        self.add("packets lost for want of room", Verdict::new(true, congestion));
         Ok(())
     }
 }
 
-/// What the counters of loads that fill links are checked for.
-const HOPS_OF_STREAMS: &str = "hops of streams";
+/// The increase of the counters of all nodes.
+pub fn since(after: &[NodeCounts], before: &[NodeCounts]) -> Vec<NodeCounts> {
+    after.iter().zip(before).map(|(after, before)| after.since(before)).collect()
+}
 
-/// What may be lost between two nodes.
+/// The check of how pings crossed the fabric.
+const HOPS_OF_PINGS: (&str, MaxLoss) = ("hops of pings", MaxLoss::Nothing);
+
+/// The check of how loads that fill links crossed the fabric.
+const HOPS_OF_STREAMS: (&str, MaxLoss) = ("hops of streams", MaxLoss::OnePercent);
+
+/// Packets that may be lost between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    /// Nothing.
-    None,
-    /// TCP goes to the point where a link has no room, and a little beyond: one packet in a hundred.
-    OfStreams,
+enum MaxLoss {
+    /// None.
+    Nothing,
+    /// One in a hundred: TCP sends more until a link is full.
+    OnePercent,
 }
 
-impl Loss {
-    const fn allows(self, lost: u64, crossed: u64) -> bool {
-        match self {
-            Self::None => lost == 0,
-            Self::OfStreams => lost <= crossed / 100,
-        }
-    }
-}
-
-/// Whether what the nodes counted agrees with the packets' way.
+/// Checks that the counters of nodes agree with the packets' path.
 fn hops(
     added: &[NodeCounts],
     entry: Entry,
     handling: NodeId,
     architecture: Architecture,
-    loss: Loss,
+    max_loss: MaxLoss,
 ) -> Verdict {
     let left: u64 = added.iter().map(NodeCounts::left).sum();
     let crossed: u64 = added.iter().map(|counts| counts.count("fabric_out")).sum();
@@ -393,8 +341,8 @@ fn hops(
         }
         Entry::All => arrived <= left,
     };
-    let is_little = lost.is_some_and(|lost| loss.allows(lost, crossed));
-    let passed = is_right && left > 0 && left_at_home == left && is_little;
+    let max_lost = if max_loss == MaxLoss::OnePercent { crossed / 100 } else { 0 };
+    let passed = is_right && left > 0 && left_at_home == left && lost.is_some_and(|lost| lost <= max_lost);
     let mean = if left == 0 { 0.0 } else { arrived as f64 / left as f64 };
     let mut says = format!("{mean:.2} over {left}");
     match lost {
@@ -405,7 +353,7 @@ fn hops(
         Some(lost) if lost > 0 => says = format!("{says}, {lost} lost on a link"),
         _ => {}
     }
-    Verdict { passed, says }
+    Verdict::new(passed, says)
 }
 
 #[cfg(test)]
@@ -417,10 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_do_not_agree_with_one_hop_are_found() {
+    fn counters_that_disagree_with_one_hop_are_found() {
         let (home, away) = (Entry::One(NodeId::new(0)), Entry::One(NodeId::new(1)));
         let right = |added: &[NodeCounts], entry, architecture| {
-            hops(added, entry, NodeId::new(0), architecture, Loss::None).passed
+            hops(added, entry, NodeId::new(0), architecture, MaxLoss::Nothing).passed
         };
         let one = Architecture::ScaleBricks;
         assert!(right(&[counts(0, 0, 9), counts(0, 0, 0)], home, one));
@@ -434,17 +382,17 @@ mod tests {
     }
 
     #[test]
-    fn streams_may_lose_one_packet_in_a_hundred_on_a_link_and_it_is_told() {
+    fn streams_may_lose_one_packet_in_a_hundred_on_a_link_which_is_reported() {
         let away = Entry::One(NodeId::new(1));
         let of = |arrived, sent, left, loss| {
             let added = [counts(arrived, 0, left), counts(0, sent, 0)];
             hops(&added, away, NodeId::new(0), Architecture::ScaleBricks, loss)
         };
-        let some = of(990, 1_000, 990, Loss::OfStreams);
+        let some = of(990, 1_000, 990, MaxLoss::OnePercent);
         assert!(some.passed && some.says == "1.00 over 990, 10 lost on a link", "{some:?}");
-        assert!(!of(990, 1_000, 990, Loss::None).passed);
-        assert!(!of(989, 1_000, 989, Loss::OfStreams).passed);
-        assert!(!of(990, 1_000, 989, Loss::OfStreams).passed, "lost in a node");
-        assert!(!of(1_001, 1_000, 1_001, Loss::OfStreams).passed, "more arrived than was sent");
+        assert!(!of(990, 1_000, 990, MaxLoss::Nothing).passed);
+        assert!(!of(989, 1_000, 989, MaxLoss::OnePercent).passed);
+        assert!(!of(990, 1_000, 989, MaxLoss::OnePercent).passed, "lost in a node");
+        assert!(!of(1_001, 1_000, 1_001, MaxLoss::OnePercent).passed, "more arrived than was sent");
     }
 }

@@ -1,4 +1,4 @@
-//! Where a lab keeps its files, who may touch it, and how all of it goes away.
+//! The files of a lab, its lock, and its removal.
 
 use super::LabError;
 use super::exec::Cmd;
@@ -12,34 +12,33 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long processes may take to end in order.
+/// Time that processes may take to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The directory of a lab: configurations, logs, sockets. It is the system's, as namespaces are.
+/// The directory of a lab: configurations, logs, sockets. It is global to the machine, as the names of namespaces are.
 pub fn directory(name: &str) -> PathBuf {
     Path::new("/run/scalebricks-lab").join(name)
 }
 
-/// The right to change the lab of a name, until it is dropped.
+/// The exclusive right to change the lab of a name, until it is dropped.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Lock {
-    /// Takes it, or says that somebody has it.
+    /// Takes the lock without waiting.
     ///
     /// # Errors
     /// [`LabError::Busy`], [`LabError::File`].
     pub fn take(name: &str) -> Result<Self, LabError> {
         let path = directory(name).with_extension("lock");
-        let told = |error| LabError::File { path: path.clone(), error };
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(told)?;
+            fs::create_dir_all(parent).map_err(LabError::file(&path))?;
         }
-        let file = File::create(&path).map_err(told)?;
+        let file = File::create(&path).map_err(LabError::file(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(LabError::Busy { name: name.to_owned() }),
-            Err(TryLockError::Error(error)) => Err(told(error)),
+            Err(TryLockError::WouldBlock) => Err(LabError::Busy(name.to_owned())),
+            Err(TryLockError::Error(error)) => Err(LabError::file(&path)(error)),
         }
     }
 }
@@ -49,18 +48,18 @@ fn present(name: &str) -> Vec<String> {
     all_namespaces(name).into_iter().filter(exists).collect()
 }
 
-/// Whether anything of a lab is there.
-pub fn stands(name: &str) -> bool {
+/// Whether a lab has namespaces.
+pub fn is_up(name: &str) -> bool {
     !present(name).is_empty()
 }
 
-/// Ends every process in the lab's namespaces, removes the namespaces and the directory. Returns how many namespaces
-/// there were. Goes on where something fails, and says so at the end.
+/// Ends every process in the lab's namespaces, and removes the namespaces and the directory. Returns the number of
+/// namespaces. Continues after errors.
 ///
 /// # Errors
-/// The first thing that failed.
+/// The first error.
 pub fn remove(name: &str) -> Result<usize, LabError> {
-    // Whoever tidies up is not stopped by the Ctrl-C that made him do so.
+    // The Ctrl-C that caused the removal must not stop it.
     let interrupt = Interrupt::default();
     let present = present(name);
     let mut result = end_processes(&present, &interrupt);
@@ -71,7 +70,7 @@ pub fn remove(name: &str) -> Result<usize, LabError> {
     let directory = directory(name);
     match fs::remove_dir_all(&directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            result = result.and(Err(LabError::File { path: directory, error }));
+            result = result.and(Err(LabError::file(&directory)(error)));
         }
         _ => {}
     }
@@ -84,22 +83,19 @@ fn end_processes(namespaces: &[String], interrupt: &Interrupt) -> Result<(), Lab
     loop {
         let mut left = Vec::new();
         for namespace in namespaces {
-            let told = Cmd::new("ip netns pids").arg(namespace).run(interrupt)?;
-            left.extend(
-                told.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw),
-            );
+            let pids = Cmd::new("ip netns pids").arg(namespace).run(interrupt)?;
+            let pids = pids.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+            left.extend(pids.filter_map(Pid::from_raw));
         }
         if left.is_empty() {
             return Ok(());
         }
-        let is_late = began.elapsed() > PATIENCE;
         if began.elapsed() > 2 * PATIENCE {
-            let what = format!("{} processes do not end", left.len());
-            return Err(LabError::Setup { what });
+            return Err(LabError::Setup(format!("{} processes do not end", left.len())));
         }
         for pid in left {
-            // A process that is gone by now is what is wanted.
-            if is_late {
+            // An error means that the process has ended.
+            if began.elapsed() > PATIENCE {
                 let _ = kill_process(pid, Signal::KILL);
             } else if !asked.contains(&pid) {
                 asked.push(pid);
@@ -117,8 +113,7 @@ fn end_processes(namespaces: &[String], interrupt: &Interrupt) -> Result<(), Lab
 pub fn write_secret(path: &Path, content: &[u8]) -> Result<(), LabError> {
     let mut options = fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(content))
-        .map_err(|error| LabError::File { path: path.to_owned(), error })
+    file.and_then(|mut file| file.write_all(content)).map_err(LabError::file(path))
 }
 
 /// Writes a file of the lab.
@@ -126,5 +121,5 @@ pub fn write_secret(path: &Path, content: &[u8]) -> Result<(), LabError> {
 /// # Errors
 /// [`LabError::File`].
 pub fn write(path: &Path, content: &[u8]) -> Result<(), LabError> {
-    fs::write(path, content).map_err(|error| LabError::File { path: path.to_owned(), error })
+    fs::write(path, content).map_err(LabError::file(path))
 }

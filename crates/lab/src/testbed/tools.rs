@@ -1,18 +1,17 @@
-//! The programs the lab uses, and how to get them.
+//! The programs that the lab uses, and their installation.
 
 use super::LabError;
 use super::exec::Cmd;
 use scalebricks_console::{Console, Interrupt};
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Programs and their Debian packages.
-const TOOLS: [(&str, &str); 10] = [
+const TOOLS: [(&str, &str); 9] = [
     ("ip", "iproute2"),
     ("bridge", "iproute2"),
     ("sysctl", "procps"),
-    ("kill", "procps"),
     ("ethtool", "ethtool"),
     ("ping", "iputils-ping"),
     ("curl", "curl"),
@@ -21,48 +20,37 @@ const TOOLS: [(&str, &str); 10] = [
     ("tshark", "tshark"),
 ];
 
-/// How to get a program that is not there.
+/// The command that installs a program; empty for unknown programs.
 pub fn hint(program: &str) -> String {
-    match TOOLS.iter().find(|(name, _)| *name == program) {
-        Some((_, package)) => format!(" (on Debian: apt-get install {package})"),
-        None => String::new(),
-    }
+    let tool = TOOLS.iter().find(|(name, _)| *name == program);
+    tool.map_or_else(String::new, |(_, package)| format!(" (on Debian: apt-get install {package})"))
 }
 
-/// Packages of programs that are on none of these directories.
+/// Packages of the programs that none of these directories contains.
 fn missing(path: &[impl AsRef<Path>]) -> Vec<&'static str> {
-    let absent =
-        TOOLS.iter().filter(|(name, _)| !path.iter().any(|place| place.as_ref().join(name).is_file()));
-    let mut packages: Vec<_> = absent.map(|(_, package)| *package).collect();
+    let is_absent = |name: &str| !path.iter().any(|place| place.as_ref().join(name).is_file());
+    let mut packages: Vec<_> =
+        TOOLS.iter().filter(|(name, _)| is_absent(name)).map(|(_, package)| *package).collect();
     packages.dedup();
     packages
 }
 
-fn path() -> Vec<std::path::PathBuf> {
-    env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
-}
-
-/// Makes sure that all are there: installs what is missing if that is wanted.
+/// Fails unless all programs are there; installs the missing ones if `install`.
 ///
 /// # Errors
-/// [`LabError::Missing`] says what to install.
+/// [`LabError::Missing`] names the packages.
 pub fn ensure(install: bool, console: &Console, interrupt: &Interrupt) -> Result<(), LabError> {
-    let packages = missing(&path());
-    if packages.is_empty() {
-        return Ok(());
-    }
-    let names = packages.join(" ");
-    if install {
+    let path: Vec<PathBuf> = env::var_os("PATH").iter().flat_map(env::split_paths).collect();
+    let names = missing(&path).join(" ");
+    if install && !names.is_empty() {
         console.note(&format!("installing {names}"));
-        let apt = |what: &str| {
+        for what in ["update", &format!("install --no-install-recommends {names}")] {
             let get = Cmd::new("env DEBIAN_FRONTEND=noninteractive apt-get -qy");
-            get.words(what).limit(Duration::from_secs(300)).run(interrupt)
-        };
-        apt("update")?;
-        apt(&format!("install --no-install-recommends {names}"))?;
+            get.words(what).limit(Duration::from_secs(300)).run(interrupt)?;
+        }
     }
-    let packages = missing(&path());
-    if packages.is_empty() { Ok(()) } else { Err(LabError::Missing { packages: packages.join(" ") }) }
+    let names = missing(&path).join(" ");
+    if names.is_empty() { Ok(()) } else { Err(LabError::Missing(names)) }
 }
 
 #[cfg(test)]
@@ -70,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_once() {
+    fn each_missing_package_is_named_once() {
         let nothing: [&str; 0] = [];
         let all = missing(&nothing);
         assert_eq!(all.iter().filter(|name| **name == "iproute2").count(), 1);

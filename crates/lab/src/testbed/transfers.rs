@@ -1,28 +1,26 @@
-//! Files over TCP, paced, in both directions, each with `curl`: they must be whole at the end, whatever breaks meanwhile.
+//! Paced files over TCP in both directions with `curl`. They must be complete and unchanged at the end of an outage.
 
 use super::LabError;
-use super::exec::Cmd;
+use super::context::{LabContext, poll};
 use super::http;
-use super::nodes::{Process, Processes};
-use super::plan::{Family, HTTP_PORT, Ue};
+use super::nodes::Process;
+use super::plan::{Family, Ue};
 use super::state;
 use scalebricks_console::Interrupt;
 use std::fs;
-use std::net::IpAddr;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
-/// Octets a second of each transfer.
+/// Octets per second of each transfer.
 const RATE: u64 = 50_000;
 
-/// How long a transfer may take beyond its time: TCP doubles its pauses while nothing gets through.
+/// Additional time that a transfer may take: TCP doubles its pauses while packets are lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Time between two looks at a transfer.
+const PAUSE: Duration = Duration::from_millis(20);
 
-/// Transfers under way.
+/// Transfers that are running.
 pub struct Transfers {
     running: Vec<Transfer>,
     size: u64,
@@ -31,18 +29,18 @@ pub struct Transfers {
 struct Transfer {
     name: String,
     process: Process,
-    /// Where a download goes.
+    /// The file of a download.
     file: Option<PathBuf>,
 }
 
-/// What became of transfers.
+/// The results of transfers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finished {
-    /// How many there were.
+    /// Transfers that were started.
     pub started: u64,
-    /// Those that are whole.
+    /// Transfers that are complete and unchanged.
     pub completed: u64,
-    /// What the others came to.
+    /// The errors of all others.
     pub failed: Vec<String>,
 }
 
@@ -50,29 +48,29 @@ impl Transfers {
     /// Starts a download over IPv4 and an upload over IPv6 for each phone, each so large that it takes this long.
     ///
     /// # Errors
-    /// As [`Processes::start`].
-    pub fn start(processes: Processes<'_>, phones: &[Ue], lasts: Duration) -> Result<Self, LabError> {
+    /// As [`LabContext::start`].
+    pub fn start(context: LabContext<'_>, phones: &[Ue], lasts: Duration) -> Result<Self, LabError> {
         let size = lasts.as_secs().max(1) * RATE;
-        let upload = processes.directory.join("upload");
+        let upload = context.path("upload");
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)]; // a few MB
         http::fill(0, &mut bytes);
         state::write(&upload, &bytes)?;
         let mut running = Vec::new();
         for ue in phones {
-            let name = format!("download-{}", ue.number);
-            let file = processes.directory.join(format!("{name}.bytes"));
-            let line = curl(*ue, Family::V4, size, &format!("-o {}", file.display()));
-            let process = processes.start(&name, &Cmd::new(&line).inside(&processes.plan.ue()))?;
-            running.push(Transfer { name, process, file: Some(file) });
-            let name = format!("upload-{}", ue.number);
-            let line = curl(*ue, Family::V6, size, &format!("-H Expect: -T {}", upload.display()));
-            let process = processes.start(&name, &Cmd::new(&line).inside(&processes.plan.ue()))?;
-            running.push(Transfer { name, process, file: None });
+            let file = context.path(format!("download-{}.bytes", ue.number));
+            let download = (Family::V4, "download", format!("-o {}", file.display()), Some(file));
+            let upload = (Family::V6, "upload", format!("-H Expect: -T {}", upload.display()), None);
+            for (family, name, options, file) in [download, upload] {
+                let name = format!("{name}-{}", ue.number);
+                let options = format!("--limit-rate {RATE} {options}");
+                let process = context.start(&name, &context.curl(*ue, family, size, &options))?;
+                running.push(Transfer { name, process, file });
+            }
         }
         Ok(Self { running, size })
     }
 
-    /// Waits until all have ended, and says what became of them.
+    /// Waits until all have ended, and checks them.
     ///
     /// # Errors
     /// [`LabError::Interrupted`].
@@ -80,20 +78,16 @@ impl Transfers {
         let mut finished = Finished { started: self.running.len() as u64, ..Finished::default() };
         let began = Instant::now();
         for Transfer { name, mut process, file } in self.running {
-            let status = loop {
-                match process.status() {
-                    Some(status) => break status.success().then_some(()).ok_or_else(|| process.log()),
-                    None if began.elapsed() > PATIENCE => {
-                        process.kill();
-                        break Err(format!("no end {} s later", PATIENCE.as_secs()));
-                    }
-                    None => {
-                        interrupt.check()?;
-                        thread::sleep(LOOK_EVERY);
-                    }
+            let left = PATIENCE.saturating_sub(began.elapsed());
+            let done = match poll(left, PAUSE, interrupt, || process.status())? {
+                Some(status) if status.success() => file.map_or(Ok(()), |file| compare(file, self.size)),
+                Some(_) => Err(process.log()),
+                None => {
+                    process.kill();
+                    Err(format!("no end {} s later", PATIENCE.as_secs()))
                 }
             };
-            match status.and_then(|()| file.map_or(Ok(()), |file| compare(file, self.size))) {
+            match done {
                 Ok(()) => finished.completed += 1,
                 Err(why) => finished.failed.push(format!("{name}: {}", why.trim())),
             }
@@ -102,18 +96,7 @@ impl Transfers {
     }
 }
 
-fn curl(ue: Ue, family: Family, size: u64, what: &str) -> String {
-    let host = match family.host() {
-        IpAddr::V4(host) => host.to_string(),
-        IpAddr::V6(host) => format!("[{host}]"),
-    };
-    let (option, from) = (family.option(), ue.address(family));
-    format!(
-        "curl {option} -gsSf --limit-rate {RATE} --interface {from} {what} http://{host}:{HTTP_PORT}/{size}"
-    )
-}
-
-/// Whether a downloaded file is whole and right.
+/// Whether a downloaded file is complete and unchanged.
 fn compare(file: PathBuf, size: u64) -> Result<(), String> {
     let bytes = fs::read(&file).map_err(|error| error.to_string())?;
     drop(fs::remove_file(file));

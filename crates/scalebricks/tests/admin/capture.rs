@@ -13,7 +13,7 @@ fn frames(bytes: Vec<u8>) -> Vec<CapturedFrame> {
     CaptureReader::from_stream(Cursor::new(bytes), "capture").unwrap().map(Result::unwrap).collect()
 }
 
-/// Runs a capture; once it runs, `traffic` is made.
+/// Runs a capture, and calls `traffic` once it runs.
 fn capture(running: &Running, request: &CaptureRequest, traffic: impl FnOnce() + Send) -> Vec<u8> {
     std::thread::scope(|scope| {
         let capturing = scope.spawn(|| {
@@ -124,7 +124,7 @@ fn a_capture_ends_with_its_time_or_its_reader() {
     let running = Running::start();
     let request = CaptureRequest { seconds: Some(1), ..CaptureRequest::default() };
     assert!(frames(capture(&running, &request, || {})).is_empty());
-    // A reader that goes away while nothing passes: the node notices.
+    // The node notices that a reader closed the connection while no packets pass.
     let mut pieces = 0;
     let end = running.client().capture(&CaptureRequest::default(), |_| {
         pieces += 1;

@@ -1,32 +1,29 @@
 //! The program itself.
 
 use crate::admin::running::{Running, downstream};
+use crate::harness::{program, stdout};
 use scalebricks_admin::model::{Stats, Status, Trace};
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 fn scalebricks(running: &Running, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+    let mut command = program();
     command.args(args).arg("--socket").arg(running.socket()).output().unwrap()
-}
-
-fn text(out: &Output) -> String {
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout.clone()).unwrap()
 }
 
 #[test]
 fn status_in_words_and_as_json() {
     let running = Running::start();
-    let said = text(&scalebricks(&running, &["status"]));
+    let said = stdout(&scalebricks(&running, &["status"]));
     println!("{said}");
     for words in
         ["0 of 2, scalebricks", "100 in the cluster, 50 here", "10,000 Mbit/s", "reachable", "12.5 %"]
     {
         assert!(said.contains(words), "{words} in\n{said}");
     }
-    let status: Status = serde_json::from_str(&text(&scalebricks(&running, &["status", "--json"]))).unwrap();
+    let status: Status =
+        serde_json::from_str(&stdout(&scalebricks(&running, &["status", "--json"]))).unwrap();
     assert_eq!(status.flows.here, 50);
 }
 
@@ -36,19 +33,19 @@ fn stats_in_words_and_as_json() {
     running.far.lock().unwrap().downstream(4, b"");
     running.far.lock().unwrap().downstream(9_999, b"");
     running.until("packets", |window| window.counted().internet_in == 2);
-    let said = text(&scalebricks(&running, &["stats"]));
+    let said = stdout(&scalebricks(&running, &["stats"]));
     println!("{said}");
     for words in ["internet", "8,000 free, 192 in use", "arp_requests_answered"] {
         assert!(said.contains(words), "{words} in\n{said}");
     }
-    let stats: Stats = serde_json::from_str(&text(&scalebricks(&running, &["stats", "--json"]))).unwrap();
+    let stats: Stats = serde_json::from_str(&stdout(&scalebricks(&running, &["stats", "--json"]))).unwrap();
     assert_eq!(stats.total.get("internet_in"), 2);
 }
 
 #[test]
 fn stats_are_watched_until_ctrl_c() {
     let running = Running::start();
-    let watch = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let watch = program()
         .args(["stats", "--watch", "1", "--socket"])
         .arg(running.socket())
         .stdout(Stdio::piped())
@@ -71,10 +68,10 @@ fn a_packet_is_traced_however_it_is_given() {
     let running = Running::start();
     let made =
         ["--src", "198.51.100.7", "--dst", "10.45.0.4", "--proto", "udp", "--sport", "53", "--dport", "4000"];
-    let said = text(&scalebricks(&running, &[&["trace"][..], &made].concat()));
+    let said = stdout(&scalebricks(&running, &[&["trace"][..], &made].concat()));
     println!("{said}");
     assert!(said.starts_with("node 0 sends it to base station 10.9.0.1, user data in tunnel 0x20004, QFI 9"));
-    let said = text(&scalebricks(
+    let said = stdout(&scalebricks(
         &running,
         &["trace", "--teid", "0x10001", "--inner-src", "10.45.0.1", "--inner-dst", "198.51.100.7"],
     ));
@@ -88,10 +85,10 @@ fn a_packet_is_traced_however_it_is_given() {
     writer.finish().unwrap();
     let file = path.to_str().unwrap();
     let args = ["trace", file, "--frame", "2", "--port", "internet", "--json"];
-    let trace: Trace = serde_json::from_str(&text(&scalebricks(&running, &args))).unwrap();
+    let trace: Trace = serde_json::from_str(&stdout(&scalebricks(&running, &args))).unwrap();
     assert_eq!(trace.flow.unwrap().downlink_teid, 0x20006);
     let args = ["trace", &trace.frame_hex, "--port", "internet", "--readdress"];
-    assert!(text(&scalebricks(&running, &args)).contains("0x20006"));
+    assert!(stdout(&scalebricks(&running, &args)).contains("0x20006"));
 
     for (args, code, words) in [
         (&["trace", file, "--frame", "3", "--port", "internet"][..], 1, "has 2 frames"),
@@ -112,7 +109,7 @@ fn a_packet_is_traced_however_it_is_given() {
 fn a_capture_goes_to_a_file_or_a_pipe() {
     let running = Running::start();
     let path = running.folder.path().join("some.pcapng");
-    let to_file = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let to_file = program()
         .args(["capture", "--host", "10.45.0.8", "--count", "2", "-w"])
         .arg(&path)
         .arg("--socket")
@@ -120,7 +117,7 @@ fn a_capture_goes_to_a_file_or_a_pipe() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let to_pipe = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let to_pipe = program()
         .args([
             "capture",
             "-w",
@@ -168,10 +165,7 @@ fn a_refused_capture_leaves_the_file_alone() {
 
 #[test]
 fn without_a_node_the_error_says_so() {
-    let out = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
-        .args(["status", "--socket", "/no/such/admin.sock"])
-        .output()
-        .unwrap();
+    let out = program().args(["status", "--socket", "/no/such/admin.sock"]).output().unwrap();
     assert_eq!(out.status.code(), Some(1));
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(
@@ -180,12 +174,12 @@ fn without_a_node_the_error_says_so() {
     );
 }
 
-/// A node whose socket is where a default configuration puts it is found by itself; of several the user chooses.
+/// The program finds a node whose socket is in the default directory; of several, the user chooses.
 #[test]
 fn the_only_node_is_found_and_several_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let ask = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+        let mut command = program();
         let out = command.args(args).env("SCALEBRICKS_RUNTIME_DIR", folder.path()).output().unwrap();
         (out.status.code(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
     };
@@ -198,7 +192,7 @@ fn the_only_node_is_found_and_several_are_listed() {
     let (code, said, error) = ask(&["status"]);
     assert_eq!(code, Some(0), "{error}");
     assert!(said.contains("0 of 2, scalebricks"), "{said}");
-    // The other commands reach it in the same way: it has no control plane to ask about flows.
+    // The other commands find it in the same way; it has no control plane for flows.
     let (code, _, said) = ask(&["flow", "export", "-"]);
     assert!(code == Some(1) && said.contains("refused: "), "{said}");
 
@@ -219,7 +213,7 @@ fn the_only_node_is_found_and_several_are_listed() {
 #[test]
 fn every_command_has_examples() {
     for command in ["status", "stats", "trace", "capture", "flow", "cluster"] {
-        let out = Command::new(env!("CARGO_BIN_EXE_scalebricks")).args([command, "--help"]).output().unwrap();
+        let out = program().args([command, "--help"]).output().unwrap();
         let said = String::from_utf8(out.stdout).unwrap();
         assert!(said.contains("Examples:") && said.contains("Exit status:"), "{said}");
     }

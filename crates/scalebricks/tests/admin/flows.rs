@@ -1,4 +1,4 @@
-//! Flows, pinned by HTTP: what is refused, and how.
+//! Flows pinned by HTTP, and refusals.
 
 use crate::admin::running::Running;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A control plane that keeps flows in a map, and says no when told to.
+/// A control plane that keeps flows in a map, and refuses on request.
 struct Fake {
     parser: FlowParser,
     flows: Mutex<HashMap<FlowKey, FlowSpec>>,
@@ -150,7 +150,7 @@ impl Flows for Fake {
         self.done(|_| ())
     }
 
-    /// Two pieces, and an error if it is to refuse.
+    /// Two pieces, and an error if it refuses.
     fn export(&self) -> Answer<'_, mpsc::Receiver<io::Result<Bytes>>> {
         let (pieces, receiver) = mpsc::channel(3);
         pieces.try_send(Ok(Bytes::from_static(b"ue,node\n"))).unwrap();
@@ -207,7 +207,7 @@ impl Served {
     }
 }
 
-/// The status, and the whole answer.
+/// The status and the whole response.
 pub fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -215,7 +215,7 @@ pub fn ask(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String
         "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    // The server may close before it has read all.
+    // The server may close before it has read everything.
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -270,7 +270,7 @@ fn flows_are_pinned_moved_shown_and_taken_out() {
     assert_eq!((code, body(&answer)), (200, r#"{"heirs":[1],"is_applied":true}"#));
 }
 
-/// The pieces of a chunked body, joined; the end of it is missing in what was cut off.
+/// The joined pieces of a chunked body, which may be truncated.
 fn unchunked(body: &str) -> (String, bool) {
     let (mut text, mut rest) = (String::new(), body);
     while let Some((length, more)) = rest.split_once("\r\n") {
@@ -292,7 +292,7 @@ fn an_export_that_is_not_whole_can_be_told() {
     assert!(answer.contains("content-type: text/csv"), "{answer}");
     assert_eq!(unchunked(body(&answer)), ("ue,node\n10.0.0.1,1\n".to_owned(), true));
     *served.fake.applies.lock().unwrap() = false;
-    // What came before the error may have been on its way, or not.
+    // Pieces before the error may or may not have been sent.
     let (_, answer) = served.get("/v1/flows");
     assert!(answer.split_once("\r\n\r\n").is_none_or(|(_, body)| !unchunked(body).1), "{answer}");
     let client = Client::new(Target::Unix(served.server.socket().into()), Duration::from_secs(5)).unwrap();
@@ -396,12 +396,12 @@ fn all_wrong_flows_are_told_by_index_and_field_and_none_is_accepted() {
         refusal.error
     );
     assert_eq!(served.count(), 0);
-    // Of very many the first are told.
+    // Of very many errors the first are reported.
     let bad = serde_json::to_vec(&vec![json!({"ue": "x"}); 3_000]).unwrap();
     let (code, answer) = served.post("/v1/flows", &bad);
     assert_eq!(code, 400);
     assert_eq!(problem_count(&answer), MAX_PROBLEMS);
-    // A call takes what it asks for only.
+    // A call accepts only its own fields.
     let (code, answer) = served.post("/v1/flows/delete", br#"[{"ue":"10.45.0.1","uplink_teid":5}]"#);
     assert!(code == 400 && answer.contains("uplink_teid is not allowed in this call"), "{answer}");
     let (code, answer) = served.post("/v1/flows/move", br#"[{"ue":"10.45.0.1","node":1}]"#);
@@ -501,7 +501,7 @@ fn what_the_control_plane_refuses_has_a_code() {
     assert_eq!(served.get("/v1/flow?uplink_teid=1").0, 507);
 }
 
-/// What is void in the log is named, with its reason, whether the call waits for tables or not.
+/// Void changes are reported with their reason, whether or not the call waits for tables.
 #[test]
 fn flows_that_were_refused_are_named() {
     let served = Served::start();

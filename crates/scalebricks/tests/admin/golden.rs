@@ -1,15 +1,15 @@
-//! Names that others rely on: metrics with their types and labels, and the fields of the counters as JSON.
+//! Public names: metrics with their types and labels, and the JSON fields of the counters.
 
 use crate::admin::running::Running;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Everything in a text of metrics but the values.
+/// A text of metrics without the values.
 fn metrics(text: &str) -> BTreeSet<String> {
     let line = |line: &str| {
         if line.starts_with('#') { line.to_owned() } else { line.rsplit_once(' ').unwrap().0.to_owned() }
     };
-    // What the machine or the moment makes of them.
+    // Values that depend on the machine or the time.
     text.lines().map(line).filter(|line| !line.starts_with("scalebricks_node_info")).collect()
 }
 
@@ -32,7 +32,7 @@ fn public_names_stay() {
     let stats: Value = serde_json::from_str(&text).unwrap();
     fields("stats", &stats, &mut lines);
     fields("worker", &stats["workers"][0], &mut lines);
-    // As text, since a map of values is sorted: the order of fields is that of the schema.
+    // As text, because a map is sorted, but fields must have the order of the schema.
     let order: Vec<&str> = text.split("\"total\":{").nth(1).unwrap().split(['{', ',']).collect();
     let order = order.iter().take(14).map(|field| field.split(':').next().unwrap());
     lines.push(format!("total in order: {}", order.collect::<Vec<_>>().join(" ")));

@@ -1,19 +1,18 @@
 //! The graph that a node's worker runs: its elements, counters and handlers.
 
 use crate::admin::running::Running;
+use crate::harness::{program, stdout};
 use scalebricks_admin::client::{Client, ClientError};
 use scalebricks_admin::model::LinkView;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn graph(running: &Running, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+    let mut command = program();
     command.arg("graph").args(args).arg("--socket").arg(running.socket()).output().unwrap()
 }
 
 fn said(running: &Running, args: &[&str]) -> String {
-    let output = graph(running, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    stdout(&graph(running, args))
 }
 
 fn refused(running: &Running, args: &[&str]) -> String {
@@ -39,7 +38,7 @@ fn elements_of_a_node_are_listed_and_count_what_the_node_counts() {
     assert_eq!(view.file, "/etc/scalebricks/node.toml");
     let names: Vec<&str> = view.elements.iter().map(|element| element.name.as_str()).collect();
     assert_eq!(names.len(), 11, "{names:?}");
-    // In the order in which they run.
+    // In the order of execution.
     let place = |name| names.iter().position(|other| *other == name).unwrap();
     assert!(place("from_internet") < place("steer") && place("handle") < place("to_internet"), "{names:?}");
     assert_eq!(read(&client, "from_internet", "received"), 3);
@@ -47,13 +46,13 @@ fn elements_of_a_node_are_listed_and_count_what_the_node_counts() {
     assert_eq!(read(&client, "to_base_station", "sent"), counted.base_station_out);
     let handle = client.element("handle", None).unwrap();
     assert_eq!(handle.class, "Handle");
-    // Two elements that run as one are told of apart, with what connects them.
+    // Two fused elements are listed separately, with their connection.
     let from_steer = |link: &LinkView| link.element == "steer";
     assert!(handle.inputs.iter().any(from_steer) && handle.outputs.iter().any(from_steer), "{handle:?}");
     assert!(handle.handlers.iter().any(|handler| handler.name == "icmp_sent" && handler.reads));
     let dropped: u64 = client.graph(None).unwrap().elements.iter().flat_map(|one| one.dropped.values()).sum();
     assert_eq!(dropped, counted.dropped.total());
-    // The program tells the same.
+    // The program prints the same.
     assert!(said(&running, &["show"]).contains("from_base_station"));
     assert!(said(&running, &["show", "steer"]).contains("[0] <- from_internet [0], push"));
     assert_eq!(said(&running, &["read", "from_internet.received", "--worker", "0"]), "3\n");

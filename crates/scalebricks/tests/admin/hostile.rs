@@ -1,4 +1,4 @@
-//! Peers that mean no good.
+//! Hostile peers.
 
 use crate::admin::running::Running;
 use scalebricks_admin::server::Limits;
@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Short ones, so that tests need not wait.
+/// Short limits, so that tests do not wait long.
 fn limits() -> Limits {
     Limits {
         connections: 4,
@@ -30,7 +30,7 @@ fn connect(running: &Running) -> UnixStream {
 /// Sends bytes, and reads until the server closes.
 fn exchange(running: &Running, bytes: &[u8]) -> String {
     let mut stream = connect(running);
-    // The server may close before it has read all.
+    // The server may close before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -100,7 +100,7 @@ fn a_body_over_the_limit_is_refused_however_it_comes() {
     }
     let answer = exchange(&running, &chunked);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413"), "{answer}");
-    // The largest frame is not over the limit.
+    // The largest frame is within the limit.
     let digits = "00".repeat(65_597);
     let body = format!(r#"{{"packet":{{"kind":"frame","port":"internet","frame_hex":"{digits}"}}}}"#);
     let answer = exchange(&running, &post("/v1/trace", body.as_bytes()));
@@ -122,7 +122,7 @@ fn headers_over_the_limit_are_refused() {
 #[test]
 fn slow_peers_lose_their_place() {
     let running = running();
-    // More than there are places: one that says nothing, one that stops in its headers, one in its body.
+    // More connections than are allowed: one sends nothing, one stops in its headers, one in its body.
     let starts: [&[u8]; 3] = [
         b"",
         b"GET /v1/status HT",

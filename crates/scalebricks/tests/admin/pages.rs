@@ -1,4 +1,4 @@
-//! What is answered.
+//! Responses of the admin interface.
 
 use crate::admin::running::Running;
 use scalebricks_admin::client::{Client, ClientError, Target};
@@ -95,7 +95,7 @@ fn the_schema_is_published_and_its_copy_is_current() {
     for name in ["Status", "Stats", "Trace", "TraceRequest", "CaptureRequest", "NodeCounters", "Problem"] {
         assert!(schema["components"]["schemas"][name].is_object(), "{name}");
     }
-    // Every reference leads somewhere.
+    // Every reference resolves.
     for reference in published.split("\"$ref\": \"#/").skip(1) {
         let pointer = format!("/{}", reference.split('"').next().unwrap());
         assert!(schema.pointer(&pointer).is_some(), "{pointer}");

@@ -1,7 +1,8 @@
-//! Flows pinned by the program itself, through a real control plane over a real log.
+//! Flows pinned by the program through a real control plane over a real log.
 
 use crate::admin::flows::ask;
 use crate::admin::running::Running;
+use crate::harness::{program, until};
 use scalebricks_admin::flow_list::columns::FlowParser;
 use scalebricks_admin::flows::{ControlledFlows, Flows};
 use scalebricks_admin::server::{AdminServer, Listen};
@@ -26,7 +27,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const HASHER: KeyHasher = KeyHasher::new(HashSeed::from_u64(5));
 const FLOWS: u32 = 10_000;
@@ -39,7 +40,7 @@ fn params() -> Params {
     Params::for_keys(Structure::SetSep, 100_000, 3, partitions()).unwrap()
 }
 
-/// A node's tables, which the test can look at.
+/// A node's tables, which the test can read.
 #[derive(Clone)]
 struct Memory {
     gpt: Table,
@@ -123,7 +124,7 @@ impl Readable for Memory {
     }
 }
 
-/// The way to the other node.
+/// The connection to the other node.
 struct Wire {
     me: NodeId,
     inboxes: Arc<Mutex<HashMap<NodeId, Inbox>>>,
@@ -158,7 +159,7 @@ impl Cluster {
         Self::with_capacity(1 << 20)
     }
 
-    /// The second node has room for so many keys.
+    /// Limits the second node to so many keys.
     fn with_capacity(capacity: usize) -> Self {
         let running = Running::start();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -201,15 +202,11 @@ impl Cluster {
     }
 
     fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let began = Instant::now();
-        while !holds(self) {
-            assert!(began.elapsed() < Duration::from_secs(60), "not after 60 s: {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until(what, || holds(self));
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+        let mut command = program();
         command.args(args).arg("--socket").arg(self.server.socket());
         command
     }
@@ -297,7 +294,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
             assert!(shown.contains(words), "{words} in\n{shown}");
         }
     }
-    // With another uplink TEID the one before is gone.
+    // Another uplink TEID replaces the earlier one.
     add(&["--node", "1", "--uplink-teid", "0x11"]);
     assert!(cluster.refuses(&["flow", "show", "--uplink-teid", "0x10"]).contains("does not exist"));
     let json = cluster.says(&["flow", "show", "--uplink-teid", "17", "--json"]);
@@ -306,7 +303,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
     cluster.says(&["flow", "move", "--ue", "10.45.0.1", "--node", "0", "--wait"]);
     assert!(keys(1, 0x11).iter().all(|key| cluster.tables[0].holds(*key)));
     cluster.until("node 1 has none of it", |cluster| cluster.tables[1].len() == 0);
-    // An IPv6 address has colons, which an address of HTTP has not.
+    // The colons of an IPv6 address must be escaped in a URL.
     let six = ["--ue", "2001:db8::7", "--node", "0", "--uplink-teid", "0x12"];
     cluster.says(&[&ADD[..9], &six[..]].concat());
     assert!(cluster.says(&["flow", "show", "--ue", "2001:db8::7"]).contains("0x12"));
@@ -352,7 +349,7 @@ fn a_file_is_imported_and_a_node_drained() {
     );
     cluster.until("node 1 is empty", |cluster| cluster.tables[1].len() == 0);
     assert_eq!(cluster.tables[0].len(), 2 * FLOWS as usize);
-    // It is a member still, and gets no flows until that is ended.
+    // It remains a member, and gets no flows until the drain ends.
     let said = cluster.refuses(&["flow", "move", "--ue", "10.45.0.1", "--node", "1"]);
     assert!(said.contains("node 1 is drained") && said.contains("scalebricks cluster undrain 1"), "{said}");
     let said = cluster.says(&["cluster", "status"]);
@@ -389,7 +386,7 @@ fn what_is_exported_can_be_imported_and_is_the_same_again() {
     assert!(text.contains("\n10.45.0.1,0,10.9.0.1,65537,131073,9\n"), "{}", &text[..500]);
     assert!(text.contains("\n2001:db8::,0,10.9.0.1,18,32,5\n"));
     assert!(!text.contains("\n10.45.0.2,"));
-    // To standard output it is the same.
+    // Standard output has the same content.
     let out = first.run(&["flow", "export", "-"]);
     assert!(out.status.success() && out.stdout == exported);
 
@@ -399,7 +396,7 @@ fn what_is_exported_can_be_imported_and_is_the_same_again() {
     second.says(&["flow", "import", file.to_str().unwrap(), "--new", "--wait"]);
     assert!(export(&second, "again.csv") == exported);
     assert_eq!(second.tables.iter().map(Memory::len).sum::<usize>(), 2 * FLOWS as usize);
-    // Into a place that cannot be written, and over a file that is there.
+    // To a path that cannot be written, and over an existing file.
     let out = second.run(&["flow", "export", "/no/such/folder/file.csv"]);
     assert_eq!(out.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&out.stderr).contains("/no/such/folder/file.csv"));
@@ -449,7 +446,7 @@ fn a_file_with_a_bad_line_is_not_sent() {
     let file = cluster.file("bad.csv", &bad);
     let said = cluster.refuses(&["flow", "import", file.to_str().unwrap()]);
     assert!(said.contains("line 2502: node 4 of a cluster of 4"), "{said}");
-    // Node 3 may be, but is not alive: that only the cluster knows.
+    // Node 3 is valid but not alive, which only the cluster knows.
     let file = cluster.file("dead.csv", &lines(10, |_| 3));
     let out = cluster.run(&["flow", "import", file.to_str().unwrap()]);
     assert_eq!(out.status.code(), Some(1));

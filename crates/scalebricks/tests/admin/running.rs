@@ -1,4 +1,4 @@
-//! A node that runs: one of two, its far ends in the test's hands, the admin server in front of it.
+//! A running node of a cluster of two. The test has the far ends of its links, and an admin server serves it.
 
 use scalebricks_admin::client::{Client, Target};
 use scalebricks_admin::graph::ServedGraph;
@@ -65,7 +65,7 @@ pub fn downstream(n: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What the server sees of the node.
+/// The node as the server sees it.
 pub struct Window {
     config: NodeConfig,
     tables: FlowTables,
@@ -83,7 +83,7 @@ impl Window {
         *self.state.lock().unwrap() = state;
     }
 
-    /// What makes the node unfit from now on.
+    /// Makes the node unfit for this reason.
     pub fn set_reasons(&self, reasons: Vec<ReasonView>) {
         *self.reasons.lock().unwrap() = reasons;
     }
@@ -92,7 +92,7 @@ impl Window {
         self.taps.running()
     }
 
-    /// Turns that the node has ended.
+    /// Completed turns of the node.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -217,7 +217,7 @@ impl Inspect for Window {
     }
 }
 
-/// The node's far ends.
+/// The far ends of the node's links.
 pub struct Far {
     pub internet: MemoryPort<Packet>,
     pub base_station: MemoryPort<Packet>,
@@ -243,7 +243,7 @@ impl Far {
     }
 }
 
-/// All of it. Ends when dropped.
+/// The node with its server. Stops when dropped.
 pub struct Running {
     pub window: Arc<Window>,
     pub far: Mutex<Far>,
@@ -258,7 +258,7 @@ impl Running {
         Self::listening(|_| {})
     }
 
-    /// With the server listening as the caller wants.
+    /// With a server that listens as given.
     pub fn listening(change: impl FnOnce(&mut Listen)) -> Self {
         let size = ClusterSize::new(2).unwrap();
         let flows: Vec<FlowSpec> = (0..FLOWS).map(flow).collect();
@@ -331,7 +331,7 @@ impl Running {
         Client::new(Target::Unix(self.socket()), PATIENCE).unwrap()
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     pub fn until(&self, what: &str, holds: impl Fn(&Window) -> bool) {
         let start = Instant::now();
         while !holds(&self.window) {

@@ -1,6 +1,7 @@
-//! The address for others: TLS and a token, or nothing.
+//! The TCP address: requires TLS and a token.
 
 use crate::admin::running::Running;
+use crate::harness::program;
 use scalebricks_admin::client::{Client, ClientError, Target};
 use scalebricks_admin::server::{AdminServer, Listen, ServerError, TcpListen};
 use std::fs::{self, Permissions};
@@ -8,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ fn without_tls_there_is_nothing() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
-    // And one that says nothing is not waited for.
+    // The server does not wait for a silent client.
     let mut stream = TcpStream::connect(running.server.tcp().unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
@@ -166,7 +166,7 @@ fn the_program_asks_over_tls_too() {
     let files = Files::new();
     let running = files.running();
     let address = format!("localhost:{}", running.server.tcp().unwrap().port());
-    let out = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let out = program()
         .args(["status", "--json", "--tcp", &address, "--ca"])
         .arg(&files.certificate)
         .arg("--token-file")
@@ -174,7 +174,6 @@ fn the_program_asks_over_tls_too() {
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let out =
-        Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(["status", "--tcp", &address]).output().unwrap();
+    let out = program().args(["status", "--tcp", &address]).output().unwrap();
     assert_eq!(out.status.code(), Some(2), "TLS and token are not optional");
 }

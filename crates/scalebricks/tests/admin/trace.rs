@@ -66,7 +66,7 @@ fn packets_are_made_from_what_they_are_to_be() {
     assert!(matches!(out.outputs[0].what, OutputKind::Plain { .. }), "{out:?}");
     assert_eq!(out.port, PortRole::BaseStation);
     assert_eq!(out.key.unwrap().text, "uplink TEID 0x10000");
-    // Made by us, read by others.
+    // Written by us, parsed by another library.
     let bytes = unhex(&out.frame_hex).unwrap();
     let packet = etherparse::SlicedPacket::from_ethernet(&bytes).unwrap();
     assert!(packet.transport.is_some());
@@ -81,7 +81,7 @@ fn packets_are_made_from_what_they_are_to_be() {
 fn a_drop_is_explained() {
     let running = Running::start();
     let client = running.client();
-    // What an unknown key gets of the GPT is anybody's number: one that stays here.
+    // The GPT returns an arbitrary node for an unknown key: choose one for which it returns this node.
     let names_here = |request: &TraceRequest| client.trace(request).unwrap().gpt.unwrap().node == Some(0);
     let unknown = (0xdead..0xdeef).map(up).find(names_here).unwrap();
     for (request, reason) in [

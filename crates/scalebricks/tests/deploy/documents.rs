@@ -1,7 +1,7 @@
-//! Every configuration in the documentation passes the check that a node or a switch makes before it starts.
+//! Every configuration in the documentation passes the check of a node or a switch.
 //!
-//! A block of TOML is a whole configuration, or a part of one: then its fence says `toml fragment`, or `toml fragment of a switch`, and
-//! it is laid over the whole one of the same page, or over the example in `examples`. The files that it names are made beside it.
+//! A block of TOML is a complete configuration, or a part: then its fence is `toml fragment` or `toml fragment of a switch`, and
+//! it is merged into the complete one of the same page, or into the example in `examples`. The files that it names are created.
 
 use super::files::{example, read, repository, run, secret};
 use super::overlay::overlay;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 struct Block {
     document: String,
     line: usize,
-    /// What stands behind the opening fence.
+    /// The text after the opening fence.
     kind: String,
     text: String,
 }
@@ -52,7 +52,7 @@ fn blocks(document: &Path) -> Vec<Block> {
     blocks
 }
 
-/// Makes the files that a configuration names, which all have to be beside it.
+/// Creates the files that a configuration names, all of which must be in its folder.
 fn make_files(folder: &Path, value: &toml::Value, key: &str) {
     match value {
         toml::Value::Table(table) => {
@@ -87,7 +87,7 @@ fn every_configuration_in_the_documentation_passes_its_check() {
     let mut documents = Vec::new();
     markdown_files(&repository(""), &mut documents);
     let all: Vec<Block> = documents.iter().flat_map(|document| blocks(document)).collect();
-    // What the configurations read: the lines of flows and of names that are printed beside them.
+    // The files that the configurations read: the flows and names that the documentation prints.
     let printed = |kind: &str, begin: &str| {
         let block = all.iter().find(|block| block.kind == kind && block.text.starts_with(begin));
         block.unwrap_or_else(|| panic!("no {kind} that begins with {begin}")).text.clone()
@@ -136,7 +136,7 @@ fn every_configuration_in_the_documentation_passes_its_check() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    // Not fewer than there were: a test that finds no blocks must not pass.
+    // A test that finds no blocks must fail.
     assert!(
         nodes >= 1 && switches >= 1 && fragments >= 5,
         "{nodes} nodes, {switches} switches, {fragments} fragments"

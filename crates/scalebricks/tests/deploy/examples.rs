@@ -1,4 +1,4 @@
-//! `examples/node`: its own instructions make what is missing, and its four nodes pass the check.
+//! `examples/node`: its instructions create the missing files, and its four nodes pass the check.
 
 use super::files::{PROGRAM, example, read, said};
 use super::overlay::overlay;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Whether this user may make the directory of the sockets, as a node does.
+/// Whether this user may create the directory of the sockets, as a node does.
 fn may_run_here() -> bool {
     use rustix::fs::{Access, access};
     let place = if Path::new("/run/scalebricks").exists() { "/run/scalebricks" } else { "/run" };

@@ -1,4 +1,4 @@
-//! What operators are given works as it is: units, examples, and every configuration that is printed in the documentation.
+//! Shipped units, examples, and every configuration in the documentation work unchanged.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 

@@ -1,4 +1,4 @@
-//! A part of a configuration laid over a whole one.
+//! Merges a part of a configuration into a complete one.
 
 /// A section: its header and its lines.
 struct Section {
@@ -24,7 +24,7 @@ fn key(line: &str) -> &str {
 }
 
 impl Section {
-    /// Whether this is the other one, changed. Of ports the first line says which it is.
+    /// Whether it replaces the other section. Ports are identified by their first line.
     fn is_of(&self, other: &Self) -> bool {
         let is_port = self.header == "[[port]]";
         let first = |section: &Self| section.lines[0].split('#').next().unwrap().trim().to_owned();
@@ -36,8 +36,8 @@ impl Section {
     }
 }
 
-/// The whole with the part in it. A section of the part that has the first key of the whole's takes its place; another adds to it, as
-/// one of a port always does. A new `[control]` brings its peers along, and flows do not come from a file any more.
+/// The complete configuration with the part. A section of the part replaces a section with the same first key, or is added to it, as
+/// for ports. A new `[control]` replaces the peers, and removes the flow file.
 pub fn overlay(whole: &str, part: &str) -> String {
     let part = sections(part);
     let is_replaced = |old: &Section, new: &Section| {

@@ -19,7 +19,7 @@ fn value<'a>(unit: &'a str, key: &str) -> &'a str {
     line.unwrap_or_else(|| panic!("no {key} in\n{unit}"))
 }
 
-/// A command of a unit, with the folders of a test in place of the system's; its words behind the program.
+/// The arguments of a unit's command, with the test's folders in place of the system's.
 fn command(unit: &str, key: &str, folder: &Path) -> Vec<String> {
     let mut words = value(unit, key).split(' ').map(|word| {
         let at = |name: &str| folder.join(name).display().to_string();
@@ -73,7 +73,7 @@ fn the_variables_of_the_nats_configuration_are_documented_and_set() {
         let is_set = compose.lines().any(|line| line.contains(&format!("{name}:")));
         assert!(is_set, "{name} is not set by the compose file");
     }
-    // Nobody else's machine may ask for the monitoring page, and nobody without a password for data.
+    // Other machines cannot read the monitoring page, and data requires a password.
     assert!(body.contains("http: \"127.0.0.1:8222\""));
     assert_eq!(body.lines().filter(|line| line.trim() == "authorization {").count(), 2, "clients and routes");
 }
@@ -91,14 +91,14 @@ fn systemd_understands_the_units() {
         let paths: Vec<_> = paths.collect();
         let out = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(paths).output().ok()?;
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        // Others' units, which systemd may look at as well, are not judged.
+        // Units of other packages, which systemd may also report, are ignored.
         Some(said.lines().filter(|line| line.contains("scalebricks")).collect::<Vec<_>>().join("\n"))
     };
     let wrong = unit("log").replace("Type=exec", "Type=exex");
     match verify(&[("wrong", wrong)]) {
         Some(said) if said.contains("exex") => {}
         other => {
-            // Past the runner, which keeps what tests print to itself.
+            // Directly to standard error, because the runner captures what tests print.
             let _ = writeln!(io::stderr(), "skipped: systemd-analyze cannot verify units here ({other:?})");
             return;
         }

@@ -1,6 +1,6 @@
-//! A run that is looked into and changed over its admin socket.
+//! A run that is inspected and changed over its admin socket.
 
-use super::{refused, said};
+use crate::harness::{PATIENCE, program, refused, said, until};
 use scalebricks_admin::client::{Client, ClientError, Target};
 use scalebricks_admin::graph::{Configuration, ReloadError, Replace, ServedGraph};
 use scalebricks_admin::model::{ConfigurationProblem, GraphView, Health, LinkView, ReplacedView};
@@ -21,22 +21,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
 const ROUTER: &str = "elementclass Inner { input -> c :: Counter -> output }
 s :: InfiniteSource(LIMIT 50, ACTIVE false) -> e :: Inner -> q :: Queue(30) -> u :: Unqueue(ACTIVE false)
   -> Discard;
 f :: Idle -> Discard;
 ";
-
-/// Waits until something is so.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A program that runs until it is dropped.
 struct Running {
@@ -49,10 +38,10 @@ impl Running {
         Self::start(tempfile::tempdir().unwrap(), text, &[])
     }
 
-    /// With these options besides.
+    /// With additional options.
     fn start(folder: tempfile::TempDir, text: &str, options: &[&str]) -> Self {
         std::fs::write(folder.path().join("r.click"), text).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+        let child = program()
             .args(["graph", "run", "r.click", "--admin", "graph.sock", "--json"])
             .args(options)
             .current_dir(folder.path())
@@ -73,7 +62,7 @@ impl Running {
         Client::new(Target::Unix(self.path("graph.sock")), PATIENCE).unwrap()
     }
 
-    /// What the program says to these words behind `graph`.
+    /// The output of `scalebricks graph` with these arguments.
     fn ask(&self, args: &[&str]) -> String {
         said(self.folder.path(), &[&["graph"], args, &["--socket", "graph.sock"]].concat())
     }
@@ -82,7 +71,7 @@ impl Running {
         refused(self.folder.path(), &[&["graph"], args, &["--socket", "graph.sock"]].concat())
     }
 
-    /// What it has said beside its result.
+    /// Its standard error so far.
     fn stderr(&self) -> String {
         std::fs::read_to_string(self.path("stderr")).unwrap()
     }
@@ -96,7 +85,7 @@ impl Running {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    /// Ends the run; its report, and what it said beside it.
+    /// Ends the run; its report and its standard error.
     fn end(mut self) -> (Value, String) {
         self.signal("-INT");
         let output = self.child.take().unwrap().wait_with_output().unwrap();
@@ -116,7 +105,7 @@ impl Drop for Running {
     }
 }
 
-/// Status and body of the answer to a request.
+/// Status and body of the response to a request.
 fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, String) {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -125,7 +114,7 @@ fn exchange(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, Strin
          Content-Length: {}\r\n\r\n",
         body.len()
     );
-    // It may be refused before all of it was read.
+    // The server may refuse it before it has read everything.
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -163,7 +152,7 @@ fn elements_are_listed_and_their_handlers_read_and_written() {
     client.write_handler("q", "capacity", "77").unwrap();
     assert_eq!(running.read("q", "capacity"), "77");
 
-    // The program asks the same.
+    // The program gets the same.
     let table = running.ask(&["show"]);
     assert!(table.contains("queue_full 20") && table.contains("e/c"), "{table}");
     let table = running.ask(&["show", "q"]);
@@ -278,7 +267,7 @@ fn a_configuration_is_read_again_while_packets_flow() {
         error.contains("error: the old configuration keeps running: in the configuration\nr.click:2:2: "),
         "{error}"
     );
-    // Of what the source made, nothing was lost and nothing came twice.
+    // No packet of the source was lost or duplicated.
     let element = |name| super::element(&report, name);
     let count = |name| element(name)["counters"]["packets"].as_u64().unwrap();
     let made = element("s")["counters"]["made"].as_u64().unwrap();
@@ -300,7 +289,7 @@ impl Replace for Ended {
     }
 }
 
-/// A server of a graph that nobody turns, and how to speak to its worker.
+/// A server of a graph whose worker does not run, and the channel to that worker.
 fn still(listen: &Listen) -> (AdminServer, Worker<Packet>) {
     let registry = scalebricks_elements::registry::<Packet>();
     let router = Router::read("r.click", b"Idle -> q :: Queue(3) -> Idle", &[], &registry).unwrap();
@@ -321,7 +310,7 @@ fn a_worker_that_does_not_turn_is_not_waited_for() {
     let (code, text) = exchange(server.socket(), "GET", capacity, b"");
     assert!(code == 503 && text.contains("worker 0 does not answer"), "{code} {text}");
     assert_eq!(exchange(server.socket(), "PUT", capacity, br#"{"value":"5"}"#).0, 503);
-    // What needs no worker is answered.
+    // Requests that need no worker are answered.
     let (code, text) = exchange(server.socket(), "GET", "/v1/graph/q/packets", b"");
     assert_eq!((code, text.as_str()), (200, r#"{"value":"0"}"#));
     assert_eq!(exchange(server.socket(), "GET", "/v1/graph", b"").0, 200);
@@ -350,7 +339,7 @@ fn a_run_answers_over_tls_whoever_has_the_token() {
         std::fs::write(folder.path().join(name), text).unwrap();
         std::fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o600)).unwrap();
     }
-    // Of no use to others between this and the run: it is the test's own loopback network.
+    // No other program takes the port before the run does, because the loopback network is the test's own.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let listen = format!("127.0.0.1:{port}");
     let tls = ["--admin-certificate", "graph.crt", "--admin-key", "graph.key", "--admin-token", "token"];
@@ -361,14 +350,14 @@ fn a_run_answers_over_tls_whoever_has_the_token() {
     assert_eq!(said(folder, &[&["graph", "read", "q.capacity"][..], &tcp].concat()), "30\n");
     said(folder, &[&["graph", "write", "q.capacity", "31"][..], &tcp].concat());
     assert_eq!(running.read("q", "capacity"), "31");
-    // Another's token is refused, whatever is asked.
+    // Every request with a wrong token is refused.
     std::fs::write(folder.join("token"), "0123456789abcdef0124").unwrap();
     for args in [&["read", "q.capacity"][..], &["write", "q.capacity", "32"], &["reload"], &["show"]] {
         let (status, error) = refused(folder, &[&["graph"], args, &tcp].concat());
         assert!(status == 1 && error.contains("does not accept the token"), "{error}");
     }
     assert_eq!(running.read("q", "capacity"), "31");
-    // Half of the options are none.
+    // An incomplete set of options is refused.
     let half = ["graph", "run", "r.click", "--admin", "x.sock", "--admin-tcp", &listen];
     let (status, error) = refused(folder, &half);
     assert!(status == 2 && error.contains("--admin-certificate"), "{error}");

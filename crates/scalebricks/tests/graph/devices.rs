@@ -1,5 +1,5 @@
-//! The example's IP router over DPDK's devices, between the stacks of two kernel namespaces. It makes network namespaces, which takes rights;
-//! where they or `ping` are missing it says so and passes, unless `REQUIRE_NAMESPACES` is set.
+//! The example's IP router over DPDK's devices, between the stacks of two network namespaces. Creating namespaces requires rights;
+//! without them or `ping` the test is skipped, unless `REQUIRE_NAMESPACES` is set.
 
 use super::{element, example};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn ip(arguments: &str) -> Result<(), String> {
     if out.status.success() { Ok(()) } else { Err(said()) }
 }
 
-/// The router's namespace and those of two hosts, linked to it; gone with this.
+/// The namespaces of the router and two hosts with their links; removed on drop.
 struct Net {
     router: String,
     hosts: [String; 2],
@@ -50,7 +50,7 @@ impl Drop for Net {
     }
 }
 
-/// The router's process; killed with this.
+/// The router's process; killed on drop.
 struct Router(Option<Child>);
 
 impl Drop for Router {
@@ -107,7 +107,7 @@ fn the_example_router_forwards_between_two_kernels() {
     assert!(interrupt.success(), "{}", ended.status);
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
     let packets = |name: &str| element(&report, name)["counters"]["packets"].as_u64().unwrap();
-    // Two ways of 20 with their answers, three for the router itself, and those until the first came through.
+    // 20 pings in each of two directions with their answers, three to the router, and those before the first answer.
     assert!(packets("ttl0") >= 44 && packets("ttl1") >= 42, "{report}");
     assert_eq!(packets("ping"), 3, "{report}");
 }

@@ -1,4 +1,4 @@
-//! `scalebricks graph` and `scalebricks elements` as their users have them.
+//! `scalebricks graph` and `scalebricks elements` as users run them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -6,30 +6,13 @@ mod admin;
 #[cfg(feature = "dpdk")]
 mod devices;
 
+use crate::harness::{program, refused, said};
 use scalebricks_io::{CaptureReader, CaptureWriter};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+use std::process::Stdio;
 use std::time::Duration;
-
-fn run(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(args).current_dir(folder).output().unwrap()
-}
-
-/// Standard output of a run that must succeed.
-fn said(folder: &Path, args: &[&str]) -> String {
-    let output = run(folder, args);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {}\n{error}", output.status);
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Status and standard error of a run that must not.
-fn refused(folder: &Path, args: &[&str]) -> (i32, String) {
-    let output = run(folder, args);
-    assert!(!output.status.success(), "{args:?}");
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
 
 /// Frames with times in nanoseconds.
 type Frames = Vec<(u64, Vec<u8>)>;
@@ -50,7 +33,7 @@ fn read(path: &Path) -> Frames {
     CaptureReader::open(path).unwrap().map(frame).collect()
 }
 
-/// UDP from many to one, a millisecond apart.
+/// UDP from many sources to one destination, a millisecond apart.
 fn sample(count: u8) -> Frames {
     let frame = |n: u8| {
         let mut frame = Vec::new();
@@ -106,7 +89,7 @@ fn a_capture_passes_an_example_unchanged_and_is_counted() {
     assert!(table.contains("HashSwitch") && table.contains("written: out.pcapng.gz"), "{table}");
 }
 
-/// 1,010 packets of the kinds that `examples/kinds.click` tells apart, a millisecond apart.
+/// 1,010 packets of the kinds that `examples/kinds.click` distinguishes, a millisecond apart.
 fn kinds() -> Frames {
     let ip = || etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([192, 0, 2, 1], [192, 0, 2, 2], 9);
     let frame = |n: u64| {
@@ -208,8 +191,10 @@ fn what_is_bound_to_no_device_or_twice_is_refused_and_leaves_no_files() {
         assert_eq!(refused(pcaps).0, 2, "{pcaps:?}");
     }
     said(folder, &["graph", "run", "r.click", "--pcap", "in=in.pcap", "--pcap", "out:eth1=-"]);
-    let (status, error) =
-        self::refused(folder, &["graph", "run", "r.click", "--pcap", "in=r.click", "--pcap", "out:eth1=-"]);
+    let (status, error) = crate::harness::refused(
+        folder,
+        &["graph", "run", "r.click", "--pcap", "in=r.click", "--pcap", "out:eth1=-"],
+    );
     assert!(status == 1 && error.contains("neither a pcap nor a pcapng file"), "{error}");
 }
 
@@ -235,7 +220,7 @@ fn ctrl_c_and_a_duration_end_a_run_that_would_go_on() {
     let json = said(folder, &["graph", "run", "r.click", "--duration", "0.2", "--json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&report["ended"], &report["clock"]), (&"elapsed".into(), &"wall".into()));
-    let child = Command::new(env!("CARGO_BIN_EXE_scalebricks"))
+    let child = program()
         .args(["graph", "run", "r.click", "--json"])
         .current_dir(folder)
         .stdout(Stdio::piped())
@@ -265,7 +250,7 @@ fn elements_are_documented_and_a_wrong_name_is_told_a_right_one() {
     let json: Value = serde_json::from_str(&said(folder.path(), &["elements", "Queue", "--json"])).unwrap();
     assert_eq!(json[0]["parameters"][0]["name"], "CAPACITY");
     let json: Value = serde_json::from_str(&said(folder.path(), &["elements", "--json"])).unwrap();
-    // A heading between empty lines stands before those that programs wire.
+    // A heading between empty lines precedes those that programs wire.
     assert_eq!(json.as_array().unwrap().len(), all.lines().count() - 3);
     let steer = said(folder.path(), &["elements", "Steer"]);
     assert!(steer.contains("configurations cannot name them") && steer.contains("`other_mac`"), "{steer}");

@@ -1,7 +1,8 @@
-//! A switch that runs, its ports in the test's hands, asked and changed by the program.
+//! A running switch, whose far ends the test has, inspected and changed by the program.
 
 use super::program::{example, frame, mac, refused, said, scalebricks};
 use super::shared::worker;
+use crate::harness::program;
 use scalebricks_admin::model::NodeState;
 use scalebricks_daemon::runtime::workers::{Control, turn};
 use scalebricks_daemon::switch::admin::serve;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,12 +29,12 @@ fn receive(port: &mut MemoryPort<Packet>) -> Option<Packet> {
     None
 }
 
-/// What the program says of a switch in this folder.
+/// The program's status of a switch in this folder.
 fn ask(folder: &Path, args: &[&str]) -> String {
     said(folder, &[args, &["--socket", "switch.sock"]].concat())
 }
 
-/// Changes by the program, good ones and bad ones, and by the file.
+/// Valid and invalid changes by the program, and changes by the file.
 fn change_names(folder: &Path, switch: &Running) {
     assert_eq!(
         ask(folder, &["names", "add", "02:00:00:00:07:01", "forward", "uplink-b"]).trim(),
@@ -70,17 +71,17 @@ fn change_names(folder: &Path, switch: &Running) {
     read_again(folder, switch, &listed);
 }
 
-/// The file is read again: as it was listed, bad, and short.
+/// The file is read again: as listed, invalid, and shorter.
 fn read_again(folder: &Path, switch: &Running, listed: &str) {
-    // What was listed is a file of names.
+    // The list is a valid file of names.
     fs::write(folder.join("names.csv"), listed).unwrap();
     let done = switch.reload().unwrap().unwrap();
     assert_eq!((done.added, done.altered, done.removed, done.kept), (0, 0, 0, 26));
-    // A bad file changes nothing.
+    // An invalid file changes nothing.
     fs::write(folder.join("names.csv"), "nonsense\n").unwrap();
     assert!(switch.reload().is_err());
     assert_eq!(ask(folder, &["names", "list"]), listed);
-    // The file is the base: what is not in it goes.
+    // Names that are not in the file are removed.
     fs::write(folder.join("names.csv"), "02:00:00:00:02:01,forward rack2\n").unwrap();
     switch.reload().unwrap();
     assert_eq!(ask(folder, &["names", "list"]), "02:00:00:00:02:01,forward rack2\n");
@@ -104,9 +105,9 @@ fn check_metrics(folder: &Path, count: u64) {
     assert!(metrics.ends_with("# EOF\n"));
 }
 
-/// Nothing comes any more: the second look has rates of nothing.
+/// Without traffic, the second report has rates of 0.
 fn check_rates(folder: &Path) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
+    let mut command = program();
     command.args(["switch", "status", "--watch", "1", "--socket", "switch.sock"]).current_dir(folder);
     let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -134,7 +135,7 @@ fn names_are_changed_while_frames_pass() {
     let thread = std::thread::spawn(move || turn(&mut turning, idle, Instant::now(), &stopping));
     switch.set_state(NodeState::Ready);
 
-    // Names that nobody changes go right all the while.
+    // Names that do not change are forwarded correctly throughout.
     let is_done = Arc::new(AtomicBool::new(false));
     let ([mut from, _], [_, mut to]) = (far.remove(0), far.remove(0));
     let steady = {
@@ -156,7 +157,7 @@ fn names_are_changed_while_frames_pass() {
     let (mut from, _to, count) = steady.join().unwrap();
     assert!(count > 0);
 
-    // One that is not known goes to all others, and is counted.
+    // A frame to an unknown name is flooded and counted.
     assert!(from.send(pool.packet(&frame(mac(7, 1), 64, b"unknown")).unwrap()).is_ok());
     assert!(far.iter_mut().all(|[_, port]| receive(port).is_some()));
     let until = Instant::now() + Duration::from_secs(60);
@@ -187,7 +188,7 @@ fn names_are_changed_while_frames_pass() {
     assert!(status == Some(1) && error.contains("no such socket"), "{error}");
 }
 
-/// What `scalebricks graph` says of a switch in this folder: its status, its result, its errors.
+/// Status, standard output and standard error of `scalebricks graph` for a switch in this folder.
 fn graph(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let output = scalebricks(folder, &[&["graph"], args, &["--socket", "switch.sock"]].concat());
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration or a file of names is told with its place.
+//! Errors in a configuration or a file of names have their line.
 
 use super::program::{example, refused, said};
 use std::fs;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A daemon, which does not outlive its test.
+/// A daemon; killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -87,7 +87,7 @@ fn a_daemon_switches_between_devices_and_reads_its_names_again() {
     let at_home = serde_json::json!({"by_action": 10, "split_horizon": 10, "unknown_name": 10});
     assert_eq!(view["ports"][1]["dropped"], at_home);
 
-    // By the socket, by the file again, and by a file that is none.
+    // By the socket, by the file again, and by an invalid file.
     let ask = |args: &[&str]| said(folder, &[&["names"], args, &["--socket", "switch.sock"]].concat());
     ask(&["add", "02:00:00:00:03:03", "flood"]);
     fs::write(folder.join("names.csv"), "02:00:00:00:01:01,forward p2\n").unwrap();

@@ -1,4 +1,4 @@
-//! Several switches by one log.
+//! Several switches with one log.
 
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
 use scalebricks_admin::model::switch::Change;
@@ -20,7 +20,7 @@ fn all_switches_come_to_the_same_names_and_a_new_one_recovers_them() {
         Arc::new(EmbeddedLog::open(&folder.path().join("log"), Options::default()).unwrap());
     let switches = [follow(&configuration, &engine), follow(&configuration, &engine)];
     wait("both follow", || switches.iter().all(|switch| switch.has_all_names()));
-    // Both add the same names at once: of each, one is accepted.
+    // Both add the same names concurrently: each name is accepted once.
     let accepted: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = switches
             .iter()
@@ -47,7 +47,7 @@ fn all_switches_come_to_the_same_names_and_a_new_one_recovers_them() {
     let names = switches[0].list();
     assert_eq!((names.len(), switches[1].list()), (99, names.clone()));
     assert!(names.contains(&"02:00:00:00:00:08,drop\n".to_owned()));
-    // All or none, here too.
+    // Also all or none.
     let refused = ask(&switches[1], &[change(Change::Remove, 9, ""), change(Change::Remove, 7, "")]);
     assert!(
         matches!(refused, Err(ChangeError::Refused(NameError::Missing { op: 1 }, Some(_)))),
@@ -69,7 +69,7 @@ fn an_entry_that_was_logged_twice_is_void_the_second_time() {
     let switch = follow(&configuration, &engine);
     wait("it follows", || switch.has_all_names());
     ask(&switch, &[change(Change::Add, 1, "drop")]).unwrap();
-    // Another writer's batch, which an engine that has forgotten it logs again: here under an older number of the same writer.
+    // A batch that an engine logs again because it has forgotten it: here with an older number of the same writer.
     let payload = |action: &str| -> Arc<[u8]> {
         let changes = serde_json::json!([{"op": "alter", "name": "02:00:00:00:00:01", "action": action}]);
         let record = serde_json::json!({"version": 1, "kind": "mac", "changes": changes});
@@ -83,7 +83,7 @@ fn an_entry_that_was_logged_twice_is_void_the_second_time() {
     let last = append(1, "forward rack1");
     wait("it is there", || switch.view().position == Some(last.0));
     assert_eq!(switch.list(), ["02:00:00:00:00:01,forward rack2\n"]);
-    // What it does not understand it passes over, and goes on behind it.
+    // It skips entries that it cannot decode.
     let id = BatchId { writer: WriterId(1 << 40), number: 3 };
     let nonsense = Batch { id, payload: b"nonsense".as_slice().into() };
     pollster::block_on(engine.append(PartitionId(0), nonsense)).unwrap();
@@ -91,7 +91,7 @@ fn an_entry_that_was_logged_twice_is_void_the_second_time() {
     assert_eq!(switch.list(), ["02:00:00:00:00:01,flood\n"]);
 }
 
-/// More changes than a snapshot waits for, one an entry.
+/// More changes than trigger a snapshot, one per entry.
 #[test]
 fn the_log_is_trimmed_and_a_new_switch_begins_with_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,10 +119,10 @@ fn the_log_is_trimmed_and_a_new_switch_begins_with_a_snapshot() {
     wait("it recovers", || again.has_all_names());
     assert_eq!(again.view().position, Some(last));
     assert!(again.list() == names, "other names"); // a thousand lines
-    // It goes on from there.
+    // It continues from there.
     ask(&again, &[change(Change::Add, 3, "flood")]).unwrap();
     assert_eq!(again.list().len(), 1_100);
-    // A switch that lacks a port has all names but those that lead there, and says so.
+    // A switch without a port has all names except those of that port, and reports it.
     let other = tempfile::tempdir().unwrap();
     let mut fewer = configure(other.path(), KIND, DIRECTORY);
     let text = fs::read_to_string(other.path().join("switch.toml")).unwrap();
@@ -153,7 +153,7 @@ fn a_log_of_something_else_is_left_alone() {
         "{answer:?}"
     );
     assert_eq!(pollster::block_on(engine.last(PartitionId(0))).unwrap().0, 1);
-    // Nor do switches of different kinds share one.
+    // Switches with different kinds of names do not share a log either.
     let other = tempfile::tempdir().unwrap();
     let macs = configure(other.path(), KIND, DIRECTORY);
     let addresses = tempfile::tempdir().unwrap();

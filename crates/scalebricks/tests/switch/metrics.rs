@@ -1,4 +1,4 @@
-//! The metrics of a switch: public names, which stay when elements change.
+//! The metrics of a switch: public names, which are stable when elements change.
 
 use super::program::example;
 use scalebricks_admin::metrics::render_switch;
@@ -32,7 +32,7 @@ const SERIES: [&str; 19] = [
     "scalebricks_switch_value_bits",
 ];
 
-/// What JSON says of a port.
+/// The JSON fields of a port.
 const FIELDS: [&str; 8] =
     ["dropped", "flooded", "name", "rx_bytes", "rx_frames", "tx_bytes", "tx_frames", "unknown"];
 
@@ -103,7 +103,7 @@ fn reasons_stay() {
     assert_eq!(drops().map(|spec| spec.name).collect::<BTreeSet<_>>(), expected);
 }
 
-/// A port that nothing comes by.
+/// A port that receives nothing.
 struct Nothing;
 
 impl RxPort<Packet> for Nothing {

@@ -1,4 +1,4 @@
-//! The switch as its users have it: configurations, replays, a switch that runs, and several by one log.
+//! The switch as users run it: configurations, replays, a running switch, and several with one log.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 

@@ -1,12 +1,9 @@
-//! The program, and files for it.
+//! The switch as a program, and files for it.
 
+use crate::harness;
+pub use crate::harness::scalebricks;
 use std::path::Path;
-use std::process::{Command, Output};
-
-/// Runs the program in a folder.
-pub fn scalebricks(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_scalebricks")).args(args).current_dir(folder).output().unwrap()
-}
+use std::process::Output;
 
 /// Runs `scalebricks switch` in a folder.
 pub fn switch(folder: &Path, args: &[&str]) -> Output {
@@ -15,28 +12,21 @@ pub fn switch(folder: &Path, args: &[&str]) -> Output {
 
 /// Standard output of a run that must succeed.
 pub fn said(folder: &Path, args: &[&str]) -> String {
-    let output = switch(folder, args);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {}\n{error}", output.status);
-    String::from_utf8(output.stdout).unwrap()
+    harness::said(folder, &[&["switch"], args].concat())
 }
 
-/// Status and standard error of a run that must not.
+/// Status and standard error of a run that must fail.
 pub fn refused(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let output = switch(folder, args);
-    assert!(!output.status.success(), "{args:?}");
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let (status, error) = harness::refused(folder, &[&["switch"], args].concat());
+    (Some(status), error)
 }
 
 /// The example of the repository.
 pub fn example(folder: &Path) {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/switch");
-    for name in ["switch.toml", "names.csv"] {
-        std::fs::copy(from.join(name), folder.join(name)).unwrap();
-    }
+    harness::example("switch", folder);
 }
 
-/// A frame from a station to another: UDP in IPv4 of this time to live.
+/// A frame of a station to another: UDP in IPv4 with this time to live.
 pub fn frame(dst: [u8; 6], ttl: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     etherparse::PacketBuilder::ethernet2([0x02, 0, 0, 0, 9, 9], dst)

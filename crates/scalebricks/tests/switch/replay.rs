@@ -1,4 +1,4 @@
-//! Captures through the switch, read again by a reader of their own.
+//! Captures through the switch, read by a separate reader.
 
 use super::program::{example, frame, mac, refused, said};
 use scalebricks_io::CaptureWriter;
@@ -17,7 +17,7 @@ pub fn write(path: &Path, frames: &Frames) {
     writer.finish().unwrap();
 }
 
-/// A pcap file, byte by byte as the format's description has it.
+/// A pcap file, byte by byte by the specification of the format.
 pub fn read(path: &Path) -> Frames {
     let bytes = std::fs::read(path).unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -102,7 +102,7 @@ fn the_clock_of_the_storm_guard_is_that_of_the_captures() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     example(folder);
-    // 2,000 broadcasts in two seconds, of 1,000 a second and 100 at once: all pass. Then as many in a tenth of one.
+    // 2,000 broadcasts in two seconds all pass with a limit of 1,000 per second and a burst of 100. Then as many in 0.1 s.
     let all = frame([0xff; 6], 64, b"all");
     let slow = (0..2_000_u64).map(|n| (n * 1_000, all.clone()));
     let fast = (0..2_000_u64).map(|n| (5_000_000 + n * 50, all.clone()));

@@ -1,6 +1,7 @@
-//! Switches that share names, as tests start them and ask them.
+//! Switches that share names, for tests.
 
 use super::program::{example, frame};
+pub use crate::harness::until as wait;
 use scalebricks_admin::model::switch::{Change, ChangeView};
 use scalebricks_control::engine::{Engine, ReadError};
 use scalebricks_daemon::switch::load::Configuration;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 pub const KIND: &str = "kind = \"mac\"";
 pub const DIRECTORY: &str = "engine = \"directory:log\"";
 
-/// The example's switch with names of a kind, from the log of an engine.
+/// The example's switch with names of a kind, from an engine's log.
 pub fn configure(folder: &Path, kind: &str, engine: &str) -> Configuration {
     example(folder);
     let text = fs::read_to_string(folder.join("switch.toml")).unwrap();
@@ -40,7 +41,7 @@ fn running(
     switch
 }
 
-/// A switch by this engine.
+/// A switch with this engine.
 pub fn follow(configuration: &Configuration, engine: &Arc<dyn Engine>) -> Arc<Running> {
     let engine = Arc::clone(engine);
     running(configuration, |switch| {
@@ -48,18 +49,10 @@ pub fn follow(configuration: &Configuration, engine: &Arc<dyn Engine>) -> Arc<Ru
     })
 }
 
-/// A switch by the engine that its configuration names.
+/// A switch with the engine of its configuration.
 pub fn start(configuration: &Configuration) -> Arc<Running> {
     let control = configuration.file.control.as_ref().unwrap();
     running(configuration, |switch| LogHandle::start(control, &configuration.file, switch.names.clone()))
-}
-
-pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 pub fn change(op: Change, n: u32, action: &str) -> ChangeView {
@@ -71,10 +64,10 @@ pub fn ask(switch: &Running, changes: &[ChangeView]) -> Result<u64, ChangeError>
     pollster::block_on(switch.change(changes)).map(|done| done.position.unwrap())
 }
 
-/// The ends of a port in a test's hands: what goes in there, and what comes out.
+/// The test's ends of a port: its input and its output.
 pub type Far = [MemoryPort<Packet>; 2];
 
-/// A worker of a switch, between ports that hold so many frames.
+/// A worker of a switch with ports of this capacity in frames.
 pub fn worker(switch: &Running, room: usize, pool: &Pool) -> (Worker<Packet>, Vec<Far>) {
     let link = |_| {
         let ((rx, into), (tx, out)) = (memory_port_pair(room), memory_port_pair(room));
@@ -84,7 +77,7 @@ pub fn worker(switch: &Running, room: usize, pool: &Pool) -> (Worker<Packet>, Ve
     (switch.worker(queues, Box::new(pool.clone())).unwrap(), far)
 }
 
-/// The ports by which a frame to the name of this number leaves that came by the first one.
+/// The ports through which a frame from the first port to the name of this number leaves.
 pub fn exits(switch: &Running, n: u8) -> Vec<String> {
     let mut pool = Pool::new(64, 2_000).unwrap();
     let (mut turning, mut far) = worker(switch, 16, &pool);
@@ -97,7 +90,7 @@ pub fn exits(switch: &Running, n: u8) -> Vec<String> {
     came.zip(names).filter(|(packet, _)| packet.is_some()).map(|(_, name)| name.clone()).collect()
 }
 
-/// Two switches by an engine, and later a third: what one adds the others forward, from entries or from a snapshot.
+/// Two switches with one engine, and later a third: each forwards by names that another added, from entries or a snapshot.
 pub fn names_are_shared(engine: &str, log: &dyn Engine) {
     let folder = tempfile::tempdir().unwrap();
     let configuration = configure(folder.path(), KIND, engine);
@@ -110,7 +103,7 @@ pub fn names_are_shared(engine: &str, log: &dyn Engine) {
     assert_eq!(exits(&switches[1], 1), ["rack2"]);
     let refused = ask(&switches[1], &[change(Change::Add, 1, "drop")]);
     assert!(matches!(refused, Err(ChangeError::Refused(..))), "{refused:?}");
-    // More entries than a snapshot waits for.
+    // More entries than trigger a snapshot.
     for n in 2..1_030 {
         ask(&switches[0], &[change(Change::Add, n, "forward uplink-a")]).unwrap();
     }

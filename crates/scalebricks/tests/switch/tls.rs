@@ -1,4 +1,4 @@
-//! The admin interface for others, and its schema.
+//! The admin interface over TCP, and its schema.
 
 use super::program::{example, said, switch};
 use scalebricks_admin::client::{Client, Target};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const TOKEN: &str = "0123456789abcdef0123";
 
-/// A switch that does not forward, with an address for others.
+/// A switch that does not forward, with a TCP address.
 fn configure(folder: &Path) -> Arc<Running> {
     example(folder);
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -45,7 +45,7 @@ fn names_are_changed_over_tls_by_who_has_the_token() {
     );
     assert_eq!(ask(&["names", "list"]), "02:00:00:00:07:01,forward rack1\n");
     assert!(ask(&["status"]).contains("names from a file"));
-    // Another's token does nothing, and without one there is no asking.
+    // Requests with a wrong token or without one are refused.
     fs::write(folder.join("token"), "0123456789abcdef0124").unwrap();
     let refused = switch(folder, &[&["names", "remove", "02:00:00:00:07:01"][..], &tcp].concat());
     assert_eq!(refused.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! A switch that cannot read its log for a while.
+//! A switch that temporarily cannot read its log.
 
 use super::shared::{DIRECTORY, KIND, ask, change, configure, follow, wait};
 use futures_util::future::BoxFuture;
@@ -15,7 +15,7 @@ use scalebricks_types::{PartitionId, Position};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// An engine that gives no snapshot, and ends its streams, while it is told to.
+/// An engine that returns no snapshot and ends its streams while a flag is set.
 #[derive(Debug)]
 struct Flaky {
     engine: Arc<dyn Engine>,
@@ -112,7 +112,7 @@ fn whoever_asks_a_switch_that_cannot_read_its_log_is_told_and_it_reads_on_later(
     ask(&switch, &[change(Change::Add, 1, "drop")]).unwrap();
 
     set_down.send(true).unwrap();
-    // Asked from the first moment on, and when it is known to be down.
+    // Requested from the start, and when the switch knows that the log is down.
     for n in 2..4 {
         let (told, answer) = std::sync::mpsc::channel();
         let asking = Arc::clone(&switch);
@@ -128,7 +128,7 @@ fn whoever_asks_a_switch_that_cannot_read_its_log_is_told_and_it_reads_on_later(
     assert!(metrics.contains("scalebricks_switch_log_readable 0\n"), "{metrics}");
     assert_eq!(switch.list().len(), 1, "it forwards by what it has");
 
-    // The log forgets what it has not read: there is a snapshot only.
+    // The log is trimmed past what it has read: only a snapshot remains.
     for n in 4..1_030 {
         ask(&sound, &[change(Change::Add, n, "forward rack1")]).unwrap();
     }

@@ -1,4 +1,4 @@
-//! One node on a thread, between two links in memory whose far ends are ours: a router, and a base station.
+//! A node on a thread, between two links in memory. The test plays the router and the base station at their far ends.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -40,7 +40,7 @@ pub const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 pub const STATION_MAC: MacAddr = MacAddr([2, 0, 0, 0, 1, 2]);
 const SEED: HashSeed = HashSeed::new(3, 4);
 
-/// How long a test waits for a packet that must come.
+/// Longest wait for an expected packet.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn ue(n: u32) -> Ipv4Addr {
@@ -58,7 +58,7 @@ pub fn flow(n: u32, node: u8) -> FlowSpec {
     }
 }
 
-/// A node that nobody turns yet, and the far ends of its links.
+/// A node that does not run yet, and the far ends of its links.
 pub struct Still {
     pub internet: MemoryPort<Packet>,
     pub ran: MemoryPort<Packet>,
@@ -84,12 +84,12 @@ pub struct Rig {
 }
 
 impl Still {
-    /// A node with these flows, whose base-station link holds so many frames.
+    /// A node with these flows and this capacity of the base-station link, frames.
     pub fn new(flows: &[FlowSpec], buffers: usize, ran_capacity: usize) -> Self {
         Self::with_ports(flows, buffers, ran_capacity, |ports| ports)
     }
 
-    /// The same, with something done to its ports before.
+    /// The same, with changed ports.
     pub fn with_ports(
         flows: &[FlowSpec],
         buffers: usize,
@@ -99,7 +99,7 @@ impl Still {
         Self::with_errors(flows, buffers, ran_capacity, change, Rig::complete())
     }
 
-    /// The same, which tells of errors as these decide.
+    /// The same, with these rules for error messages.
     fn with_errors(
         flows: &[FlowSpec],
         buffers: usize,
@@ -176,14 +176,14 @@ impl Rig {
         Self::with_errors(flows, buffers, Self::complete())
     }
 
-    /// Of a node whose tables hold all flows.
+    /// For a node whose tables have all flows.
     fn complete() -> Arc<Errors> {
         Errors::new(Arc::new(Lease::unlimited()), None)
     }
 
-    /// A running node which tells of errors as these decide.
+    /// A running node with these rules for error messages.
     pub fn with_errors(flows: &[FlowSpec], buffers: usize, errors: Arc<Errors>) -> Self {
-        // The base-station link holds all that may be under way: nothing is refused there.
+        // The base-station link has room for all packets in flight, so it refuses none.
         let Still { internet, ran, fabric, node_pool, tables, mut worker } =
             Still::with_errors(flows, buffers, 16_384, |ports| ports, errors);
         let (stats, slow_path) = (Arc::clone(&worker.stats), Arc::clone(&worker.slow_path));
@@ -215,7 +215,7 @@ impl Rig {
         }
     }
 
-    /// The next frame of a link that `wanted` takes; others are answered (ARP) or left.
+    /// The next frame of a link that `wanted` accepts; others are answered (ARP) or ignored.
     pub fn expect<T>(&mut self, link: OutputPort, mut wanted: impl FnMut(&[u8]) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -250,7 +250,7 @@ impl Rig {
         }
     }
 
-    /// What the node has counted, once `done` says that it is all.
+    /// The node's counters once `done` returns true.
     pub fn counted(&self, done: impl Fn(&NodeStats) -> bool) -> NodeStats {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -263,7 +263,7 @@ impl Rig {
         }
     }
 
-    /// Stops the node; its last word.
+    /// Stops the node; its final report.
     pub fn stop(&mut self) -> NodeStats {
         self.control.stop();
         self.thread.take().unwrap().join().expect("the worker ends well");
@@ -280,7 +280,7 @@ impl Drop for Rig {
     }
 }
 
-/// An ARP message as bytes, in a frame of the least length.
+/// An ARP message as bytes, in a frame of minimum length.
 pub fn arp(
     operation: u8,
     sender_mac: MacAddr,

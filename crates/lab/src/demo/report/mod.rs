@@ -1,4 +1,4 @@
-//! What a run found: as data, as a table, as a picture.
+//! The result of a run: as data, as a table, as a picture.
 
 pub mod result;
 #[cfg(test)]

@@ -1,12 +1,14 @@
-//! What a run found, as it is written to JSON and drawn.
+//! The result of a run, as written to JSON and drawn.
 
+use crate::demo::config::{CAPACITY_BUDGET_BYTES, DemoConfig};
 use crate::demo::report::{svg, table};
 use crate::demo::stopwatch::SLICES;
 use crate::ledger::Totals;
-use scalebricks_apps::gateway::{Architecture, Cluster, FlowTables};
+use scalebricks_apps::gateway::Architecture;
 use scalebricks_console::machine::{self, Processor};
 use scalebricks_report::exhibit::{Conclusion, Exhibits};
 use scalebricks_report::pages::{Evidence, Picture, Text};
+use scalebricks_report::provenance;
 use scalebricks_report::stored::{self, Interned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,83 +17,81 @@ use std::collections::BTreeMap;
 const PAGE_FLOWS: u64 = 1_000_000;
 const PAGE_PACKETS: u64 = 5_000_000;
 
-/// A whole run: the conditions, then one result an architecture.
+/// A run: its conditions, and one result per architecture.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Nodes in each cluster.
     pub nodes: usize,
     /// Flows pinned to them.
     pub flows: u64,
-    /// What everything random was drawn from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Threads the nodes ran on.
+    /// Threads of the nodes.
     pub threads: usize,
     /// The results, in the order of the ScaleBricks paper's Figure 2.
     pub architectures: Vec<ArchitectureResult>,
     /// `synthetic`, or the capture that was replayed.
     pub input: String,
-    /// What of a downstream packet is its key.
+    /// The key profile.
     #[serde(deserialize_with = "stored::interned")]
     pub key: Interned,
     /// Flows pinned to each node.
     pub flows_per_node: Vec<u64>,
-    /// Memory the flows of `capacity_flows` had to fit in, bytes a node.
+    /// Memory per node for `capacity_flows`, bytes.
     pub capacity_budget_bytes: u64,
-    /// The version that measured.
+    /// The version of the program.
     #[serde(deserialize_with = "stored::interned")]
     pub version: Interned,
-    /// The commit that measured, with `-dirty` behind it if sources were changed; `unknown` outside a checkout.
+    /// The commit, followed by `-dirty` if sources had uncommitted changes; `unknown` outside a checkout.
     pub commit: String,
-    /// The day, in Greenwich.
+    /// The date in UTC.
     pub date: String,
-    /// The command that measures this, without files of this machine.
+    /// The command that repeats the run, without paths of this machine.
     pub command: String,
-    /// Where it was measured.
+    /// The machine.
     pub machine: Machine,
 }
 
-/// Where a run was measured.
+/// A machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor, as the system calls it.
+    /// The processor's brand.
     pub cpu: String,
-    /// The number of its family.
+    /// Its family number.
     pub cpu_family: Option<u32>,
-    /// Its number in the family.
+    /// Its model number.
     pub cpu_model: Option<u32>,
-    /// Cores the process may use.
+    /// Cores available to the process.
     pub cores: usize,
 }
 
-/// What one architecture did.
+/// The result of one architecture.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ArchitectureResult {
     /// The architecture.
     #[serde(deserialize_with = "stored::interned")]
     pub name: Interned,
-    /// Million packets a second, all nodes together, over all timed packets.
-    pub mpps: f64,
+    /// Forwarding rates.
+    #[serde(flatten)]
+    pub speed: Speed,
     /// Crossings of the fabric per packet that left.
     pub hops_mean: f64,
     /// Most crossings by one packet.
     pub hops_max: u8,
-    /// Bytes the fabric carried, Ethernet headers included.
-    pub fabric_bytes: u64,
-    /// The lookup table, bytes at the node where it is largest.
-    pub gpt_bytes_per_node: u64,
-    /// The FIB, bytes at the node where it is largest.
-    pub fib_bytes_per_node: u64,
-    /// Flows that fitted when the real tables were filled.
+    /// Table sizes and fabric bytes.
+    #[serde(flatten)]
+    pub footprint: Footprint,
+    /// Flows that fitted when the tables were filled.
     pub capacity_flows: u64,
     /// Packets put in: `packets_out + sum(dropped) + lost`.
     pub packets_in: u64,
-    /// Packets that left; a fragmented one counts once, ICMP answers do not.
+    /// Packets that left. A fragmented packet counts once, ICMP errors do not count.
     pub packets_out: u64,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Packets never seen again.
+    /// Packets that neither left nor were dropped.
     pub lost: u64,
-    /// Packets that left elsewhere, changed, twice, or were dropped for no good reason.
+    /// Packets that left at the wrong place, changed, or twice, or were dropped without cause.
     pub misdelivered: u64,
     /// Outer fragments that left in place of whole packets.
     pub fragments_made: u64,
@@ -99,81 +99,52 @@ pub struct ArchitectureResult {
     pub packets_fragmented: u64,
     /// ICMP errors sent.
     pub icmp_sent: u64,
-    /// Flows that fit by the paper's formula, whose entries are 64 bits.
+    /// Flows that fit by the paper's formula, whose entries have 64 bits.
     pub capacity_formula_flows: u64,
-    /// The slowest slice of the run, million packets a second.
+    /// The first problems, in words.
+    pub problems: Vec<String>,
+}
+
+/// Forwarding rates of all nodes together, million packets per second. All zero if nothing was timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// Over all timed packets.
+    pub mpps: f64,
+    /// The slowest slice.
     pub mpps_min: f64,
     /// The median slice.
     pub mpps_median: f64,
     /// The fastest slice.
     pub mpps_max: f64,
-    /// The first problems, in words.
-    pub problems: Vec<String>,
 }
 
-/// Forwarding rates, million packets a second. All zero where nothing was timed.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Speed {
-    /// Over all timed packets.
-    pub overall: f64,
-    /// Of the slowest slice.
-    pub min: f64,
-    /// Of the median slice.
-    pub median: f64,
-    /// Of the fastest slice.
-    pub max: f64,
-}
-
-/// How many flows fit in the memory of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowCapacity {
-    /// Found by filling the real tables.
-    pub measured: u64,
-    /// By the paper's formula.
-    pub formula: u64,
-}
-
-/// What a cluster took of memory and of its fabric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The memory and fabric bytes of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// Bytes the fabric carried, Ethernet headers included.
+    /// Bytes on the fabric, with Ethernet headers.
     pub fabric_bytes: u64,
-    /// The lookup table, bytes at the node where it is largest.
+    /// The GPT, bytes at the node where it is largest.
     pub gpt_bytes_per_node: u64,
     /// The FIB, bytes at the node where it is largest.
     pub fib_bytes_per_node: u64,
 }
 
-impl Footprint {
-    /// Of a cluster that is done.
-    pub fn of(cluster: &Cluster) -> Self {
-        let sizes = || cluster.tables().iter().map(FlowTables::sizes);
-        Self {
-            fabric_bytes: cluster.fabric_stats().bytes,
-            gpt_bytes_per_node: sizes().map(|sizes| sizes.gpt_bytes as u64).max().unwrap_or(0),
-            fib_bytes_per_node: sizes().map(|sizes| sizes.fib_bytes as u64).max().unwrap_or(0),
-        }
-    }
-}
-
 impl ArchitectureResult {
-    /// The result of an architecture that is done, with what the ledger says of its packets.
+    /// The result of an architecture, with the totals of its ledger and the measured and computed capacity.
     pub fn new(
         architecture: Architecture,
         footprint: Footprint,
         totals: &Totals,
         speed: Speed,
-        capacity: FlowCapacity,
+        (capacity_flows, capacity_formula_flows): (u64, u64),
     ) -> Self {
         Self {
             name: architecture.name(),
-            mpps: speed.overall,
+            speed,
             hops_mean: totals.hops_mean(),
             hops_max: totals.hops_max,
-            fabric_bytes: footprint.fabric_bytes,
-            gpt_bytes_per_node: footprint.gpt_bytes_per_node,
-            fib_bytes_per_node: footprint.fib_bytes_per_node,
-            capacity_flows: capacity.measured,
+            footprint,
+            capacity_flows,
             packets_in: totals.packets_in,
             packets_out: totals.packets_out,
             dropped: totals.dropped.iter().map(|(&reason, &packets)| (reason.to_owned(), packets)).collect(),
@@ -182,30 +153,53 @@ impl ArchitectureResult {
             fragments_made: totals.fragments_made,
             packets_fragmented: totals.packets_fragmented,
             icmp_sent: totals.icmp_sent,
-            capacity_formula_flows: capacity.formula,
-            mpps_min: speed.min,
-            mpps_median: speed.median,
-            mpps_max: speed.max,
+            capacity_formula_flows,
             problems: totals.problems.lines(),
         }
     }
 
-    /// Nothing lost, nothing misdelivered.
+    /// Whether no packet was lost or misdelivered.
     pub const fn is_clean(&self) -> bool {
         self.lost == 0 && self.misdelivered == 0
     }
 }
 
 impl Report {
-    /// Nothing lost or misdelivered by any architecture.
+    /// The report of a run of this program.
+    pub fn new(
+        config: &DemoConfig,
+        input: String,
+        flows_per_node: Vec<u64>,
+        architectures: Vec<ArchitectureResult>,
+    ) -> Self {
+        let Processor { brand: cpu, family: cpu_family, model: cpu_model } = Processor::here();
+        Self {
+            nodes: config.size.get(),
+            flows: flows_per_node.iter().sum(),
+            seed: config.seed,
+            threads: config.threads,
+            architectures,
+            input,
+            key: config.policy.key_profile.name(),
+            flows_per_node,
+            capacity_budget_bytes: CAPACITY_BUDGET_BYTES as u64,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: provenance::commit(),
+            date: machine::date(),
+            command: provenance::command_line(std::env::args()),
+            machine: Machine { cpu, cpu_family, cpu_model, cores: machine::cores() },
+        }
+    }
+
+    /// Whether no architecture lost or misdelivered a packet.
     pub fn is_clean(&self) -> bool {
         self.architectures.iter().all(ArchitectureResult::is_clean)
     }
 
-    /// What pages show of it. Its slices are its runs: their spread stands beside every rate.
+    /// The content of pages. Its slices count as runs: every rate has their range beside it.
     ///
     /// # Errors
-    /// What is wrong with it, or with its picture.
+    /// The error of drawing its picture.
     pub fn evidence(self) -> Result<Evidence, String> {
         let is_quick =
             self.flows < PAGE_FLOWS || self.architectures.iter().any(|r| r.packets_in < PAGE_PACKETS);
@@ -233,26 +227,24 @@ impl Report {
         })
     }
 
-    /// What ScaleBricks comes to beside full duplication, if both were run.
+    /// ScaleBricks compared with full duplication, if both were run.
     fn conclusion(&self) -> Option<String> {
         let ours = self.architectures.iter().find(|result| result.name == "scalebricks")?;
         let theirs = self.architectures.iter().find(|result| result.name == table::BASELINE)?;
         let memory = table::ratio(self, ours, |result| table::table_bytes(result) as f64)?;
-        let rate = table::ratio(self, ours, |result| result.mpps)?;
+        let rate = table::ratio(self, ours, |result| result.speed.mpps)?;
+        let ((ours, our_speed), (theirs, their_speed)) = ((ours, ours.speed), (theirs, theirs.speed));
         Some(format!(
             "A packet crosses the switch {:.2} times on average with ScaleBricks and {:.2} times with a full copy of the \
              table at every node. The tables of a node take {memory:.2} times the memory, and packets leave at {rate:.2} \
              times the rate ({:.2} to {:.2} Mpps in ten slices of the run, beside {:.2} to {:.2}).",
-            ours.hops_mean, theirs.hops_mean, ours.mpps_min, ours.mpps_max, theirs.mpps_min, theirs.mpps_max
+            ours.hops_mean,
+            theirs.hops_mean,
+            our_speed.mpps_min,
+            our_speed.mpps_max,
+            their_speed.mpps_min,
+            their_speed.mpps_max
         ))
-    }
-}
-
-impl Machine {
-    /// This one.
-    pub fn here() -> Self {
-        let Processor { brand: cpu, family: cpu_family, model: cpu_model } = Processor::here();
-        Self { cpu, cpu_family, cpu_model, cores: machine::cores() }
     }
 }
 
@@ -293,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_show_a_whole_run_as_it_was_told() {
+    fn pages_show_a_complete_run_as_it_was_stored() {
         let mut report = sample::report();
         for result in &mut report.architectures {
             result.packets_in = PAGE_PACKETS;

@@ -1,17 +1,15 @@
-//! A small report to test the renderings with.
+//! A small report for tests.
 
-use super::result::{ArchitectureResult, Machine, Report};
+use super::result::{ArchitectureResult, Footprint, Machine, Report, Speed};
 
 /// Two architectures, one of which dropped packets.
 pub fn report() -> Report {
     let result = |name, mpps, gpt, fib, flows| ArchitectureResult {
         name,
-        mpps,
+        speed: Speed { mpps, mpps_min: mpps * 0.9, mpps_median: mpps, mpps_max: mpps * 1.1 },
         hops_mean: 0.75,
         hops_max: 1,
-        fabric_bytes: 1 << 30,
-        gpt_bytes_per_node: gpt,
-        fib_bytes_per_node: fib,
+        footprint: Footprint { fabric_bytes: 1 << 30, gpt_bytes_per_node: gpt, fib_bytes_per_node: fib },
         capacity_flows: flows,
         packets_in: 1_000,
         packets_out: 1_000,
@@ -22,9 +20,6 @@ pub fn report() -> Report {
         packets_fragmented: 0,
         icmp_sent: 0,
         capacity_formula_flows: 2 * flows,
-        mpps_min: mpps * 0.9,
-        mpps_median: mpps,
-        mpps_max: mpps * 1.1,
         problems: Vec::new(),
     };
     let mut full = result("full-duplication", 2.0, 0, 64 << 20, 250_000);

@@ -1,4 +1,4 @@
-//! The report as a picture: small multiples, a panel a figure, a bar an architecture.
+//! The report as a picture: a panel per figure, a bar per architecture.
 
 use super::result::{ArchitectureResult, Report};
 use super::table::{ratio, table_bytes};
@@ -11,7 +11,7 @@ const HEIGHT: i32 = 600;
 const HEAD: i32 = 62;
 const FOOT: i32 = 34;
 
-/// One panel: what it shows, which way is better, and how a result fills it.
+/// A panel: its title, the direction that is better, and the figure of a result.
 struct Panel<'a> {
     title: &'a str,
     hint: &'a str,
@@ -42,8 +42,8 @@ fn draw(area: &Area<'_>, report: &Report) -> Result<(), DrawError> {
         Panel {
             title: "Forwarding rate, all nodes together",
             hint: "Mpps, more is better",
-            figure: |r| r.mpps,
-            text: |r| format!("{:.2}", r.mpps),
+            figure: |r| r.speed.mpps,
+            text: |r| format!("{:.2}", r.speed.mpps),
             with_ratio: true,
         },
         Panel {
@@ -115,19 +115,19 @@ mod tests {
     use crate::demo::report::sample;
 
     #[test]
-    fn the_picture_is_closed_and_escaped_and_shows_every_architecture() {
+    fn the_picture_is_complete_and_escaped_and_shows_every_architecture() {
         let document = render(&sample::report()).unwrap();
         assert!(document.starts_with("<svg") && document.trim_end().ends_with("</svg>"));
         assert!(document.contains("A &amp; B") && !document.contains("A & B"));
         for result in sample::report().architectures {
-            // On a line of its own: the foot names the program, which is called as one of them.
+            // Labels are separate lines. The foot contains the program's name, which is also an architecture.
             let label = format!("\n{}\n", result.name);
             assert_eq!(document.matches(&label).count(), 4, "{}", result.name);
         }
     }
 
     #[test]
-    fn nothing_to_draw_is_no_error() {
+    fn a_report_without_results_can_be_drawn() {
         let mut report = sample::report();
         report.architectures.clear();
         render(&report).unwrap();

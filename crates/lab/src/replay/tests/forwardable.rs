@@ -212,8 +212,8 @@ fn compare(file: &Path) -> Vec<u64> {
         for verifies_checksums in [true, false] {
             let count = forwardable(file, key, verifies_checksums);
             let mut options = options(file);
-            options.policy.key_profile = key;
-            options.policy.verify_ipv4_checksum = verifies_checksums;
+            options.config.policy.key_profile = key;
+            options.config.policy.verify_ipv4_checksum = verifies_checksums;
             let outcome = replay(&options);
             assert_eq!(outcome.runs.len(), 4);
             for run in &outcome.runs {

@@ -1,4 +1,4 @@
-//! What does not fit the base-station link: fragmented or refused, as DF, family and MTU say.
+//! Packets that do not fit the base-station link are fragmented or refused, depending on DF, family and MTU.
 
 use super::build::*;
 use super::*;
@@ -30,12 +30,13 @@ fn answers() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn only_senders_that_can_send_smaller_packets_are_told() {
+fn only_senders_that_can_send_smaller_packets_get_an_icmp_error() {
     let (_directory, file) = capture(&answers());
     // Of 1,500 octets the tunnel leaves at least 1,456, of 1,300 at most 1,264: less than IPv6 allows to name.
     for (base_station_mtu, refused, fragmented) in [(1_500, 2, 1), (1_300, 1, 2), (1_600, 0, 0)] {
         let mut options = options(&file);
-        options.policy = Policy { oversize: Oversize::Icmp, base_station_mtu, ..options.policy };
+        options.config.policy =
+            Policy { oversize: Oversize::Icmp, base_station_mtu, ..options.config.policy };
         for run in &replay(&options).runs {
             let dropped = run.totals.dropped.get("fragmentation_needed").copied().unwrap_or(0);
             assert_eq!((dropped, run.totals.icmp_sent), (refused, refused), "MTU {base_station_mtu}");
@@ -46,25 +47,27 @@ fn only_senders_that_can_send_smaller_packets_are_told() {
 }
 
 #[test]
-fn nobody_is_told_where_the_outer_packet_is_fragmented() {
+fn no_icmp_error_is_sent_if_the_outer_packet_is_fragmented() {
     let (_directory, file) = capture(&answers());
     let mut options = options(&file);
-    options.policy = Policy { oversize: Oversize::FragmentOuter, base_station_mtu: 1_300, ..options.policy };
+    options.config.policy =
+        Policy { oversize: Oversize::FragmentOuter, base_station_mtu: 1_300, ..options.config.policy };
     for run in &replay(&options).runs {
         assert_eq!((run.totals.packets_fragmented, run.totals.icmp_sent, run.totals.packets_out), (3, 0, 5));
     }
 }
 
 #[test]
-fn the_jumbo_packet_of_the_sample_has_no_df_and_is_fragmented_in_either_way() {
+fn the_jumbo_packet_of_the_sample_has_no_df_and_is_always_fragmented() {
     let (_directory, file) = capture(&sample::frames());
     let mut options = options(&file);
-    options.policy.oversize = Oversize::Icmp;
+    options.config.policy.oversize = Oversize::Icmp;
     for run in &replay(&options).runs {
         assert_eq!((run.totals.icmp_sent, run.totals.packets_fragmented), (0, 1));
     }
     // The smallest links cut more: 9,000, 1,440 and 828 octets of user packets.
-    options.policy = Policy { oversize: Oversize::FragmentOuter, base_station_mtu: 576, ..options.policy };
+    options.config.policy =
+        Policy { oversize: Oversize::FragmentOuter, base_station_mtu: 576, ..options.config.policy };
     for run in &replay(&options).runs {
         assert_eq!((run.totals.packets_fragmented, run.totals.fragments_made), (3, 22));
     }

@@ -192,7 +192,7 @@ fn link_local_pieces() -> Vec<Vec<u8>> {
         v4(piece(5, 400, false), &down[400..]),
         v6(piece(6, 0, true), &down[..400]),
         v6(piece(6, 400, false), &down[400..]),
-        // From a link-local address, so a mobile's; but without its first it belongs to nobody.
+        // From a link-local address, so of a mobile; but without its first fragment it has no conversation.
         frame(&ipv6_fragment(a, SERVER_V6, piece(7, 400, false), &up[400..])),
         frame(&unsummed(ipv4(b_v4, a_v4, UDP, Piece::default(), &down))),
         frame(&ipv6_plain(b, a, UDP, &down))[..200].to_vec(),

@@ -1,9 +1,9 @@
-//! The tunnels at the base station's end: which packet goes into which, and what may come out of one.
+//! The tunnels at the base station's end: which packet goes into which tunnel, and what each may deliver.
 
 use scalebricks_apps::gateway::FlowSpec;
 use scalebricks_types::{FlowKey, Teid};
 use scalebricks_wire::gtpu::extension::{self, PduSessionContainer};
-use scalebricks_wire::gtpu::{CONTAINER_HEADER_LEN, Gtpu, HEADER_LEN, MessageType, message};
+use scalebricks_wire::gtpu::{CONTAINER_HEADER_LEN, Gtpu, MessageType, message};
 use scalebricks_wire::ipv4::{self, Ipv4Header};
 use scalebricks_wire::parse_ip;
 use std::collections::HashMap;
@@ -20,43 +20,43 @@ pub struct Tunnels {
 /// A packet that was put into its tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// A hash of addresses, protocol and ports: packets of one flow take one path.
+    /// A hash of addresses, protocol and ports: packets of one flow use one path.
     pub path: u64,
-    /// The tunnel at the gateway's end.
+    /// The TEID at the gateway.
     pub teid: Teid,
     /// Octets of the message.
     pub len: usize,
 }
 
-/// What a message was.
+/// The content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived<'a> {
     /// A packet for a phone.
     Packet(&'a [u8]),
-    /// To be answered, with this number.
+    /// An echo request with this sequence number, to be answered.
     EchoRequest(u16),
-    /// An answer.
+    /// An echo response.
     EchoResponse,
     /// The gateway does not know a tunnel.
     ErrorIndication,
-    /// Anything else that is no mistake.
+    /// Any other valid message.
     Other,
 }
 
-/// Why a packet went no further.
+/// Why a packet was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Not an IP packet, or one that contradicts itself.
+    /// Not a well-formed IP packet.
     Malformed,
-    /// From an address that no phone has.
+    /// Its source is not a phone.
     NoSuchUe,
-    /// In a tunnel that is not there.
+    /// Its tunnel does not exist.
     BadTeid,
     /// In the tunnel of another phone.
     WrongUe,
     /// Without the QoS flow of its phone, or with another.
     WrongQfi,
-    /// Longer than a tunnel takes.
+    /// Too long for the tunnel.
     TooLong,
 }
 
@@ -76,32 +76,27 @@ impl Tunnels {
     pub fn up(&self, packet: &[u8], out: &mut [u8]) -> Result<Sent, Refused> {
         let summary = parse_ip(packet).map_err(|_| Refused::Malformed)?.summary;
         let flow = self.by_ue.get(&FlowKey::ue(summary.src)).ok_or(Refused::NoSuchUe)?;
-        let mut header = [0; CONTAINER_HEADER_LEN];
+        let too_long = |_| Refused::TooLong;
         let header = match flow.qfi {
-            None => {
-                let plain =
-                    message::gpdu_header(flow.uplink_teid, packet.len()).map_err(|_| Refused::TooLong)?;
-                header[..HEADER_LEN].copy_from_slice(&plain);
-                &header[..HEADER_LEN]
-            }
+            None => message::gpdu_header(flow.uplink_teid, packet.len()).map_err(too_long)?.to_vec(),
             Some(qfi) => {
-                header = message::gpdu_header_with_container(flow.uplink_teid, qfi, false, packet.len())
-                    .map_err(|_| Refused::TooLong)?;
-                // The same header, but for the direction that its container tells.
+                let header = message::gpdu_header_with_container(flow.uplink_teid, qfi, false, packet.len());
+                let mut header = header.map_err(too_long)?.to_vec();
+                // The same header, with the container of the other direction.
                 header[CONTAINER_HEADER_LEN - 4..].copy_from_slice(&extension::uplink_container(qfi));
-                &header[..]
+                header
             }
         };
         let len = header.len() + packet.len();
         let (to_header, to_packet) = out.get_mut(..len).ok_or(Refused::TooLong)?.split_at_mut(header.len());
-        to_header.copy_from_slice(header);
+        to_header.copy_from_slice(&header);
         to_packet.copy_from_slice(packet);
         let mut hasher = DefaultHasher::new();
         summary.five_tuple().hash(&mut hasher);
         Ok(Sent { path: hasher.finish(), teid: flow.uplink_teid, len })
     }
 
-    /// Reads a message that came for the base station.
+    /// Parses a message to the base station.
     ///
     /// # Errors
     /// [`Refused`].
@@ -131,7 +126,7 @@ impl Tunnels {
     }
 }
 
-/// An IPv4 packet without content, from no phone, in a tunnel.
+/// An empty IPv4 packet of an unknown source, in a tunnel.
 pub fn empty_packet(teid: Teid) -> Vec<u8> {
     let packet = Ipv4Header {
         dscp_ecn: 0,
@@ -176,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn upstream_packets_carry_their_uplink_teid_and_an_uplink_container_if_there_is_a_qfi() {
+    fn upstream_packets_carry_their_uplink_teid_and_with_a_qfi_an_uplink_container() {
         for ue in Plan::sample().ues() {
             let packet = packet(ue.number, true, 9);
             let mut out = [0; 2000];
@@ -195,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_a_phone_take_several_paths_and_a_flow_takes_one() {
+    fn flows_of_a_phone_use_several_paths_and_each_flow_uses_one() {
         let mut out = [0; 2000];
         let mut path = |port| tunnels().up(&packet(0, true, port), &mut out).unwrap().path;
         assert_eq!(path(1), path(1));
@@ -215,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_of_a_tunnel_is_for_its_phone() {
+    fn a_tunnel_delivers_packets_for_its_phone_only() {
         let (tunnels, ue) = (tunnels(), Plan::sample().ues().next().unwrap());
         let teid = ue.downlink_teid(Family::V6);
         let packet = packet(0, false, 9);

@@ -1,24 +1,11 @@
-//! Captures made up by hand, right and wrong.
+//! Hand-made captures, correct and wrong.
 
 use super::*;
-use crate::testbed::plan::{Driver, HOST_V4};
-use scalebricks_types::ClusterSize;
+use crate::testbed::plan::HOST_V4;
 use scalebricks_wire::MacAddr;
 
 fn plan(architecture: Architecture) -> Plan {
-    let size = ClusterSize::new(4).unwrap();
-    Plan {
-        name: "sb".to_owned(),
-        size,
-        ues_per_node: 1,
-        driver: Driver::Mixed,
-        architecture,
-        is_controlled: false,
-        gpt: scalebricks_tables::compact::Structure::default(),
-        nats: "nats-server".into(),
-        log_servers: 1,
-        flows: 0,
-    }
+    Plan { ues_per_node: 1, architecture, ..Plan::sample() }
 }
 
 const HOST: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 1]);
@@ -33,10 +20,10 @@ fn upstream(way: &[u8]) -> Vec<Seen> {
     let gtpu = Some(Gtpu { message: 255, teid: ue.uplink_teid(Family::V4), qfi: Some(9) });
     let base = Seen {
         number: 1,
-        link: Link::Ran,
+        link: NodePort::Ran,
         node: node(way[0]),
         src: HOST,
-        dst: Plan::mac(node(way[0]), Link::Ran),
+        dst: Plan::mac(node(way[0]), NodePort::Ran),
         outer,
         inner,
         gtpu,
@@ -48,12 +35,20 @@ fn upstream(way: &[u8]) -> Vec<Seen> {
         let src = FabricMac::handling(node(pair[0]), OutputPort::Internet).encode();
         let dst = FabricMac::handling(node(pair[1]), OutputPort::Internet).encode();
         for end in pair {
-            frames.push(Seen { link: Link::Fabric, node: node(*end), src, dst, ..base.clone() });
+            frames.push(Seen { link: NodePort::Fabric, node: node(*end), src, dst, ..base.clone() });
         }
     }
     let last = node(*way.last().unwrap());
-    let src = Plan::mac(last, Link::Internet);
-    frames.push(Seen { link: Link::Internet, node: last, src, dst: HOST, outer: inner, gtpu: None, ..base });
+    let src = Plan::mac(last, NodePort::Internet);
+    frames.push(Seen {
+        link: NodePort::Internet,
+        node: last,
+        src,
+        dst: HOST,
+        outer: inner,
+        gtpu: None,
+        ..base
+    });
     frames
 }
 
@@ -62,7 +57,7 @@ fn wrong(frames: &[Seen], architecture: Architecture) -> String {
 }
 
 #[test]
-fn one_crossing_is_right_and_none_if_it_enters_at_home() {
+fn packets_cross_once_or_not_at_all_if_they_enter_at_their_handling_node() {
     for architecture in [Architecture::ScaleBricks, Architecture::FullDuplication] {
         assert_eq!(wrong(&upstream(&[0, 2]), architecture), "");
         assert_eq!(wrong(&upstream(&[2]), architecture), "");
@@ -73,7 +68,7 @@ fn one_crossing_is_right_and_none_if_it_enters_at_home() {
 }
 
 #[test]
-fn detours_may_take_two_and_not_three() {
+fn detours_cross_at_most_twice() {
     for architecture in [Architecture::HashPartition, Architecture::Vlb] {
         assert_eq!(wrong(&upstream(&[0, 1, 2]), architecture), "");
         assert!(wrong(&upstream(&[0, 1, 3, 2]), architecture).contains("crossed the fabric"));
@@ -81,7 +76,7 @@ fn detours_may_take_two_and_not_three() {
 }
 
 #[test]
-fn a_packet_that_leaves_elsewhere_or_not_at_all_is_found() {
+fn packets_that_leave_at_another_node_or_not_at_all_are_found() {
     assert!(wrong(&upstream(&[0, 1]), Architecture::ScaleBricks).contains("left 1 at node 1"));
     let mut lost = upstream(&[0, 2]);
     lost.pop();
@@ -90,7 +85,7 @@ fn a_packet_that_leaves_elsewhere_or_not_at_all_is_found() {
 }
 
 #[test]
-fn probes_are_no_packets_of_phones_and_may_not_be_flooded() {
+fn probes_are_not_phones_packets_and_must_not_be_flooded() {
     let mut frames = upstream(&[0, 2]);
     let probe = Seen {
         dst: FabricMac::probe(NodeId::new(1)).encode(),
@@ -117,7 +112,7 @@ fn wrong_frames_are_found() {
     assert!(change(0, |frame| frame.outer = frame.inner).contains("outer addresses"));
     assert!(change(2, |frame| frame.node = NodeId::new(3)).contains("flooded"));
     assert!(change(2, |frame| frame.dst = HOST).contains("no fabric address"));
-    assert!(change(2, |frame| frame.inner = None).contains("no phone's packet"));
+    assert!(change(2, |frame| frame.inner = None).contains("a packet of no phone"));
     assert!(change(0, |frame| frame.problem = Some("malformed".to_owned())).contains("malformed"));
     let unverified: Vec<Seen> =
         upstream(&[0, 2]).into_iter().map(|frame| Seen { right: 0, ..frame }).collect();

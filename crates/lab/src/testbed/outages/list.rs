@@ -1,82 +1,76 @@
-//! What can befall the cluster: each outage with its name, how it is made and undone, whom it concerns, and what is allowed.
+//! The outages: their names, failures, the flows that they affect, and the limits.
 
-use super::acts;
+use super::failure::{CONTROL, Failure, WORKER};
 use super::loads::Route;
-use super::scene::Scene;
-use crate::testbed::LabError;
+use crate::testbed::plan::NodePort;
 use scalebricks_types::NodeId;
 use std::time::Duration;
 
-/// The longest that any single failure may be felt.
+/// The longest recovery from a single failure.
 pub const GOAL: Duration = Duration::from_secs(3);
 
-/// What is wanted beyond that.
+/// The recovery that is wanted.
 pub const WANTED: Duration = Duration::from_millis(1_500);
 
-/// The longest that packets may be lost where nothing is to be lost: a machine with few cores may leave a process without one for a
-/// while. Also how long the end of an outage may be felt.
+/// The longest loss where none is expected: on a machine with few cores a process may wait for a core. Also the longest loss after a
+/// repair.
 pub const HARM: Duration = Duration::from_millis(500);
 
-/// Changes of the view when a node leaves and returns once: it goes, its partitions go, it comes, and partitions come back, in two
-/// steps at most.
+/// View changes when a node leaves and returns once: it leaves, its partitions are reassigned, it joins, and partitions are
+/// reassigned to it, in at most two steps.
 const ONCE: u64 = 5;
 
 /// An outage.
 #[derive(Debug)]
 pub struct Outage {
-    /// As it is asked for.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// As the table calls it.
+    /// Its name in the table.
     pub title: &'static str,
     /// How long it lasts, at least.
     pub lasts_s: u64,
-    /// What is done before anything is measured.
-    pub prepare: Act,
-    /// How it is made.
-    pub make: Act,
-    /// How it is undone.
-    pub undo: Act,
-    /// Whether the packets of a route are concerned. Those of all others are never to be lost.
-    pub concerns: fn(Place, Route) -> bool,
-    /// When the flows that are concerned are to go again.
+    /// Whether the node is killed and restarted before the measurement.
+    pub restarts_before: bool,
+    /// What fails.
+    pub failure: Failure,
+    /// Whether it affects the packets of a route. No packets of other routes may be lost.
+    pub affects: fn(Place, Route) -> bool,
+    /// When affected flows must have recovered.
     pub recovers: Recovers,
-    /// How often the view may change, from the first until all is as before: `ONCE` for each node that leaves and returns.
+    /// Most view changes until the cluster has recovered: `ONCE` for each node that leaves and returns.
     pub view_changes: u64,
-    /// What else is looked at while it lasts.
-    pub looks_at: LooksAt,
+    /// What is checked besides lost packets.
+    pub check: Check,
     /// The servers of the log that it needs.
     pub log: LogKind,
 }
 
-/// Something that is done to a lab.
-pub type Act = fn(&mut Scene<'_, '_>) -> Result<(), LabError>;
-
-/// Whom it befalls.
+/// The nodes of an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The node.
     pub node: NodeId,
-    /// Another, if it is between two.
+    /// The other node of a failure between two.
     pub peer: NodeId,
 }
 
-/// When flows are to go again.
+/// When flows must have recovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovers {
-    /// So long after it happened, while it lasts.
+    /// So long after the failure, while it lasts.
     Within(Duration),
-    /// So long after it was undone: while it lasts, nobody can help.
-    OnceUndone(Duration),
+    /// So long after the repair: the cluster cannot recover earlier.
+    OnceRepaired(Duration),
 }
 
-/// What is looked at.
+/// An additional check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LooksAt {
-    /// The packets.
+pub enum Check {
+    /// None.
     Packets,
-    /// And whether both directions of each of the node's flows are at one node, which is another.
-    Heirs,
-    /// And whether a packet arrived that was sent 10 s before: the node's lease had run out, so it was not to forward it.
+    /// Both directions of each of the node's flows have one new handling node.
+    Takeover,
+    /// No packet arrives 10 s after it was sent or later: the node's lease had expired, so it must not forward it.
     Stale,
 }
 
@@ -89,11 +83,11 @@ pub enum LogKind {
     Several,
 }
 
-const fn nobody(_: Place, _: Route) -> bool {
+const fn no_route(_: Place, _: Route) -> bool {
     false
 }
 
-const fn everybody(_: Place, _: Route) -> bool {
+const fn every_route(_: Place, _: Route) -> bool {
     true
 }
 
@@ -105,237 +99,139 @@ fn between_the_two(place: Place, route: Route) -> bool {
     route.crosses(place.node, place.peer)
 }
 
-/// A node fails: its flows and addresses go to others, and it returns.
-const NODE: Outage = Outage {
-    name: "",
-    title: "",
-    lasts_s: 6,
-    prepare: acts::nothing,
-    make: acts::nothing,
-    undo: acts::nothing,
-    concerns: of_the_node,
-    recovers: Recovers::Within(GOAL),
-    view_changes: ONCE,
-    looks_at: LooksAt::Packets,
-    log: LogKind::Any,
-};
-
-/// Nobody is to feel it.
-const UNFELT: Outage =
-    Outage { lasts_s: 8, concerns: nobody, recovers: Recovers::Within(HARM), view_changes: 0, ..NODE };
-
-/// All outages, in the order in which they are made.
-pub const ALL: &[Outage] = &[
+/// A failure of a node: other nodes take over its flows and addresses, and it returns.
+const fn node(name: &'static str, title: &'static str, failure: Failure) -> Outage {
     Outage {
-        name: "control-pair",
-        title: "control network cut between two nodes",
-        make: acts::cut_control_pair,
-        undo: acts::heal_control_pair,
-        ..UNFELT
-    },
-    Outage {
-        name: "control-one-way",
-        title: "control network cut from one node to another, one way",
-        make: acts::cut_control_way,
-        undo: acts::heal_control_way,
-        ..UNFELT
-    },
-    Outage {
-        name: "control-split",
-        title: "control network cut between two halves",
-        concerns: everybody,
+        name,
+        title,
+        lasts_s: 6,
+        restarts_before: false,
+        failure,
+        affects: of_the_node,
         recovers: Recovers::Within(GOAL),
-        // Two may leave, and return.
-        view_changes: 2 * ONCE,
-        make: acts::split_control,
-        undo: acts::heal_split,
-        ..UNFELT
-    },
+        view_changes: ONCE,
+        check: Check::Packets,
+        log: LogKind::Any,
+    }
+}
+
+/// A failure that no user notices.
+const fn unnoticed(name: &'static str, title: &'static str, failure: Failure) -> Outage {
     Outage {
-        name: "control-down",
-        title: "control network down for all, longer than a lease",
-        lasts_s: 13,
-        make: acts::cut_control_of_all,
-        undo: acts::heal_control_of_all,
-        ..UNFELT
-    },
-    Outage {
-        name: "control-link",
-        title: "control link of a node down",
-        make: acts::cut_control_link,
-        undo: acts::heal_control_link,
-        ..NODE
-    },
-    Outage {
-        name: "fabric-link",
-        title: "fabric link of a node down",
-        make: acts::cut_fabric_link,
-        undo: acts::heal_fabric_link,
-        ..NODE
-    },
-    Outage {
-        name: "fabric-pair",
-        title: "fabric cut between two nodes",
-        concerns: between_the_two,
-        view_changes: 0,
-        make: acts::cut_fabric_pair,
-        undo: acts::heal_fabric_pair,
-        ..NODE
-    },
-    Outage {
-        name: "ran-link",
-        title: "link of a node to base stations down",
-        make: acts::cut_ran_link,
-        undo: acts::heal_ran_link,
-        ..NODE
-    },
-    Outage {
-        name: "internet-link",
-        title: "link of a node to the Internet down",
-        make: acts::cut_internet_link,
-        undo: acts::heal_internet_link,
-        ..NODE
-    },
-    Outage {
-        name: "next-hop",
-        title: "next hop to the Internet gone for a node, its link up",
-        make: acts::lose_next_hop,
-        undo: acts::return_next_hop,
-        ..NODE
-    },
-    Outage {
-        name: "ran-switch",
-        title: "switch to base stations dead for all",
-        concerns: everybody,
-        // Neighbours ask for addresses once a second when they have lost them.
-        recovers: Recovers::OnceUndone(GOAL),
-        view_changes: 0,
-        make: acts::lose_ran_switch,
-        undo: acts::return_ran_switch,
-        ..NODE
-    },
-    Outage {
-        name: "all-links",
-        title: "all links of a node down",
-        make: acts::cut_all_links,
-        undo: acts::heal_all_links,
-        ..NODE
-    },
-    Outage {
-        name: "worker-stopped",
-        title: "worker of a node stopped",
-        lasts_s: 15,
-        make: acts::stop_worker,
-        undo: acts::let_go,
-        ..NODE
-    },
-    Outage {
-        name: "control-stopped",
-        title: "control plane of a node stopped, its worker not",
-        lasts_s: 15,
-        make: acts::stop_control,
-        undo: acts::let_go,
-        looks_at: LooksAt::Stale,
-        ..NODE
-    },
-    Outage {
-        name: "node-stopped",
-        title: "node stopped, and resumed",
-        lasts_s: 30,
-        looks_at: LooksAt::Stale,
-        make: acts::stop_node,
-        undo: acts::resume_node,
-        ..NODE
-    },
-    Outage {
-        name: "node-killed",
-        title: "node killed, and started again",
-        looks_at: LooksAt::Heirs,
-        make: acts::kill_node,
-        undo: acts::start_node,
-        ..NODE
-    },
-    Outage {
-        name: "node-drained",
-        title: "node drained",
+        lasts_s: 8,
+        affects: no_route,
         recovers: Recovers::Within(HARM),
-        looks_at: LooksAt::Heirs,
-        make: acts::drain_node,
-        undo: acts::undrain_node,
-        ..NODE
+        view_changes: 0,
+        ..node(name, title, failure)
+    }
+}
+
+/// All outages, in their order.
+pub const ALL: &[Outage] = &[
+    unnoticed("control-pair", "control network cut between two nodes", Failure::ControlPair),
+    unnoticed(
+        "control-one-way",
+        "control network cut from one node to another, one way",
+        Failure::ControlOneWay,
+    ),
+    Outage {
+        affects: every_route,
+        recovers: Recovers::Within(GOAL),
+        // Two nodes may leave and return.
+        view_changes: 2 * ONCE,
+        ..unnoticed("control-split", "control network cut between two halves", Failure::ControlSplit)
     },
     Outage {
-        name: "log-stopped",
-        title: "log stopped while flows are handed over",
-        lasts_s: 4,
-        make: acts::stop_log,
-        undo: acts::resume_log,
-        ..UNFELT
-    },
-    Outage {
-        name: "log-killed",
-        title: "log killed, and started again",
-        lasts_s: 4,
-        make: acts::kill_log,
-        undo: acts::start_log,
-        ..UNFELT
-    },
-    Outage {
-        name: "log-cut",
-        title: "log cut from one node",
         lasts_s: 13,
-        make: acts::cut_log,
-        undo: acts::heal_log,
-        ..UNFELT
+        ..unnoticed("control-down", "control network down for all, longer than a lease", Failure::ControlDown)
+    },
+    node("control-link", "control link of a node down", Failure::ControlLink),
+    node("fabric-link", "fabric link of a node down", Failure::Link(NodePort::Fabric)),
+    Outage {
+        affects: between_the_two,
+        view_changes: 0,
+        ..node("fabric-pair", "fabric cut between two nodes", Failure::FabricPair)
+    },
+    node("ran-link", "link of a node to base stations down", Failure::Link(NodePort::Ran)),
+    node("internet-link", "link of a node to the Internet down", Failure::Link(NodePort::Internet)),
+    node("next-hop", "next hop to the Internet gone for a node, its link up", Failure::NextHop),
+    Outage {
+        affects: every_route,
+        // Neighbours that have lost addresses request them once a second.
+        recovers: Recovers::OnceRepaired(GOAL),
+        view_changes: 0,
+        ..node("ran-switch", "switch to base stations dead for all", Failure::RanSwitch)
+    },
+    Outage { lasts_s: 15, ..node("worker-stopped", "worker of a node stopped", Failure::Threads(WORKER)) },
+    Outage {
+        lasts_s: 15,
+        check: Check::Stale,
+        ..node(
+            "control-stopped",
+            "control plane of a node stopped, its worker not",
+            Failure::Threads(CONTROL),
+        )
     },
     Outage {
-        name: "log-lost-at-restart",
-        title: "node killed, and started while it cannot reach the log",
+        lasts_s: 30,
+        check: Check::Stale,
+        ..node("node-stopped", "node stopped, and resumed", Failure::Stopped)
+    },
+    Outage {
+        check: Check::Takeover,
+        ..node("node-killed", "node killed, and started again", Failure::Killed)
+    },
+    Outage {
+        recovers: Recovers::Within(HARM),
+        check: Check::Takeover,
+        ..node("node-drained", "node drained", Failure::Drained)
+    },
+    Outage {
+        lasts_s: 4,
+        ..unnoticed("log-stopped", "log stopped while flows are handed over", Failure::LogStopped)
+    },
+    Outage { lasts_s: 4, ..unnoticed("log-killed", "log killed, and started again", Failure::LogKilled) },
+    Outage { lasts_s: 13, ..unnoticed("log-cut", "log cut from one node", Failure::LogCut) },
+    Outage {
         lasts_s: 13,
-        make: acts::restart_without_log,
-        undo: acts::heal_log,
-        ..NODE
+        ..node(
+            "log-lost-at-restart",
+            "node killed, and started while it cannot reach the log",
+            Failure::RestartWithoutLog,
+        )
     },
     Outage {
-        name: "second-death",
-        title: "node killed within 30 s of its last death",
-        prepare: acts::die_and_return,
-        make: acts::kill_node,
-        undo: acts::start_node,
-        ..NODE
+        restarts_before: true,
+        ..node("second-death", "node killed within 30 s of its last death", Failure::Killed)
     },
     Outage {
-        name: "all-restarted",
-        title: "all nodes killed, and started again",
         lasts_s: 1,
-        concerns: everybody,
-        recovers: Recovers::OnceUndone(Duration::from_secs(15)),
+        affects: every_route,
+        recovers: Recovers::OnceRepaired(Duration::from_secs(15)),
         view_changes: 4 * ONCE,
-        make: acts::kill_all,
-        undo: acts::start_all,
-        ..NODE
+        ..node("all-restarted", "all nodes killed, and started again", Failure::AllKilled)
     },
     Outage {
-        name: "log-servers",
-        title: "servers of the log killed and started again, one after the other",
         lasts_s: 1,
         log: LogKind::Several,
-        make: acts::kill_servers_in_turn,
-        ..UNFELT
+        ..unnoticed(
+            "log-servers",
+            "servers of the log killed and started again, one after the other",
+            Failure::LogServers,
+        )
     },
 ];
 
-/// What is asked for beside outages: a node's death beside the same with hash partition.
+/// The name of the comparison of a node's failure with the same under hash partition.
 pub const ISOLATION: &str = "isolation";
 
-/// The outages with these names, in their order; all for none.
+/// The outages with these names, in their order; all if there are no names.
 ///
 /// # Errors
-/// The first name that nobody has.
+/// The first unknown name.
 pub fn named(names: &[String]) -> Result<Vec<&'static Outage>, String> {
-    let is_known =
-        |name: &&String| name.as_str() != ISOLATION && ALL.iter().all(|outage| outage.name != **name);
-    if let Some(unknown) = names.iter().find(is_known) {
+    let is_unknown = |name: &&String| *name != ISOLATION && ALL.iter().all(|outage| outage.name != **name);
+    if let Some(unknown) = names.iter().find(is_unknown) {
         return Err(unknown.clone());
     }
     let wanted = |outage: &&Outage| names.is_empty() || names.iter().any(|name| name == outage.name);
@@ -348,7 +244,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn outages_are_found_by_their_names_and_no_two_have_the_same() {
+    fn outages_are_found_by_their_unique_names() {
         let names: HashSet<&str> = ALL.iter().map(|outage| outage.name).chain([ISOLATION]).collect();
         assert_eq!(names.len(), ALL.len() + 1);
         assert!(ALL.iter().all(|outage| !outage.name.is_empty() && !outage.title.is_empty()));
@@ -363,17 +259,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_feels_a_cut_between_two_and_only_the_nodes_own_flows_feel_its_death() {
+    fn a_control_cut_affects_no_flow_and_a_failed_node_only_its_own() {
         let [a, b, c] = [0, 1, 2].map(NodeId::new);
         let place = Place { node: a, peer: b };
         let route = |entry, handling| Route { entry, handling, up: true, down: false };
-        let concerned = |name: &str, route| {
-            ALL.iter().any(|outage| outage.name == name && (outage.concerns)(place, route))
+        let affected = |name: &str, route| {
+            ALL.iter().any(|outage| outage.name == name && (outage.affects)(place, route))
         };
-        assert!(!concerned("control-pair", route(a, b)));
-        assert!(concerned("node-killed", route(a, c)) && concerned("node-killed", route(c, a)));
-        assert!(!concerned("node-killed", route(b, c)));
-        assert!(concerned("fabric-pair", route(b, a)) && !concerned("fabric-pair", route(a, a)));
-        assert!(!concerned("fabric-pair", route(a, c)) && concerned("ran-switch", route(b, c)));
+        assert!(!affected("control-pair", route(a, b)));
+        assert!(affected("node-killed", route(a, c)) && affected("node-killed", route(c, a)));
+        assert!(!affected("node-killed", route(b, c)));
+        assert!(affected("fabric-pair", route(b, a)) && !affected("fabric-pair", route(a, a)));
+        assert!(!affected("fabric-pair", route(a, c)) && affected("ran-switch", route(b, c)));
     }
 }

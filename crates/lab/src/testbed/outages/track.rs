@@ -1,81 +1,86 @@
-//! What became of the packets of one flow, and what an outage did to it: lost before, meanwhile and afterwards, and for how long.
+//! The packets of one flow, and its losses before, during and after an outage.
 
 use super::loads::Route;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What takes longer comes too late, and counts as lost: it waited for a node that was away.
+/// A packet that takes longer is late and counts as lost: it waited for a node that did not run.
 pub const LATE: Duration = Duration::from_secs(1);
 
-/// How long a packet may be under way, on a machine that is busy with other things: what was sent so shortly before an outage may have
-/// met it.
-pub const UNDER_WAY: Duration = Duration::from_millis(200);
+/// How long a packet may be in flight on a busy machine: an outage may affect packets that were sent so shortly before it.
+pub const IN_FLIGHT: Duration = Duration::from_millis(200);
 
-/// What takes longer has waited in a node that was not to forward any more.
+/// A packet that takes longer was forwarded by a node whose lease had expired.
 pub const STALE: Duration = Duration::from_secs(10);
 
-/// A flow's packets.
+/// The packets of a flow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
-    /// As the table calls it.
+    /// Its name in reports.
     pub name: String,
-    /// Which nodes its packets meet.
+    /// The nodes that its packets meet.
     pub route: Route,
     /// When each packet was sent, as Unix time in seconds, ascending, and whether it arrived in time.
     pub packets: Vec<(f64, bool)>,
     /// Packets that arrived too late.
     pub late: u64,
-    /// Of these, those that somebody kept for more than [`STALE`].
+    /// Of these, packets that took longer than [`STALE`].
     pub stale: u64,
     /// Packets that arrived more than once.
     pub doubled: u64,
 }
 
-/// When it happened, and when it was undone, as Unix time in seconds.
+/// The times of an outage, as Unix time in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
-    /// All loads ran. What was sent earlier does not count: its neighbours were unknown, or its other end was not there yet.
+    /// All loads run. Earlier packets do not count: addresses were not resolved, or the other end had not started.
     pub from: f64,
-    /// It happened.
+    /// The failure.
     pub at: f64,
-    /// It was undone.
-    pub undone: f64,
+    /// The repair.
+    pub repaired: f64,
 }
 
 impl Moments {
-    /// The first moment of which a packet may be lost to what happened: a node that is killed takes with it what is in its queues.
+    /// The earliest time at which a packet may have been sent that the failure lost: a killed node loses its queues.
     pub fn first_at_risk(self) -> f64 {
-        self.at - UNDER_WAY.as_secs_f64()
+        self.at - IN_FLIGHT.as_secs_f64()
     }
 }
 
-/// What an outage did to some flows.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// The losses of some flows.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Damage {
-    /// How many flows.
+    /// Flows.
     pub flows: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Lost before it happened, and not under way when it did.
+    /// Packets lost before the failure that were not in flight then.
     pub lost_before: u64,
-    /// Lost from then on until it was undone.
+    /// Packets lost from then on until the repair.
     pub lost: u64,
-    /// Lost from then on.
+    /// Packets lost after the repair.
     pub lost_after: u64,
-    /// From when it happened to the last packet sent meanwhile that was lost, seconds; 0 if none was.
+    /// From the failure to the last lost packet that was sent before the repair, seconds; 0 if none was lost.
+    #[serde(skip)]
     pub recovery_s: f64,
-    /// From when it was undone to the last packet that was lost, seconds; 0 if none was.
+    /// From the repair to the last lost packet, seconds; 0 if none was lost.
+    #[serde(skip)]
     pub return_s: f64,
     /// Packets that arrived too late.
+    #[serde(skip)]
     pub late: u64,
-    /// Of these, those that somebody kept for more than [`STALE`].
+    /// Of these, packets that took longer than [`STALE`].
+    #[serde(skip)]
     pub stale: u64,
     /// Packets that arrived more than once.
+    #[serde(skip)]
     pub doubled: u64,
 }
 
 impl Track {
-    /// The packets of a flow: when each was sent, by its number, and which arrived, after how many microseconds.
+    /// The packets of a flow: when each was sent, and the number and microseconds in flight of those that arrived.
     pub fn new(name: String, route: Route, sent: &[f64], arrived: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut packets: Vec<(f64, bool)> = sent.iter().map(|at| (*at, false)).collect();
         let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
@@ -98,13 +103,13 @@ impl Track {
         Self { name, route, packets, late, stale, doubled }
     }
 
-    /// When packets of a stretch of time were sent that did not arrive in time, as Unix time in seconds.
+    /// When lost packets of an interval were sent, as Unix time in seconds.
     pub fn lost_within(&self, from: f64, to: f64) -> impl Iterator<Item = f64> + '_ {
         let lost = self.packets.iter().filter(|(_, is_there)| !is_there).map(|(at, _)| *at);
         lost.filter(move |at| (from..to).contains(at))
     }
 
-    /// What an outage did to this flow.
+    /// The losses of this flow.
     pub fn damage(&self, moments: Moments) -> Damage {
         let counts = || self.packets.iter().filter(|(at, _)| *at >= moments.from);
         let mut damage = Damage {
@@ -118,12 +123,12 @@ impl Track {
         for (at, _) in counts().filter(|(_, is_there)| !is_there) {
             if *at < moments.first_at_risk() {
                 damage.lost_before += 1;
-            } else if *at < moments.undone {
+            } else if *at < moments.repaired {
                 damage.lost += 1;
                 damage.recovery_s = damage.recovery_s.max(at - moments.at);
             } else {
                 damage.lost_after += 1;
-                damage.return_s = damage.return_s.max(at - moments.undone);
+                damage.return_s = damage.return_s.max(at - moments.repaired);
             }
         }
         damage
@@ -131,7 +136,7 @@ impl Track {
 }
 
 impl Damage {
-    /// The same of more flows.
+    /// The losses of more flows.
     pub fn and(self, other: Self) -> Self {
         Self {
             flows: self.flows + other.flows,
@@ -163,13 +168,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn losses_are_told_apart_by_when_they_were_sent() {
-        let moments = Moments { from: 1_000.0, at: 1_002.0, undone: 1_005.0 };
+    fn losses_are_assigned_by_their_time_of_sending() {
+        let moments = Moments { from: 1_000.0, at: 1_002.0, repaired: 1_005.0 };
         let damage = track(200, |number| [5, 35, 37, 41, 60, 110].contains(&number)).damage(moments);
         assert_eq!(
             (damage.sent, damage.lost_before, damage.lost, damage.lost_after),
             (200, 2, 3, 1),
-            "37 was under way"
+            "37 was in flight"
         );
         assert!((damage.recovery_s - 1.0).abs() < 1e-6, "{}", damage.recovery_s);
         assert!((damage.return_s - 0.5).abs() < 1e-6, "{}", damage.return_s);
@@ -186,12 +191,12 @@ pub(crate) mod tests {
         );
         for lost in [vec![], vec![38]] {
             let none = track(200, |number| lost.contains(&number)).damage(moments);
-            assert_eq!(none.recovery_s.to_bits(), 0.0_f64.to_bits(), "over before it was felt");
+            assert_eq!(none.recovery_s.to_bits(), 0.0_f64.to_bits(), "lost before the failure");
         }
     }
 
     #[test]
-    fn late_stale_and_doubled_packets_are_counted_and_only_those_in_time_arrived() {
+    fn late_stale_and_duplicate_packets_are_counted_and_late_ones_are_lost() {
         let sent = [1.0, 2.0, 3.0, 4.0];
         let arrived = [(0, 900_000), (1, 1_100_000), (2, 11_000_000), (0, 5), (0, 5), (9, 5)];
         let route = Route { entry: NodeId::new(0), handling: NodeId::new(0), up: true, down: true };
@@ -203,11 +208,11 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn every_packet_that_is_sent_arrives_or_is_lost_in_one_of_three_times(
+        fn every_packet_arrives_or_is_lost_in_one_of_three_periods(
             lost in prop::collection::btree_set(0_u64..300, 0..300), at in 0_u16..300, lasts in 0_u16..300,
         ) {
             let moment = |number: u16| 1_000.0 + f64::from(number) * 0.05 - 0.01;
-            let moments = Moments { from: 0.0, at: moment(at), undone: moment(at + lasts) };
+            let moments = Moments { from: 0.0, at: moment(at), repaired: moment(at + lasts) };
             let damage = track(300, |number| lost.contains(&number)).damage(moments);
             prop_assert_eq!(damage.lost_before + damage.lost + damage.lost_after, lost.len() as u64);
             let meanwhile = u64::from(at).saturating_sub(4)..u64::from(at + lasts);

@@ -1,30 +1,32 @@
-//! What nodes and base station are told.
+//! The configuration files of nodes and the flow files.
 
-use super::{CONTROL_PORT, ControlNet, Family, GATEWAY, HOST_V4, HOST_V6, Link, Plan, STATION, TUNNEL_MTU};
+use super::{
+    CONTROL_PORT, ControlNet, Family, GATEWAY, HOST_V4, HOST_V6, NodePort, Plan, STATION, TUNNEL_MTU,
+};
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
-/// Flows that the cluster is made for, those apart that no phone uses.
+/// Capacity of the cluster, without the flows that no phone uses.
 const FLOWS: u32 = 10_000;
 
 /// The columns of a flow file.
 const COLUMNS: &str = "ue,node,base_station,uplink_teid,downlink_teid,qfi\n";
 
-/// The first address of those that no phone has, and the first of their TEIDs: there is room for 2^22.
+/// First address and TEIDs of the flows that no phone uses: there is room for 2^22.
 const MORE_UES: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 0);
 const MORE_UPLINK: u32 = 0x0100_0000;
 const MORE_DOWNLINK: u32 = 0x0200_0000;
 
 impl Plan {
-    fn device(&self, node: NodeId, link: Link) -> String {
-        let (number, interface) = (link.number(), link.at_node());
+    fn device(&self, node: NodeId, port: NodePort) -> String {
+        let (number, interface) = (port as u8, port.interface());
         if self.uses_xdp(node) {
             format!("net_af_xdp{number},iface={interface}")
         } else {
-            // A ring of 8 MiB: what comes while the node sleeps, or another process has its core, waits there.
+            // A ring of 8 MiB holds frames while the node sleeps or another process has its core.
             format!("net_af_packet{number},iface={interface},blocksz=4096,framesz=2048,framecnt=4096")
         }
     }
@@ -50,30 +52,30 @@ impl Plan {
         if self.is_controlled {
             text += &self.control_toml(node);
         }
-        for link in Link::ALL {
-            let addresses = match link {
-                Link::Internet => format!(
+        for port in NodePort::ALL {
+            let addresses = match port {
+                NodePort::Internet => format!(
                     "addresses = [\"{}/24\", \"{}/64\"]\ngateways = [\"{HOST_V4}\", \"{HOST_V6}\"]\n",
                     Self::internet_address(node, Family::V4),
                     Self::internet_address(node, Family::V6)
                 ),
-                Link::Ran => format!("addresses = [\"{}/24\"]\n", Self::ran_address(node)),
-                Link::Fabric => String::new(),
+                NodePort::Ran => format!("addresses = [\"{}/24\"]\n", Self::ran_address(node)),
+                NodePort::Fabric => String::new(),
             };
             // Writing to a String cannot fail.
             let _ = write!(
                 text,
                 "\n[[port]]\nrole = \"{}\"\ndevice = \"{}\"\nmac = \"{}\"\nmtu = {}\n{addresses}",
-                link.role(),
-                self.device(node, link),
-                Self::mac(node, link),
-                link.mtu()
+                port.role(),
+                self.device(node, port),
+                Self::mac(node, port),
+                port.mtu()
             );
         }
         text
     }
 
-    /// The section `[control]` of a node's configuration.
+    /// The part of a node's configuration for the control plane.
     fn control_toml(&self, node: NodeId) -> String {
         let listen = |node| format!("{}:{CONTROL_PORT}", Self::control_address(ControlNet::Mesh, node));
         let mut text = format!(
@@ -83,7 +85,7 @@ impl Plan {
             self.log_servers,
             self.name,
             listen(node),
-            FLOWS + 2 * self.flows, // nodes share what room is left: the last of it is hard to use
+            FLOWS + 2 * self.flows, // nodes share the remaining capacity, which cannot be used entirely
         );
         for peer in self.size.nodes().filter(|peer| *peer != node) {
             let [v4, v6] = Family::ALL.map(|family| Self::internet_address(peer, family));
@@ -99,7 +101,7 @@ impl Plan {
         text
     }
 
-    /// Flows that no phone uses, in the form of a flow file: as many to each node.
+    /// Writes the flow file of flows that no phone uses: equally many per node.
     ///
     /// # Errors
     /// As the writer.
@@ -114,7 +116,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The flows of all nodes.
+    /// The flow file of the phones.
     pub fn flows_csv(&self) -> String {
         let mut text = String::from(COLUMNS);
         for ue in self.ues() {
@@ -137,29 +139,15 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::plan::Driver;
-    use scalebricks_apps::gateway::Architecture;
     use scalebricks_daemon::node::config::{EngineAt, NodeFile};
     use scalebricks_tables::compact::Structure;
-    use scalebricks_types::ClusterSize;
 
     #[test]
-    fn nodes_understand_what_they_are_told() {
+    fn nodes_parse_their_configurations() {
         for (is_controlled, gpt, log_servers) in
             [(false, Structure::SetSep, 1), (true, Structure::Othello, 1), (true, Structure::SetSep, 3)]
         {
-            let plan = Plan {
-                name: "sb".to_owned(),
-                size: ClusterSize::new(4).unwrap(),
-                ues_per_node: 1,
-                driver: Driver::Mixed,
-                architecture: Architecture::ScaleBricks,
-                is_controlled,
-                gpt,
-                nats: "/x/nats-server".into(),
-                log_servers,
-                flows: 0,
-            };
+            let plan = Plan { is_controlled, gpt, log_servers, ..Plan::sample() };
             for node in plan.size.nodes() {
                 let file = NodeFile::parse(&plan.node_toml(node, "/x/admin.sock")).unwrap();
                 assert_eq!(file.gpt, gpt);

@@ -1,13 +1,13 @@
-//! Where packets enter the cluster: all at one node, at any, or those of each phone at a node of its own.
+//! The entry node of packets: one for all packets, any by the kernel's hash, or a fixed one per phone.
 
-use super::Network;
 use crate::testbed::LabError;
+use crate::testbed::context::LabContext;
 use crate::testbed::exec::Cmd;
 use crate::testbed::plan::{Family, GATEWAY_ROUTE, Plan};
 use scalebricks_types::NodeId;
 use std::fmt::Write as _;
 
-/// Routing table of the Internet host for phones whose packets enter at a node of their own; at the base station, that of node 0.
+/// Routing table of the Internet host for phones with their own entry node; at the base station, that of node 0.
 const TABLE: u16 = 100;
 
 /// Where packets enter the cluster.
@@ -15,52 +15,43 @@ const TABLE: u16 = 100;
 pub enum Entry {
     /// At one node.
     One(NodeId),
-    /// At all of these, by the kernel's hash of addresses and ports.
+    /// At all nodes, by the kernel's hash of addresses and ports.
     All,
 }
 
-impl Network<'_> {
-    /// Lets packets of both directions enter elsewhere from now on.
+impl LabContext<'_> {
+    /// Sets the entry node of both directions.
     ///
     /// # Errors
-    /// What a command said.
+    /// The error of a command.
     pub fn enter(&self, entry: Entry) -> Result<(), LabError> {
-        let nodes: Vec<NodeId> = match entry {
-            Entry::One(node) => vec![node],
-            Entry::All => self.plan.size.nodes().collect(),
-        };
+        let is_entry = |node: &NodeId| entry == Entry::All || entry == Entry::One(*node);
         let hops = |device: &str, address: &dyn Fn(NodeId) -> String| {
-            nodes.iter().fold(String::new(), |mut text, node| {
-                let _ = write!(text, " nexthop via {} dev {device}", address(*node));
-                text
-            })
+            let nodes = self.plan.size.nodes().filter(is_entry);
+            nodes.fold(String::new(), |text, node| text + " nexthop via " + &address(node) + " dev " + device)
         };
         for family in Family::ALL {
             let hops = hops("inet0", &|node| Plan::internet_address(node, family).to_string());
-            let option = family.option();
-            self.ip(&self.plan.inet(), &format!("{option} route replace {}{hops}", family.ues()))?;
+            let line = format!("{} route replace {}{hops}", family.option(), family.ues());
+            self.ip(&self.plan.inet(), &line)?;
         }
         let hops = hops("ran0", &|node| Plan::ran_address(node).to_string());
         self.ip(&self.plan.ran(), &format!("route replace {GATEWAY_ROUTE}{hops}"))
     }
 
-    /// Lets the packets of each phone enter at [its own node](crate::testbed::plan::Ue::entry), in both directions, from now on and
-    /// whatever [`enter`](Self::enter) says: a packet then meets two nodes that are known beforehand.
+    /// Sends the packets of each phone to [its own entry node](crate::testbed::plan::Ue::entry), in both directions. These
+    /// routes override those of [`enter`](Self::enter). The two nodes that a packet meets are then known.
     ///
     /// # Errors
-    /// What a command said.
-    pub fn steer(&self) -> Result<(), LabError> {
+    /// The error of a command.
+    pub fn use_own_entries(&self) -> Result<(), LabError> {
         let size = self.plan.size;
         for family in Family::ALL {
             let mut lines = format!("rule add pref {TABLE} lookup {TABLE}\n");
             for ue in self.plan.ues() {
-                let (via, bits) = (Plan::internet_address(ue.entry(size), family), family.bits());
+                let (to, via) = (ue.address(family), Plan::internet_address(ue.entry(size), family));
                 // Writing to a String cannot fail.
-                let _ = writeln!(
-                    lines,
-                    "route replace {}/{bits} via {via} dev inet0 table {TABLE}",
-                    ue.address(family)
-                );
+                let _ = writeln!(lines, "route replace {to} via {via} dev inet0 table {TABLE}");
             }
             self.batch(&self.plan.inet(), family, lines)?;
         }

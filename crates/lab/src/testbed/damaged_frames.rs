@@ -1,8 +1,9 @@
-//! Damaged frames, thrown at nodes from all sides: what was captured, with some octets changed, cut or added.
+//! Sends damaged frames to the nodes over all links: captured frames with octets changed, removed or added.
 
 use super::LabError;
-use super::args::FramesArgs;
-use super::plan::{Link, Plan};
+use super::args::DamagedFramesArgs;
+use super::context::{poll, until_interrupted};
+use super::plan::{NodePort, Plan};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use scalebricks_console::{Console, Interrupt, status};
@@ -10,10 +11,9 @@ use scalebricks_elements::gateway::fabric::mac::FabricMac;
 use scalebricks_io::CaptureReader;
 use scalebricks_types::NodeId;
 use scalebricks_wire::{MacAddr, ethernet};
-use std::io;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 /// Frames of the capture that are used.
@@ -22,98 +22,87 @@ const CORPUS: usize = 20_000;
 /// Longest frame, octets.
 const LONGEST: usize = 1514;
 
-/// Octets of the two addresses, which say where a frame goes.
+/// Octets of the two addresses, which determine where a frame goes.
 const ADDRESSES: usize = 12;
 
-/// How long the interfaces may take to be up.
+/// Time until the interfaces must be up.
 const START: Duration = Duration::from_secs(10);
 
-/// Frames between two rests: the nodes shall see them, and not lose them for want of room.
+/// Frames between two pauses, so that nodes receive the frames and do not lose them for lack of buffers.
 const BURST: u64 = 64;
 
-/// The interface that leads to a bridge.
-pub fn interface(link: Link) -> String {
-    format!("storm-{}", link.at_node())
+/// The interface that sends to a bridge.
+pub fn interface(port: NodePort) -> String {
+    format!("storm-{}", port.interface())
 }
 
-/// Throws frames at the nodes, from interfaces that somebody else joins to the bridges.
+/// Sends frames from interfaces that the lab adds to the bridges. Prints `ready` when the interfaces exist, and `done` after
+/// the last frame.
 ///
 /// # Errors
 /// [`LabError`].
-pub fn run(args: &FramesArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
+pub fn run(args: &DamagedFramesArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
     let corpora = corpora(&args.corpus)?;
-    let made = |error: io::Error| LabError::Setup { what: format!("cannot make an interface: {error}") };
-    let devices =
-        Link::ALL.map(|link| DeviceBuilder::new().name(interface(link)).layer(Layer::L2).build_sync());
-    let [internet, ran, fabric] = devices;
-    let devices = [internet.map_err(made)?, ran.map_err(made)?, fabric.map_err(made)?];
+    let mut devices = Vec::new();
+    for port in NodePort::ALL {
+        let device = DeviceBuilder::new().name(interface(port)).layer(Layer::L2).build_sync();
+        devices
+            .push(device.map_err(|error| LabError::Setup(format!("cannot create an interface: {error}")))?);
+    }
     console.result("ready")?;
     let mut random = SmallRng::seed_from_u64(args.seed);
-    await_up(&devices, interrupt)?;
+    devices.iter().try_for_each(|device| await_up(device, interrupt))?;
     for number in 0..args.count {
-        let link = random.random_range(0..devices.len());
-        let corpus = &corpora[link];
+        let place = random.random_range(0..devices.len());
+        let corpus = &corpora[place];
         if corpus.is_empty() {
             continue;
         }
         let mut frame = corpus[random.random_range(0..corpus.len())].clone();
         damage(&mut frame, &mut random);
-        // A full queue is no matter: there are more.
-        drop(devices[link].send(&frame));
+        // A full queue loses some of many frames.
+        drop(devices[place].send(&frame));
         if number % BURST == 0 {
             interrupt.check()?;
             thread::sleep(Duration::from_micros(500));
         }
     }
     console.result("done")?;
-    // Until whoever started us has seen that.
-    while interrupt.check().is_ok() {
-        thread::sleep(Duration::from_millis(20));
-    }
+    until_interrupted(interrupt);
     Ok(status::SUCCESS)
 }
 
-fn await_up(devices: &[SyncDevice; 3], interrupt: &Interrupt) -> Result<(), LabError> {
-    let began = Instant::now();
-    // To nobody, from nobody, of a type that nobody knows.
+fn await_up(device: &SyncDevice, interrupt: &Interrupt) -> Result<(), LabError> {
+    // Unused addresses, and an ethertype for experiments.
     let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5][..], &[0; 46]].concat();
-    for device in devices {
-        while let Err(error) = device.send(&frame) {
-            interrupt.check()?;
-            if began.elapsed() > START {
-                return Err(LabError::Setup { what: format!("an interface does not come up: {error}") });
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-    Ok(())
+    let up = poll(START, Duration::from_millis(20), interrupt, || Ok(device.send(&frame).ok()))?;
+    up.map(drop).ok_or_else(|| LabError::Setup("an interface does not come up".to_owned()))
 }
 
-/// Frames for nodes, by link.
+/// The captured frames that were sent to nodes, by port.
 fn corpora(path: &Path) -> Result<[Vec<Vec<u8>>; 3], LabError> {
-    let told = |what: String| LabError::Setup { what: format!("{}: {what}", path.display()) };
-    let reader = CaptureReader::open(path).map_err(|error| told(error.to_string()))?;
+    let unreadable = |error| LabError::Setup(format!("{}: {error}", path.display()));
     let mut corpora = [Vec::new(), Vec::new(), Vec::new()];
-    for frame in reader.take(CORPUS) {
-        let frame = frame.map_err(|error| told(error.to_string()))?;
-        if let Some(link) = link(&frame.data) {
-            corpora[link as usize].push(frame.data.clone());
+    for frame in CaptureReader::open(path).map_err(unreadable)?.take(CORPUS) {
+        let frame = frame.map_err(unreadable)?;
+        if let Some(port) = port(&frame.data) {
+            corpora[port as usize].push(frame.data.clone());
         }
     }
     Ok(corpora)
 }
 
-/// The link on which a frame goes to a node.
-fn link(frame: &[u8]) -> Option<Link> {
+/// The node's port to which a frame was sent.
+fn port(frame: &[u8]) -> Option<NodePort> {
     let to = ethernet::destination(frame)?;
     if FabricMac::is_marked(to) {
-        return Some(Link::Fabric);
+        return Some(NodePort::Fabric);
     }
     let MacAddr([.., node]) = to;
-    Link::ALL.into_iter().find(|link| Plan::mac(NodeId::new(node), *link) == to)
+    NodePort::ALL.into_iter().find(|port| Plan::mac(NodeId::new(node), *port) == to)
 }
 
-/// Changes, cuts, lengthens or replaces what is behind the addresses, and now and then an octet of them.
+/// Changes, cuts, extends or replaces what follows the addresses, and sometimes changes an octet of them.
 fn damage(frame: &mut Vec<u8>, random: &mut SmallRng) {
     match random.random_range(0..10) {
         0 => frame.truncate(random.random_range(ADDRESSES..=frame.len().max(ADDRESSES))),
@@ -127,7 +116,7 @@ fn damage(frame: &mut Vec<u8>, random: &mut SmallRng) {
             random.fill_bytes(&mut frame[start..]);
         }
         kind => {
-            // Headers are in front: most damage is there.
+            // Most changes are in the headers, which come first.
             let (from, to) = if kind == 3 { (0, frame.len()) } else { (ADDRESSES, frame.len().min(100)) };
             for _ in 0..random.random_range(1..=8) {
                 if from < to {
@@ -145,16 +134,16 @@ mod tests {
     use scalebricks_elements::gateway::OutputPort;
 
     #[test]
-    fn frames_are_sorted_by_the_node_s_address_they_go_to() {
+    fn frames_are_sorted_by_the_port_that_they_are_sent_to() {
         let frame = |to: MacAddr| [&to.octets()[..], &[0; 50]].concat();
-        for (place, kind) in Link::ALL.into_iter().enumerate() {
+        for (place, kind) in NodePort::ALL.into_iter().enumerate() {
             let to = Plan::mac(NodeId::new(3), kind);
-            assert_eq!((link(&frame(to)), kind as usize), (Some(kind), place));
+            assert_eq!((port(&frame(to)), kind as usize), (Some(kind), place));
         }
         let fabric = FabricMac::handling(NodeId::new(1), OutputPort::Internet).encode();
-        assert_eq!(link(&frame(fabric)), Some(Link::Fabric));
-        assert_eq!(link(&frame(MacAddr([0xff; 6]))), None);
-        assert_eq!(link(&[2]), None);
+        assert_eq!(port(&frame(fabric)), Some(NodePort::Fabric));
+        assert_eq!(port(&frame(MacAddr([0xff; 6]))), None);
+        assert_eq!(port(&[2]), None);
     }
 
     #[test]

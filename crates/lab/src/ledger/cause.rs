@@ -1,21 +1,21 @@
-//! Which drops a packet calls for, as far as whoever put it in can know.
+//! The causes for which a packet may be dropped, as far as its sender knows.
 
 use scalebricks_elements::gateway::DropReason;
 
-/// What is known of a packet before it is put in that may keep it from leaving.
+/// A property of a packet, known before it is put in, for which it may be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ground {
+pub enum DropCause {
     /// It is neither IPv4 nor IPv6.
     NotIp,
-    /// It is cut short, or contradicts itself.
+    /// It is truncated or malformed.
     Unreadable,
-    /// It is for many receivers.
+    /// It is multicast or broadcast.
     Multicast,
-    /// It is for a UE at a link-local address.
+    /// Its destination is link-local.
     LinkLocal,
     /// Its IPv4 header checksum is wrong, and checksums are verified.
     Checksum,
-    /// It is a later fragment whose first one was not forwarded before it, or may have been forgotten since.
+    /// It is a later fragment, and its first fragment was not forwarded before it, or may have been forgotten.
     NoFirstFragment,
     /// It belongs to no flow.
     NoFlow,
@@ -23,14 +23,14 @@ pub enum Ground {
     TooLarge,
     /// With tunnel headers it does not fit the base-station link, and may not be fragmented.
     TooBigForLink,
-    /// The run may put in more than buffers, links or the fabric hold.
+    /// The run may put in more packets than buffers, links or the fabric can hold.
     NoRoom,
 }
 
-impl Ground {
-    /// Whether a drop for this reason is right for a packet of which this is known.
+impl DropCause {
+    /// Whether a packet with this property may be dropped for this reason.
     ///
-    /// Every reason is listed, so that a new one does not compile before it is decided here which packets call for it.
+    /// Every reason is listed, so that a new reason does not compile before its causes are decided.
     pub const fn calls_for(self, reason: DropReason) -> bool {
         match reason {
             DropReason::NonIp => matches!(self, Self::NotIp | Self::Unreadable),
@@ -46,8 +46,8 @@ impl Ground {
             DropReason::NoBuffer | DropReason::PortFull | DropReason::FabricFull => {
                 matches!(self, Self::NoRoom)
             }
-            // Packets are put in with the MAC address of the node, in sound tunnels of known flows. A cluster in memory
-            // has neither addresses of its own nor a slow path, and all its next hops are known.
+            // Packets are put in with the MAC address of the node, in valid tunnels of known flows. A cluster in memory
+            // has neither IP addresses nor a slow path, and all its next hops are resolved.
             DropReason::ForThisNode
             | DropReason::OtherMac
             | DropReason::EncodedMacOutside
@@ -70,7 +70,7 @@ impl Ground {
         }
     }
 
-    /// Why the packet should have been dropped, for messages.
+    /// The cause in words, for messages.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::NotIp => "it is not IP",

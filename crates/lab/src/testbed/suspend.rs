@@ -1,44 +1,41 @@
-//! Holds the threads of a process still that have a name, while all its others go on.
+//! Suspends the threads of a process that have a given name, while all its other threads run.
 
 use super::LabError;
-use super::args::HaltArgs;
+use super::args::SuspendArgs;
+use super::context::until_interrupted;
 use nix::sys::ptrace::{self, Options};
 use nix::unistd::Pid;
 use scalebricks_console::{Console, Interrupt, status};
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
-/// Holds threads still until it is told to stop, as a debugger would. Prints `ready` once they stand still. However this process ends,
-/// they go on then: the kernel lets go of what a dead debugger held.
+/// Suspends threads, as a debugger would, until it is interrupted. Prints `ready` once they are suspended. They resume
+/// however this process ends: the kernel releases the threads of a debugger that has ended.
 ///
 /// # Errors
-/// [`LabError::Setup`] if there is no such thread, or one may not be held.
-pub fn run(args: &HaltArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
-    let failed = |what: String| LabError::Setup { what: format!("cannot hold {}: {what}", args.thread) };
+/// [`LabError::Setup`] if there is no such thread, or the system does not permit it.
+pub fn run(args: &SuspendArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
+    let failed = |what: String| LabError::Setup(format!("cannot suspend {}: {what}", args.thread));
     let threads = threads_of(args.process, &args.thread);
     if threads.is_empty() {
         return Err(failed(format!("process {} has no such thread", args.process)));
     }
     for thread in threads.into_iter().map(Pid::from_raw) {
-        ptrace::seize(thread, Options::empty()).map_err(|error| failed(error.to_string()))?;
-        ptrace::interrupt(thread).map_err(|error| failed(error.to_string()))?;
+        let suspended = ptrace::seize(thread, Options::empty()).and_then(|()| ptrace::interrupt(thread));
+        suspended.map_err(|error| failed(error.to_string()))?;
     }
     console.result("ready")?;
-    while interrupt.check().is_ok() {
-        thread::sleep(Duration::from_millis(10));
-    }
+    until_interrupted(interrupt);
     Ok(status::SUCCESS)
 }
 
-/// The threads of a process with a name.
+/// The threads of a process that have this name.
 fn threads_of(process: i32, name: &str) -> Vec<i32> {
-    let is_it = |id: &i32| {
-        let named = fs::read_to_string(format!("/proc/{process}/task/{id}/comm"));
-        named.is_ok_and(|named| named.trim_end() == name)
+    let is_named = |id: &i32| {
+        let found = fs::read_to_string(format!("/proc/{process}/task/{id}/comm"));
+        found.is_ok_and(|found| found.trim_end() == name)
     };
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_it).collect()
+    threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_named).collect()
 }
 
 #[cfg(test)]
@@ -46,6 +43,7 @@ mod tests {
     use super::*;
     use std::process;
     use std::sync::mpsc;
+    use std::thread;
 
     #[test]
     fn threads_are_found_by_their_name() {
