@@ -102,7 +102,7 @@ seeds() {
         bytes empty 01000100070000000200000000000000010000000000000000000000
         bytes one 0100010007000000020000000000000001000000000000000100000055
         ;;
-    setsep_delta | setsep_snapshot | othello_delta | othello_snapshot | filter_bytes | fib_delta)
+    setsep_delta | setsep_snapshot | othello_delta | othello_snapshot | fib_delta)
         # The target contains a valid sample: these edit it in one place, or replace it.
         bytes edit 00100001
         bytes whole 0300000000000000

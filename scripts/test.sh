@@ -356,16 +356,16 @@ stage_tsan() {
     done
     for level in $(levels); do
         # The portable form of SetSep uses atomic loads, which cannot race.
-        [ "$level" = portable ] || planted_race setsep::tests "$level" || failed=1
-        planted_race othello::tests "$level" || failed=1
+        [ "$level" = portable ] || planted_race setsep::tests::stress "$level" || failed=1
+        planted_race othello::tests::stress "$level" || failed=1
     done
-    planted_race reclaim portable || failed=1
+    planted_race reclaim::stress_tests portable || failed=1
     return $failed
 }
 
 # Whether ThreadSanitizer finds the planted race of a module. Uses the command of stage_tsan.
 planted_race() {
-    local test=$1::stress::planted_race_of_readers_without_a_pin log=$LOGS/tsan-planted-${1%%:*}-$2.log
+    local test=$1::planted_race_of_readers_without_a_pin log=$LOGS/tsan-planted-${1%%:*}-$2.log
     TSAN_OPTIONS=halt_on_error=1 PLANTED_ISA=$2 "${tsan[@]}" -- --nocapture --exact "$test" >"$log" 2>&1
     if grep -q 'WARNING: ThreadSanitizer: data race' "$log"; then
         printf 'tsan: %s on %s: the planted race was found\n' "${1%%:*}" "$2"

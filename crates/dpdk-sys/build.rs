@@ -1,4 +1,4 @@
-//! Finds DPDK, compiles the shim, and makes the bindings from the headers that are installed.
+//! Finds DPDK, compiles the shim, and generates the bindings from the installed headers.
 
 #[cfg(not(feature = "dpdk"))]
 fn main() {}
@@ -9,15 +9,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("cargo::rerun-if-changed=shim.h");
     println!("cargo::rerun-if-changed=shim.c");
-    // What pkg-config says to link is every library there is, `--as-needed`; drivers are loaded at run time, by the
-    // libraries themselves, from the directory the distribution has built into them.
+    // pkg-config would link every library. Drivers are loaded at run time by the libraries, from a directory that is built
+    // into them.
     let found =
         pkg_config::Config::new().atleast_version("22.11").cargo_metadata(false).probe("libdpdk").map_err(
             |error| {
                 format!("DPDK 22.11 or later was not found (on Debian: apt install libdpdk-dev): {error}")
             },
         )?;
-    // The flags matter as much as the paths: `-march` and `-include rte_config.h` decide layouts.
+    // Flags are needed too: `-march` and `-include rte_config.h` determine layouts.
     let flags = pkg_config_words("--cflags")?;
 
     let mut shim = cc::Build::new();

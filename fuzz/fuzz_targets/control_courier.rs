@@ -1,9 +1,10 @@
-//! Any bytes decode as a courier's packet or give an error, and a decoded packet encodes to the same bytes. A courier
-//! accepts any packets, delivers each number once, and waits only for acknowledgements of what it has sent.
+//! Any bytes decode to a packet of the courier or to an error, and a packet encodes to the bytes that it was decoded from. A
+//! courier accepts any sequence of packets, delivers each number once, and never holds more flows than it was given.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::courier::{Count, Courier, Packet, Place, ProcessId};
 use scalebricks_types::{NodeId, Teid};
 use std::time::Duration;
@@ -18,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     for flow in 0..3 {
         courier.post(Teid::new(flow), Count([1, 2, 3, 4]));
     }
-    // Each packet: its sender, its length, its bytes.
+    // Each: who sends it, a length, and so many bytes.
     let (mut rest, mut now) = (bytes, Duration::ZERO);
     while let [from, len, more @ ..] = rest {
         let (packet, left) = more.split_at(more.len().min(usize::from(*len)));

@@ -1,18 +1,18 @@
-//! Any bytes decode as changes, as a message and as the state of a partition, or give an error; what was decoded
-//! encodes to the same bytes. A partition applies any log entry without a panic.
+//! Any bytes decode to a record, message or snapshot, or to an error, and a value encodes to the bytes that it was decoded from. A
+//! partition accepts any entry of its version.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_control::calls::{decode_answers, encode_answers};
-use scalebricks_control::distribution::{Message, Report};
+use scalebricks_control::agent::Packet;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
+use scalebricks_control::membership::{Beat, Placement, View};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{
-    Call, CallId, Change, Closure, Epoch, Heirs, Payload, Session, decode_payload, encode, encode_calls,
+    Call, CallId, Change, Closure, Epoch, Heirs, Payload, Session, encode, encode_calls,
 };
 use scalebricks_control::shape::Shape;
-use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::sync::OnceLock;
@@ -51,24 +51,12 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&mode, bytes)) = bytes.split_first() else { return };
     match mode % 3 {
         0 => {
-            if let Ok(shape) = Shape::decode(bytes) {
-                assert_eq!(shape.encode(), bytes);
-            }
-            let version = || Version::known(u16::from_le_bytes([bytes[0], bytes[1]])).unwrap();
-            if let Ok(message) = Message::decode(bytes) {
-                assert_eq!(message.encode(version()), bytes);
-            }
-            if let Ok(report) = Report::decode(bytes) {
-                assert_eq!(report.encode(version()), bytes);
-            }
-            match decode_payload(bytes) {
-                Ok(Payload::Changes(changes)) => assert_eq!(encode(&changes).unwrap(), bytes),
-                Ok(Payload::Calls(calls)) => assert_eq!(encode_calls(&calls).unwrap(), bytes),
-                Err(_) => {}
-            }
-            if let Ok((partition, answers)) = decode_answers(bytes) {
-                assert_eq!(encode_answers(partition, &answers), bytes);
-            }
+            decode::<Shape>(bytes);
+            decode::<View>(bytes);
+            decode::<Placement>(bytes);
+            decode::<Beat>(bytes);
+            decode::<Packet>(bytes);
+            decode::<Payload>(bytes);
             let mut partition = empty();
             let Ok(effects) = partition.apply(&entry(1, bytes)) else { return };
             assert_eq!(partition.apply(&entry(2, bytes)).unwrap().is_void(), effects.is_void());
@@ -76,7 +64,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         1 => restore(bytes.to_vec()),
         _ => {
-            // A valid snapshot, edited in places, with a corrected checksum.
+            // A good one, edited in places, with its checksum made right again.
             let mut snapshot = sample().clone();
             for edit in bytes.chunks_exact(3) {
                 let at = usize::from(u16::from_le_bytes([edit[0], edit[1]])) % snapshot.len();
@@ -89,6 +77,13 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+/// A value encodes to the bytes that it was decoded from.
+fn decode<T: Encoded>(bytes: &[u8]) {
+    if let Ok(value) = T::decode(bytes) {
+        assert_eq!(value.encode(), bytes, "{}", T::NAME);
+    }
+}
 
 fn restore(bytes: Vec<u8>) {
     if let Ok(partition) = Partition::restore(&bytes, HASHER) {

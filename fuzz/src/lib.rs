@@ -1,5 +1,7 @@
 //! Shared by several targets: frames in an input, and correct checksums.
 
+pub mod tables;
+
 use scalebricks_wire::{checksum, parse_frame, parse_ip, protocol};
 
 /// The steps of an input. Each has an action, a delay, the length of a frame in two octets, and the frame.

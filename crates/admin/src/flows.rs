@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use scalebricks_apps::gateway::{FlowSpec, PinnedState};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::plane::{Accepted, RefusedChanges, Why};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal, RefusedChanges};
 use scalebricks_cluster::verify::Verdict;
 use scalebricks_control::membership::Standby;
 use scalebricks_control::partition::Void;
@@ -133,7 +133,6 @@ impl From<RefusedChanges> for FlowsError {
             | RefusedChanges::NotOpen(_)
             | RefusedChanges::NoRoom(..)
             | RefusedChanges::Engine(_)
-            | RefusedChanges::Upgrade(_)
             | RefusedChanges::Delayed(_)
             | RefusedChanges::Unknown
             | RefusedChanges::Stopping => Self::Later(what),
@@ -175,7 +174,7 @@ impl ControlledFlows {
 fn decided(
     accepted: Accepted,
     of: usize,
-    flow: impl Fn(usize, &Why) -> Option<Option<usize>>,
+    flow: impl Fn(usize, &ChangeRefusal) -> Option<Option<usize>>,
 ) -> Result<Accepted, FlowsError> {
     let (mut flows, mut is_room, mut others) = (BTreeMap::new(), true, 0);
     for (place, why) in accepted.refused() {
@@ -223,9 +222,9 @@ impl Flows for ControlledFlows {
                 changes.extend(flow.entries().map(upsert));
             }
             // Deleting the key of a replaced flow may find that it does not exist.
-            let flow = |place: usize, why: &Why| match place.checked_sub(first) {
+            let flow = |place: usize, why: &ChangeRefusal| match place.checked_sub(first) {
                 Some(place) => Some(Some(place / 2)),
-                None if *why == Why::Void(Void::Missing) => None,
+                None if *why == ChangeRefusal::Void(Void::Missing) => None,
                 None => Some(None),
             };
             decided(self.plane()?.accept(changes).await?, of, flow)
@@ -263,8 +262,8 @@ impl Flows for ControlledFlows {
             let absent = sessions.iter().filter(|session| session.is_none()).count();
             let places: Vec<usize> = (0..flows.len()).filter(|at| sessions[*at].is_some()).collect();
             // Another caller may have deleted it meanwhile.
-            let flow = |place: usize, why: &Why| {
-                (*why != Why::Void(Void::Missing)).then(|| places.get(place / 2).copied())
+            let flow = |place: usize, why: &ChangeRefusal| {
+                (*why != ChangeRefusal::Void(Void::Missing)).then(|| places.get(place / 2).copied())
             };
             let accepted = self.plane()?.accept(changes).await?;
             Ok((decided(accepted, flows.len(), flow)?, absent))

@@ -1,6 +1,6 @@
 //! Programs built on the data plane's element graph.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`click`] | configurations in the Click language: checked, built and run |
 //! | [`directory`] | the elements and handlers of a running graph, on all workers |

@@ -101,14 +101,13 @@ fn syntax_classes_and_arguments_have_their_places() {
 
 #[test]
 fn ports_and_processing_have_their_places() {
-    is_told(
-        "Idle -> [1] Discard; Idle -> Discard",
-        &["r.click:1:6: `Discard@2` has no input 1 (Discard has ports 1/0)"],
-    );
+    is_told("Idle -> [1] Discard; Idle -> Discard", &["r.click:1:6: the class has no input 1 of Discard@2"]);
     is_told("Idle -> Null", &["r.click:1:9: output 0 of Null@2 (out) is not connected"]);
     is_told(
         "InfiniteSource -> Unqueue -> Discard",
-        &["r.click:1:16: `InfiniteSource@1` push output 0 connected to `Unqueue@2` pull input 0"],
+        &[
+            "r.click:1:16: output 0 of InfiniteSource@1 (out) and input 0 of Unqueue@2 (in) disagree on push and pull",
+        ],
     );
     is_told(
         "q :: Queue; Idle -> q; q -> Discard;\nq -> Unqueue -> Discard",
@@ -193,7 +192,7 @@ fn names_of_addresses_and_classes_beside_the_graph_are_accepted() {
         "Script(wait 1s, writ x.y 5)",
         &["r.click:1:17: ", "cannot read \"writ x.y 5\" as an instruction"],
     );
-    is_told("Idle -> AddressInfo", &["has no input 0"]);
+    is_told("Idle -> AddressInfo", &["r.click:1:6: AddressInfo@2 has no ports"]);
 }
 
 #[test]
@@ -244,6 +243,6 @@ fn large_configurations_are_refused_in_time() {
     // Each of many outputs is connected twice.
     let twice = |n| format!("t[{n}] -> Discard; t[{n}] -> Discard;");
     let reused: Vec<String> = (0..1_000).map(twice).collect();
-    is_told(&format!("t :: Tee; {}", reused.concat()), &["illegal reuse", "more errors"]);
+    is_told(&format!("t :: Tee; {}", reused.concat()), &["is connected twice", "more errors"]);
     is_told("Idle -> [4000000] Discard", &["r.click:1:10: port number must be an integer from 0 to 1023"]);
 }

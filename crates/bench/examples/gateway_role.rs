@@ -13,6 +13,7 @@ use scalebricks_bench::gateway::packet_slab::Slab;
 use scalebricks_bench::gateway::stages::{ROLES, traffic};
 use scalebricks_bench::gateway::tables::{ExactTable, Placement, TableFactory};
 use scalebricks_types::ClusterSize;
+use std::sync::Arc;
 
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
@@ -28,7 +29,7 @@ fn main() {
         (ROLES[role.parse::<usize>().unwrap()], flows.parse().unwrap(), packets.parse().unwrap());
     let size = ClusterSize::new(NODES).unwrap();
     let traffic = traffic(flows, role);
-    let ring = Ring::new(Slab::new(ROTATION).packets, &traffic);
+    let ring = Ring::new(Slab::new(ROTATION).packets, Arc::clone(&traffic));
     let count = std::env::var_os("COUNT").is_some();
     let forwarding =
         if count { 0.0 } else { bare_loop(&ring, &traffic, BareLoop::Forwarding, packets).unwrap() };

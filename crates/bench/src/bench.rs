@@ -1,11 +1,11 @@
 //! Runs the selected benchmarks.
 
 use crate::args::BenchArgs;
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::figures::chart;
 use crate::pair::CorePair;
 use crate::report::Report;
-use crate::session::Session;
 use crate::{svg, table};
 use scalebricks_allocator::HugePages;
 use scalebricks_console::machine::Processor;
@@ -19,9 +19,9 @@ use scalebricks_report::provenance;
 pub struct Bench {
     /// Its name on the command line and in results.
     pub name: &'static str,
-    /// Measures and adds its rows to the session. A wrong answer is an error.
-    pub run: fn(&mut Session<'_>) -> Result<(), BenchError>,
-    /// Whether it adds its own charts to the session; if not, its rows are drawn as bars.
+    /// Measures and adds its rows to the bench. A wrong answer is an error.
+    pub run: fn(&mut BenchRun<'_>) -> Result<(), BenchError>,
+    /// Whether it adds its own charts to the bench; if not, its rows are drawn as bars.
     pub draws_itself: bool,
 }
 
@@ -57,10 +57,10 @@ pub fn run(
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name)) {
         console.note(&format!("{}: measuring", bench.name));
-        let mut session = Session::new(bench.name, options, console, interrupt);
-        (bench.run)(&mut session)?;
-        rejected += session.rejected();
-        let (found, shown) = session.finish();
+        let mut run = BenchRun::new(bench.name, options, console, interrupt);
+        (bench.run)(&mut run)?;
+        rejected += run.rejected();
+        let (found, shown) = run.finish();
         console.result(&table::render(bench.name, &found))?;
         rows.extend(found);
         exhibits.extend(shown);

@@ -4,7 +4,7 @@ use scalebricks_console::quantity::bytes;
 use scalebricks_console::{Interrupted, OutputError, status};
 use scalebricks_report::pages::PagesError;
 
-/// Why a benchmark gave no result.
+/// Errors of benchmarks.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The user interrupted the run.
@@ -105,4 +105,49 @@ impl BenchError {
             _ => status::FAILURE,
         }
     }
+}
+
+/// Fails with [`BenchError::Check`] unless the condition holds.
+///
+/// # Errors
+/// [`BenchError::Check`] with the problem.
+pub fn ensure<P: Into<String>>(
+    holds: bool,
+    structure: &str,
+    problem: impl FnOnce() -> P,
+) -> Result<(), BenchError> {
+    if holds { Ok(()) } else { Err(BenchError::check(structure, problem())) }
+}
+
+/// Converts errors of other crates.
+pub trait OrFail<T> {
+    /// As the error of a structure.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`].
+    fn of(self, structure: &str) -> Result<T, BenchError>;
+
+    /// As an error of the arguments.
+    ///
+    /// # Errors
+    /// [`BenchError::Usage`].
+    fn usage(self) -> Result<T, BenchError>;
+}
+
+impl<T, E: std::error::Error + Send + Sync + 'static> OrFail<T> for Result<T, E> {
+    fn of(self, structure: &str) -> Result<T, BenchError> {
+        self.map_err(|error| BenchError::of(structure, error))
+    }
+
+    fn usage(self) -> Result<T, BenchError> {
+        self.map_err(|error| BenchError::Usage(error.to_string()))
+    }
+}
+
+/// The result of a measuring thread.
+///
+/// # Errors
+/// [`BenchError::Threads`] if it panicked.
+pub fn joined<T>(thread: std::thread::Result<T>) -> Result<T, BenchError> {
+    thread.map_err(|_| BenchError::Threads("a measuring thread panicked".to_owned()))
 }

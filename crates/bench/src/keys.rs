@@ -90,16 +90,10 @@ impl KeySet {
         self.queries.is_empty()
     }
 
-    /// The flow of each query.
-    pub fn query_flows(&self) -> Vec<FlowKey> {
+    /// The key of each query in the form that `key` makes of a key's number.
+    pub fn queried<K: Send>(&self, key: fn(u64) -> K) -> Vec<K> {
         let order = Order::of(self.len() as u64);
-        (0..self.len() as u64).into_par_iter().map(|place| flow(order.number(place))).collect()
-    }
-
-    /// The flow of each query as two words.
-    pub fn query_words(&self) -> Vec<[u64; 2]> {
-        let order = Order::of(self.len() as u64);
-        (0..self.len() as u64).into_par_iter().map(|place| words(order.number(place))).collect()
+        (0..self.len() as u64).into_par_iter().map(|place| key(order.number(place))).collect()
     }
 
     /// Keys with values as SetSep takes them.
@@ -154,7 +148,7 @@ mod tests {
                 set.queries.iter().copied().zip(set.answers.iter().copied()).collect();
             assert_eq!(asked, held);
             assert!(set.answers.iter().all(|&value| value < 8));
-            let flows = set.query_flows();
+            let flows = set.queried(flow);
             assert!(flows.iter().zip(&set.queries).all(|(flow, &hash)| HASHER.hash(flow) == hash));
         }
     }

@@ -3,25 +3,27 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`], [`options`] | command line |
-//! | [`bench`](mod@bench), [`session`] | a benchmark and its session |
+//! | [`bench`](mod@bench), [`bench_run`] | runs the benchmarks; the context of one that runs |
 //! | [`baselines`] | structures that the Concise paper compares Othello with |
 //! | [`benches`] | benchmarks of the tables |
 //! | [`structures`] | the structures under test |
 //! | [`figures`] | figures and tables of both papers |
 //! | [`gateway`] | one gateway node by stage, and latencies of clusters |
 //! | [`names`] | names of several kinds from shift registers |
-//! | [`keys`], [`timing`], [`rounds`], [`pin`] | keys, clocks, interleaved runs, medians, cores |
+//! | [`keys`], [`timing`], [`rounds`], [`pin`] | keys, clocks, interleaved runs, cores |
 //! | [`limit`], [`mod@pair`] | limits of the machine: the memory loads of lookups, and how two cores scale |
 //! | [`row`], [`report`], [`table`], [`svg`] | results as JSON, as terminal tables and as pictures |
+//! | [`sheet`] | tables and charts of pages, by columns and series |
 //! | [`kinds`] | the kinds of results that are stored for pages |
 //!
-//! A benchmark is a [`Bench`]. `docs/benchmarks.md` says how each one measures.
+//! `docs/benchmarks.md` says how each [`Bench`] measures.
 
 #![deny(unsafe_code)]
 
 pub mod args;
 pub mod baselines;
 pub mod bench;
+pub mod bench_run;
 pub mod benches;
 pub mod error;
 pub mod figures;
@@ -36,7 +38,7 @@ pub mod pin;
 pub mod report;
 pub mod rounds;
 pub mod row;
-pub mod session;
+pub mod sheet;
 pub mod structures;
 pub mod svg;
 pub mod table;
@@ -44,7 +46,7 @@ pub mod timing;
 
 pub use args::BenchArgs;
 pub use bench::{Bench, run};
+pub use bench_run::BenchRun;
 pub use error::BenchError;
 pub use report::Report;
 pub use row::{Metric, Row};
-pub use session::Session;

@@ -1,6 +1,6 @@
 //! Options of the benchmarks, with their limits and defaults.
 
-use crate::figures::concise::Part;
+use crate::figures::concise;
 use crate::pin;
 use crate::structures::Structure;
 use clap::Args;
@@ -85,8 +85,8 @@ pub struct Options {
 
     /// Part of concise: table-1 to table-3, figure-3 to figure-9, reconstruction, figure-12, balancer or
     /// goals [default: all]
-    #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_parser = Part::parse)]
-    pub parts: Option<Vec<Part>>,
+    #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_parser = concise::part)]
+    pub parts: Option<Vec<&'static str>>,
 
     /// Capture file whose packet gaps drive the queue simulation of concise [default: random arrivals]
     #[arg(long, value_name = "FILE")]
@@ -167,11 +167,6 @@ impl Options {
     /// The requested instruction sets, or the best available one.
     pub fn isas(&self) -> Vec<Isa> {
         self.isas.clone().unwrap_or_else(|| vec![Isa::best()])
-    }
-
-    /// Whether to run a part of the Concise paper's evaluation. All parts run by default.
-    pub fn wants(&self, part: Part) -> bool {
-        self.parts.as_ref().is_none_or(|parts| parts.contains(&part))
     }
 
     /// The structures of `there` that were requested, or all of them.

@@ -1,9 +1,9 @@
 //! Interleaved measurements, A B C A B C …, so that a disturbance of the machine affects all of them. Runs
 //! with impossible results, which a disturbed clock can produce, are repeated.
 
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::{Case, Metric};
-use crate::session::Session;
 use scalebricks_report::stats::Summary;
 
 /// Result of one run.
@@ -71,15 +71,15 @@ const SLICES: f64 = 0.05;
 /// # Errors
 /// [`BenchError::Rejected`] after sixteen tries; any other error at once.
 pub fn retry_rejected<T>(
-    session: &Session<'_>,
+    bench: &BenchRun<'_>,
     mut run: impl FnMut() -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
     for tries in 1.. {
-        session.check()?;
+        bench.check()?;
         match run() {
             Err(BenchError::Rejected { what, why, .. }) => {
-                session.reject();
-                session.console().note(&format!("{what}: run rejected: {why}"));
+                bench.reject();
+                bench.console.note(&format!("{what}: run rejected: {why}"));
                 if tries == TRIES {
                     return Err(BenchError::Rejected { what, why, tries });
                 }
@@ -98,9 +98,9 @@ struct Series<'a, S> {
 
 impl<S> Series<'_, S> {
     /// Performs one run.
-    fn run(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
+    fn run(&mut self, bench: &BenchRun<'_>, state: &mut S) -> Result<(), BenchError> {
         let Measurement { rows, measure } = &mut self.turn;
-        let found = retry_rejected(session, || {
+        let found = retry_rejected(bench, || {
             let found = measure(state)?;
             let mut told = rows.iter().zip(&found.figures);
             match told.find(|((_, metric), figure)| !can_be(*metric, **figure)) {
@@ -118,11 +118,11 @@ impl<S> Series<'_, S> {
     }
 
     /// Repeats the last run.
-    fn again(&mut self, session: &Session<'_>, state: &mut S) -> Result<(), BenchError> {
+    fn again(&mut self, bench: &BenchRun<'_>, state: &mut S) -> Result<(), BenchError> {
         for figures in &mut self.figures {
             figures.pop();
         }
-        self.run(session, state)
+        self.run(bench, state)
     }
 }
 
@@ -179,7 +179,7 @@ impl ThreadScaling {
     }
 }
 
-/// Performs all runs of all measurements, round by round, and adds their rows to the session.
+/// Performs all runs of all measurements, round by round, and adds their rows to the bench.
 ///
 /// Impossible runs are repeated up to fifteen times: a run that took no time, and a run of N threads that was
 /// more than N times as fast as the single-threaded run of the same round, together with the latter.
@@ -188,27 +188,40 @@ impl ThreadScaling {
 /// The error of the first run that fails; [`BenchError::Rejected`] if every try of a run was rejected; an
 /// interrupt between two runs.
 pub fn interleave<S>(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     state: &mut S,
     turns: Vec<Measurement<'_, S>>,
 ) -> Result<(), BenchError> {
-    let runs = session.options().runs();
-    let bar = session.progress(turns.len() * runs);
+    interleave_up_to(usize::MAX, bench, state, turns)
+}
+
+/// As [`interleave`] with at most this many runs.
+///
+/// # Errors
+/// As [`interleave`].
+pub fn interleave_up_to<S>(
+    most: usize,
+    bench: &mut BenchRun<'_>,
+    state: &mut S,
+    turns: Vec<Measurement<'_, S>>,
+) -> Result<(), BenchError> {
+    let runs = bench.options.runs().min(most);
+    let bar = bench.progress(turns.len() * runs);
     let all = turns.into_iter();
     let mut all: Vec<Series<'_, S>> =
         all.map(|turn| Series { figures: vec![Vec::with_capacity(runs); turn.rows.len()], turn }).collect();
     let pairs = ThreadScaling::among(&all);
     for _ in 0..runs {
         for series in &mut all {
-            series.run(session, state)?;
+            series.run(bench, state)?;
             bar.add(1);
         }
         for pair in &pairs {
             let mut is_first = true;
-            retry_rejected(session, || {
+            retry_rejected(bench, || {
                 if !std::mem::take(&mut is_first) {
-                    all[pair.one].again(session, state)?;
-                    all[pair.several].again(session, state)?;
+                    all[pair.one].again(bench, state)?;
+                    all[pair.several].again(bench, state)?;
                 }
                 let what = name(&all[pair.several].turn.rows[pair.row].0);
                 pair.fault(&all).map_or(Ok(()), |fault| Err(BenchError::rejected(&what, fault)))
@@ -218,7 +231,7 @@ pub fn interleave<S>(
     bar.finish();
     for Series { turn, figures } in all {
         for (figures, (case, metric)) in figures.iter().zip(turn.rows) {
-            session.add(case, metric, Summary::of(figures));
+            bench.add(case, metric, Summary::of(figures));
         }
     }
     Ok(())
@@ -231,9 +244,9 @@ mod tests {
 
     #[test]
     fn turns_alternate_and_every_figure_is_kept() {
-        let mut session = Session::for_test("test", Options::default());
+        let mut bench = BenchRun::for_test("test", Options::default());
         let turn = |name: &'static str, step: usize| {
-            let case = session.case(name, 1);
+            let case = bench.case(name, 1);
             let rows = vec![(case.clone(), Metric::InsertRate), (case, Metric::Loss)];
             Measurement::several(rows, move |order: &mut Vec<&str>| {
                 order.push(name);
@@ -242,9 +255,9 @@ mod tests {
             })
         };
         let (turns, mut order) = (vec![turn("a", 1), turn("b", 10)], Vec::new());
-        interleave(&mut session, &mut order, turns).unwrap();
+        interleave(&mut bench, &mut order, turns).unwrap();
         assert_eq!(order, ["a", "b"].repeat(5));
-        let rows = session.rows();
+        let rows = bench.rows();
         assert_eq!(rows.len(), 4);
         assert_eq!((rows[0].median, rows[0].min, rows[0].max, rows[0].runs), (5.0, 1.0, 9.0, 5));
         assert_eq!((rows[3].metric, rows[3].median), (Metric::Loss, -60.0));
@@ -255,9 +268,9 @@ mod tests {
     /// runs rejected.
     fn turns_of(keys: u64, turns: &[(usize, &[f64])]) -> (Result<Vec<f64>, BenchError>, usize, usize) {
         let options = Options { runs: Some(1), ..Options::default() };
-        let mut session = Session::for_test("test", options);
+        let mut bench = BenchRun::for_test("test", options);
         let turn = |&(threads, figures): &(usize, &[f64])| {
-            let case = session.case("a", keys).threads(threads);
+            let case = bench.case("a", keys).threads(threads);
             let mut left = figures.to_vec();
             Measurement::new(case, Metric::LookupRate, move |made: &mut usize| {
                 *made += 1;
@@ -266,9 +279,9 @@ mod tests {
         };
         let turns = turns.iter().map(turn).collect();
         let mut made = 0;
-        let done = interleave(&mut session, &mut made, turns);
-        let rates = session.rows().iter().map(|row| row.median).collect();
-        (done.map(|()| rates), made, session.rejected())
+        let done = interleave(&mut bench, &mut made, turns);
+        let rates = bench.rows().iter().map(|row| row.median).collect();
+        (done.map(|()| rates), made, bench.rejected())
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Rows of results as they are stored in JSON.
 
 use crate::pair;
+use scalebricks_report::exhibit::Point;
 use scalebricks_report::stats::Summary;
 use scalebricks_report::stored::{self, Interned};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $unit:literal;)*) => {
@@ -216,16 +218,71 @@ impl Row {
         Self { case, mark, metric, unit: metric.unit(), median, min, max, runs }
     }
 
-    /// The median with the least and the most in brackets, each divided by `unit`.
+    /// The median with minimum and maximum in brackets, each divided by `unit`.
     pub fn spread(&self, unit: f64, digits: usize) -> String {
         let [median, least, most] = [self.median, self.min, self.max].map(|figure| figure / unit);
         format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
+    }
+
+    /// The row with another metric of the same case.
+    pub fn beside<'r>(&self, rows: &'r [Self], metric: Metric) -> Option<&'r Self> {
+        rows.iter().find(|row| row.metric == metric && row.case == self.case)
+    }
+
+    /// Its median at a horizontal position, with the range of the runs, divided by `unit`.
+    pub fn point(&self, x: f64, unit: f64) -> Point {
+        Point::measured(x, self.summary(), unit)
     }
 
     /// The figures without the case.
     pub const fn summary(&self) -> Summary {
         Summary { median: self.median, min: self.min, max: self.max, runs: self.runs }
     }
+}
+
+/// Selects rows.
+pub trait SelectRows<'r>: Iterator<Item = &'r Row> + Sized {
+    /// Rows of this metric.
+    fn metric(self, metric: Metric) -> impl Iterator<Item = &'r Row> {
+        self.filter(move |row| row.metric == metric)
+    }
+
+    /// Rows of this structure.
+    fn structure(self, structure: &str) -> impl Iterator<Item = &'r Row> {
+        self.filter(move |row| row.case.structure == structure)
+    }
+
+    /// Rows of this variant.
+    fn variant(self, variant: &str) -> impl Iterator<Item = &'r Row> {
+        self.filter(move |row| row.case.is_variant(variant))
+    }
+
+    /// Rows of this format, or of a structure without formats.
+    fn format(self, format: &str) -> impl Iterator<Item = &'r Row> {
+        self.filter(move |row| row.case.format.is_none_or(|of| of == format))
+    }
+
+    /// Rows with this many keys.
+    fn keys(self, keys: u64) -> impl Iterator<Item = &'r Row> {
+        self.filter(move |row| row.case.keys == keys)
+    }
+
+    /// Rows with this many threads.
+    fn threads(self, threads: usize) -> impl Iterator<Item = &'r Row> {
+        self.filter(move |row| row.case.threads == Some(threads))
+    }
+
+    /// The first of the rows whose number of keys is closest.
+    fn nearest(self, keys: u64) -> Option<&'r Row> {
+        self.min_by_key(|row| row.case.keys.abs_diff(keys))
+    }
+}
+
+impl<'r, I: Iterator<Item = &'r Row>> SelectRows<'r> for I {}
+
+/// All values, ascending.
+pub fn distinct<T: Ord>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    values.into_iter().collect::<BTreeSet<T>>().into_iter().collect()
 }
 
 #[cfg(test)]

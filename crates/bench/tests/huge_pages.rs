@@ -60,7 +60,7 @@ fn every_structure_lies_on_huge_pages() {
     Structure::start(&all, &[KEYS]).unwrap();
     for structure in all {
         let (asked, refused) = (asked_bytes(), refusals());
-        let (table, share) = with_pages(|| structure.prepare(&set, BuildConfig::table())?.build())
+        let (table, share) = with_pages(|| structure.prepare(&set, BuildConfig::table())?())
             .unwrap_or_else(|error| panic!("{error}"));
         let asked = asked_bytes().saturating_sub(asked);
         let refused = refusals() - refused;

@@ -153,36 +153,24 @@ pub(crate) fn join<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// The words of an argument, as written. A comment separates words like space.
-pub fn words(text: &str) -> Vec<Range<usize>> {
+pub fn words(text: &str) -> impl Iterator<Item = Range<usize>> + use<'_> {
     let bytes = text.as_bytes();
-    let mut all = Vec::new();
-    let mut at = skip_space_and_comments(bytes, 0);
-    while at < bytes.len() {
-        let start = at;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = skip_space_and_comments(bytes, at);
+        at = start;
         while at < bytes.len() && !is_space(bytes[at]) && skip_comment(bytes, at).is_none() {
             at = skip_item(bytes, at);
         }
-        all.push(start..at);
-        at = skip_space_and_comments(bytes, at);
-    }
-    all
+        (start < at).then_some(start..at)
+    })
 }
 
 /// Splits off the first word; returns it and the rest without leading space.
 pub(crate) fn shift_word(text: &str) -> (&str, &str) {
-    let Some(first) = words_first(text) else { return ("", "") };
+    let Some(first) = words(text).next() else { return ("", "") };
     let rest = skip_space_and_comments(text.as_bytes(), first.end);
     (&text[first], &text[rest..])
-}
-
-fn words_first(text: &str) -> Option<Range<usize>> {
-    let bytes = text.as_bytes();
-    let start = skip_space_and_comments(bytes, 0);
-    let mut at = start;
-    while at < bytes.len() && !is_space(bytes[at]) && skip_comment(bytes, at).is_none() {
-        at = skip_item(bytes, at);
-    }
-    (start < at).then_some(start..at)
 }
 
 /// Removes one level of quoting: `"…"` and `'…'` become their contents, escapes in double quotes their values, and
@@ -267,7 +255,7 @@ fn unescape(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> usize {
     at + 2
 }
 
-pub(crate) fn hex(byte: u8) -> Option<u8> {
+fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
@@ -328,7 +316,7 @@ mod tests {
     #[test]
     fn words_keep_quotes_together() {
         let text = "a  'b /*?*/ c' \"d e\"f/**/g \\<01 02>h";
-        let all: Vec<&str> = words(text).into_iter().map(|range| &text[range]).collect();
+        let all: Vec<&str> = words(text).map(|range| &text[range]).collect();
         assert_eq!(all, ["a", "'b /*?*/ c'", "\"d e\"f", "g", "\\<01 02>h"]);
         assert_eq!(shift_word("  NAME /* x */ value more"), ("NAME", "value more"));
         assert_eq!(shift_word("  "), ("", ""));

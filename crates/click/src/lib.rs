@@ -1,8 +1,9 @@
 //! The Click configuration language: text in, a flat and checked configuration out.
 //!
 //! [`parse`] reads a text by the rules of Click 2.1 (its manual page click(5) and its lexer), expands compounds and
-//! variables, and returns only elements and connections. [`check()`] checks the result against a [`Catalog`] of element
-//! classes. Errors carry their positions; `Display` of [`Errors`] shows the lines.
+//! variables, and returns only elements and connections. [`check()`] finds unknown classes in the result; ports and
+//! arguments are checked by whoever builds the elements. Errors carry their positions; `Display` of [`Errors`] shows the
+//! lines.
 //!
 //! Any text is read in bounded time and memory ([`Limits`]), and none makes a function of this crate panic.
 //!
@@ -30,15 +31,12 @@
 
 #![forbid(unsafe_code)]
 
-mod arguments;
 mod check;
+mod config_strings;
 mod configuration;
 mod flatten;
 mod lexer;
 mod limits;
-mod number;
-
-mod config_strings;
 mod parser;
 mod print;
 mod problem;
@@ -48,12 +46,11 @@ mod text;
 pub mod values;
 mod variables;
 
-pub use arguments::{Arguments, Parameter};
-pub use check::{Accepts, Catalog, ClassSpec, Processing, Wiring, check};
+pub use check::check;
 pub use config_strings::{quote, unquote, words};
 pub use configuration::{Argument, Configuration, Connection, Declaration, Port, Requirement};
 pub use limits::Limits;
-pub use problem::{Diagnostic, Errors, Problem, Side, similar};
+pub use problem::{Diagnostic, Errors, Problem, similar};
 pub use source::{Source, SourceLocation, Span};
 
 use problem::Problems;
@@ -74,7 +71,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// All errors in the text, up to [`Limits::errors`]. Classes and ports are checked by [`check()`].
+/// All errors in the text, up to [`Limits::errors`]. Classes are checked by [`check()`].
 pub fn parse(file: &str, text: &[u8], options: &Options) -> Result<Configuration, Errors> {
     let limits = options.limits;
     let mut problems = Problems::new(limits.errors);

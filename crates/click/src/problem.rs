@@ -79,7 +79,7 @@ pub enum Problem {
         /// A similar known name.
         similar: Option<String>,
     },
-    /// A class that is not in the catalog.
+    /// A class that does not exist.
     #[error("unknown element class `{name}`{}", hint(.similar.as_ref()))]
     UnknownClass {
         /// The class.
@@ -116,70 +116,6 @@ pub enum Problem {
     /// An invalid entry in `require(…)`.
     #[error("{0}")]
     Requirement(String),
-    /// An element has no such port.
-    #[error("`{element}` has no {side} {port} ({class} has ports {ports})")]
-    NoPort {
-        /// The element.
-        element: String,
-        /// Its class.
-        class: String,
-        /// The class's port counts.
-        ports: String,
-        /// `input` or `output`.
-        side: Side,
-        /// The port.
-        port: u32,
-    },
-    /// Nothing is connected to a port.
-    #[error("`{element}` {side} {port} unused")]
-    Unused {
-        /// The element.
-        element: String,
-        /// `input` or `output`.
-        side: Side,
-        /// The port.
-        port: u32,
-    },
-    /// A push output or pull input has two connections.
-    #[error("illegal reuse of `{element}` {kind} {port}")]
-    Reused {
-        /// The element.
-        element: String,
-        /// `push output` or `pull input`.
-        kind: &'static str,
-        /// The port.
-        port: u32,
-    },
-    /// A push port is connected to a pull port.
-    #[error("`{from}` {output} output {from_port} connected to `{to}` {input} input {to_port}")]
-    Processing {
-        /// The element that the packets leave.
-        from: String,
-        /// Its output.
-        from_port: u32,
-        /// `push` or `pull`.
-        output: &'static str,
-        /// The element that they reach.
-        to: String,
-        /// Its input.
-        to_port: u32,
-        /// `push` or `pull`.
-        input: &'static str,
-    },
-    /// Push meets pull inside an agnostic element.
-    #[error("agnostic `{element}` in mixed context: {input} input {in_port}, {output} output {out_port}")]
-    Agnostic {
-        /// The element.
-        element: String,
-        /// Its input.
-        in_port: u32,
-        /// `push` or `pull`.
-        input: &'static str,
-        /// Its output.
-        out_port: u32,
-        /// `push` or `pull`.
-        output: &'static str,
-    },
     /// An argument that the class does not accept.
     #[error("`{element}`: {message}")]
     Argument {
@@ -187,16 +123,6 @@ pub enum Problem {
         element: String,
         /// What is wrong.
         message: String,
-    },
-    /// An invalid code in the catalog: an error in the program, not in the configuration.
-    #[error("the catalog's {what} `{code}` of {class} is none")]
-    Catalog {
-        /// The class.
-        class: String,
-        /// The kind of code.
-        what: &'static str,
-        /// The code.
-        code: String,
     },
     /// An error from the program that runs the configuration.
     #[error("{0}")]
@@ -208,24 +134,6 @@ pub enum Problem {
 
 fn hint(similar: Option<&String>) -> String {
     similar.map_or(String::new(), |name| format!("; did you mean `{name}`?"))
-}
-
-/// A side of an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The receiving side.
-    Input,
-    /// The sending side.
-    Output,
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Input => "input",
-            Self::Output => "output",
-        })
-    }
 }
 
 /// A problem and its position.

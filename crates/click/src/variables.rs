@@ -156,7 +156,7 @@ impl<'a> Env<'a> {
         if let Some(value) = self.value(name) {
             let value = self.expand_at(value, depth + 1, budget)?;
             let Some(word) = word else { return Ok(Some(value)) };
-            let range = words(&value).into_iter().nth(word);
+            let range = words(&value).nth(word);
             return Ok(Some(range.map_or(String::new(), |range| value[range].to_owned())));
         }
         default.map(|default| self.expand_at(default, depth + 1, budget)).transpose()

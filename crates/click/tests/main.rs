@@ -2,7 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-mod catalog;
 mod check;
 mod language;
 mod properties;

@@ -7,12 +7,8 @@
     reason = "a test's helpers fail the test, and write text"
 )]
 
-use crate::catalog;
-
-use catalog::TestCatalog;
 use proptest::prelude::*;
-use scalebricks_click::values::{Kind, Names};
-use scalebricks_click::{Configuration, Limits, Options, check, parse};
+use scalebricks_click::{Configuration, Limits, Options, parse};
 use std::collections::BTreeSet;
 
 /// Depth of nested compounds in the random texts.
@@ -291,9 +287,6 @@ proptest! {
                 let again = parse("printed", printed.as_bytes(), &Options::default());
                 let again = again.map_err(|errors| TestCaseError::fail(format!("{errors}")))?;
                 prop_assert_eq!(&again, &configuration);
-                if let Err(errors) = check(&configuration, &TestCatalog) {
-                    prop_assert!(!errors.to_string().is_empty());
-                }
             }
             Err(errors) => {
                 prop_assert!((1..=5).contains(&errors.list().len()));
@@ -309,22 +302,6 @@ proptest! {
     fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         if let Err(errors) = parse("t", &bytes, &Options::default()) {
             prop_assert!(!errors.to_string().is_empty());
-        }
-    }
-
-    #[test]
-    fn any_argument_is_a_value_or_is_not(text in "[0-9a-fA-F.:/xsMKGkbpsiB+é '\"\\\\<>-]{0,20}") {
-        use Kind::{
-            Bandwidth, Bool, FileName, Integers, Ip, Ip6, Mac, Prefix, Signed, Size, TcpPort, Text, Time, UdpPort, Unsigned,
-            Unsigned64, Word,
-        };
-        for kind in [
-            Text, Word, Bool, Unsigned, Unsigned64, Signed, Size, Bandwidth, Ip, Ip6, Prefix, Mac, TcpPort, UdpPort, Time,
-            FileName, Integers,
-        ] {
-            if let Err(error) = kind.check(&text, &Names::none()) {
-                prop_assert!(error.at <= text.len(), "{kind:?} {error}");
-            }
         }
     }
 }

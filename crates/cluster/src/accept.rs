@@ -1,4 +1,4 @@
-//! Changes that callers bring: to the owners of their partitions, and the verdicts.
+//! Accepts changes from callers: sends them to the owners of their partitions and returns the verdicts.
 
 use super::calling::Submission;
 use super::event::Event;
@@ -7,7 +7,6 @@ use scalebricks_control::calls::{CALL_CHANGES, Failure, Refusal};
 use scalebricks_control::membership::Suspension;
 use scalebricks_control::partition::{Outcome, Verdict, Void};
 use scalebricks_control::record::Change;
-use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 use tokio::sync::{mpsc, oneshot};
@@ -15,16 +14,16 @@ use tokio::sync::{mpsc, oneshot};
 /// Why changes were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedChanges {
-    /// Too much waits for the log already.
+    /// Too many changes wait for the log.
     #[error("too many changes wait for the log; try again soon")]
     Busy,
     /// A flow would be pinned to a node that is not alive.
     #[error("{0} is not alive: pin the flow to another")]
     NodeNotAlive(NodeId),
-    /// The node was drained or dead a moment ago, or was and a member does not know of tenures.
-    #[error("{0} does not take flows yet; try again soon, or upgrade the nodes that have old software")]
+    /// The node was drained or dead a moment ago.
+    #[error("{0} does not take flows yet; try again soon")]
     NotOpen(NodeId),
-    /// The node is alive, and cannot do its work.
+    /// The node is alive but cannot do its work.
     #[error("{0} takes no flows ({1}): pin the flow to another, or try again later")]
     Suspended(NodeId, Suspension),
     /// The table cannot name the node yet.
@@ -42,24 +41,21 @@ pub enum RefusedChanges {
     /// The partition has no owner, or none that has loaded it.
     #[error("partition {} has no owner yet; try again soon", .0.0)]
     NoOwner(PartitionId),
-    /// It is about no key: [`ControlPlane::accept_in_all`] takes such.
-    #[error("a change about no key is for all partitions")]
+    /// The change has no key: use [`ControlPlane::accept_in_all`].
+    #[error("a change without a key is for all partitions")]
     NoKey,
-    /// More than one call may bring.
+    /// Too many changes in one call.
     #[error("{0} changes of one partition in one call, {CALL_CHANGES} are allowed: split them")]
     TooMany(usize),
-    /// A node that was removed may still forward a key for another flow. Told when that lasted for as long as callers wait.
+    /// A node that was removed may still forward a key for another flow. Returned when that lasts for as long as callers wait.
     #[error("partition {}: a node that was removed may still forward one of the keys for another flow; try again soon", .0.0)]
     Delayed(PartitionId),
-    /// The engine did not take the changes.
-    #[error("the log did not take the changes: {0}")]
+    /// The engine refused the changes.
+    #[error("the log refused the changes: {0}")]
     Engine(String),
-    /// Some nodes run software that cannot read the changes.
-    #[error("a node of the cluster speaks version {0} of the protocol, and changes need version {need}: upgrade all nodes first", need = Version::VERDICTS)]
-    Upgrade(Version),
-    /// Nobody has said in time what became of them.
+    /// No owner answered in time: the changes may have been made.
     #[error(
-        "it is not known whether all of the changes were made, as an owner has not answered in time: look, or send them again"
+        "it is not known whether all changes were made: an owner did not answer in time; check, or send them again"
     )]
     Unknown,
     /// The process is stopping.
@@ -69,8 +65,8 @@ pub enum RefusedChanges {
 
 /// Why a change of a call was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
-    /// It is in the log, and does nothing.
+pub enum ChangeRefusal {
+    /// It is logged and void.
     #[error(transparent)]
     Void(#[from] Void),
     /// The partition's owner did not log it.
@@ -78,52 +74,52 @@ pub enum Why {
     Refused(#[from] Refusal),
 }
 
-impl Why {
+impl ChangeRefusal {
     /// Whether there was no room for it.
     pub const fn is_room(&self) -> bool {
         matches!(self, Self::Void(Void::NoRoom) | Self::Refused(Refusal::NoRoom | Refusal::NodeFull(_)))
     }
 }
 
-/// What became of changes: verdicts that stay.
+/// The outcome of a call's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Accepted {
-    /// Where those are that are in logs, void ones included.
+    /// Positions of logged changes, including void ones.
     positions: Vec<(PartitionId, Position)>,
-    /// Those that were not made, by their place in the call, ascending. Of many in one partition the first are told.
-    refused: Vec<(usize, Why)>,
-    /// How many were not made.
+    /// Changes that were not made, by their place in the call, ascending. Of many in one partition only the first are listed.
+    refused: Vec<(usize, ChangeRefusal)>,
+    /// Their number.
     refused_changes: usize,
 }
 
 impl Accepted {
-    /// Where changes are in the logs of their partitions.
+    /// Positions of the logged changes.
     pub fn positions(&self) -> &[(PartitionId, Position)] {
         &self.positions
     }
 
-    /// Changes that were not made, by their place in the call, ascending; all others were. Of many in one partition the first are
-    /// told.
-    pub fn refused(&self) -> &[(usize, Why)] {
+    /// Changes that were not made, by their place in the call, ascending; all others were. Of many in one partition only the first
+    /// are listed.
+    pub fn refused(&self) -> &[(usize, ChangeRefusal)] {
         &self.refused
     }
 
-    /// How many changes were not made.
+    /// Number of changes that were not made.
     pub const fn refused_changes(&self) -> usize {
         self.refused_changes
     }
 
-    /// A call to one partition is over; its changes have these places.
+    /// Adds the outcome of one partition; its changes have these places in the call.
     fn over(&mut self, partition: PartitionId, places: &[usize], outcome: Result<Verdict, Refusal>) {
         let why = match outcome {
             Ok(Verdict { position, outcome, voids, void_changes }) => {
                 self.positions.push((partition, position));
                 match outcome {
-                    Outcome::Void(why) => Why::Void(why),
+                    Outcome::Void(why) => ChangeRefusal::Void(why),
                     Outcome::Done => {
                         let voids = voids.iter();
                         let told = voids.filter_map(|(number, why)| {
-                            Some((*places.get(*number as usize)?, Why::Void(*why)))
+                            Some((*places.get(*number as usize)?, ChangeRefusal::Void(*why)))
                         });
                         self.refused.extend(told);
                         self.refused_changes += void_changes as usize;
@@ -131,14 +127,14 @@ impl Accepted {
                     }
                 }
             }
-            Err(refusal) => Why::Refused(refusal),
+            Err(refusal) => ChangeRefusal::Refused(refusal),
         };
         self.refused_changes += places.len();
         self.refused.extend(places.iter().map(|place| (*place, why.clone())));
     }
 }
 
-/// Changes of one partition, and their places in the call.
+/// The changes of one partition, and their places in the call.
 #[derive(Default)]
 struct Part {
     places: Vec<usize>,
@@ -146,14 +142,13 @@ struct Part {
 }
 
 impl ControlPlane {
-    /// Has changes made by the owners of their partitions. Pins name the epoch of this node's view, whatever they named before.
-    /// When this returns, each was judged: it is in its partition's log for
-    /// good and was executed there, in one order with all others, or it is told why it was not. Tables follow some milliseconds
-    /// later: see [`applied`](Self::applied). Changes of one partition for which there is no room are refused together; those of
-    /// other partitions may be made all the same.
+    /// Sends changes to the owners of their partitions. Pins get the epoch of this node's view. When this returns, each change was
+    /// judged: it is logged and was executed, in one order with all others, or the reason why not is returned. Tables follow some
+    /// milliseconds later: see [`applied`](Self::applied). If there is no room for the changes of one partition, they are refused
+    /// together; those of other partitions may still be made.
     ///
     /// # Errors
-    /// [`RefusedChanges`]; but for [`RefusedChanges::Unknown`] and [`RefusedChanges::Stopping`] none of them was made.
+    /// [`RefusedChanges`]; except for [`RefusedChanges::Unknown`] and [`RefusedChanges::Stopping`] none of the changes was made.
     pub async fn accept(&self, changes: Vec<Change>) -> Result<Accepted, RefusedChanges> {
         let mut parts: BTreeMap<PartitionId, Part> = BTreeMap::new();
         let (view, shape) = (self.shared.view.load(), self.shared.shape.load());
@@ -183,7 +178,7 @@ impl ControlPlane {
         self.submit(parts).await
     }
 
-    /// Has changes made in every partition, for those that are about no key.
+    /// Makes changes in every partition, for changes without a key.
     ///
     /// # Errors
     /// As [`ControlPlane::accept`].
@@ -193,18 +188,7 @@ impl ControlPlane {
         self.submit(partitions.map(|partition| (partition, part())).collect()).await
     }
 
-    /// The version that all nodes understand, if it is too old for changes to be made.
-    pub(crate) fn too_old(&self) -> Option<Version> {
-        let view = self.shared.view.load();
-        // Of a cluster that nobody is in nothing is known.
-        let spoken = view.spoken().min(self.shared.version);
-        (view.alive().next().is_some() && spoken < Version::VERDICTS).then_some(spoken)
-    }
-
     async fn submit(&self, parts: BTreeMap<PartitionId, Part>) -> Result<Accepted, RefusedChanges> {
-        if let Some(version) = self.too_old() {
-            return Err(RefusedChanges::Upgrade(version));
-        }
         let view = self.shared.view.load();
         let mut permits = Vec::new();
         for (partition, part) in &parts {
@@ -214,8 +198,8 @@ impl ControlPlane {
             if view.owner(*partition).is_none() {
                 return Err(RefusedChanges::NoOwner(*partition));
             }
-            let lane = &self.shared.lanes[usize::from(partition.0)].submissions;
-            permits.push(lane.try_reserve().map_err(|error| match error {
+            let queues = &self.shared.call_queues[usize::from(partition.0)].submissions;
+            permits.push(queues.try_reserve().map_err(|error| match error {
                 mpsc::error::TrySendError::Full(()) => RefusedChanges::Busy,
                 mpsc::error::TrySendError::Closed(()) => RefusedChanges::Stopping,
             })?);
@@ -252,14 +236,14 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until all living nodes have applied what is in logs. False: the node is stopping.
+    /// Waits until all living nodes have applied the logged changes. False: the node is stopping.
     pub async fn applied(&self, accepted: &Accepted) -> bool {
         let (answer, done) = oneshot::channel();
         self.events.send(Event::Wait(accepted.positions.clone(), answer)).await.is_ok() && done.await.is_ok()
     }
 }
 
-/// Nothing of a call was logged, for this reason.
+/// The error of a call of which nothing was logged.
 fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChanges {
     match refusal {
         Refusal::NotOwner => RefusedChanges::NoOwner(partition),
@@ -268,6 +252,5 @@ fn refused(partition: PartitionId, keys: u64, refusal: Refusal) -> RefusedChange
         Refusal::NodeFull(node) => RefusedChanges::NodeFull(node),
         Refusal::Log(why) => RefusedChanges::Engine(why),
         Refusal::Delayed => RefusedChanges::Delayed(partition),
-        Refusal::Version => RefusedChanges::Upgrade(Version::RESHAPES),
     }
 }

@@ -1,25 +1,26 @@
-//! The one task that owns the agent: it hands it what comes, and does what it says.
+//! The task that owns the agent: passes events to it and carries out its actions.
 
-use super::counters::{Arrived, Carrying, flow_count};
+use super::counters::{CounterEvent, CounterTransfer, flow_count};
 use super::event::Event;
 use super::follow::{PartitionFollower, confirm};
 use super::inbox::{Beats, Inbox};
 use super::leasing::Leasing;
+use super::peers::Peers;
 use super::placement::Placed;
-use super::plane::{Link, PlaneConfig, Shared};
+use super::plane::{PlaneConfig, PlaneState};
 use super::pulses::Pulses;
-use super::relaying::Relaying;
 use super::repins::RepinNotice;
-use super::rib::Reading;
+use super::rib::LogReader;
 use super::snapshots::keep;
 use super::verify::Verifications;
 use super::waiting::Waiters;
-use super::wire::Envelope;
+use super::wire::{Envelope, Message};
 use super::write::Work;
 use super::{shape, view};
 use scalebricks_control::agent::{Action, Agent, Packet};
 use scalebricks_control::calls::{Answer, Refusal};
-use scalebricks_control::distribution::{Message, Tables};
+use scalebricks_control::codec::Encoded;
+use scalebricks_control::distribution::{self, Tables};
 use scalebricks_control::engine::{Engine, Entry};
 use scalebricks_control::partition::{Judged, Outcome, Void};
 use scalebricks_control::record::{Call, CallId, Change, Session};
@@ -34,50 +35,48 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Events handled before the agent is asked what is to be done.
+/// Most events handled before the agent is polled.
 const TOGETHER: usize = 512;
 
-/// Time between two looks at the clock.
+/// Interval of polling the agent without events.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Time between two looks who is reached through whom.
+/// Time between two updates of the relays.
 const ROUTE_EVERY: Duration = Duration::from_millis(100);
 
-/// Time between two looks for what nobody waits for any more.
+/// Time between two removals of abandoned requests.
 const TIDY: Duration = Duration::from_secs(10);
 
-/// The partition is another's, or not loaded.
+/// The partition is another node's, or not loaded.
 struct NotHere;
 
-/// The task.
+/// The actor task.
 pub(super) struct Actor<T> {
     pub(super) agent: Agent<T>,
     config: PlaneConfig,
     engine: Arc<dyn Engine>,
-    pub(super) link: Arc<dyn Link>,
-    /// The same link.
-    relaying: Arc<Relaying>,
+    pub(super) peers: Arc<Peers>,
     next_routes: Duration,
     pulses: Pulses,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PlaneState>,
     events: mpsc::Sender<Event>,
     beats: Arc<Beats>,
     start: Instant,
-    /// Partitions that are followed.
+    /// Partitions whose logs are followed.
     followed: HashMap<PartitionId, (u64, AbortHandle)>,
     loads: u64,
     questions: HashMap<u64, oneshot::Sender<Option<Session>>>,
     tallies: HashMap<u64, oneshot::Sender<Option<FlowCount>>>,
     asked: u64,
     waiters: Waiters,
-    /// To who carries counters.
-    counts: Option<mpsc::Sender<Arrived>>,
+    /// To the task that transfers counters.
+    counts: Option<mpsc::Sender<CounterEvent>>,
     next_tidy: Duration,
     next_word_of_delays: Duration,
     verifications: Verifications,
-    /// What the agent knows of what the controller says of nodes.
+    /// The placement that the agent knows.
     placed: Arc<Placed>,
-    /// Nodes whose keys go to others, not yet told of, by the heirs of each.
+    /// Notices of moved flows to send, by the heirs of each node.
     pub(super) repins: Vec<RepinNotice>,
 }
 
@@ -86,8 +85,8 @@ impl<T: Tables> Actor<T> {
         agent: Agent<T>,
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
-        relaying: Arc<Relaying>,
-        shared: Arc<Shared>,
+        peers: Arc<Peers>,
+        shared: Arc<PlaneState>,
         Inbox { events, beats }: Inbox,
         verifications: Verifications,
     ) -> Self {
@@ -96,8 +95,7 @@ impl<T: Tables> Actor<T> {
             agent,
             config,
             engine,
-            link: Arc::clone(&relaying) as Arc<dyn Link>,
-            relaying,
+            peers,
             next_routes: Duration::ZERO,
             shared,
             events,
@@ -118,12 +116,12 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Goes on until nobody can send events any more, or `stop` is told.
+    /// Runs until no sender of events is left, or `stop` fires.
     pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut stop: oneshot::Receiver<()>) {
         let mut together = Vec::with_capacity(TOGETHER);
         loop {
-            // Behind all that is ready to run, which under load adds to what comes: the agent is asked more seldom, and says more at
-            // once.
+            // Yields to all tasks that are ready to run: under load they add events, so the agent is polled less often and handles more
+            // at once.
             tokio::task::yield_now().await;
             tokio::select! {
                 biased; // the same run for the same input
@@ -151,11 +149,11 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Keeps up with who is reached through whom.
+    /// Updates the relays.
     fn route(&mut self, now: Duration) {
         if now >= self.next_routes {
             self.next_routes = now + ROUTE_EVERY;
-            self.relaying.route(self.agent.membership().relays(now));
+            self.peers.set_relays(self.agent.membership().relays(now));
         }
     }
 
@@ -190,7 +188,6 @@ impl<T: Tables> Actor<T> {
             }
             Event::LogEnds(partition, reported, last) => self.agent.log_ends(partition, reported, last),
             Event::Kept(partition, is_durable) => self.agent.kept(partition, is_durable),
-            Event::Repinned(partition, from) => self.agent.repinned(partition, from),
             Event::Closed(partition) => self.agent.closed(partition),
             Event::Called(partition, calls) => self.agent.called(self.agent.node(), partition, calls),
             Event::NotLogged(partition, calls, refusal) => {
@@ -199,18 +196,18 @@ impl<T: Tables> Actor<T> {
             Event::Ask(key, answer) => self.ask(key, answer),
             Event::Wait(positions, answer) => self.waiters.add(positions, answer),
             Event::Tally(node, flow, answer) if node == self.agent.node() => {
-                self.hand_on(Arrived::Ask(flow, answer));
+                self.hand_on(CounterEvent::Ask(flow, answer));
             }
             Event::Tally(node, flow, answer) => {
                 self.asked += 1;
                 self.tallies.insert(self.asked, answer);
-                self.link.send(node, Envelope::Tally(self.asked, flow).encode(self.agent.spoken()));
+                self.peers.send(node, Message::Tally(self.asked, flow));
             }
             Event::RebindAfter(wait) => self.agent.set_rebind_after(wait),
             Event::Carry(tables) => {
-                let (node, link, shared) =
-                    (self.config.node, Arc::clone(&self.link), Arc::clone(&self.shared));
-                self.counts.get_or_insert_with(|| Carrying::start(node, tables, link, shared));
+                let (node, peers, shared) =
+                    (self.config.node, Arc::clone(&self.peers), Arc::clone(&self.shared));
+                self.counts.get_or_insert_with(|| CounterTransfer::start(node, tables, peers, shared));
             }
             Event::Where(partition, answer) => {
                 let _gone = answer.send(self.agent.replica().report(partition));
@@ -220,7 +217,7 @@ impl<T: Tables> Actor<T> {
                 let _gone = answer.send(keys.iter().map(is_leaving).collect());
             }
             Event::Verify(node, told, answer) => {
-                self.verifications.ask(node, told, answer, &*self.link);
+                self.verifications.ask(node, told, answer, &self.peers);
             }
             Event::Tell(notice) => self.tell_repin(notice),
         }
@@ -229,61 +226,64 @@ impl<T: Tables> Actor<T> {
     /// Another node sent something.
     fn came(&mut self, from: NodeId, bytes: &[u8], now: Duration) {
         match Envelope::decode(bytes) {
-            Ok(Envelope::Packet(packet)) => {
-                if let Packet::Message(Message::Rewind(rewind)) = &packet {
+            Ok(Envelope::Direct(message)) => self.received(from, message, now),
+            Ok(Envelope::Relay(to, message)) => self.peers.pass_on(from, to, message),
+            Ok(Envelope::Relayed(sender, message)) => self.received(sender, message, now),
+            Err(error) => {
+                self.shared.malformed.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(from = from.get(), %error, "a malformed message was ignored");
+            }
+        }
+    }
+
+    fn received(&mut self, from: NodeId, message: Message, now: Duration) {
+        match message {
+            Message::Packet(packet) => {
+                if let Packet::Message(distribution::Message::Rewind(rewind)) = &packet {
                     self.waiters.lost(rewind.partition, rewind.last);
                 }
                 self.agent.packet(from, packet, now);
             }
-            Ok(Envelope::Question(number, key)) => {
-                // Who is not the owner says nothing: the one who asks asks again. Nor does an owner without a lease, as another may
-                // own the partition by now.
+            Message::Question(number, key) => {
+                // A node that is not the owner does not answer: the sender asks again. Nor does an owner without a lease, as
+                // another may own the partition by now.
                 let has_lease = self.shared.lease.get().is_none_or(Leasing::is_held);
                 if let Some(found) = self.look_up(&key).ok().filter(|_| has_lease) {
-                    self.link.send(from, Envelope::Answer(number, found).encode(self.agent.spoken()));
+                    self.peers.send(from, Message::Answer(number, found));
                 }
             }
-            Ok(Envelope::Answer(number, session)) => {
+            Message::Answer(number, session) => {
                 if let Some(answer) = self.questions.remove(&number) {
                     let _gone = answer.send(session);
                 }
             }
-            Ok(Envelope::Counts(packet)) => self.hand_on(Arrived::Packet(from, packet)),
-            Ok(Envelope::Tally(number, flow)) if self.counts.is_some() => {
-                self.hand_on(Arrived::Question(from, number, flow));
+            Message::Counts(packet) => self.hand_on(CounterEvent::Packet(from, packet)),
+            Message::Tally(number, flow) if self.counts.is_some() => {
+                self.hand_on(CounterEvent::Question(from, number, flow));
             }
-            Ok(Envelope::Tally(number, _)) => {
-                // Nothing counts here.
-                self.link.send(from, Envelope::Tallied(number, None).encode(self.agent.spoken()));
-            }
-            Ok(Envelope::Tallied(number, count)) => {
+            // No counters are transferred here.
+            Message::Tally(number, _) => self.peers.send(from, Message::Tallied(number, None)),
+            Message::Tallied(number, count) => {
                 if let Some(answer) = self.tallies.remove(&number) {
                     let _gone = answer.send(count.map(flow_count));
                 }
             }
-            Ok(Envelope::Verify(number, told)) => self.verifications.asked(from, number, told, &self.link),
-            Ok(Envelope::Verdict(number, verdict)) => self.verifications.answered(from, number, verdict),
-            Ok(Envelope::Repinned(notice)) => self.shared.repins.add(notice),
-            Ok(Envelope::Relay(to, bytes)) => self.relaying.pass_on(from, to, bytes),
-            // Not relayed itself: see `Envelope::decode`.
-            Ok(Envelope::Relayed(from, bytes)) => self.came(from, &bytes, now),
-            Ok(Envelope::Calls(partition, calls)) => self.agent.called(from, partition, calls),
-            Ok(Envelope::Answers(partition, answers)) => self.answered(from, partition, answers),
-            Err(error) => {
-                self.shared.malformed.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(from = from.get(), %error, "not understood");
-            }
+            Message::Verify(number, told) => self.verifications.asked(from, number, told, &self.peers),
+            Message::Verdict(number, verdict) => self.verifications.answered(from, number, verdict),
+            Message::Repinned(notice) => self.shared.repins.add(notice),
+            Message::Calls(partition, calls) => self.agent.called(from, partition, calls),
+            Message::Answers(partition, answers) => self.answered(from, partition, answers),
         }
     }
 
-    /// An owner tells what became of calls of this process. What finds no room is asked for again.
+    /// Passes an owner's answers to this process's calls on. If the queue is full they are lost, and the calls repeated.
     fn answered(&self, from: NodeId, partition: PartitionId, answers: Vec<Answer>) {
-        if let Some(lane) = self.shared.lanes.get(usize::from(partition.0)) {
-            let _lost = lane.answers.try_send((from, answers));
+        if let Some(queues) = self.shared.call_queues.get(usize::from(partition.0)) {
+            let _lost = queues.answers.try_send((from, answers));
         }
     }
 
-    /// Has calls logged.
+    /// Logs calls.
     fn log(&mut self, partition: PartitionId, calls: Vec<Call>) {
         let log = &self.shared.logs[usize::from(partition.0)];
         if let Err(TrySendError::Full(Work::Calls(calls))) = log.try_send(Work::Calls(calls)) {
@@ -292,14 +292,14 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// To who carries counters. What finds no room comes again, or is asked again.
-    fn hand_on(&self, arrived: Arrived) {
+    /// To the task that transfers counters. If its queue is full the packet is lost, and repeated by its sender.
+    fn hand_on(&self, arrived: CounterEvent) {
         if let Some(counts) = &self.counts {
             let _lost = counts.try_send(arrived);
         }
     }
 
-    /// Hands the agent what the controller says of nodes, if that is news.
+    /// Passes a changed placement to the agent.
     fn place(&mut self) {
         let placed = self.shared.placed.load_full();
         if !Arc::ptr_eq(&placed, &self.placed) {
@@ -319,15 +319,15 @@ impl<T: Tables> Actor<T> {
                     let is_forgotten =
                         matches!(applied.outcome, Outcome::Void(Void::WriterRetired | Void::BelowWindow));
                     if is_forgotten && entry.batch.id.writer == self.shared.identity.get() {
-                        // What it said is void, and is asked for again.
+                        // The batch is void, and its changes are submitted again.
                         let (identity, writer) = (Arc::clone(&self.shared.identity), entry.batch.id.writer);
                         tokio::spawn(async move { identity.renew(writer).await });
                     }
-                    // What is there twice was to be expected; what else does nothing was not.
+                    // Entries that were logged twice are expected, other void entries are not.
                     let as_a_whole = match applied.outcome {
                         Outcome::Done | Outcome::Void(Void::Applied | Void::Duplicate) => 0,
                         Outcome::Void(why) => {
-                            tracing::warn!(partition = partition.0, position = entry.position.0, %why, "an entry does nothing");
+                            tracing::warn!(partition = partition.0, position = entry.position.0, %why, "a log entry has no effect");
                             1
                         }
                     };
@@ -340,17 +340,17 @@ impl<T: Tables> Actor<T> {
                 }
                 Ok(None) => {}
                 Err(gap) => {
-                    tracing::error!(%gap, "the partition is loaded anew");
+                    tracing::error!(%gap, "cannot apply a log entry; loading the partition again");
                     return;
                 }
             }
         }
     }
 
-    /// What a key leads to, if this node owns its partition and has read the log that was there when it was loaded.
+    /// The session of a key, if this node owns its partition and has read the log that existed when it was loaded.
     fn look_up(&self, key: &FlowKey) -> Result<Option<Session>, NotHere> {
         let partition = self.agent.open_partition(self.shared.partition_of(key)).ok_or(NotHere)?;
-        // The epoch is the log's own: whoever pins the key anew names another.
+        // Without the epoch of the log: a new pin of the key names another.
         Ok(partition.session(key).map(|(session, _)| Session::new(session.node, session.value)))
     }
 
@@ -360,22 +360,20 @@ impl<T: Tables> Actor<T> {
             return;
         }
         let owner = self.agent.membership().view().owner(self.shared.partition_of(&key));
-        // Without an owner, or if it does not answer: the one who asks finds the channel closed, or gives up.
+        // Without an owner or an answer, the caller finds the channel closed or times out.
         if let Some(owner) = owner.filter(|owner| *owner != self.agent.node()) {
             self.asked += 1;
             self.questions.insert(self.asked, answer);
-            self.link.send(owner, Envelope::Question(self.asked, key).encode(self.agent.spoken()));
+            self.peers.send(owner, Message::Question(self.asked, key));
         }
     }
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Beat(beat) => self.link.beat(beat),
+            Action::Beat(beat) => self.peers.beat(beat),
             Action::Pulse => self.pulses.publish(),
             Action::Listen(listens) => self.pulses.listen(listens),
-            Action::Send(to, packet) => {
-                self.link.send(to, Envelope::Packet(packet).encode(self.agent.spoken()));
-            }
+            Action::Send(to, packet) => self.peers.send(to, Message::Packet(packet)),
             Action::Propose(revision, view) => {
                 let (engine, events) = (Arc::clone(&self.engine), self.events.clone());
                 tokio::spawn(view::propose(engine, revision, view, events));
@@ -386,7 +384,6 @@ impl<T: Tables> Actor<T> {
                     task.abort();
                 }
             }
-            Action::Repin(partition, repin) => self.repin(partition, repin),
             Action::Close(partition, closures) => self.close(partition, closures),
             Action::Reshape(partition, params) => {
                 let done = Event::Reshaped(partition);
@@ -401,8 +398,7 @@ impl<T: Tables> Actor<T> {
                 self.answered(to, partition, answers);
             }
             Action::Answer(to, partition, answers) => {
-                let envelope = Envelope::Answers(partition, answers);
-                self.link.send(to, envelope.encode(self.agent.spoken()));
+                self.peers.send(to, Message::Answers(partition, answers));
             }
             Action::Keep(partition, snapshot) => {
                 tokio::spawn(keep(Arc::clone(&self.engine), partition, snapshot, self.events.clone()));
@@ -417,7 +413,7 @@ impl<T: Tables> Actor<T> {
     fn follow(&mut self, partition: PartitionId) {
         self.loads += 1;
         let follower = PartitionFollower {
-            reading: Reading {
+            reading: LogReader {
                 engine: Arc::clone(&self.engine),
                 params: self.shared.shape.load().first,
                 hasher: self.config.hasher,
@@ -432,7 +428,7 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Has changes of the agent's written, and tells when they are in the log.
+    /// Logs changes of the agent, and sends `done` when they are in the log.
     pub(super) fn write(&self, partition: PartitionId, changes: Vec<Change>, done: Event) {
         let (answer, logged) = oneshot::channel();
         let work = Work::Own(changes, answer);
@@ -442,12 +438,12 @@ impl<T: Tables> Actor<T> {
             if log.send(work).await.is_ok() {
                 let _outcome = logged.await;
             }
-            // If it failed it is asked for once more.
+            // If it failed, the agent asks again.
             let _ends = events.send(done).await;
         });
     }
 
-    /// Tells the rest of the process where things are.
+    /// Publishes the agent's state to the rest of the process.
     fn tell(&mut self, now: Duration) {
         let mut keys = 0;
         for at in 0..self.config.partitions.get() {

@@ -1,5 +1,4 @@
-//! Counts of flows that left this node, carried to where the flows are: what drives
-//! [`Courier`].
+//! Transfers the counts of flows that left this node to the flows' current nodes: drives [`Courier`].
 //!
 //! ```text
 //!  workers ─▶ FlowTables ─ a flow has left ─▶ Courier ══ mesh ══▶ Courier ─▶ FlowTables of the next node
@@ -7,17 +6,16 @@
 //!                 └── it is here again ─────────┘ └─ it is nowhere ─▶ ended flows: sums
 //! ```
 //!
-//! Where a flow is says this node's GPT, once the node has caught up: bits name the next node before a flow leaves this one.
-//! A key that is nowhere leads anywhere: the counts of a flow that was deleted may go to another node before they have
-//! ended.
+//! This node's GPT tells where a flow is, once the node has caught up: bits name the next node before a flow leaves this one. A
+//! deleted key leads to an arbitrary node, so the counts of a deleted flow may visit another node before they end.
 
 use super::moved::{FlowSums, MovedCounters};
-use super::plane::{Link, Shared};
+use super::peers::Peers;
+use super::plane::PlaneState;
 use super::shared_tables::SharedTables;
-use super::wire::Envelope;
+use super::wire::Message;
 use scalebricks_apps::gateway::flow_tables::Locator;
 use scalebricks_control::courier::{Count, Courier, Packet, Place, Work};
-use scalebricks_control::version::Version;
 use scalebricks_elements::gateway::FlowCount;
 use scalebricks_types::{NodeId, Teid};
 use std::sync::{Arc, PoisonError};
@@ -25,57 +23,57 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Time between two looks for flows that have left.
+/// Time between two checks for flows that have left.
 const EXPIRY: Duration = Duration::from_millis(20);
 
-/// Packets that wait to be looked at: some for each node, of which none sends another parcel before it has a receipt.
+/// Packets that wait for the task: some per node, since a node sends no further parcel before it has a receipt.
 const ARRIVED: usize = 256;
 
-/// Flows that are not here and whose counts wait, from which on no parcel is taken: 50 MiB.
+/// With so many flows waiting that are not here, no more parcels are accepted: 50 MiB.
 const STRAYS: usize = 1 << 20;
 
-/// What is handed to the task.
-pub(super) enum Arrived {
-    /// A courier's packet, and who sent it.
+/// Events of the task.
+pub(super) enum CounterEvent {
+    /// A packet of another node's courier.
     Packet(NodeId, Packet),
-    /// A node asks what a flow has counted here, under this number.
+    /// A node asks for a flow's counts here, under this number.
     Question(NodeId, u64, Teid),
-    /// This process asks.
+    /// This process asks for a flow's counts.
     Ask(Teid, oneshot::Sender<Option<FlowCount>>),
 }
 
 /// The task.
-pub(super) struct Carrying {
+pub(super) struct CounterTransfer {
     node: NodeId,
     tables: SharedTables,
-    link: Arc<dyn Link>,
-    shared: Arc<Shared>,
+    peers: Arc<Peers>,
+    shared: Arc<PlaneState>,
     courier: Courier,
     locator: Locator,
-    /// The view's, as the courier knows it.
+    /// The epoch of the view that the courier has.
     epoch: Option<u64>,
     next_expiry: Duration,
     moved: MovedCounters,
 }
 
-impl Carrying {
-    /// Starts it on the current runtime. It ends when nobody can hand it packets any more.
+impl CounterTransfer {
+    /// Starts the task on the current runtime. It ends when the sender is dropped.
     pub(super) fn start(
         node: NodeId,
         tables: SharedTables,
-        link: Arc<dyn Link>,
-        shared: Arc<Shared>,
-    ) -> mpsc::Sender<Arrived> {
+        peers: Arc<Peers>,
+        shared: Arc<PlaneState>,
+    ) -> mpsc::Sender<CounterEvent> {
         let (sender, arrived) = mpsc::channel(ARRIVED);
         let locator = tables.lock().locator();
         let courier = Courier::new(shared.process);
         let (epoch, next_expiry, moved) = (None, EXPIRY, MovedCounters::default());
-        let carrying = Self { node, tables, link, shared, courier, locator, epoch, next_expiry, moved };
+        let carrying = Self { node, tables, peers, shared, courier, locator, epoch, next_expiry, moved };
         tokio::spawn(carrying.run(arrived));
         sender
     }
 
-    async fn run(mut self, mut arrived: mpsc::Receiver<Arrived>) {
+    async fn run(mut self, mut arrived: mpsc::Receiver<CounterEvent>) {
         let start = Instant::now();
         let mut together = Vec::with_capacity(ARRIVED);
         loop {
@@ -87,12 +85,12 @@ impl Carrying {
             let now = start.elapsed();
             for arrived in together.drain(..) {
                 match arrived {
-                    Arrived::Packet(from, packet) => self.take(from, packet),
-                    Arrived::Question(from, number, flow) => {
+                    CounterEvent::Packet(from, packet) => self.take(from, packet),
+                    CounterEvent::Question(from, number, flow) => {
                         let count = self.tables.lock().count(flow).map(opaque);
-                        self.link.send(from, Envelope::Tallied(number, count).encode(Version::FIRST));
+                        self.peers.send(from, Message::Tallied(number, count));
                     }
-                    Arrived::Ask(flow, answer) => {
+                    CounterEvent::Ask(flow, answer) => {
                         let _gone = answer.send(self.tables.lock().count(flow));
                     }
                 }
@@ -107,7 +105,7 @@ impl Carrying {
         }
     }
 
-    /// Another courier speaks.
+    /// Handles a packet of another courier.
     fn take(&mut self, from: NodeId, packet: Packet) {
         let mut tables = self.tables.lock();
         if matches!(packet, Packet::Parcel(_)) && tables.strays() >= STRAYS {
@@ -120,11 +118,11 @@ impl Carrying {
         }
         drop(tables);
         if let Some(reply) = received.reply {
-            self.link.send(from, Envelope::Counts(reply).encode(Version::FIRST));
+            self.peers.send(from, Message::Counts(reply));
         }
     }
 
-    /// Takes the counts of flows that no worker counts for any more; not of more than the courier has room for.
+    /// Posts the counts of flows that no worker counts any more, as many as the courier has room for.
     fn expire(&mut self, now: Duration) {
         if !self.courier.has_room() {
             return;
@@ -160,7 +158,7 @@ impl Carrying {
             }
             match u8::try_from(self.locator.node(flow).get()).map(NodeId::new) {
                 Ok(node) if node != self.node && view.member(node).is_some() => Place::At(node),
-                // Here, or at a node that never was: the key is no key any more.
+                // Here, or at a node that never was a member: the key was deleted.
                 _ => Place::Nowhere,
             }
         });
@@ -172,11 +170,11 @@ impl Carrying {
             self.moved.ended.add(flow_count(count));
         }
         for (to, packet) in packets {
-            self.link.send(to, Envelope::Counts(packet).encode(Version::FIRST));
+            self.peers.send(to, Message::Counts(packet));
         }
     }
 
-    /// Tells the rest of the process how it goes.
+    /// Publishes the counters.
     fn tell(&mut self) {
         let stats = self.courier.stats();
         let (waiting, under_way) = self.courier.flows();
@@ -199,7 +197,7 @@ const fn opaque(count: FlowCount) -> Count {
     Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes])
 }
 
-/// The four counters as the data plane names them.
+/// The four counters in the data plane's form.
 pub(super) const fn flow_count(count: Count) -> FlowCount {
     let Count([downstream_packets, downstream_bytes, upstream_packets, upstream_bytes]) = count;
     FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }

@@ -1,4 +1,4 @@
-//! What a node's actor is told.
+//! Events of a node's actor.
 
 use super::repins::RepinNotice;
 use super::shared_tables::SharedTables;
@@ -15,52 +15,50 @@ use scalebricks_types::{FlowKey, NodeId, PartitionId, Position, Teid};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Something happened.
+/// An event.
 pub(super) enum Event {
-    /// The record of membership.
+    /// The record of membership was read.
     Viewed(Revision, View),
     /// A node's pulse came through the engine.
     Pulsed(NodeId),
-    /// The record of the table's shape.
+    /// The record of the table's shape was read.
     Shaped(Revision, Shape),
     /// A change of shape is in the log.
     Reshaped(PartitionId),
-    /// Another node says something.
+    /// Another node sent a message.
     Came(NodeId, Vec<u8>),
-    /// A partition in the state of a snapshot, and the last position of its log.
+    /// A partition was restored from a snapshot; with the last position of its log.
     Restored(u64, Box<Partition>, Position),
-    /// Its next entries.
+    /// The next entries of a partition.
     Entries(PartitionId, u64, Vec<Entry>),
-    /// The log of a partition ends here, before what was handed over of it.
+    /// The log of a partition ends here, before entries that were handed over.
     LogLost(PartitionId, u64, Position),
-    /// A node has reported the first of these positions, and the log of the partition ends at the second, which is before it.
+    /// A node has reported the first position, and the log of the partition ends at the second, which is lower.
     LogEnds(PartitionId, Position, Position),
     /// A partition's snapshot is durable, or could not be stored.
     Kept(PartitionId, bool),
-    /// A death is in the log.
-    Repinned(PartitionId, NodeId),
     /// Closures are in the log.
     Closed(PartitionId),
-    /// This process calls a partition that may be this node's.
+    /// This process sends calls to a partition that this node may own.
     Called(PartitionId, Vec<Call>),
     /// Calls are not in the log, and never will be.
     NotLogged(PartitionId, Vec<CallId>, Refusal),
-    /// What does a key lead to?
+    /// Asks for the session of a key.
     Ask(FlowKey, oneshot::Sender<Option<Session>>),
-    /// Tell when all nodes have applied this.
+    /// Asks to be notified when all nodes have applied these positions.
     Wait(Vec<(PartitionId, Position)>, oneshot::Sender<()>),
-    /// What has a flow counted at this node?
+    /// Asks for a flow's counts at a node.
     Tally(NodeId, Teid, oneshot::Sender<Option<FlowCount>>),
-    /// Wait so long, when a node was removed, before keys that it may still forward go to other flows.
+    /// Sets how long keys that a removed node may still forward are not given to other flows.
     RebindAfter(Duration),
-    /// Counters of flows are to move with them, from and to these tables.
+    /// Starts the transfer of flow counters from and to these tables.
     Carry(SharedTables),
-    /// Where are the tables, in a partition?
+    /// Asks for the positions of the tables in a partition.
     Where(PartitionId, oneshot::Sender<Option<Report>>),
-    /// Which of these keys of a partition have left, and are still held?
+    /// Asks which of these keys of a partition have left and are still held.
     Leaving(PartitionId, Vec<FlowKey>, oneshot::Sender<Vec<bool>>),
-    /// Have a node compare its tables with the logs, and tell of so many differences.
+    /// Asks a node to compare its tables with the logs, and to list so many differences.
     Verify(NodeId, u32, oneshot::Sender<Verdict>),
-    /// Tell all that a node's flows go to others.
+    /// Notifies all nodes that a node's flows go to others.
     Tell(RepinNotice),
 }

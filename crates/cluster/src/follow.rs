@@ -1,7 +1,7 @@
 //! Follows the log of a partition that this node owns, for the agent.
 
 use super::event::Event;
-use super::rib::Reading;
+use super::rib::LogReader;
 use scalebricks_control::engine::{Engine, ReadError};
 use scalebricks_engine::log::{Follower, FollowerOptions, Step};
 use scalebricks_types::{PartitionId, Position};
@@ -17,7 +17,7 @@ const OPTIONS: FollowerOptions = FollowerOptions {
 
 /// Follows one partition, and reports to the actor.
 pub(super) struct PartitionFollower {
-    pub(super) reading: Reading,
+    pub(super) reading: LogReader,
     pub(super) partition: PartitionId,
     /// Counts the loads of all partitions: the actor ignores events of an earlier load of the same partition.
     pub(super) load: u64,
@@ -25,7 +25,7 @@ pub(super) struct PartitionFollower {
 }
 
 impl PartitionFollower {
-    /// Follows until the log was lost, or the actor is gone.
+    /// Runs until the log lost entries, or the actor ended.
     pub(super) async fn run(self) {
         let partition = self.partition;
         let mut follower = Follower::new(Arc::clone(&self.reading.engine), partition, OPTIONS);
@@ -71,7 +71,7 @@ pub(super) async fn confirm(
     reported: Position,
     events: mpsc::Sender<Event>,
 ) {
-    // Asked as a reader that has applied that position: an engine whose servers may lag makes sure before it says no.
+    // Reads as a client that has applied that position: an engine whose servers may lag makes sure before it answers `Ahead`.
     match engine.read(partition, Position(reported.0.saturating_add(1)), 0).await {
         Ok(_) | Err(ReadError::Trimmed { .. }) => {}
         Err(ReadError::Ahead { last, .. }) => {

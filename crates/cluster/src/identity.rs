@@ -1,4 +1,4 @@
-//! The number under which this process writes to logs and asks owners.
+//! The number under which this process writes to logs and sends calls.
 
 use super::plane::draw_writer;
 use scalebricks_control::engine::{Engine, WriterId};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Mutex;
 
-/// The process's number as it is now. A partition remembers the newest of them only: a process that it has forgotten draws another.
+/// The process's present number. A partition remembers only the newest numbers: a process that it has forgotten draws another.
 pub(super) struct Identity {
     engine: Arc<dyn Engine>,
     current: AtomicU64,
@@ -22,8 +22,8 @@ impl Identity {
         WriterId(self.current.load(Ordering::Relaxed))
     }
 
-    /// A partition has forgotten this number: draws another, unless that was done. If the engine cannot be used it stays, and is
-    /// found to be forgotten once more.
+    /// Draws another number after a partition has forgotten this one, unless that was done. If the engine cannot be used the number
+    /// stays, and is found to be forgotten again.
     pub(super) async fn renew(&self, forgotten: WriterId) {
         let _one = self.drawing.lock().await;
         if self.get() != forgotten {
@@ -34,11 +34,11 @@ impl Identity {
                 tracing::warn!(
                     before = forgotten.0,
                     now = writer.0,
-                    "a log has forgotten this process; it goes on under another number"
+                    "a log has forgotten this process; it continues under another number"
                 );
                 self.current.store(writer.0, Ordering::Relaxed);
             }
-            Err(error) => tracing::warn!(%error, "this process cannot draw another number now"),
+            Err(error) => tracing::warn!(%error, "cannot draw another number for this process"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What comes from other nodes, on its way to the actor.
+//! Receives messages of other nodes for the actor.
 
 use super::event::Event;
 use scalebricks_control::membership::{Beat, Fitness, HEARING, HearingReport, NodeSet};
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// What comes from other nodes.
+/// The receiving end of a node.
 #[derive(Clone)]
 pub struct Inbox {
     pub(super) events: mpsc::Sender<Event>,
     pub(super) beats: Arc<Beats>,
 }
 
-/// The newest beat of each node, beside the queue: a node that has much to do must not take the others for dead.
+/// The newest heartbeat of each node, outside the queue: a busy node must not take the others for dead.
 #[derive(Debug, Default)]
 pub struct Beats(Mutex<Received>);
 
@@ -23,28 +23,27 @@ pub struct Beats(Mutex<Received>);
 struct Received {
     new: BTreeMap<NodeId, Beat>,
     heard: BTreeMap<NodeId, Heard>,
-    /// How fit this node is, for its own beats.
+    /// This node's fitness, for its own heartbeats.
     fitness: Fitness,
 }
 
-/// The newest beat of a node.
+/// The newest heartbeat of a node.
 #[derive(Debug, Clone, Copy)]
 struct Heard {
     beat: Beat,
-    /// Since when it has beaten in this life.
+    /// Since when it has been in this life.
     since: Instant,
-    /// When the newest came, and when it was sent at the earliest.
+    /// When the newest was received, and the earliest time at which it can have been sent.
     at: Instant,
     sent_after: Instant,
 }
 
-/// What another node last said of whom it grants a lease.
+/// The grants in another node's last heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Granted {
     pub(super) by: NodeId,
-    /// `None` from a node that speaks an older version.
-    pub(super) report: Option<HearingReport>,
-    /// When it said so at the earliest.
+    pub(super) report: HearingReport,
+    /// The earliest time at which it can have been sent.
     pub(super) since: Instant,
 }
 
@@ -53,17 +52,17 @@ impl Beats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // whole at any time
     }
 
-    /// How fit this node is, from now on.
+    /// Sets this node's fitness.
     pub(super) fn set_fitness(&self, fitness: Fitness) {
         self.received().fitness = fitness;
     }
 
-    /// How fit this node is.
+    /// This node's fitness.
     pub(super) fn fitness(&self) -> Fitness {
         self.received().fitness
     }
 
-    /// Those that came since the last call.
+    /// Takes the heartbeats since the last call.
     pub(super) fn take(&self) -> BTreeMap<NodeId, Beat> {
         std::mem::take(&mut self.received().new)
     }
@@ -73,7 +72,7 @@ impl Beats {
         self.heard(now, |_| true)
     }
 
-    /// Of those, the ones that have been in the same life since `then`.
+    /// Of those, the nodes that have been in the same life since `then`.
     pub(super) fn hears_since(&self, then: Instant, now: Instant) -> NodeSet {
         self.heard(now, |heard| heard.since <= then)
     }
@@ -84,7 +83,7 @@ impl Beats {
         heard.map(|(node, _)| *node).collect()
     }
 
-    /// What each node that was heard within [`HEARING`] last said of grants.
+    /// The grants of each node that was heard within [`HEARING`].
     pub(super) fn granted(&self, now: Instant) -> Vec<Granted> {
         let received = self.received();
         let heard = received.heard.iter().filter(|(_, heard)| now < heard.at + HEARING);
@@ -98,17 +97,17 @@ impl Beats {
 }
 
 impl Inbox {
-    /// The heartbeats that came, for who reports them while the actor is busy.
+    /// The received heartbeats, for heartbeats that are sent while the actor is busy.
     pub const fn beats(&self) -> &Arc<Beats> {
         &self.beats
     }
 
-    /// Another node is alive. Never waits; of several that were not looked at yet the newest is kept.
+    /// Receives a heartbeat. Never waits; keeps only the newest of each node.
     pub fn beat(&self, from: NodeId, beat: Beat) {
         self.beat_sent_after(from, beat, Instant::now());
     }
 
-    /// The same, of a beat that may be as old as this.
+    /// Receives a heartbeat that was sent at this time or later.
     pub fn beat_sent_after(&self, from: NodeId, beat: Beat, sent_after: Instant) {
         let at = Instant::now();
         let mut received = self.beats.received();
@@ -118,7 +117,7 @@ impl Inbox {
         received.heard.insert(from, Heard { beat, since, at, sent_after });
     }
 
-    /// Another node sent this. Waits for room; false: nobody is there any more.
+    /// Queues a message of another node. Waits for room; false: the actor ended.
     pub async fn came(&self, from: NodeId, bytes: Vec<u8>) -> bool {
         self.events.send(Event::Came(from, bytes)).await.is_ok()
     }

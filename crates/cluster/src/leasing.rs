@@ -1,9 +1,9 @@
-//! The lease of a node: renewed beside the actor, so that it holds while that is busy, and expires while it is stuck for long.
-//! See [`scalebricks_control::lease`].
+//! The lease of a node: renewed outside the actor, so that it holds while the actor is busy, and expires while it is stuck for
+//! long. See [`scalebricks_control::lease`].
 
 use super::event::Event;
 use super::inbox::Granted;
-use super::plane::{ControlPlane, Shared};
+use super::plane::{ControlPlane, PlaneState};
 use super::view;
 use scalebricks_control::engine::Engine;
 use scalebricks_control::lease::{self, Deadlines, LeaseState, LeaseTimes, READ_EVERY};
@@ -17,38 +17,38 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Time between two looks at what came.
+/// Time between two updates of the lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a node's lease is made of.
+/// Configuration and state of a node's lease.
 #[derive(Debug, Clone)]
 pub struct Leasing {
-    /// How long it lasts.
+    /// Durations of the lease.
     pub times: LeaseTimes,
-    /// Its deadlines, as the workers see them.
+    /// Its deadlines, shared with the workers.
     pub lease: Arc<Lease>,
     /// The workers' own probes, which carry grants as heartbeats do.
     pub fabric: Option<Arc<FabricHealth>>,
-    /// The moment from which the workers' time is counted.
+    /// The start of the workers' clock.
     pub start: Instant,
 }
 
 impl ControlPlane {
-    /// Keeps this lease from now on, for as long as the plane is there. Once; later calls do nothing.
+    /// Maintains this lease until the plane is dropped. Only the first call has an effect.
     pub async fn keep_lease(&self, leasing: Leasing) {
         if self.shared.lease.set(leasing.clone()).is_err() {
             return;
         }
         let _stops = self.events.send(Event::RebindAfter(leasing.times.rebind_after())).await;
         let (tell, reads) = mpsc::channel(1);
-        let reading = Reading {
+        let reading = ViewReader {
             engine: Arc::clone(&self.reading.engine),
             shared: Arc::downgrade(&self.shared),
             start: leasing.start,
             tell,
         };
         self.runtime.spawn(reading.run());
-        let keeping = Keeping {
+        let keeping = LeaseKeeper {
             me: self.shared.node,
             machine: lease::Lease::new(self.shared.node, leasing.times),
             leasing,
@@ -59,7 +59,7 @@ impl ControlPlane {
         self.runtime.spawn(keeping.run());
     }
 
-    /// How the node's lease stands, and how long it still lets the node forward. `None` if no lease is kept.
+    /// The state of the node's lease, and for how long the node may still forward. `None` without a lease.
     pub fn lease(&self) -> Option<(LeaseState, Duration)> {
         let leasing = self.shared.lease.get()?;
         let now = leasing.start.elapsed();
@@ -74,22 +74,22 @@ impl Leasing {
         Deadlines { claim_until, forward_until }
     }
 
-    /// Whether the node may speak for what it owns.
+    /// Whether the node may answer for the partitions that it owns.
     pub(super) fn is_held(&self) -> bool {
         self.lease.may_claim(self.start.elapsed())
     }
 }
 
-/// Reads the view from the engine, again and again.
-struct Reading {
+/// Reads the view from the engine periodically.
+struct ViewReader {
     engine: Arc<dyn Engine>,
-    shared: Weak<Shared>,
+    shared: Weak<PlaneState>,
     start: Instant,
-    /// Views, with when each was asked for.
+    /// Views, with the times of their requests.
     tell: mpsc::Sender<(View, Duration)>,
 }
 
-impl Reading {
+impl ViewReader {
     async fn run(self) {
         while let Some(partitions) = self.shared.upgrade().map(|shared| shared.partitions) {
             let asked = self.start.elapsed();
@@ -110,17 +110,17 @@ impl Reading {
     }
 }
 
-/// Renews the lease by what came, and moves its deadlines.
-struct Keeping {
+/// Renews the lease from received grants, and sets its deadlines.
+struct LeaseKeeper {
     me: NodeId,
     machine: lease::Lease,
     leasing: Leasing,
-    shared: Weak<Shared>,
+    shared: Weak<PlaneState>,
     reads: mpsc::Receiver<(View, Duration)>,
     told: LeaseState,
 }
 
-impl Keeping {
+impl LeaseKeeper {
     async fn run(mut self) {
         while let Some(shared) = self.shared.upgrade() {
             self.look(&shared);
@@ -129,7 +129,7 @@ impl Keeping {
         }
     }
 
-    fn look(&mut self, shared: &Shared) {
+    fn look(&mut self, shared: &PlaneState) {
         let now = self.leasing.start.elapsed();
         let life = shared.life.load(Ordering::Relaxed);
         let has_caught_up = life > 0 && shared.caught_up_in.load(Ordering::Relaxed) == life;
@@ -137,26 +137,21 @@ impl Keeping {
             self.leasing.lease.filled();
         }
         let view = shared.view.load();
-        // It may have expired since the last look.
+        // The lease may have expired since the last call.
         let _noted = self.machine.deadlines(has_caught_up, now);
         self.machine.viewed(&view, life);
         if let Some(fabric) = &self.leasing.fabric {
             let members = view.members().filter(|(_, member)| member.is_alive);
             fabric.set_identity(life, view.epoch(), members.map(|(node, member)| (node, member.life)));
             for (by, at) in fabric.grants_to_me(now) {
-                // It quotes something that this node said no longer before, in this life.
+                // The grant quotes a message that this node sent within that time, in this life.
                 self.machine.granted(by, view.epoch(), at.saturating_sub(HEARING));
             }
         }
         for Granted { by, report, since } in shared.beats.granted(Instant::now()) {
             let since = since.saturating_duration_since(self.leasing.start);
-            match report {
-                Some(report) if report.grants.contains(self.me) => {
-                    self.machine.granted(by, report.epoch, since);
-                }
-                Some(_) => {}
-                // Older software grants nothing, and takes nothing away.
-                None => self.machine.granted(by, view.epoch(), since),
+            if report.grants.contains(self.me) {
+                self.machine.granted(by, report.epoch, since);
             }
         }
         while let Ok((view, asked)) = self.reads.try_recv() {
@@ -167,7 +162,7 @@ impl Keeping {
         self.tell(deadlines.state(now));
     }
 
-    /// Logs how the lease stands, when that changes.
+    /// Logs changes of the lease's state.
     fn tell(&mut self, state: LeaseState) {
         if state == self.told {
             return;

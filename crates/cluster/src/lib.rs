@@ -8,7 +8,7 @@
 //!  other nodes: beats, messages ──▶   └─────▶ other nodes
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`plane`] | the handle that the rest of the process uses |
 //! | `actor`, `event`, `repinning` | the task that owns the agent, its events, and its work for dead and drained nodes |
@@ -31,9 +31,9 @@
 //! | [`verify`] | compares all tables with the logs |
 //! | [`repins`] | notifies the controller of flows that moved to other nodes |
 //! | `pulses` | the nodes that are in contact with the engine |
-//! | `relaying` | relays messages around a broken link between two nodes |
+//! | `peers` | sends messages to other nodes, relayed around a broken link |
 //! | [`secret`] | key files, read with their permissions checked |
-//! | `beating` | sends heartbeats while the actor is busy |
+//! | `heartbeat` | sends heartbeats while the actor is busy |
 //! | [`mesh`] | heartbeats and messages between nodes |
 //! | [`local`] | several nodes in one process, for tests and measurements |
 //! | [`wire`] | the format of these messages |
@@ -44,11 +44,11 @@
 
 mod accept;
 mod actor;
-pub mod beating;
 mod calling;
 pub mod counters;
 mod event;
 mod follow;
+pub mod heartbeat;
 mod identity;
 pub mod inbox;
 pub mod leasing;
@@ -57,10 +57,10 @@ pub mod local;
 pub mod mesh;
 mod mesh_link;
 pub mod moved;
+mod peers;
 mod placement;
 pub mod plane;
 mod pulses;
-mod relaying;
 mod repinning;
 pub mod repins;
 pub mod rib;

@@ -1,18 +1,19 @@
-//! A control plane from the start of a node until the mesh ends.
+//! Runs a control plane from the start of a node until the mesh ends.
 
 use crate::inbox::Inbox;
 use crate::leasing::Leasing;
 use crate::mesh::{Event, Events, Mesh};
 use crate::mesh_link::MeshLink;
-use crate::plane::{ControlPlane, Link, PlaneConfig};
+use crate::plane::{ControlPlane, PeerLink, PlaneConfig};
 use crate::shared_tables::SharedTables;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::Engine;
 use scalebricks_control::membership::Beat;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Time between two tries to reach the engine at the start.
+/// Time between two attempts to reach the engine at the start.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs a node's control plane over this engine and this mesh, until the mesh ends. `plane` is set as soon as the engine can be used.
@@ -28,18 +29,18 @@ pub async fn live(
     let to_others = MeshLink::start(&mesh);
     let mut way_in = None;
     let started = loop {
-        let link = |inbox: Inbox| -> Arc<dyn Link> {
+        let link = |inbox: Inbox| -> Arc<dyn PeerLink> {
             let received = Arc::clone(&inbox.beats);
             way_in = Some(inbox);
             Arc::new(to_others.hearing_by(received))
         };
         match ControlPlane::start(config.clone(), Arc::clone(&engine), tables.clone(), link).await {
             Ok(started) => break started,
-            Err(error) => tracing::warn!(%error, "the engine cannot be used yet"),
+            Err(error) => tracing::warn!(%error, "cannot use the engine yet"),
         }
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
-    tracing::info!("the control plane has begun");
+    tracing::info!("the control plane has started");
     started.carry_counters(tables).await;
     if let Some(leasing) = leasing {
         started.keep_lease(leasing).await;
@@ -51,7 +52,7 @@ pub async fn live(
             sign(&inbox, event);
             continue;
         };
-        // A message waits for room; signs of life do not wait behind it.
+        // A message waits for room; heartbeats do not wait behind it.
         let mut came = pin!(inbox.came(from, payload));
         loop {
             tokio::select! {
@@ -67,7 +68,7 @@ pub async fn live(
     }
 }
 
-/// Something came that is no message.
+/// Handles an event other than a message.
 fn sign(inbox: &Inbox, event: Event) {
     match event {
         Event::Beat { from, payload, sent_after } => match Beat::decode(&payload) {

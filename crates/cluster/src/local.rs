@@ -3,7 +3,7 @@
 
 use super::inbox::Inbox;
 use super::mesh::MeshLimits;
-use super::plane::{ControlPlane, Link, PlaneConfig};
+use super::plane::{ControlPlane, PeerLink, PlaneConfig};
 use super::verify::Readable;
 use scalebricks_control::distribution::{FibRoom, Tables};
 use scalebricks_control::engine::{Engine, EngineError};
@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Between two looks whether something has come to be.
+/// Time between two checks of a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What is the same at all nodes.
+/// Configuration that is the same at all nodes.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct LocalConfig {
     /// Partitions of the key space.
     pub partitions: PartitionCount,
     /// The shape of the GPT.
@@ -37,20 +37,20 @@ pub struct Shape {
     pub grace: Duration,
 }
 
-/// A node's tables: a real GPT, and a map in place of the FIB. Clones are the same tables.
+/// A node's tables: a real GPT, and a map instead of the FIB. Clones share them.
 #[derive(Debug, Clone)]
 pub struct MemoryTables {
     gpt: Table,
     /// By partition.
     fib: Arc<Vec<Mutex<HashMap<FlowKey, FibValue>>>>,
-    /// Keys in it, at most.
+    /// Most keys in it.
     capacity: usize,
-    shape: Shape,
+    shape: LocalConfig,
 }
 
 impl MemoryTables {
-    /// Empty ones.
-    pub fn new(shape: Shape) -> Self {
+    /// Empty tables.
+    pub fn new(shape: LocalConfig) -> Self {
         let fib = (0..shape.partitions.get()).map(|_| Mutex::default()).collect();
         Self { gpt: Table::new(shape.params), fib: Arc::new(fib), capacity: usize::MAX, shape }
     }
@@ -72,7 +72,7 @@ impl MemoryTables {
         keys.into_iter().map(|key| reader.get(self.shape.hasher.hash(key))).collect()
     }
 
-    /// What the FIB holds for a key.
+    /// The FIB's value of a key.
     pub fn get(&self, key: &FlowKey) -> Option<FibValue> {
         self.share(self.partition(self.shape.hasher.hash(key))).get(key).copied()
     }
@@ -170,13 +170,13 @@ impl Readable for MemoryTables {
     }
 }
 
-/// The way into a node. Messages arrive in the order in which they were sent, as the mesh has them arrive.
-struct Way {
+/// The receiving end of a node. Messages arrive in the order in which they were sent, as over the mesh.
+struct Receiver {
     inbox: Inbox,
     messages: mpsc::UnboundedSender<(NodeId, Vec<u8>)>,
 }
 
-impl Way {
+impl Receiver {
     fn into(inbox: Inbox) -> Self {
         let (messages, mut sent) = mpsc::unbounded_channel();
         let open = inbox.clone();
@@ -191,17 +191,17 @@ impl Way {
     }
 }
 
-/// The ways into nodes; what is for a node that is gone is lost.
-type Ways = Arc<RwLock<HashMap<NodeId, Way>>>;
+/// The receiving ends of nodes; messages to a killed node are lost.
+type Receivers = Arc<RwLock<HashMap<NodeId, Receiver>>>;
 
-/// Directed links, from one node to another, on which everything is lost.
+/// Directed links that lose everything.
 type Cuts = Arc<RwLock<BTreeSet<(NodeId, NodeId)>>>;
 
 struct Channels {
     me: NodeId,
-    ways: Ways,
+    ways: Receivers,
     cuts: Cuts,
-    /// Bytes of the longest message: what is longer is lost, as over the mesh.
+    /// Most bytes of a message: longer ones are lost, as over the mesh.
     longest: usize,
 }
 
@@ -211,7 +211,7 @@ impl Channels {
     }
 }
 
-impl Link for Channels {
+impl PeerLink for Channels {
     fn beat(&self, beat: Beat) {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         if ways.contains_key(&self.me) {
@@ -250,19 +250,19 @@ pub struct LocalNode {
     pub tables: MemoryTables,
 }
 
-/// Nodes in this process. To be used on a runtime, on which all of them run.
+/// Nodes in this process. Use it on the runtime that they run on.
 #[expect(missing_debug_implementations, reason = "channels cannot be shown")]
 pub struct LocalCluster {
-    shape: Shape,
+    shape: LocalConfig,
     engine: Arc<dyn Engine>,
-    ways: Ways,
+    ways: Receivers,
     cuts: Cuts,
     nodes: BTreeMap<NodeId, LocalNode>,
 }
 
 impl LocalCluster {
-    /// No nodes yet, over this log.
-    pub fn new(shape: Shape, engine: Arc<dyn Engine>) -> Self {
+    /// A cluster without nodes, over this log.
+    pub fn new(shape: LocalConfig, engine: Arc<dyn Engine>) -> Self {
         Self { shape, engine, ways: Arc::default(), cuts: Arc::default(), nodes: BTreeMap::new() }
     }
 
@@ -274,7 +274,7 @@ impl LocalCluster {
         self.start_with(node, MemoryTables::new(self.shape), Version::NEWEST).await
     }
 
-    /// Starts a node with these tables, which knows no newer version of the protocol than this.
+    /// Starts a node with these tables and this version of the protocol.
     ///
     /// # Errors
     /// Those of [`ControlPlane::start`].
@@ -284,11 +284,11 @@ impl LocalCluster {
         tables: MemoryTables,
         version: Version,
     ) -> Result<(), EngineError> {
-        let Shape { partitions, params, hasher, grace } = self.shape;
+        let LocalConfig { partitions, params, hasher, grace } = self.shape;
         let config = PlaneConfig { node, partitions, params, hasher, grace, version };
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
-            ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Way::into(inbox));
+            ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Receiver::into(inbox));
             let longest = MeshLimits::default().message_bytes;
             Arc::new(Channels { me: node, ways: Arc::clone(&ways), cuts: Arc::clone(&self.cuts), longest })
         });
@@ -296,13 +296,13 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// A node is gone, with all it had. Clones of its plane keep it running, and nobody hears it.
+    /// Kills a node. Clones of its plane keep it running, but its messages are lost.
     pub fn kill(&mut self, node: NodeId) {
         self.ways.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
         self.nodes.remove(&node);
     }
 
-    /// Cuts the link from one node to another, in this direction, or mends it.
+    /// Cuts or repairs the link from one node to another, in this direction.
     pub fn cut(&self, from: NodeId, to: NodeId, is_cut: bool) {
         let mut cuts = self.cuts.write().unwrap_or_else(PoisonError::into_inner);
         if is_cut {
@@ -322,13 +322,13 @@ impl LocalCluster {
         self.nodes.iter().map(|(number, node)| (*number, node))
     }
 
-    /// Whether all nodes hold what they are to hold, and know that all of them are alive, and nobody else.
+    /// Whether all nodes have complete tables, and a view in which exactly these nodes are alive.
     pub fn is_whole(&self) -> bool {
         let all = || self.nodes.keys().copied();
         self.nodes.values().all(|node| node.plane.has_caught_up() && node.plane.view().alive().eq(all()))
     }
 
-    /// Waits until something is so. Whether it came to be in time.
+    /// Waits for a condition. Returns whether it was met in time.
     pub async fn wait(&self, patience: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
         let began = Instant::now();
         while !is_so(self) {
@@ -340,8 +340,8 @@ impl LocalCluster {
         true
     }
 
-    /// Where the tables differ from what all the keys there are shall lead to: the first place found. What has left a FIB
-    /// is a difference until the node has let go of it.
+    /// The first difference between the tables and the wanted sessions of all keys. A key that has left a FIB is a difference until the
+    /// node has removed it.
     pub fn difference<'a, I>(&self, wanted: impl Fn() -> I) -> Option<String>
     where
         I: Iterator<Item = (&'a FlowKey, &'a Session)>,

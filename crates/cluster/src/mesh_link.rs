@@ -1,24 +1,25 @@
-//! The control plane's way to other nodes, over the mesh.
+//! The link to other nodes over the mesh.
 
-use super::beating::{Beating, LOOK_EVERY};
+use super::heartbeat::{BackupHeartbeat, LOOK_EVERY};
 use super::inbox::Beats;
 use super::mesh::{Mesh, SendError};
-use super::plane::Link;
+use super::plane::PeerLink;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time between two log lines about messages that were not sent. All of them are counted.
+/// Time between two log lines about unsent messages. All of them are counted.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// The mesh as a [`Link`]. Clones are the same.
+/// The mesh as a [`PeerLink`]. Clones share it.
 #[derive(Clone)]
 pub(super) struct MeshLink {
     mesh: Arc<Mesh>,
-    beating: Arc<Beating>,
-    /// What came from the others, for heartbeats while the control plane is busy.
+    heartbeat: Arc<BackupHeartbeat>,
+    /// Received heartbeats, for heartbeats that are sent while the actor is busy.
     received: Arc<Beats>,
     unsent: Arc<Mutex<Unsent>>,
 }
@@ -31,7 +32,7 @@ struct Unsent {
 }
 
 impl Unsent {
-    /// One more. How many there were since the last log line, if it is time for another.
+    /// Counts a message. Returns the number since the last log line, if another is due.
     fn one_more(&mut self, now: Instant) -> Option<u64> {
         self.messages += 1;
         if self.told.is_some_and(|told| now < told + TELL_EVERY) {
@@ -43,24 +44,24 @@ impl Unsent {
 }
 
 impl MeshLink {
-    /// The way over this mesh, and heartbeats while the control plane is busy, until the mesh ends.
+    /// Starts the link, with heartbeats while the actor is busy, until the mesh ends.
     pub(super) fn start(mesh: &Arc<Mesh>) -> Self {
         let link = Self {
             mesh: Arc::clone(mesh),
-            beating: Arc::default(),
+            heartbeat: Arc::default(),
             received: Arc::default(),
             unsent: Arc::default(),
         };
-        tokio::spawn(beat_on(Arc::downgrade(mesh), Arc::clone(&link.beating)));
+        tokio::spawn(beat_on(Arc::downgrade(mesh), Arc::clone(&link.heartbeat)));
         link
     }
 
-    /// The same link, whose heartbeats report what comes there while the control plane is busy.
+    /// The same link with these received heartbeats, for heartbeats that are sent while the actor is busy.
     pub(super) fn hearing_by(&self, received: Arc<Beats>) -> Self {
         Self { received, ..self.clone() }
     }
 
-    /// The mesh did not take a message. It comes again if it still matters; one that is too long never arrives.
+    /// The mesh refused a message. Its sender repeats it if it still matters; one that is too long never arrives.
     fn not_sent(&self, to: NodeId, bytes: usize, error: SendError) {
         let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner); // whole at any time
         let Some(messages) = unsent.one_more(Instant::now()) else { return };
@@ -74,9 +75,9 @@ impl MeshLink {
     }
 }
 
-impl Link for MeshLink {
+impl PeerLink for MeshLink {
     fn beat(&self, beat: Beat) {
-        self.beating.asked(beat, &self.received, Instant::now());
+        self.heartbeat.asked(beat, &self.received, Instant::now());
         send_beat(&self.mesh, &beat);
     }
 
@@ -88,19 +89,19 @@ impl Link for MeshLink {
     }
 }
 
-/// Tells all that this node is alive. Datagrams that the system does not take are counted by the mesh, and the next follows.
+/// Sends a heartbeat to all nodes. The mesh counts datagrams that the system does not accept; the next one follows.
 fn send_beat(mesh: &Mesh, beat: &Beat) {
     if let Err(error) = mesh.beat(&beat.encode()) {
         tracing::error!(%error, "cannot send heartbeat");
     }
 }
 
-/// Beats on for an agent that is busy, while there is a mesh.
-async fn beat_on(mesh: Weak<Mesh>, beating: Arc<Beating>) {
+/// Sends heartbeats for a busy agent until the mesh ends.
+async fn beat_on(mesh: Weak<Mesh>, heartbeat: Arc<BackupHeartbeat>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(mesh) = mesh.upgrade() else { return };
-        if let Some(beat) = beating.overdue(Instant::now()) {
+        if let Some(beat) = heartbeat.overdue(Instant::now()) {
             send_beat(&mesh, &beat);
         }
     }
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_not_sent_are_told_of_now_and_then() {
+    fn unsent_messages_are_logged_now_and_then() {
         let (mut unsent, start) = (Unsent::default(), Instant::now());
         let told = |unsent: &mut Unsent, seconds| unsent.one_more(start + Duration::from_secs(seconds));
         assert_eq!(told(&mut unsent, 0), Some(1));

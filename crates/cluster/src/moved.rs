@@ -1,17 +1,17 @@
-//! What has become of the counters of flows that left a node, declared once: metrics and tables go through this list.
+//! Counters about the counts of flows that left a node, declared once: metrics and tables use this list.
 
 use super::stats::Kind;
 use scalebricks_elements::gateway::FlowCount;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What has become of the counters of flows that left a node, since its process started.
+/// Counters about the counts of flows that left a node, since its process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = MovedCountersView)]
 pub struct MovedCounters {
-    /// Of flows that ended: that left this node, or whose counters came here, and that are nowhere.
+    /// Of flows that ended after they left this node or their counters came here.
     pub ended: FlowSums,
-    /// Of flows whose counters were under way to a process that ended; at most.
+    /// Of flows whose counters were on their way to a process that ended; at most.
     pub lost: FlowSums,
     /// Flows whose counters went to another node; each time.
     pub sent_flows: u64,
@@ -19,20 +19,20 @@ pub struct MovedCounters {
     pub received_flows: u64,
     /// Flows whose counters wait here.
     pub waiting_flows: u64,
-    /// Flows whose counters are under way to another node.
+    /// Flows whose counters are on their way to another node.
     pub under_way_flows: u64,
     /// Messages with counters that were sent again.
     pub resent_parcels: u64,
-    /// Messages with counters that came again, and were passed over.
+    /// Messages with counters that came again and were ignored.
     pub duplicate_parcels: u64,
-    /// Messages with counters that were not taken for want of room; they come again.
+    /// Messages with counters that were refused for lack of room; they are repeated.
     pub refused_parcels: u64,
 }
 
-/// What several flows have carried, in packets and bytes of inner IP.
+/// Sums over flows, in packets and bytes of inner IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowSums {
-    /// How many; one that ended several times counts as often.
+    /// Number of flows; one that ended several times counts as often.
     pub flows: u64,
     /// Packets to UEs.
     pub downstream_packets: u64,
@@ -51,13 +51,13 @@ impl FlowSums {
         Self { flows, downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
     }
 
-    /// What they have carried.
+    /// The counts.
     pub const fn count(&self) -> FlowCount {
         let Self { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes, .. } = *self;
         FlowCount { downstream_packets, downstream_bytes, upstream_packets, upstream_bytes }
     }
 
-    /// Adds what a flow has carried.
+    /// Adds the counts of a flow.
     pub fn add(&mut self, count: FlowCount) {
         *self = Self::of(self.flows + 1, [self.count(), count].into_iter().sum());
     }
@@ -74,12 +74,12 @@ pub struct MovedMetric {
     pub kind: Kind,
 }
 
-/// One of [`MovedCounters`].
+/// One field of [`MovedCounters`].
 #[derive(Debug)]
 pub struct MovedCounter {
-    /// The metric it is part of, and by which label.
+    /// The metric that it is part of, and its label.
     pub series: Option<(&'static MovedMetric, Option<(&'static str, &'static str)>)>,
-    /// What it is called in a table for people, if it is shown there.
+    /// Its name in tables for people, if it is shown there.
     pub row: Option<&'static str>,
     /// Its value.
     pub value: fn(&MovedCounters) -> u64,
@@ -112,7 +112,7 @@ macro_rules! counters {
     (@row) => { None };
     (@row $row:literal) => { Some($row) };
     ($($($field:ident).+: [$($series:tt)+] $($row:literal)?;)+) => {
-        /// All of them, those of one metric side by side.
+        /// All counters, those of one metric side by side.
         pub const MOVED_COUNTERS: &[MovedCounter] = &[$(MovedCounter {
             series: counters!(@series $($series)+),
             row: counters!(@row $($row)?),

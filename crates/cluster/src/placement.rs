@@ -1,26 +1,27 @@
-//! The record of what the controller says of nodes: read, and changed by compare-and-set. `view` watches it.
+//! The placement record: read, and changed by compare-and-set. `view` watches it.
 
 use super::event::Event;
 use super::plane::{ControlPlane, RefusedChanges};
 use super::view;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::membership::Placement;
 use std::sync::Arc;
 
-/// Its key.
+/// The record's key.
 pub(super) const KEY: &str = "cluster.placement";
 
-/// Others who change it at the same time, before this one gives up.
+/// Most attempts to change the record while others change it.
 const TRIES: usize = 16;
 
-/// What a node knows of the record.
+/// The record that a node knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Placed {
     pub(super) revision: Option<Revision>,
     pub(super) placement: Placement,
 }
 
-/// The record as it is; an empty one if there is none.
+/// The record; an empty one if there is none.
 pub(super) async fn read(engine: &dyn Engine) -> Result<Placed, EngineError> {
     let Some(record) = engine.record(KEY).await? else { return Ok(Placed::default()) };
     let placement = match record.value {
@@ -30,7 +31,7 @@ pub(super) async fn read(engine: &dyn Engine) -> Result<Placed, EngineError> {
     Ok(Placed { revision: Some(record.revision), placement })
 }
 
-/// Changes the record; what others change at the same time stays.
+/// Changes the record, on top of concurrent changes.
 async fn change(engine: &dyn Engine, change: impl Fn(&mut Placement)) -> Result<Placed, EngineError> {
     for _ in 0..TRIES {
         let known = read(engine).await?;
@@ -41,25 +42,25 @@ async fn change(engine: &dyn Engine, change: impl Fn(&mut Placement)) -> Result<
         }
         match engine.swap(KEY, known.revision, Some(placement.encode().into())).await {
             Ok(revision) => return Ok(Placed { revision: Some(revision), placement }),
-            // Another was first, or it may have worked: what it says now tells.
+            // Another change was first, or this one may have succeeded: read it again.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(error) => return Err(EngineError::Refused(error.to_string())),
         }
     }
-    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+    Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
 impl ControlPlane {
-    /// What the controller says of nodes, as this node knows it.
+    /// The placement that this node knows.
     pub fn placement(&self) -> Placement {
         self.shared.placed.load().placement.clone()
     }
 
-    /// Changes what the controller says of nodes, and the tenures of those that are drained, or are no more. This node acts on it when
-    /// this returns, the others some milliseconds later.
+    /// Changes the placement, and the tenures of nodes whose drain changes. This node acts on it when this returns, other nodes some
+    /// milliseconds later.
     ///
     /// # Errors
-    /// [`RefusedChanges::Engine`]: it may be changed or not, and can be changed again; [`RefusedChanges::Stopping`].
+    /// [`RefusedChanges::Engine`]: it may have been changed, and can be changed again; [`RefusedChanges::Stopping`].
     pub async fn place(
         &self,
         changing: impl Fn(&mut Placement) + Send + Sync + 'static,

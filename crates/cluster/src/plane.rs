@@ -1,19 +1,19 @@
-//! The control plane of a node, as the rest of the process has it.
+//! The handle of a node's control plane.
 
 use super::actor::Actor;
-use super::calling::{self, ANSWERS, Calling, LaneWays};
+use super::calling::{self, ANSWERS, CallDriver, CallQueues};
 use super::event::Event;
 use super::identity::Identity;
 use super::inbox::{Beats, Inbox};
 use super::leasing::Leasing;
 use super::moved::MovedCounters;
+use super::peers::Peers;
 use super::placement::{self, Placed};
-use super::relaying::Relaying;
 use super::repins::Repins;
-use super::rib::Reading;
+use super::rib::LogReader;
 use super::shared_tables::SharedTables;
 use super::verify::{Readable, Verifications};
-use super::write::{self, Work, Writing};
+use super::write::{self, LogTask, Work};
 use super::{shape, view};
 use arc_swap::ArcSwap;
 use scalebricks_control::agent::{Agent, AgentStats};
@@ -33,22 +33,22 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-pub use super::accept::{Accepted, RefusedChanges, Why};
+pub use super::accept::{Accepted, ChangeRefusal, RefusedChanges};
 
-/// Events that wait for the actor.
+/// Most events that wait for the actor.
 const EVENTS: usize = 4_096;
 
-/// How long a question may take.
+/// Time limit of a question to another node.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// What a node's control plane is told.
+/// Configuration of a node's control plane.
 #[derive(Debug, Clone)]
 pub struct PlaneConfig {
     /// The node.
     pub node: NodeId,
-    /// Partitions of the key space, the same at all nodes for ever.
+    /// Number of partitions of the key space, the same at all nodes forever.
     pub partitions: PartitionCount,
-    /// The shape of the GPT, if the cluster begins with this node.
+    /// The shape of the GPT, if this node starts the cluster.
     pub params: Params,
     /// The hash of keys, with the cluster's secret.
     pub hasher: KeyHasher,
@@ -58,64 +58,62 @@ pub struct PlaneConfig {
     pub version: Version,
 }
 
-/// The way to other nodes. Whatever is sent may be lost; nothing comes twice.
-pub trait Link: Send + Sync {
+/// The link to other nodes. Messages may be lost, and are not duplicated.
+pub trait PeerLink: Send + Sync {
     /// Sends a heartbeat to all others.
     fn beat(&self, beat: Beat);
 
-    /// Sends to one.
+    /// Sends a message to one node.
     fn send(&self, to: NodeId, bytes: Vec<u8>);
 }
 
-/// What the actor tells, and what all may use.
-pub(super) struct Shared {
+/// State that the actor publishes, and that all tasks use.
+pub(super) struct PlaneState {
     pub(super) node: NodeId,
-    /// This process.
+    /// The number of this process.
     pub(super) process: ProcessId,
     pub(super) partitions: PartitionCount,
     hasher: KeyHasher,
-    /// Keys of the cluster.
+    /// Number of the cluster's keys.
     pub(super) keys: AtomicU64,
-    /// By partition, to its owner, wherever that is.
-    pub(super) lanes: Vec<LaneWays>,
-    /// By partition, to its log, for the owner.
+    /// By partition, the queues to its owner.
+    pub(super) call_queues: Vec<CallQueues>,
+    /// By partition, the queue to its log, for the owner.
     pub(super) logs: Vec<mpsc::Sender<Work>>,
     pub(super) identity: Arc<Identity>,
-    /// The newest version of the protocol to use.
-    pub(super) version: Version,
     pub(super) view: ArcSwap<View>,
     pub(super) shape: ArcSwap<Shape>,
     pub(super) placed: ArcSwap<Placed>,
     pub(super) repins: Repins,
     pub(super) has_caught_up: AtomicBool,
-    /// The life that the node is in; 0 before the actor has begun.
+    /// The node's life; 0 before the actor has started.
     pub(super) life: AtomicU64,
-    /// The life in which its tables hold all they are to hold; 0 in none.
+    /// The life in which its tables are complete; 0 if they are not.
     pub(super) caught_up_in: AtomicU64,
-    /// What came from other nodes last, and how fit this one is.
+    /// Received heartbeats, and this node's fitness.
     pub(super) beats: Arc<Beats>,
-    /// Its lease, if one is kept.
+    /// The node's lease, if it keeps one.
     pub(super) lease: OnceLock<Leasing>,
     pub(super) malformed: AtomicU64,
     pub(super) applied: AtomicU64,
     pub(super) voids: AtomicU64,
     pub(super) reloads: AtomicU64,
-    /// Replaced whole.
+    /// Replaced as a whole.
     pub(super) counters: Mutex<MovedCounters>,
     pub(super) agent: ArcSwap<AgentStats>,
 }
 
-impl Shared {
+impl PlaneState {
     pub(super) fn partition_of(&self, key: &FlowKey) -> PartitionId {
         self.partitions.of(self.hasher.hash(key))
     }
 
-    /// How fit this node is.
+    /// This node's fitness.
     pub(super) fn fitness(&self) -> Fitness {
         self.beats.fitness()
     }
 
-    /// The record of membership is now this one. An older one than known is passed over.
+    /// Publishes a view of the record. Older views are ignored.
     pub(super) fn viewed(&self, view: &View) {
         if self.view.load().epoch() < view.epoch() {
             let view = Arc::new(view.clone());
@@ -123,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// The controller says this of nodes. Older than known is passed over.
+    /// Publishes the placement. Older revisions are ignored.
     pub(super) fn placed(&self, placed: Placed) {
         let placed = Arc::new(placed);
         self.placed.rcu(|known| Arc::clone(if known.revision < placed.revision { &placed } else { known }));
@@ -133,9 +131,9 @@ impl Shared {
 /// A node's control plane. See the [module](super). Dropping it stops it.
 #[derive(Clone)]
 pub struct ControlPlane {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PlaneState>,
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) reading: Reading,
+    pub(super) reading: LogReader,
     pub(super) runtime: tokio::runtime::Handle,
     _stop: Arc<oneshot::Sender<()>>,
 }
@@ -147,16 +145,16 @@ impl fmt::Debug for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts the control plane of a node, on the current runtime, when its engine can be reached. `link` is given the way in
-    /// for what comes from other nodes.
+    /// Starts the control plane of a node on the current runtime, once its engine can be reached. `link` gets the receiving end for
+    /// messages of other nodes.
     ///
     /// # Errors
-    /// [`EngineError`] where the engine cannot be used, or keeps another cluster.
+    /// [`EngineError`] if the engine cannot be used, or stores another cluster.
     pub async fn start<T: Tables + Readable + Clone + 'static>(
         config: PlaneConfig,
         engine: Arc<dyn Engine>,
         mut tables: T,
-        link: impl FnOnce(Inbox) -> Arc<dyn Link>,
+        link: impl FnOnce(Inbox) -> Arc<dyn PeerLink>,
     ) -> Result<Self, EngineError> {
         let writer = draw_writer(&*engine).await?;
         let (revision, view) = view::read(&*engine, config.partitions).await?;
@@ -166,30 +164,28 @@ impl ControlPlane {
         let (events, inbox) = mpsc::channel(EVENTS);
         let beats = Arc::<Beats>::default();
         let way_in = Inbox { events: events.clone(), beats };
-        // All that is sent goes round broken pairs, the calls of writers too.
-        let link = Arc::new(Relaying::new(link(way_in.clone())));
+        let peers = Arc::new(Peers::new(link(way_in.clone())));
         let identity = Arc::new(Identity::new(Arc::clone(&engine), writer));
-        let (mut lanes, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut call_queues, mut logs, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for partition in (0..config.partitions.get()).map(|at| PartitionId(at as u16)) {
             let (log, work) = mpsc::channel(write::WAITING);
             logs.push(log);
             let (engine, events, identity) = (Arc::clone(&engine), events.clone(), Arc::clone(&identity));
-            tokio::spawn(Writing { engine, partition, identity, work, events }.run());
+            tokio::spawn(LogTask { engine, partition, identity, work, events }.run());
             let (submissions, submitted) = mpsc::channel(calling::WAITING);
             let (answers, answered) = mpsc::channel(ANSWERS);
-            lanes.push(LaneWays { submissions, answers });
+            call_queues.push(CallQueues { submissions, answers });
             calls.push((partition, submitted, answered));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PlaneState {
             node: config.node,
             process: ProcessId(writer.0),
             partitions: config.partitions,
             hasher: config.hasher,
             keys: AtomicU64::new(0),
-            lanes,
+            call_queues,
             logs,
             identity: Arc::clone(&identity),
-            version: config.version,
             view: ArcSwap::from_pointee(view.clone()),
             shape: ArcSwap::from_pointee(shape),
             placed: ArcSwap::from_pointee(placed),
@@ -207,19 +203,19 @@ impl ControlPlane {
             agent: ArcSwap::default(),
         });
         for (partition, submissions, answers) in calls {
-            let calling = Calling {
+            let calling = CallDriver {
                 me: config.node,
                 partition,
                 submissions,
                 answers,
                 events: events.clone(),
-                link: Arc::clone(&link) as Arc<dyn Link>,
+                peers: Arc::clone(&peers),
                 identity: Arc::clone(&identity),
                 shared: Arc::downgrade(&shared),
             };
             tokio::spawn(calling.run());
         }
-        let reading = Reading { engine: Arc::clone(&engine), params: shape.first, hasher: config.hasher };
+        let reading = LogReader { engine: Arc::clone(&engine), params: shape.first, hasher: config.hasher };
         let readable: Arc<dyn Readable> = Arc::new(tables.clone());
         let verifications =
             Verifications::new(config.node, reading.clone(), readable, Arc::clone(&shared), events.clone());
@@ -229,7 +225,7 @@ impl ControlPlane {
         agent.shaped(shape_revision, shape);
         let (stop, stopped) = oneshot::channel();
         let watching = tokio::spawn(view::watch(Arc::clone(&engine), events.clone(), Arc::clone(&shared)));
-        let actor = Actor::new(agent, config, engine, link, Arc::clone(&shared), way_in, verifications);
+        let actor = Actor::new(agent, config, engine, peers, Arc::clone(&shared), way_in, verifications);
         tokio::spawn(async move {
             actor.run(inbox, stopped).await;
             watching.abort();
@@ -238,7 +234,7 @@ impl ControlPlane {
         Ok(Self { shared, events, reading, runtime, _stop: Arc::new(stop) })
     }
 
-    /// Who is alive and owns what.
+    /// The newest view.
     pub fn view(&self) -> Arc<View> {
         self.shared.view.load_full()
     }
@@ -248,48 +244,47 @@ impl ControlPlane {
         **self.shared.shape.load()
     }
 
-    /// Whether this node's tables hold all they are to hold.
+    /// Whether this node's tables are complete.
     pub fn has_caught_up(&self) -> bool {
         self.shared.has_caught_up.load(Ordering::Relaxed)
     }
 
-    /// How fit this node is, from now on. It says so to the others within some milliseconds, and they act on it. To be called from any
-    /// thread.
+    /// Sets this node's fitness. Other nodes get it within some milliseconds and act on it. Callable from any thread.
     pub fn set_fitness(&self, fitness: Fitness) {
         self.shared.beats.set_fitness(fitness);
     }
 
-    /// What [`ControlPlane::set_fitness`] was told last; fit before.
+    /// The fitness that was set last; fit before.
     pub fn fitness(&self) -> Fitness {
         self.shared.fitness()
     }
 
-    /// Keys of the cluster, as the owners told of their partitions a moment ago.
+    /// Number of the cluster's keys, as the owners recently reported.
     pub fn keys(&self) -> u64 {
         self.shared.keys.load(Ordering::Relaxed)
     }
 
-    /// From now on counters of flows move with them, from these tables and into them, which must be those that the plane was
-    /// started with. Once; later calls do nothing.
+    /// Starts the transfer of flow counters, from and to these tables, which must be those that the plane was started with. Only the
+    /// first call has an effect.
     pub async fn carry_counters(&self, tables: SharedTables) {
         let _stops = self.events.send(Event::Carry(tables)).await;
     }
 
-    /// What a flow has carried, as a node has it that counts it: here and at the nodes it was at before. `None` if that node
-    /// knows nothing of it, or does not answer in time.
+    /// A flow's counts at the node that handles it, including those of its earlier nodes. `None` if that node does not know the flow,
+    /// or does not answer in time.
     pub async fn flow_count(&self, node: NodeId, uplink: Teid) -> Option<FlowCount> {
         let (answer, count) = oneshot::channel();
         self.events.send(Event::Tally(node, uplink, answer)).await.ok()?;
         tokio::time::timeout(ANSWER_TIME, count).await.ok()?.ok()?
     }
 
-    /// What has become of the counters of flows that left this node.
+    /// Counters about the counts of flows that left this node.
     pub fn moved_counters(&self) -> MovedCounters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a key exists, as the owner of its partition has it: told to `answer`, on a thread of the control plane, within two
-    /// seconds. `None`: no owner said so in time.
+    /// Asks the owner of a key's partition whether the key exists, and passes the result to `answer` on a thread of the control plane
+    /// within two seconds. `None`: no owner answered in time.
     pub fn ask_whether_exists(&self, key: FlowKey, answer: impl FnOnce(Option<bool>) + Send + 'static) {
         let plane = self.clone();
         self.runtime.spawn(async move {
@@ -298,10 +293,10 @@ impl ControlPlane {
         });
     }
 
-    /// What a key leads to, as the owner of its partition has it.
+    /// The session of a key, from the owner of its partition.
     ///
     /// # Errors
-    /// [`RefusedChanges::NoOwner`] where nobody answers in time.
+    /// [`RefusedChanges::NoOwner`] if no owner answers in time.
     pub async fn session(&self, key: &FlowKey) -> Result<Option<Session>, RefusedChanges> {
         let (answer, found) = oneshot::channel();
         self.events.send(Event::Ask(*key, answer)).await.map_err(|_| RefusedChanges::Stopping)?;
@@ -312,7 +307,7 @@ impl ControlPlane {
     }
 }
 
-/// A number for this process's batches, higher than all before.
+/// Draws a number for this process's batches, higher than all earlier ones.
 ///
 /// # Errors
 /// [`EngineError`] of the engine.
@@ -333,7 +328,7 @@ pub async fn draw_writer(engine: &dyn Engine) -> Result<WriterId, EngineError> {
         let revision = record.map(|record| record.revision);
         match engine.swap(KEY, revision, Some(next.to_le_bytes().as_slice().into())).await {
             Ok(_) => return Ok(WriterId(next)),
-            // Another was first, or it may have worked: the next number is free in any case.
+            // Another process was first, or this attempt may have succeeded: the next number is free in any case.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(error) => return Err(EngineError::Refused(error.to_string())),
         }

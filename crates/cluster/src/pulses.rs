@@ -1,4 +1,4 @@
-//! Pulses of nodes, published through the engine: see [`scalebricks_control::membership`].
+//! Publishes and receives pulses through the engine: see [`scalebricks_control::membership`].
 
 use super::event::Event;
 use futures_util::StreamExt;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-/// The topic. A message is the number of the node, one octet.
+/// The topic. A message is the node's number in one octet.
 const TOPIC: &str = "cluster.pulse";
 
-/// Between two tries to subscribe.
+/// Time between two attempts to subscribe.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The tasks that publish and receive pulses. Dropping it ends them.
@@ -26,19 +26,19 @@ pub(super) struct Pulses {
 }
 
 impl Pulses {
-    /// Pulses of this node. To be called on a runtime.
+    /// Pulses of this node, on the current runtime.
     pub(super) fn new(node: NodeId, engine: Arc<dyn Engine>, events: mpsc::Sender<Event>) -> Self {
         let (due, pulses) = mpsc::channel(1);
         let publishing = tokio::spawn(publish(Arc::clone(&engine), node, pulses)).abort_handle();
         Self { engine, events, due, publishing, listening: None }
     }
 
-    /// Publishes one. While the engine does not answer, those that follow are left out.
+    /// Publishes a pulse. Skipped while the engine does not answer.
     pub(super) fn publish(&self) {
         let _left_out = self.due.try_send(());
     }
 
-    /// Hands the pulses of all nodes to the actor from now on, or stops that.
+    /// Starts or stops passing the pulses of all nodes to the actor.
     pub(super) fn listen(&mut self, listens: bool) {
         if let Some(task) = self.listening.take() {
             task.abort();
@@ -81,7 +81,7 @@ async fn listen(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>) {
     }
 }
 
-/// Until the subscription or the actor ends.
+/// Runs until the subscription or the actor ends.
 async fn receive(engine: &dyn Engine, events: &mpsc::Sender<Event>) -> Result<(), EngineError> {
     let mut pulses = engine.subscribe(TOPIC).await?;
     while let Some(pulse) = pulses.next().await {

@@ -1,23 +1,16 @@
-//! The actor's part in giving a node's flows to others: has it written, and tells of it.
+//! The actor's part in moving a node's flows to others: logs closures and sends notices.
 
 use super::actor::Actor;
 use super::event::Event;
 use super::repins::{RepinCause, RepinNotice};
-use super::wire::Envelope;
+use super::wire::Message;
 use scalebricks_control::distribution::Tables;
 use scalebricks_control::membership::View;
-use scalebricks_control::record::{Change, Closure, Heirs, Repin};
+use scalebricks_control::record::{Change, Closure, Heirs};
 use scalebricks_types::{NodeId, PartitionId};
 
 impl<T: Tables> Actor<T> {
-    /// Has a death, or that a node is drained, written to a partition's log.
-    pub(super) fn repin(&mut self, partition: PartitionId, repin: Repin) {
-        let from = repin.from;
-        self.note_repin(partition, from, &repin.heirs);
-        self.write(partition, vec![Change::Repin(repin)], Event::Repinned(partition, from));
-    }
-
-    /// Has tenures that the view closed closed in a partition's log.
+    /// Logs closures of the view in a partition.
     pub(super) fn close(&mut self, partition: PartitionId, closures: Vec<Closure>) {
         for closure in &closures {
             self.note_repin(partition, closure.node, &closure.heirs);
@@ -26,7 +19,7 @@ impl<T: Tables> Actor<T> {
         self.write(partition, changes, Event::Closed(partition));
     }
 
-    /// What is to be told of a repin: with others of the same node and heirs, at once.
+    /// Collects a notice: merged with others of the same node and heirs.
     fn note_repin(&mut self, partition: PartitionId, from: NodeId, heirs: &Heirs) {
         let member = self.agent.membership().view().member(from);
         let view = self.agent.membership().view();
@@ -49,7 +42,7 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Tells the log which members cannot do their work, and which can again, between two views.
+    /// Logs which members were suspended, and which can do their work again, between two views.
     pub(super) fn tell_suspensions(&self, before: &View) {
         let view = self.agent.membership().view();
         for node in view.alive().filter(|node| view.suspension(*node) != before.suspension(*node)) {
@@ -61,7 +54,7 @@ impl<T: Tables> Actor<T> {
         }
     }
 
-    /// Tells the log, this node's admin interface and those of all others that a node's flows go to others.
+    /// Logs a notice, and publishes it at this node and all others.
     pub(super) fn tell_repin(&self, notice: RepinNotice) {
         tracing::warn!(
             node = notice.node,
@@ -71,9 +64,8 @@ impl<T: Tables> Actor<T> {
             heirs = ?notice.heirs,
             "a node's flows go to others"
         );
-        let bytes = Envelope::Repinned(notice.clone()).encode(self.agent.spoken());
         let others = self.agent.membership().view().alive().filter(|node| *node != self.agent.node());
-        others.for_each(|node| self.link.send(node, bytes.clone()));
+        others.for_each(|node| self.peers.send(node, Message::Repinned(notice.clone())));
         self.shared.repins.add(notice);
     }
 }

@@ -1,21 +1,33 @@
-//! What the controller is told of flows that were given to other nodes.
+//! Notices of flows that moved to other nodes, for the controller.
 
 use super::event::Event;
 use super::plane::ControlPlane;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Of so many it is still told.
+/// Most notices that are kept.
 const KEPT: usize = 64;
 
-/// Partitions of one node follow each other within this: together they are one.
+/// Notices of one node within this time are merged.
 const TOGETHER_MS: u64 = 10_000;
 
 /// Why a node's flows went to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    BorshSerialize,
+    BorshDeserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum RepinCause {
     /// It died.
@@ -27,7 +39,7 @@ pub enum RepinCause {
 }
 
 impl RepinCause {
-    /// In a sentence about the node.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Died => "died",
@@ -38,7 +50,9 @@ impl RepinCause {
 }
 
 /// A node's flows went to others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, BorshSerialize, BorshDeserialize,
+)]
 pub struct RepinNotice {
     /// The node whose flows they were.
     pub node: u16,
@@ -46,36 +60,36 @@ pub struct RepinNotice {
     pub life: u64,
     /// Why.
     pub cause: RepinCause,
-    /// When the first of them went, milliseconds since 1970-01-01 UTC by the clock of the node that tells it.
+    /// When the first of them moved, in milliseconds since 1970-01-01 UTC by the reporting node's clock.
     pub at_unix_ms: u64,
-    /// Partitions of the key space that were told so.
+    /// Partitions of the key space that have logged it.
     pub partitions: u64,
-    /// Keys that went, two a flow; none while no owner of a partition has told.
+    /// Keys that moved, two per flow; none while no owner of a partition has reported.
     pub keys: Option<u64>,
-    /// The nodes that got them.
+    /// The nodes that took them.
     pub heirs: Vec<u16>,
 }
 
-/// Milliseconds since 1970-01-01 UTC, for people to read: nothing is decided by it.
+/// Milliseconds since 1970-01-01 UTC, for display only.
 fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl RepinNotice {
-    /// That it happens now; nothing is known of how much goes where.
+    /// A notice with the present time and unknown amounts.
     pub fn now(node: NodeId, life: u64, cause: RepinCause) -> Self {
         let node = u16::from(node.get());
         Self { node, life, cause, at_unix_ms: now_unix_ms(), partitions: 0, keys: None, heirs: Vec::new() }
     }
 
-    /// Whether another one tells more of the same.
+    /// Whether another notice continues this one.
     fn continues(&self, other: &Self) -> bool {
         (self.node, self.life, self.cause) == (other.node, other.life, other.cause)
             && other.at_unix_ms.abs_diff(self.at_unix_ms) <= TOGETHER_MS
     }
 
-    /// Takes in another one that tells more of the same.
+    /// Merges a notice that continues this one.
     pub(super) fn merge(&mut self, other: Self) {
         self.partitions = self.partitions.saturating_add(other.partitions);
         self.keys = match (self.keys, other.keys) {
@@ -88,7 +102,7 @@ impl RepinNotice {
     }
 }
 
-/// The last of them, the newest at the end.
+/// The newest notices, the newest at the end.
 #[derive(Debug, Default)]
 pub(super) struct Repins(Mutex<VecDeque<RepinNotice>>);
 
@@ -115,14 +129,14 @@ impl Repins {
 }
 
 impl ControlPlane {
-    /// Nodes whose flows went to others, as their partitions' owners told: the last ones, the newest at the end.
+    /// The newest notices of nodes whose flows moved to others, the newest at the end.
     pub fn repins(&self) -> Vec<RepinNotice> {
         self.shared.repins.all()
     }
 
-    /// Tells all nodes that a node's flows go to others.
+    /// Sends a notice to all nodes.
     pub async fn tell_repin(&self, notice: RepinNotice) {
-        // A process that is stopping tells nobody.
+        // A stopping process sends none.
         let _stopping = self.events.send(Event::Tell(notice)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A partition's RIB, made by whoever wants it: it is a function of the partition's log, so no owner has to be asked.
+//! Builds a partition's RIB from its log: it is a function of the log, so no owner has to be asked.
 
 use super::plane::ControlPlane;
 use scalebricks_control::engine::{Engine, EngineError, Entry, ReadError, Snapshot};
@@ -12,25 +12,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::RuntimeFlavor;
 
-/// Bytes of a log read at once.
+/// Bytes of a log per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// How often a log that is trimmed meanwhile is begun anew.
+/// Most attempts to read a log that is trimmed meanwhile.
 const TRIES: usize = 3;
 
-/// How long a partition may take: an engine that cannot be reached answers some time or never.
+/// Time limit for a partition: an engine that cannot be reached may never answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a partition's state could not be made.
+/// Why a partition's state could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RibError {
-    /// The log.
+    /// The log could not be read.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// The snapshot.
+    /// The snapshot is unusable.
     #[error("the snapshot of partition {}: {what}", .partition.0)]
     Snapshot {
-        /// Whose.
+        /// The partition.
         partition: PartitionId,
         /// What is wrong with it.
         what: String,
@@ -43,18 +43,18 @@ pub enum RibError {
     Stopping,
 }
 
-/// Makes partitions' states of an engine's snapshots and logs.
+/// Builds partitions' states from an engine's snapshots and logs.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
+pub(super) struct LogReader {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) params: Params,
     pub(super) hasher: KeyHasher,
 }
 
-impl Reading {
-    /// A partition as its log has it now: the newest snapshot, and all entries behind it.
+impl LogReader {
+    /// A partition in the present state of its log: the newest snapshot, and all later entries.
     ///
-    /// Cost: memory of one partition's owner; the time to apply what lies behind the newest snapshot, at most
+    /// Cost: memory of one partition's owner; the time to apply the entries after the newest snapshot, at most
     /// [`REPLAY`](scalebricks_control::agent::REPLAY) while its owner can store snapshots.
     pub(super) async fn load(&self, partition: PartitionId) -> Result<Partition, RibError> {
         let load = async {
@@ -62,7 +62,7 @@ impl Reading {
             loop {
                 let rib = self.restore(partition).await?;
                 match self.advance(rib).await {
-                    // A newer snapshot came, and what was between the two is gone; or an older log took the place of this one.
+                    // A newer snapshot was stored and the entries between the two are gone, or an older log replaced this one.
                     Err(RibError::Log(ReadError::Trimmed { .. } | ReadError::Ahead { .. }))
                         if tries < TRIES =>
                     {
@@ -75,7 +75,7 @@ impl Reading {
         tokio::time::timeout(PATIENCE, load).await.map_err(|_| RibError::TimedOut(partition))?
     }
 
-    /// A partition as its newest snapshot has it, or an empty one.
+    /// The state of the newest snapshot, or an empty partition.
     async fn restore(&self, partition: PartitionId) -> Result<Partition, RibError> {
         let loaded = load_snapshot(&*self.engine, partition).await;
         let (snapshot, _) = loaded.map_err(|error| match error {
@@ -86,7 +86,7 @@ impl Reading {
         self.build(partition, snapshot).await
     }
 
-    /// A partition as a snapshot has it; without one, an empty one.
+    /// The state of a snapshot; without one, an empty partition.
     pub(super) async fn build(
         &self,
         partition: PartitionId,
@@ -100,7 +100,7 @@ impl Reading {
         restored.map_err(|error| RibError::Snapshot { partition, what: error.to_string() })
     }
 
-    /// Brings a partition to where its log is now, and tells of which keys something was said meanwhile.
+    /// Applies the log up to its present end, and returns the keys that changed.
     pub(super) async fn advance(
         &self,
         mut rib: Partition,
@@ -113,7 +113,7 @@ impl Reading {
                 let from = Position(rib.position().0 + 1);
                 let entries = self.engine.read(partition, from, READ_BYTES).await?;
                 if entries.is_empty() {
-                    let what = "the log is shorter than it was said to be".to_owned();
+                    let what = "the log is shorter than the engine reported".to_owned();
                     return Err(RibError::Log(ReadError::Unavailable(what)));
                 }
                 let (next, keys) = blocking(move || apply(rib, &entries)).await??;
@@ -126,7 +126,7 @@ impl Reading {
     }
 }
 
-/// Applies entries. Whatever changes the session of a key changes some node's FIB.
+/// Applies entries. Every change of a key's session changes some node's FIB.
 fn apply(mut rib: Partition, entries: &[Entry]) -> Result<(Partition, Vec<FlowKey>), RibError> {
     let mut touched = Vec::new();
     for entry in entries {
@@ -142,8 +142,7 @@ fn apply(mut rib: Partition, entries: &[Entry]) -> Result<(Partition, Vec<FlowKe
     Ok((rib, touched))
 }
 
-/// Work that takes long, beside the runtime's own threads; on a runtime of one thread in place, so that a simulation is the same each
-/// time.
+/// Runs long work outside the runtime's own threads, or in place on a runtime of one thread, so that a simulation is deterministic.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RibError> {
@@ -159,8 +158,8 @@ impl ControlPlane {
         (0..self.shared.partitions.get()).map(|at| PartitionId(at as u16)) // at most 2^16
     }
 
-    /// A partition's state as its log has it now, made here from the engine's snapshot and log: no owner is asked, and none is
-    /// needed. Takes the memory of one partition at its owner.
+    /// A partition's state from its present log, built here from the engine's snapshot and log without asking an owner. Takes the
+    /// memory of one partition at its owner.
     ///
     /// # Errors
     /// [`RibError`].

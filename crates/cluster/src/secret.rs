@@ -1,6 +1,6 @@
 //! Secrets in files and environment variables: keys, tokens, passwords.
 //!
-//! A secret never stands in a configuration file, which is copied, shown and kept under version control.
+//! A configuration file never contains a secret, as it is copied, shown and kept under version control.
 
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -38,7 +38,7 @@ pub fn read(path: &Path, longest: usize) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Where a configuration says that a secret is: `{ file = "PATH" }` or `{ env = "NAME" }`.
+/// The place of a secret in a configuration: `{ file = "PATH" }` or `{ env = "NAME" }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretAt {
     /// In a file that only its owner and group may read.
@@ -60,7 +60,7 @@ impl SecretAt {
     /// Reads the secret: text of 1 to 4,096 bytes.
     ///
     /// # Errors
-    /// What is wrong, with the file or the variable it is about and never with the secret.
+    /// What is wrong, with the name of the file or variable, and never with the secret.
     pub fn read(&self) -> Result<String, String> {
         let (place, text) = match self {
             Self::File(path) => {
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for SecretAt {
             // Not the error of serde, which would print the secret.
             fn visit_str<E: Error>(self, _secret: &str) -> Result<SecretAt, E> {
                 Err(E::custom(
-                    "a secret does not stand in this file: write { file = \"PATH\" }, a file that only its owner may read, \
+                    "a secret must not be in this file: write { file = \"PATH\" }, a file that only its owner may read, \
                      or { env = \"NAME\" }",
                 ))
             }

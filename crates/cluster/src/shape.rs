@@ -1,16 +1,17 @@
-//! The record of the table's shape: made by the first node that starts, changed by compare-and-set.
+//! The record of the table's shape: created by the first node, changed by compare-and-set.
 
 use super::event::Event;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Engine, EngineError, Revision, SwapError};
 use scalebricks_control::shape::Shape;
 use scalebricks_tables::compact::Params;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Its key.
+/// The record's key.
 pub(super) const KEY: &str = "cluster.shape";
 
-/// The record as it is; of a cluster that begins, this shape.
+/// Reads the record, or creates it with this shape.
 pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision, Shape), EngineError> {
     loop {
         let record = engine.record(KEY).await?;
@@ -26,7 +27,7 @@ pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision
             }
             let (there, here) = (shape.first.structure(), first.structure());
             if there != here {
-                let what = format!("the cluster's table is of {there}, not of {here}: say so in cluster.gpt");
+                let what = format!("the cluster's table is of {there}, not of {here}: set cluster.gpt");
                 return Err(EngineError::Refused(what));
             }
             return Ok((record.revision, shape));
@@ -34,14 +35,14 @@ pub(super) async fn read(engine: &dyn Engine, first: Params) -> Result<(Revision
         let shape = Shape::new(first);
         match engine.swap(KEY, revision, Some(shape.encode().into())).await {
             Ok(revision) => return Ok((revision, shape)),
-            // Somebody else did, or perhaps this node: it is read then.
+            // Another node created it, or this attempt may have: it is read then.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }
     }
 }
 
-/// Tries to change the record. Who comes second learns so from the watch.
+/// Tries to change the record. If another node was first, the watch delivers the record.
 pub(super) async fn propose(
     engine: Arc<dyn Engine>,
     expected: Revision,
@@ -56,12 +57,12 @@ pub(super) async fn propose(
                 keys = to.keys_per_partition() * u64::from(to.partitions().get()),
                 value_bits = to.value_bits(),
                 is_there,
-                "the table changes its shape"
+                "the shape of the table changed"
             );
             let _ends = events.send(Event::Shaped(*revision, shape)).await;
         }
         Err(SwapError::Conflict(_)) => {}
-        Err(error) => tracing::warn!(%error, "the table's shape cannot be changed now"),
+        Err(error) => tracing::warn!(%error, "cannot change the record of the table's shape"),
     }
     swapped.map(drop)
 }

@@ -1,4 +1,4 @@
-//! A node's tables, as the control plane and the rest of the process share them.
+//! A node's tables, shared between the control plane and the rest of the process.
 
 use crate::verify::Readable;
 use scalebricks_apps::gateway::FlowTables;
@@ -9,7 +9,7 @@ use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionId, Position};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A node's tables, which the control plane changes and the rest of the process looks at.
+/// A node's tables, which the control plane changes and the rest of the process reads.
 #[derive(Debug, Clone)]
 pub struct SharedTables(Arc<Mutex<FlowTables>>);
 
@@ -19,7 +19,7 @@ impl SharedTables {
         Self(Arc::new(Mutex::new(tables)))
     }
 
-    /// The tables, held.
+    /// Locks the tables.
     pub fn lock(&self) -> MutexGuard<'_, FlowTables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner) // changed key by key, each of them whole
     }
@@ -28,9 +28,7 @@ impl SharedTables {
 impl Tables for SharedTables {
     fn begin(&mut self, params: Params) {
         if !self.lock().begin_gpt(params) {
-            tracing::error!(
-                "the cluster's GPT is of another structure than this node's: start the node anew"
-            );
+            tracing::error!("the cluster's GPT has another structure than this node's: restart the node");
         }
     }
 
@@ -74,7 +72,7 @@ impl Tables for SharedTables {
     fn mended(&mut self, partition: PartitionId) {
         tracing::warn!(
             partition = partition.0,
-            "wrong FIB entries were replaced: all keys of the partition are set anew"
+            "wrong FIB entries were replaced: all keys of the partition were set again"
         );
         self.lock().recount();
     }

@@ -2,9 +2,10 @@
 
 use super::event::Event;
 use super::placement::{self, Placed};
-use super::plane::{ControlPlane, RefusedChanges, Shared};
+use super::plane::{ControlPlane, PlaneState, RefusedChanges};
 use super::shape;
 use futures_util::StreamExt;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Engine, EngineError, Record, Revision, SwapError};
 use scalebricks_control::membership::{self, Placement, View};
 use scalebricks_control::shape::Shape;
@@ -13,16 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Its key.
+/// The record's key.
 const KEY: &str = "cluster.view";
 
 /// The records that are watched.
 const PREFIX: &str = "cluster.";
 
-/// Between two tries.
+/// Time between two attempts.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The record as it is; an empty view if there is none.
+/// Reads the record; an empty view if there is none.
 pub(super) async fn read(
     engine: &dyn Engine,
     partitions: PartitionCount,
@@ -37,8 +38,8 @@ pub(super) async fn read(
     Ok((Some(record.revision), view))
 }
 
-/// Tells of every change of the record, and of what the controller says of nodes, for ever.
-pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, shared: Arc<Shared>) {
+/// Watches the records of the cluster and passes on every change, forever.
+pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, shared: Arc<PlaneState>) {
     loop {
         let mut changes = engine.watch_records(PREFIX);
         while let Some(change) = changes.next().await {
@@ -49,7 +50,7 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, 
                 }
                 Ok(record) => record,
                 Err(error) => {
-                    tracing::warn!(%error, "the cluster's records cannot be watched now");
+                    tracing::warn!(%error, "cannot watch the cluster's records");
                     break;
                 }
             };
@@ -70,26 +71,26 @@ pub(super) async fn watch(engine: Arc<dyn Engine>, events: mpsc::Sender<Event>, 
                         return;
                     }
                 }
-                Err(error) => tracing::error!(key, error, "a record of the cluster is of no use"),
+                Err(error) => tracing::error!(key, error, "cannot decode a record of the cluster"),
             }
         }
         tokio::time::sleep(PATIENCE).await;
     }
 }
 
-/// The controller says something else of nodes.
-fn placed(record: &Record, shared: &Shared) {
+/// The placement record changed.
+fn placed(record: &Record, shared: &PlaneState) {
     let revision = Some(record.revision);
     match record.value.as_deref().map_or_else(|| Ok(Placement::default()), Placement::decode) {
         Ok(placement) => shared.placed(Placed { revision, placement }),
-        Err(error) => tracing::error!(%error, "the record is passed over"),
+        Err(error) => tracing::error!(%error, "the placement record is ignored"),
     }
 }
 
-/// Others who change the record at the same time, before this one gives up.
+/// Most attempts to change the record while others change it.
 const TRIES: usize = 16;
 
-/// Takes a node out of the record, whatever the others hold of it.
+/// Removes a node from the record, whatever other members know of it.
 async fn forget(
     engine: &dyn Engine,
     partitions: PartitionCount,
@@ -100,16 +101,16 @@ async fn forget(
         let view = view.forgetting(node);
         match engine.swap(KEY, revision, Some(view.encode().into())).await {
             Ok(revision) => return Ok((revision, view)),
-            // Another was first, or it may have worked: to do it twice does no harm.
+            // Another change was first, or this one may have succeeded: doing it twice does no harm.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }
     }
-    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+    Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
-/// Closes the tenures of nodes that are drained, and opens those of nodes that are no more, whatever the others hold of it. The record, if
-/// that changed it. What concerns dead nodes is left to the members.
+/// Closes the tenures of drained nodes, and opens those of nodes that are not drained any more. Returns the record if that
+/// changed it. The members handle dead nodes.
 pub(super) async fn settle_tenures(
     engine: &dyn Engine,
     partitions: PartitionCount,
@@ -124,32 +125,32 @@ pub(super) async fn settle_tenures(
         let Some(next) = next else { return Ok(None) };
         match engine.swap(KEY, revision, Some(next.encode().into())).await {
             Ok(revision) => return Ok(Some((revision, next))),
-            // Another was first, or it may have worked: what it says now tells.
+            // Another change was first, or this one may have succeeded: read it again.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
         }
     }
-    Err(EngineError::Unavailable("too many change the record at the same time".to_owned()))
+    Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
 impl ControlPlane {
-    /// Gives a node up, whether the others can tell that it is dead or not, and does not count on the version that it knew: for one
-    /// that does not come back as it was, and where so many died at once that nobody is given up. One that lives after all comes
-    /// back by itself, in another life.
+    /// Removes a node, even if others cannot tell whether it is dead, and ignores the version that it knew: for a node that will not
+    /// come back unchanged, or if so many died at once that none is removed. A node that is alive after all joins again by itself,
+    /// in another life.
     ///
     /// # Errors
-    /// [`RefusedChanges::Engine`]: it may be done or not, and can be asked for again; [`RefusedChanges::Stopping`].
+    /// [`RefusedChanges::Engine`]: it may be done, and can be asked for again; [`RefusedChanges::Stopping`].
     pub async fn forget(&self, node: NodeId) -> Result<(), RefusedChanges> {
         let (engine, partitions) = (Arc::clone(&self.reading.engine), self.shared.partitions);
         let forgotten = self.runtime.spawn(async move { forget(&*engine, partitions, node).await });
         let forgotten = forgotten.await.map_err(|_| RefusedChanges::Stopping)?;
         let (revision, view) = forgotten.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
-        tracing::warn!(node = node.get(), "a node is forgotten");
+        tracing::warn!(node = node.get(), "a node was removed by an operator");
         self.events.send(Event::Viewed(revision, view)).await.map_err(|_| RefusedChanges::Stopping)
     }
 }
 
-/// Tries to change the record. Who comes second learns so from the watch.
+/// Tries to change the record. If another node was first, the watch delivers the record.
 pub(super) async fn propose(
     engine: Arc<dyn Engine>,
     expected: Option<Revision>,
@@ -162,6 +163,6 @@ pub(super) async fn propose(
             let _ends = events.send(Event::Viewed(revision, view)).await;
         }
         Err(SwapError::Conflict(_)) => {}
-        Err(error) => tracing::warn!(%error, "membership cannot be changed now"),
+        Err(error) => tracing::warn!(%error, "cannot change the membership record"),
     }
 }

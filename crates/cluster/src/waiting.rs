@@ -1,4 +1,4 @@
-//! Who waits until all nodes have applied the entries up to some position.
+//! Callers that wait until all nodes have applied the entries up to some position.
 
 use scalebricks_types::{PartitionId, Position};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::oneshot;
 
-/// Waits for several partitions.
+/// A caller that waits for several partitions.
 struct Waiter {
     left: AtomicUsize,
     answer: std::sync::Mutex<Option<oneshot::Sender<()>>>,
@@ -27,15 +27,15 @@ impl Waiter {
     }
 }
 
-/// All who wait.
+/// All waiting callers.
 #[derive(Default)]
 pub(super) struct Waiters(BTreeMap<PartitionId, BTreeMap<Position, Vec<Arc<Waiter>>>>);
 
 impl Waiters {
-    /// Somebody waits for all of these.
+    /// Adds a caller that waits for all of these positions.
     pub(super) fn add(&mut self, positions: Vec<(PartitionId, Position)>, answer: oneshot::Sender<()>) {
         let waiter = Waiter {
-            // One more than there are: it cannot be over before all are noted.
+            // One more than there are, so that it does not finish before all are added.
             left: AtomicUsize::new(positions.len() + 1),
             answer: std::sync::Mutex::new(Some(answer)),
         };
@@ -54,14 +54,14 @@ impl Waiters {
         }
     }
 
-    /// The log of a partition lost all entries behind this one: who waits for one of them waits no longer, and is not answered.
+    /// The log of a partition lost all entries after this one: callers that wait for them are dropped without an answer.
     pub(super) fn lost(&mut self, partition: PartitionId, last: Position) {
         if let Some(waiting) = self.0.get_mut(&partition) {
             waiting.split_off(&Position(last.0.saturating_add(1)));
         }
     }
 
-    /// Forgets those who gave up.
+    /// Removes callers that gave up.
     pub(super) fn tidy(&mut self) {
         for waiting in self.0.values_mut() {
             waiting.retain(|_, waiters| {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_up_is_forgotten() {
+    fn abandoned_waiters_are_forgotten() {
         let mut waiters = Waiters::default();
         let (answer, done) = oneshot::channel();
         waiters.add(vec![(PartitionId(1), Position(5))], answer);

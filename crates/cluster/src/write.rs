@@ -1,8 +1,8 @@
-//! What the owner of one partition has logged: calls, batched by load, and changes of its own.
+//! Logs one partition at its owner: calls, batched by load, and the owner's own changes.
 //!
-//! One batch of this process is under way at a time, so the log has calls in the order in which they were taken, whatever
-//! the engine does with batches that run together; what comes meanwhile is the next batch. With many partitions enough are
-//! under way to keep an engine busy. What became of calls that are in the log says whoever applies it.
+//! One batch of this process is appended at a time, so the log has calls in the order in which they were accepted, whatever the
+//! engine does with concurrent batches; calls that arrive meanwhile form the next batch. Many partitions together keep an
+//! engine busy. Applying the log yields the verdicts of the calls.
 
 use super::event::Event;
 use super::identity::Identity;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Messages with calls that wait for a partition's log, at most.
+/// Most messages with calls that wait for a partition's log.
 pub(super) const WAITING: usize = 8_192;
 
 const OPTIONS: WriterOptions =
     WriterOptions { retry: Duration::from_millis(50), retry_refused_for: Duration::from_secs(5) };
 
-/// What is to be logged.
+/// Work for the log.
 pub(super) enum Work {
-    /// Calls; who waits for them hears of it by their verdicts.
+    /// Calls; their verdicts answer the callers.
     Calls(Vec<Call>),
-    /// Changes of the owner's own, and who waits until they are tried.
+    /// The owner's own changes, and the channel that is notified after the attempt.
     Own(Vec<Change>, oneshot::Sender<()>),
 }
 
-/// Writes one partition.
-pub(super) struct Writing {
+/// The task of one partition.
+pub(super) struct LogTask {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) partition: PartitionId,
     pub(super) identity: Arc<Identity>,
@@ -38,8 +38,8 @@ pub(super) struct Writing {
     pub(super) events: mpsc::Sender<Event>,
 }
 
-impl Writing {
-    /// Writes, until there can be no more work.
+impl LogTask {
+    /// Runs until all senders of work are gone.
     pub(super) async fn run(mut self) {
         let mut log = LogWriter::new(Arc::clone(&self.engine), self.partition, OPTIONS);
         let mut spare = None;
@@ -71,7 +71,7 @@ impl Writing {
         }
     }
 
-    /// The calls of the next batch, and what has come behind them.
+    /// The calls of the next batch, and the work after them.
     fn gather(&mut self, mut calls: Vec<Call>) -> (Vec<Call>, Option<Work>) {
         let changes = |calls: &[Call]| calls.iter().map(|call| call.changes.len()).sum::<usize>();
         let mut all = changes(&calls);
@@ -88,7 +88,7 @@ impl Writing {
     }
 
     async fn refused(&self, calls: Vec<CallId>, why: String) {
-        tracing::warn!(partition = self.partition.0, why, "the log does not take a batch");
+        tracing::warn!(partition = self.partition.0, why, "cannot append a batch to the log");
         if !calls.is_empty() {
             let _ends = self.events.send(Event::NotLogged(self.partition, calls, Refusal::Log(why))).await;
         }

@@ -1,65 +1,63 @@
-//! What the control plane asks of whoever keeps its log: an *engine*.
+//! The interface of an *engine*, which stores the control plane's logs.
 //!
-//! The log of a partition is the truth about its flows: an update counts as accepted when the partition's log holds it
-//! durably, and everything else, RIB and GPT alike, is computed from a prefix of that log. An engine therefore promises
-//! little, and exactly:
+//! The log of a partition is the truth about its flows: an update counts as accepted when the partition's log holds it durably,
+//! and everything else, RIB and GPT alike, is computed from a prefix of that log. An engine guarantees exactly this:
 //!
 //! 1. **Durable when acknowledged.** [`Engine::append`] resolves to a position when the batch survives the loss of power
 //!    at the engine, or of a minority of its servers.
 //! 2. **One order.** All readers of a partition see the same entries at the same positions, which rise by one, without
 //!    holes, from 1 or from where the log was trimmed.
 //! 3. **Retries do no harm.** An append whose outcome is unknown ([`AppendError::Unknown`]) may be repeated with the same
-//!    [`BatchId`]. An engine that still knows it answers with the position it has. One that no longer does may log it twice:
-//!    readers void the second by the writers' windows they keep in their state, so at no time does anything depend on how far
-//!    back an engine remembers.
-//! 4. **Damage is told, never read.** Bytes that are not what was written end in [`ReadError::Damaged`] with the place.
-//! 5. **Trimmed is told.** Reading below the oldest entry kept ends in [`ReadError::Trimmed`], not with a later entry.
-//! 6. **Ahead is told.** Reading from a position more than one behind the newest entry ends in [`ReadError::Ahead`]: whoever has
-//!    applied the entry before that position has a log that this one is not, for example because an old backup replaced it.
-//!    An engine whose servers may lag asks until the answer cannot be that of a server that is only behind.
+//!    [`BatchId`]. An engine that still knows it answers with the position it has. One that no longer does may log it twice.
+//!    Readers ignore the second by the writers' windows in their state, so nothing depends on how far back an engine remembers.
+//! 4. **Damage is reported.** Bytes that are not what was written end in [`ReadError::Damaged`] with the place.
+//! 5. **Trimming is reported.** Reading below the oldest entry kept ends in [`ReadError::Trimmed`], not with a later entry.
+//! 6. **A lost end is reported.** Reading from a position more than one behind the newest entry ends in [`ReadError::Ahead`]: a
+//!    reader that has applied the entry before that position follows another log, for example because an old backup replaced
+//!    it. An engine whose servers may lag asks until the answer cannot be that of a server that is only behind.
 //!
-//! Besides logs there are small records changed by compare-and-set (who owns what), snapshots of partitions, and messages
-//! that may be lost. Payloads are opaque here.
+//! Besides logs, an engine stores small records that are changed by compare-and-set, stores snapshots of partitions, and carries
+//! messages that may be lost. It does not interpret payloads.
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use scalebricks_types::{PartitionId, Position};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Bytes of one batch, at the most: what a server of messages takes with its default settings.
+/// Most bytes of one batch: what a message server accepts with its default settings.
 pub const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// Bytes of one record that is changed by compare-and-set, at the most.
+/// Most bytes of a record that is changed by compare-and-set.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
 
-/// Bytes of a record's key, at the most. Keys are of `a` to `z`, `0` to `9`, `-` and `_`, in levels separated by `.`.
+/// Most bytes of a record's key. Keys consist of `a` to `z`, `0` to `9`, `-` and `_`, in levels separated by `.`.
 pub const MAX_KEY_BYTES: usize = 128;
 
-/// Bytes of a published message, at the most.
+/// Most bytes of a published message.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
-/// A process that appends, in one of its lives. Numbers rise: who starts later has a higher one, drawn from a record that
-/// all share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A process that appends, in one of its lives. A later start has a higher number, drawn from a record that all processes share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct WriterId(pub u64);
 
 /// The name of one batch, for all time. The numbers of a writer's batches to a partition rise, from 1. A number is not used for
 /// another batch, even if the log refused the first one, so there may be gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BatchId {
-    /// Who wrote it.
+    /// The writer.
     pub writer: WriterId,
     /// Which of the writer's batches to this partition it is.
     pub number: u64,
 }
 
-/// What is appended at once: all of it, or nothing.
+/// A unit of appending: logged as a whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Its name.
     pub id: BatchId,
-    /// What it says; at most [`MAX_BATCH_BYTES`].
+    /// The contents; at most [`MAX_BATCH_BYTES`].
     pub payload: Arc<[u8]>,
 }
 
@@ -68,7 +66,7 @@ pub struct Batch {
 pub struct Entry {
     /// Where.
     pub position: Position,
-    /// What.
+    /// The batch.
     pub batch: Batch,
 }
 
@@ -81,7 +79,7 @@ pub enum AppendError {
     /// It is not in the log and never will be, unless it is appended again.
     #[error("the log refused the batch: {0}")]
     Refused(String),
-    /// It may be in the log or come to be: append it again under the same name to know.
+    /// The log may have it now or later: append it again under the same name to find out.
     #[error("it is not known whether the log has the batch: {0}")]
     Unknown(String),
     /// It is longer than [`MAX_BATCH_BYTES`].
@@ -93,14 +91,14 @@ pub enum AppendError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The entry is gone; load a snapshot.
-    #[error("the log of partition {} begins at position {}, behind the one asked for", .partition.0, .first.0)]
+    #[error("the log of partition {} begins at position {}, above the requested one", .partition.0, .first.0)]
     Trimmed {
         /// Whose log.
         partition: PartitionId,
         /// The oldest position there is.
         first: Position,
     },
-    /// What is stored is not what was written, or is missing.
+    /// The stored entry is damaged or missing.
     #[error("the log of partition {} is damaged at position {}: {what}", .partition.0, .position.0)]
     Damaged {
         /// Whose log.
@@ -111,7 +109,7 @@ pub enum ReadError {
         what: String,
     },
     /// The engine cannot be reached or is broken; later it may do.
-    #[error("the log cannot be read now: {0}")]
+    #[error("cannot read the log: {0}")]
     Unavailable(String),
     /// The log ends before the entry that precedes the position asked for. The reader's state comes from entries that this log
     /// does not have: drop it, and load the snapshot and the log again.
@@ -133,8 +131,8 @@ pub enum SwapError {
     /// It may have been changed: read it.
     #[error("it is not known whether the record was changed: {0}")]
     Unknown(String),
-    /// Key or value are not allowed; says why.
-    #[error("no such record can be kept: {0}")]
+    /// The key or the value is not allowed, for this reason.
+    #[error("invalid record: {0}")]
     Invalid(&'static str),
 }
 
@@ -142,12 +140,12 @@ pub enum SwapError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// It cannot be reached or is broken; later it may do.
-    #[error("the engine cannot be used now: {0}")]
+    #[error("cannot use the engine: {0}")]
     Unavailable(String),
-    /// It was asked for something it never does; says what.
+    /// The engine never does this.
     #[error("the engine refused: {0}")]
     Refused(String),
-    /// What it has is not what was stored; names it.
+    /// What is stored under this name is damaged.
     #[error("damaged: {0}")]
     Damaged(String),
 }
@@ -180,7 +178,7 @@ pub struct Snapshot {
 pub trait Engine: Send + Sync + std::fmt::Debug {
     /// Appends a batch to a partition's log; resolves to its position when it is durable.
     ///
-    /// Batches of one caller to one partition that are under way at the same time may be logged in any order.
+    /// Batches of one caller to one partition that are appended concurrently may be logged in any order.
     fn append(&self, partition: PartitionId, batch: Batch) -> BoxFuture<'_, Result<Position, AppendError>>;
 
     /// The position of the newest entry of a log; 0 if it never had one.
@@ -201,8 +199,8 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     /// All entries from `from` on, those to come included. Ends after an error; the same errors as [`Self::read`].
     fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>>;
 
-    /// Drops a log's entries below a position, if there is a snapshot at or above the last of them that was read back
-    /// and found whole. Those that are gone already are no error.
+    /// Drops a log's entries below a position, if the last of them is covered by a snapshot that was read back and found whole.
+    /// Entries that were dropped before are no error.
     ///
     /// # Errors
     /// [`EngineError::Refused`] without such a snapshot.
@@ -238,8 +236,7 @@ pub trait Engine: Send + Sync + std::fmt::Debug {
     /// record, never its newest.
     fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>>;
 
-    /// Sends a message to all who subscribe to a topic. It may be lost; it is never changed and comes at most once. Topics
-    /// are named as keys are.
+    /// Sends a message to all subscribers of a topic. It may be lost, and is never changed or duplicated. Topics are named like keys.
     fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>>;
 
     /// The messages of a topic from now on. A reader that falls far behind misses some.

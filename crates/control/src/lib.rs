@@ -1,26 +1,28 @@
-//! The control plane: what the cluster has agreed on, and what follows from it.
+//! The control plane: agrees on the state of the cluster and computes the nodes' tables from it.
 //!
-//! Nothing here does I/O or reads a clock: machines are given messages and the time, and hand out messages to send.
+//! No module does I/O or reads a clock: state machines take messages and the time, and return messages to send.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`agent`] | a node's part in all of it |
-//! | [`calls`] | requests for changes, to the owners of partitions, and verdicts back |
-//! | [`courier`] | counts of flows on their way to the flows' next nodes |
-//! | [`engine`] | what is asked of a log, whoever keeps it |
-//! | [`lease`] | until when a node may act on what it knows |
-//! | [`membership`] | who is alive, and who owns which partition |
-//! | [`record`] | what a log says: changes to sessions |
-//! | [`distribution`] | how it comes into the tables of all nodes, make before break |
-//! | [`partition`] | what follows: the RIB and the GPT bits of a share of the keys |
-//! | [`replay`] | when a snapshot is due, so that what a restart replays is bounded |
-//! | [`shape`] | the shape of the GPT, and when it changes |
-//! | [`version`] | what nodes of different software say to each other |
+//! | [`agent`] | combines the others at one node |
+//! | [`calls`] | requests for changes to the owners of partitions, and their verdicts |
+//! | [`codec`] | encoding of records, snapshots and messages |
+//! | [`courier`] | transfers the counters of flows to the flows' next nodes |
+//! | [`engine`] | the interface of a log |
+//! | [`lease`] | until when a node may act without contact |
+//! | [`membership`] | which nodes are alive, and which node owns which partition |
+//! | [`record`] | contents of log entries: changes to sessions |
+//! | [`distribution`] | brings the tables of all nodes to the log's state, make before break |
+//! | [`partition`] | the RIB and the GPT bits of a part of the key space, computed from its log |
+//! | [`replay`] | decides when a snapshot is due, so that a restart replays a bounded part of the log |
+//! | [`shape`] | the shape of the GPT and its changes |
+//! | [`version`] | protocol versions |
 
 #![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod calls;
+pub mod codec;
 pub mod courier;
 pub mod distribution;
 pub mod engine;

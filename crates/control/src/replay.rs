@@ -1,13 +1,13 @@
-//! When the state that a log leads to is due for a snapshot, so that what a restart has to replay is bounded.
+//! Decides when a partition is due for a snapshot, so that a restart replays a bounded part of its log.
 //!
-//! Whoever restarts reads the newest snapshot and replays the entries behind it. A snapshot is due as soon as these are
-//! [`Limits::entries`] many, or as many bytes as the larger of [`Limits::bytes`] and twice the newest snapshot. The second bound
-//! keeps the bytes of snapshots below half of the bytes of the log, however large the state grows.
+//! A restart reads the newest snapshot and replays the entries after it. A snapshot is due after [`Limits::entries`] entries, or
+//! after the larger of [`Limits::bytes`] and twice the newest snapshot in bytes. The second bound keeps the bytes of snapshots
+//! below half of the bytes of the log, however large the state grows.
 //!
-//! The check is made after each entry, so the entry that reaches the bound is the last one below the snapshot: between two
-//! snapshots lie at most the bound and one batch. What is logged while a snapshot is stored comes on top, until the next.
+//! The check follows each entry, so between two snapshots lie at most the bound and one batch. Entries logged while a snapshot is
+//! stored come on top, until the next.
 
-/// Bounds of what is replayed.
+/// Limits of the replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Entries.
@@ -39,11 +39,11 @@ impl Amount {
 #[derive(Debug, Clone, Copy)]
 struct Storing {
     snapshot_bytes: u64,
-    /// What was applied since its position.
+    /// Entries applied since its position.
     since: Amount,
 }
 
-/// What of a log lies behind the newest snapshot of the state that it led to.
+/// The part of a log that follows its newest snapshot.
 #[derive(Debug, Clone)]
 pub struct Replay {
     limits: Limits,
@@ -69,7 +69,7 @@ impl Replay {
         }
     }
 
-    /// What a restart would replay of what was applied here.
+    /// The entries that a restart would replay.
     pub const fn behind(&self) -> Amount {
         self.behind
     }
@@ -80,13 +80,13 @@ impl Replay {
         if twice > self.limits.bytes { twice } else { self.limits.bytes }
     }
 
-    /// How much is behind the newest snapshot, as a share of what is allowed in thousandths: due from 1,000 on.
+    /// The replay as a share of its limits in thousandths: a snapshot is due from 1,000 on.
     pub fn thousandths(&self) -> u64 {
         let share = |of: u64, limit: u64| of.saturating_mul(1_000) / limit.max(1);
         share(self.behind.entries, self.limits.entries).max(share(self.behind.bytes, self.limit_bytes()))
     }
 
-    /// Whether a snapshot is to be taken now, of the state as it is.
+    /// Whether to take a snapshot of the current state.
     pub fn is_due(&self) -> bool {
         let is_retry = self.failed.is_none_or(|failed| {
             self.behind.entries - failed.entries >= self.limits.entries.div_ceil(RETRY)
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_applied_while_a_snapshot_is_stored_is_behind_it() {
+    fn entries_applied_while_a_snapshot_is_stored_follow_it() {
         let mut replay = Replay::new(LIMITS, 0);
         fill(&mut replay, 2_500);
         replay.storing(10);

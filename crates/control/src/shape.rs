@@ -1,54 +1,61 @@
-//! The shape of the GPT, as the cluster has agreed on it, and when it changes.
+//! The record of the GPT's shape, and its changes.
 //!
 //! ```text
 //! now ──▶ now, next ──▶ each owner logs a Reshape ──▶ all tables have it ──▶ now
 //! ```
 //!
-//! One record, changed by compare-and-set. Whoever starts makes its tables in the shape that all have, and applies logs from
-//! the shape that they began in. One change at a time: a table is in two shapes at most.
+//! One record, changed by compare-and-set. A starting node creates its tables in the current shape, and applies logs from the
+//! shape in which they began. One change at a time: a table is in two shapes at most.
 
+use crate::codec::{Encoded, checked};
 use crate::engine::Revision;
 use crate::membership::View;
-use crate::record::codec::Reader;
-use crate::record::{DecodeError, Reshape};
+use crate::record::Reshape;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_tables::compact::Params;
 use scalebricks_types::NodeId;
-
-/// Version of the record's form.
-const VERSION: u16 = 1;
+use std::io::{self, Read};
 
 /// A partition with less than this share of its room left has the table grow.
 const GROW_BELOW: u64 = 8;
 
-/// And one with less room than this for each node: a call that brings so many keys at once is not to be turned away for good.
+/// And one with less room than this per node, so that a call with so many new keys is not refused forever.
 const ROOM_PER_NODE: u64 = 128;
 
-/// What is agreed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize)]
 pub struct Shape {
     /// Counts the changes that were begun.
     pub number: u32,
-    /// What all logs begin with.
+    /// The shape in which all logs begin.
     pub first: Params,
-    /// What every table has, or is on its way from.
+    /// The shape that every table has, or is leaving.
     pub now: Params,
-    /// What every table is on its way to, if the shape changes.
+    /// The shape that every table is changing to, if any.
     pub next: Option<Params>,
 }
 
-/// Why bytes are no shape.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the record of the table's shape cannot be read: {0}")]
-pub struct ShapeError(String);
+impl Encoded for Shape {
+    const NAME: &'static str = "shape of the table";
+}
 
-impl From<DecodeError> for ShapeError {
-    fn from(error: DecodeError) -> Self {
-        Self(error.to_string())
+impl BorshDeserialize for Shape {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |(number, first, now, next): (_, Params, Params, Option<Params>)| {
+            let is_of_first = |params: Params| {
+                (params.partitions(), params.structure()) == (first.partitions(), first.structure())
+            };
+            if is_of_first(now) && next.is_none_or(is_of_first) {
+                Ok(Self { number, first, now, next })
+            } else {
+                Err("its shapes have different partitions or structures")
+            }
+        })
     }
 }
 
 impl Shape {
-    /// That of a cluster that begins.
+    /// The record of a new cluster.
     pub const fn new(first: Params) -> Self {
         Self { number: 0, first, now: first, next: None }
     }
@@ -60,12 +67,12 @@ impl Shape {
         (self.next.is_none() && next != self.now).then_some(Self { number, next: Some(next), ..self })
     }
 
-    /// What partitions are to log, if the shape changes.
+    /// The change that partitions have to log, if any.
     pub fn reshape(&self) -> Option<Reshape> {
         Some(Reshape { number: self.number, to: self.next? })
     }
 
-    /// All have come there.
+    /// The record after all tables have the next shape.
     #[must_use]
     pub fn arrived(self) -> Option<Self> {
         Some(Self { now: self.next?, next: None, ..self })
@@ -88,51 +95,10 @@ impl Shape {
         let least =
             (params.keys_per_partition() / GROW_BELOW).max(ROOM_PER_NODE * view.alive().count() as u64);
         if least_room < least {
-            // It cannot grow beyond what a delta carries.
+            // It cannot grow beyond the size of a delta.
             params = params.doubled().unwrap_or(params);
         }
         (params != self.now).then_some(params)
-    }
-
-    /// The record as bytes: version `u16`, number (4), whether the shape changes (1 octet), and the shapes, as tables write them.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = VERSION.to_le_bytes().to_vec();
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.push(u8::from(self.next.is_some()));
-        for params in [self.first, self.now].into_iter().chain(self.next) {
-            params.put(&mut out);
-        }
-        out
-    }
-
-    /// The record in exactly these bytes.
-    ///
-    /// # Errors
-    /// [`ShapeError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, ShapeError> {
-        let mut reader = Reader::new(bytes);
-        let version = u16::from_le_bytes(reader.take()?);
-        if version != VERSION {
-            return Err(ShapeError(format!("its version {version} is not {VERSION}")));
-        }
-        let number = u32::from_le_bytes(reader.take()?);
-        let [is_changing] = reader.take()?;
-        let (first, now) = (params(&mut reader)?, params(&mut reader)?);
-        let next = match is_changing {
-            0 => None,
-            1 => Some(params(&mut reader)?),
-            _ => return Err(ShapeError("it changes, or it does not".to_owned())),
-        };
-        let is_one = |params: Params| {
-            (params.partitions(), params.structure()) == (first.partitions(), first.structure())
-        };
-        if !reader.rest().is_empty() {
-            Err(ShapeError("it is too long".to_owned()))
-        } else if is_one(now) && next.is_none_or(is_one) {
-            Ok(Self { number, first, now, next })
-        } else {
-            Err(ShapeError("its shapes have different partitions, or are of different structures".to_owned()))
-        }
     }
 }
 
@@ -141,20 +107,12 @@ pub(crate) fn names(params: &Params, node: NodeId) -> bool {
     u32::from(node.get()) >> params.value_bits() == 0
 }
 
-/// A table's parameters, as they lie in records.
-pub(crate) fn params(reader: &mut Reader<'_>) -> Result<Params, DecodeError> {
-    let (params, rest) =
-        Params::take(reader.rest()).ok_or(DecodeError::Malformed(0, "no shape of a table"))?;
-    reader.go_to(rest);
-    Ok(params)
-}
-
 /// The record, as a node knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) shape: Shape,
     pub(crate) revision: Revision,
-    /// What was proposed for this revision, if anything was, and when.
+    /// When a change was proposed at this revision, if one was.
     pub(crate) proposed: Option<std::time::Duration>,
 }
 

@@ -7,6 +7,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::courier::{Count, Courier, Packet, Parcel, Place, ProcessId};
 use scalebricks_types::{NodeId, Teid};
 use std::cmp::Reverse;
@@ -89,17 +90,17 @@ struct World {
     counted: BTreeMap<Teid, u64>,
     /// What was with processes that ended, at most.
     crashed: u64,
-    /// What the couriers told that it may be lost.
+    /// Counts that couriers reported as possibly lost.
     lost: u64,
     /// The last parcel from one node to another.
     parcels: BTreeMap<(usize, usize), Parcel>,
     loss: f64,
 }
 
-/// Packets of a flow that can be told apart.
+/// Distinguishable packets of a flow.
 const PACKETS: u64 = 64;
 
-/// What one packet counts: four bits of its own, so that a sum tells how often each packet is in it.
+/// The count of one packet: four bits of its own, so that a sum shows how often each packet is in it.
 fn packet(number: u64) -> Count {
     let mut count = Count::default();
     count.0[number as usize / 16] = 1 << (4 * (number % 16));
@@ -369,7 +370,7 @@ impl World {
     }
 }
 
-/// Runs as many seeds as `SIM_SEEDS` says, or as few as a test has time for. A seed that fails is told.
+/// Runs `SIM_SEEDS` seeds, or as few as a test has time for. The seed of a failure is printed.
 fn seeds(first: u64, few: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
     let seeds = std::env::var("SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few);
     for seed in first..first + seeds {
@@ -419,7 +420,7 @@ fn flows_that_end_leave_all_their_counts_behind() {
 }
 
 #[test]
-fn when_processes_end_nothing_is_counted_twice_and_what_may_be_lost_is_told() {
+fn when_processes_end_nothing_is_counted_twice_and_losses_are_reported() {
     seeds(20_000, 50, |seed| {
         let mut world = World::new(seed, 3 + seed as usize % 4);
         for flow in world.at.keys().copied().collect::<Vec<_>>() {
@@ -441,6 +442,6 @@ fn when_processes_end_nothing_is_counted_twice_and_what_may_be_lost_is_told() {
         }
         let (crashed, lost) = (world.crashed, world.lost);
         assert!(counted <= there + crashed + lost, "{counted}, {there}, {crashed}, {lost}");
-        assert!(there < counted, "nobody crashed");
+        assert!(there < counted, "no process crashed");
     });
 }

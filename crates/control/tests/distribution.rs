@@ -16,10 +16,12 @@ use common::{HASHER, Memory, node};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use scalebricks_control::distribution::{FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, Report, Trouble};
+use scalebricks_control::distribution::{
+    FIB_SWEEP_EVERY, Limits, Message, Owner, Replica, ReplicaError, Report,
+};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};
+use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, encode};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
@@ -70,6 +72,8 @@ struct World {
     rng: SmallRng,
     now: Duration,
     log: Vec<Entry>,
+    /// Of the newest closure.
+    epoch: Epoch,
     /// What each key led to behind each entry.
     history: Vec<BTreeMap<u64, (FlowKey, Session)>>,
     /// Since which entry each living key has been there without a break.
@@ -106,6 +110,7 @@ impl World {
         let mut world = Self {
             rng: SmallRng::seed_from_u64(seed),
             now: Duration::from_secs(1),
+            epoch: Epoch::UNKNOWN,
             log: Vec::new(),
             history: vec![BTreeMap::new()],
             since: HashMap::new(),
@@ -147,7 +152,7 @@ impl World {
         self.nodes[number].paused_until.is_none()
     }
 
-    /// Of those that nobody holds for dead.
+    /// Whether a node counts as alive.
     fn is_member(&self, number: usize) -> bool {
         !self.nodes[number].is_stale && self.is_up(number)
     }
@@ -179,7 +184,7 @@ impl World {
         for _ in 0..count {
             let Some(&to) = members.choose(&mut self.rng) else { break };
             let key = FlowKey::teid(Teid::new(self.rng.random_range(1..60)));
-            let session = Session::new(node(to), [self.rng.random(), 0]);
+            let session = Session { node: node(to), epoch: self.epoch, value: [self.rng.random(), 0] };
             changes.push(match self.rng.random_range(0..10) {
                 0..5 => Change::Upsert(key, session),
                 5..8 => Change::Move(key, session),
@@ -217,8 +222,8 @@ impl World {
                     }
                     // What is refused is sent again.
                     match self.nodes[number].replica.receive(&message, self.now) {
-                        Err(Trouble::FibAstray(MINE)) => self.astray[number] += 1,
-                        Ok(_) | Err(Trouble::Gap(..)) => {}
+                        Err(ReplicaError::FibAstray(MINE)) => self.astray[number] += 1,
+                        Ok(_) | Err(ReplicaError::Gap(..)) => {}
                         Err(other) => panic!("at {:?}, node {number}: {other}", self.now),
                     }
                 }
@@ -270,7 +275,8 @@ impl World {
         self.owners.iter_mut().for_each(|owner| owner.left(node(number)));
         let heirs = (0..self.nodes.len()).filter(|&number| !self.nodes[number].is_stale).map(node);
         if let Ok(heirs) = Heirs::new(heirs) {
-            self.append(&[Change::Repin(Repin { from: node(number), upto: Position(u64::MAX), heirs })]);
+            self.epoch = Epoch::new(self.epoch.get() + 1);
+            self.append(&[Change::Close(Closure { node: node(number), epoch: self.epoch, heirs })]);
         }
     }
 
@@ -358,7 +364,7 @@ impl World {
                 continue;
             }
             let at = self.nodes[ingress].replica.report(MINE).unwrap().gpt.0 as usize;
-            // Keys that the ingress was told of, and that have been there since.
+            // Keys that the ingress node's GPT knows, and that have existed since.
             let is_told = |hash: &u64| self.since.get(hash).is_some_and(|&since| since <= at);
             let told = self.history[at].iter().filter(|(hash, _)| is_told(hash));
             let keys: Vec<FlowKey> = told.map(|(_, (key, _))| *key).collect();
@@ -373,7 +379,7 @@ impl World {
                 if self.has(handling, &key) {
                     continue;
                 }
-                // Whoever has not got the key, and knows where it went, sends the packet on, once.
+                // A node that lacks the key, and knows where it went, sends the packet on, once.
                 if handling < self.nodes.len() {
                     let then = self.named(handling, &key);
                     if then != handling
@@ -434,12 +440,12 @@ fn run(seed: u64, nodes: usize, owners: usize) -> [usize; 3] {
     }
     world.settle();
     assert!(world.log.len() > 100);
-    assert_eq!(world.astray.iter().sum::<usize>(), 0, "nobody has spoiled anything");
+    assert_eq!(world.astray.iter().sum::<usize>(), 0, "no table was damaged");
     let [fibs, deltas] = world.pieces;
     [world.sent_on as usize, fibs, deltas]
 }
 
-/// Runs as many seeds as `SIM_SEEDS` says, or as few as a test has time for. A seed that fails is told.
+/// Runs `SIM_SEEDS` seeds, or as few as a test has time for. The seed of a failure is printed.
 fn runs(first: u64, few: u64, nodes: usize, owners: usize) {
     let seeds = std::env::var("SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few);
     let mut all = [0; 3];

@@ -15,7 +15,7 @@ use scalebricks_control::distribution::{Message, Owner, Replica, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::partition::Partition;
-use scalebricks_control::record::{Change, Heirs, Repin, Session, encode};
+use scalebricks_control::record::{Change, Closure, Epoch, Heirs, Session, encode};
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, PartitionCount, PartitionId, Position, Teid};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -124,7 +124,7 @@ impl World {
         self.held(number).filter(|_| self.nodes[CUT].tables().named(&key(number)) == CUT)
     }
 
-    /// Somebody wants a key for a flow, or wants it gone.
+    /// A controller sets or deletes a key.
     fn call(&mut self) {
         if self.owner.partition().position() < self.loaded_to {
             return; // it takes no calls yet
@@ -178,8 +178,7 @@ impl World {
         self.removed = Some(self.now);
         self.owner.left(node(CUT));
         let heirs = Heirs::new((0..CUT).map(node)).unwrap();
-        let upto = Position(self.log.len() as u64);
-        self.append(Change::Repin(Repin { from: node(CUT), upto, heirs }));
+        self.append(Change::Close(Closure { node: node(CUT), epoch: Epoch::new(1), heirs }));
     }
 
     /// It comes back in another life, with the tables it has.
@@ -230,7 +229,7 @@ impl World {
         self.judge();
     }
 
-    /// What the removed node forwards is what the log has for the key at its settled position, or says later.
+    /// The removed node forwards a key as the log has it at its settled position or later.
     fn judge(&self) {
         let from_settled = &self.history[self.owner.settled().0 as usize..];
         for (number, settled) in &from_settled[0] {
@@ -290,14 +289,14 @@ fn no_key_is_settled_for_another_flow_while_a_removed_node_may_forward_it() {
 }
 
 #[test]
-fn nor_if_owners_are_replaced_meanwhile() {
+fn no_key_is_settled_too_early_while_owners_are_replaced() {
     for seed in seeds() {
         let _ = run(seed, 0.002, false);
     }
 }
 
 #[test]
-fn a_node_that_comes_back_is_waited_for_until_it_has_let_go() {
+fn keys_wait_until_a_returned_node_has_removed_them() {
     for seed in seeds() {
         let mut world = run(seed, 0.0, true);
         world.live(Duration::from_secs(2), 0.0, 0.0);

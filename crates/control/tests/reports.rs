@@ -1,4 +1,4 @@
-//! What a node says of itself counts even if it comes before the owner knows that it is one, or who speaks.
+//! A node's reports count even if they arrive before the owner knows that it owns the partition, or knows the sender.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -48,7 +48,7 @@ fn report() -> Vec<Report> {
     (0..4).map(of).collect()
 }
 
-/// Loads what is to be loaded, and tells of which partitions the other node hears at once.
+/// Loads the requested partitions, and returns the partitions of which the other node gets a report at once.
 fn told(agent: &mut Agent<Memory>, now: Duration) -> BTreeSet<PartitionId> {
     let mut heard = BTreeSet::new();
     for _ in 0..2 {
@@ -83,7 +83,7 @@ fn a_report_counts_that_came_before_the_partition_was_loaded() {
 fn a_report_counts_that_came_before_the_word_that_the_node_is_alive() {
     let now = Duration::from_secs(1);
     let (mut agent, view) = alone(now);
-    assert_eq!(told(&mut agent, now), BTreeSet::new(), "there is nobody else");
+    assert_eq!(told(&mut agent, now), BTreeSet::new(), "there is no other node");
     agent.packet(OTHER, Packet::Reports(report()), now);
     assert_eq!(told(&mut agent, now), BTreeSet::new(), "it is not alive yet");
     agent.viewed(Revision(2), view.with(OTHER, LIFE, Version::NEWEST), now);

@@ -5,7 +5,7 @@
 use crate::common;
 
 use common::{HASHER, Memory, node};
-use scalebricks_control::distribution::{FibWhole, Message, Owner, Replica};
+use scalebricks_control::distribution::{FibPiece, Message, Owner, Replica};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Session, encode};
@@ -61,7 +61,7 @@ impl Pair {
 }
 
 #[test]
-fn keys_that_find_no_room_stop_nothing() {
+fn keys_without_room_delay_no_others() {
     let mut pair = Pair::new(10);
     pair.log(&(0..8).map(|number| upsert(number, 1)).collect::<Vec<_>>());
     pair.log(&(8..14).map(|number| upsert(number, 1)).collect::<Vec<_>>());
@@ -85,13 +85,15 @@ fn keys_that_find_no_room_stop_nothing() {
 }
 
 #[test]
-fn a_whole_fib_says_which_keys_that_were_shed_are_still_the_node_s() {
+fn a_whole_fib_replaces_the_list_of_keys_without_room() {
     let mut pair = Pair::new(2);
     pair.log(&(0..5).map(|number| upsert(number, 1)).collect::<Vec<_>>());
     assert_eq!((pair.held(), pair.replica.shedding()), (2, 3));
     let kept: Vec<FlowKey> = pair.replica.tables().fib.keys().copied().collect();
-    let entries = kept.iter().map(|key| (*key, [7, 0])).collect();
-    let whole = Message::FibWhole(FibWhole { partition: MINE, position: Position(9), entries });
+    let entries: Vec<_> = kept.iter().map(|key| (*key, [7, 0])).collect();
+    let (position, keys) = (Position(9), entries.len() as u64);
+    let whole = FibPiece { partition: MINE, position, keys, first: 0, wrong: 0, entries };
+    let whole = Message::FibPiece(whole);
     assert!(pair.replica.receive(&whole, pair.now).unwrap());
     assert_eq!((pair.held(), pair.replica.shedding()), (2, 0));
     assert!(kept.iter().all(|key| pair.replica.tables().fib[key] == [7, 0]));

@@ -1,7 +1,7 @@
-//! Raw bindings to DPDK 22.11 and later, made at build time from the installed headers, with DPDK's own comments. `sb_*` are
-//! the shim's: names for inline functions and macros.
+//! Bindings to DPDK 22.11 and later, generated at build time from the installed headers. Functions named `sb_*` are from the
+//! shim, for inline functions and macros.
 //!
-//! Everything here is as unsafe as in C. `scalebricks-dpdk` is the safe layer.
+//! `scalebricks-dpdk` is the safe layer on top.
 #![cfg(feature = "dpdk")]
 #![allow(
     missing_docs,

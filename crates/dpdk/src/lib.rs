@@ -1,17 +1,15 @@
-//! Ports, packets and pools over DPDK, safe to use: the traits of `scalebricks-io` for real network interfaces.
+//! The traits of `scalebricks-io` for network interfaces over DPDK, as a safe interface.
 //!
-//! * [`Eal`]: DPDK's environment, one a process, for as long as the process lives.
-//! * [`Pool`] gives [`Mbuf`]s, packets that own their memory and give it back when dropped.
-//! * [`Port`]: an interface, found by its name or made from a virtual device's arguments; starting it gives its
-//!   [`RxQueue`]s and [`TxQueue`]s, each for one thread at a time.
+//! * [`Eal`]: DPDK's environment, which exists once per process and until its end.
+//! * [`Pool`]: allocates [`Mbuf`]s, packets that return their memory when dropped.
+//! * [`Port`]: an interface, found by its name or created from the arguments of a virtual device. It has [`RxQueue`]s and
+//!   [`TxQueue`]s, each for one thread at a time.
+//! * [`peers`]: two of DPDK's tables, for comparison.
 //!
-//! * [`peers`]: two of DPDK's own tables, to compare with.
+//! Types enforce what C leaves to the caller: two threads cannot use a queue at once, a sent packet cannot be used, and
+//! nothing is freed while it is reachable. The environment and pools are never freed, as packets may be in use anywhere.
 //!
-//! What C leaves to the caller's care is said in types: a queue cannot be used by two threads at once, a packet that was
-//! sent is gone, one that was not sent is still there, and nothing is freed while it can be reached. Environment and pools
-//! are never taken down, because packets that may be anywhere live in them; the system takes them back at the end.
-//!
-//! Without the feature `dpdk` this crate is empty and needs nothing.
+//! Without the feature `dpdk`, this crate is empty.
 #![cfg(feature = "dpdk")]
 
 mod eal;

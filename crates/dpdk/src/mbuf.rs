@@ -1,4 +1,4 @@
-//! One packet.
+//! Packets.
 
 use crate::error::{DpdkError, check};
 use scalebricks_dpdk_sys as sys;
@@ -6,23 +6,23 @@ use scalebricks_io::{PacketBuf, RoomError, Tag, reframed};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
-/// A packet in one buffer, owned: dropping it gives it back to its pool.
+/// A packet in one buffer, which returns to its pool when dropped.
 ///
-/// All its bytes are in one segment, and no other packet shares its buffer: queues let no other in, whatever a driver
-/// gives them.
+/// It has one segment, and does not share its buffer with other packets: queues drop packets from drivers for which this
+/// is not so.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Mbuf(NonNull<sys::rte_mbuf>);
 
-// SAFETY: whoever has the packet is the only one who has; pools take packets back from any thread.
+// SAFETY: a packet has one owner, and pools accept packets from any thread.
 unsafe impl Send for Mbuf {}
 
-/// Where in an mbuf its tag is, and the bit of `ol_flags` that says it has one (shifted; 0: not registered).
+/// The offset of the tag in an mbuf, and the flag in `ol_flags` of mbufs with a tag (0: not registered).
 static TAG_OFFSET: AtomicUsize = AtomicUsize::new(0);
 static TAG_FLAG: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks DPDK for room for tags. A packet that was just received has none; a flag beside its length says so, that its
-/// second cache line is not read for nothing.
+/// Reserves space for tags in mbufs. A flag next to the length shows whether a packet has a tag, so that the second cache
+/// line of received packets need not be read.
 pub(crate) fn register_tag() -> Result<(), DpdkError> {
     let mut field = sys::rte_mbuf_dynfield {
         size: size_of::<Tag>(),
@@ -35,12 +35,12 @@ pub(crate) fn register_tag() -> Result<(), DpdkError> {
         field.name[at] = byte.cast_signed();
         flag.name[at] = byte.cast_signed();
     }
-    // SAFETY: DPDK runs; both are read only.
+    // SAFETY: DPDK runs; both are only read.
     let (offset, bit) = unsafe {
         (sys::rte_mbuf_dynfield_register(&raw const field), sys::rte_mbuf_dynflag_register(&raw const flag))
     };
-    let offset = check(|| "making room for packets' tags".to_owned(), offset)?;
-    let bit = check(|| "finding a flag for packets' tags".to_owned(), bit)?;
+    let offset = check(|| "reserving space for tags".to_owned(), offset)?;
+    let bit = check(|| "reserving a flag for tags".to_owned(), bit)?;
     TAG_OFFSET.store(offset.unsigned_abs() as usize, Ordering::Relaxed);
     TAG_FLAG.store(1 << bit, Ordering::Relaxed);
     Ok(())
@@ -48,7 +48,7 @@ pub(crate) fn register_tag() -> Result<(), DpdkError> {
 
 impl Mbuf {
     /// # Safety
-    /// A packet of one segment that nobody else has or shares.
+    /// The packet must have one segment and no other owner.
     pub(crate) const unsafe fn from_raw(packet: NonNull<sys::rte_mbuf>) -> Self {
         Self(packet)
     }
@@ -59,7 +59,7 @@ impl Mbuf {
 
     #[inline(always)]
     const fn raw(&self) -> &sys::rte_mbuf {
-        // SAFETY: the packet is ours alone.
+        // SAFETY: this is the only owner of the packet.
         unsafe { self.0.as_ref() }
     }
 
@@ -69,24 +69,24 @@ impl Mbuf {
         unsafe { self.0.as_mut() }
     }
 
-    /// Whether it is as packets should be: its own, in one segment, with its VLAN tag in it if it has one.
+    /// Whether the packet has one segment, no other owner, and its VLAN tag in its bytes.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         // SAFETY: reads constants.
         let unwanted = unsafe { sys::SB_VLAN_STRIPPED | sys::SB_BUFFER_ELSEWHERE };
         let packet = self.as_ptr();
-        // SAFETY: there is an mbuf, and nobody writes what is read here but the count, which is read as others write it.
-        // No reference is made: it may be shared still.
+        // SAFETY: the mbuf exists, and others write only the count, which is read atomically. No reference is created, as
+        // the mbuf may be shared.
         let (flags, segments) = unsafe { ((*packet).ol_flags, (*packet).nb_segs) };
         segments == 1 && flags & unwanted == 0 && Self::holders(packet) == 1
     }
 
-    /// Whether every segment is nobody else's and lies in its own mbuf: not a clone, not cloned, not attached to memory
-    /// of an application. Only of such packets may the bytes be touched.
+    /// Whether no segment has another owner or is outside of its mbuf: it is not a clone, not cloned, and not attached to
+    /// memory of an application. The bytes of other packets may not be accessed.
     pub(crate) fn is_own(&self) -> bool {
         let mut segment = self.as_ptr();
         while !segment.is_null() {
-            // SAFETY: as in `is_plain`; a packet's segments are a list that ends with null.
+            // SAFETY: as in `is_plain`; the list of segments ends with null.
             let (flags, next) = unsafe { ((*segment).ol_flags, (*segment).next) };
             // SAFETY: reads a constant.
             if flags & unsafe { sys::SB_BUFFER_ELSEWHERE } != 0 || Self::holders(segment) != 1 {
@@ -97,31 +97,31 @@ impl Mbuf {
         true
     }
 
-    /// How many hold a segment, itself among them.
+    /// The reference count of a segment.
     #[inline(always)]
     fn holders(segment: *mut sys::rte_mbuf) -> u16 {
-        // SAFETY: the count is aligned, in an mbuf that is there, and DPDK changes it atomically.
+        // SAFETY: the count is aligned, the mbuf exists, and DPDK changes the count atomically.
         unsafe { AtomicU16::from_ptr(&raw mut (*segment).refcnt) }.load(Ordering::Relaxed)
     }
 
-    /// Makes it plain; whether there was room. For packets that are [their own](Self::is_own).
+    /// Makes it [plain](Self::is_plain), if there is room. For packets [without other owners](Self::is_own).
     pub(crate) fn make_plain(&mut self) -> bool {
         // SAFETY: reads a constant.
         let stripped = unsafe { sys::SB_VLAN_STRIPPED };
         if self.raw().nb_segs > 1 && !self.linearize() {
             return false;
         }
-        // SAFETY: the packet is ours alone, and in one segment.
+        // SAFETY: this is the only owner of the packet, which has one segment.
         self.raw().ol_flags & stripped == 0 || unsafe { sys::sb_vlan_restore(self.as_ptr()) == 0 }
     }
 
-    /// Copies all segments into the first; whether there was room.
+    /// Copies all segments into the first, if there is room.
     pub(crate) fn linearize(&mut self) -> bool {
-        // SAFETY: the packet is ours alone.
+        // SAFETY: this is the only owner of the packet.
         unsafe { sys::sb_pktmbuf_linearize(self.as_ptr()) == 0 }
     }
 
-    /// Makes the packet so long; as it has one segment, both its lengths.
+    /// Sets the length of the packet and of its only segment.
     #[inline(always)]
     const fn set_len(&mut self, len: u16) {
         let raw = self.raw_mut();
@@ -134,8 +134,8 @@ impl PacketBuf for Mbuf {
     #[inline]
     fn data(&self) -> &[u8] {
         let raw = self.raw();
-        // SAFETY: DPDK keeps `data_off + data_len` within the buffer, and so do the methods here. Bytes that nobody has
-        // written are what they were when the pool was mapped or a packet was there before: never uninitialised.
+        // SAFETY: DPDK and these methods keep `data_off + data_len` within the buffer. Its bytes are initialized: they were
+        // mapped with the pool or written by an earlier packet.
         unsafe {
             let start = raw.buf_addr.cast::<u8>().add(raw.data_off.into());
             std::slice::from_raw_parts(start, raw.data_len.into())
@@ -145,7 +145,7 @@ impl PacketBuf for Mbuf {
     #[inline]
     fn data_mut(&mut self) -> &mut [u8] {
         let raw = self.raw_mut();
-        // SAFETY: as above, and the packet is ours alone.
+        // SAFETY: as above, and this is the only owner.
         unsafe {
             let start = raw.buf_addr.cast::<u8>().add(raw.data_off.into());
             std::slice::from_raw_parts_mut(start, raw.data_len.into())
@@ -189,7 +189,7 @@ impl PacketBuf for Mbuf {
         let bytes = reframed(from..from + there, start, len, front)?;
         let longer =
             u16::try_from(bytes.len()).map_err(|_| RoomError { asked: front, room: from + start })?;
-        self.raw_mut().data_off = bytes.start as u16; // at most where a byte of the packet was
+        self.raw_mut().data_off = bytes.start as u16; // at most the offset of a byte of the packet
         self.set_len(longer);
         Ok(())
     }
@@ -212,7 +212,7 @@ impl PacketBuf for Mbuf {
         if self.raw().ol_flags & TAG_FLAG.load(Ordering::Relaxed) as u64 == 0 {
             return Tag::default();
         }
-        // SAFETY: DPDK has given this place in each mbuf to tags; the flag says that one was written.
+        // SAFETY: DPDK reserved this part of mbufs for tags; the flag shows that one was written.
         unsafe {
             self.0
                 .as_ptr()
@@ -237,7 +237,7 @@ impl PacketBuf for Mbuf {
 impl Drop for Mbuf {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the packet is ours, and nobody has it after this.
+        // SAFETY: the only owner drops the packet.
         unsafe { sys::sb_pktmbuf_free(self.as_ptr()) }
     }
 }

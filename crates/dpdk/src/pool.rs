@@ -7,14 +7,14 @@ use scalebricks_dpdk_sys as sys;
 use scalebricks_io::{Burst, PacketSource};
 use std::ptr::NonNull;
 
-/// How large a pool is.
+/// The size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Packets. A power of two less one wastes least.
+    /// Number of packets; a power of two minus one wastes the least memory.
     pub packets: u32,
-    /// Packets that each registered thread keeps at hand; at most 512, and at most two thirds of all.
+    /// Number of packets in each registered thread's cache; at most 512, and at most two thirds of all.
     pub cache: u32,
-    /// Bytes of a buffer behind the headroom.
+    /// Size of a buffer without headroom.
     pub data_bytes: u16,
 }
 
@@ -25,31 +25,30 @@ impl Default for PoolConfig {
     }
 }
 
-/// A pool of packets, which lives as long as the process: packets that may be anywhere lie in it. A copy is the same
-/// pool.
+/// A pool of packets, which is never freed, as its packets may be in use anywhere. Copies refer to the same pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool(NonNull<sys::rte_mempool>);
 
-// SAFETY: a pool is made for many threads: its calls are atomic, or on the calling thread's own cache.
+// SAFETY: calls of a pool are atomic, or concern the cache of the calling thread.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// A pool of this name, of which there is one in the process.
+    /// Creates a pool. The name must be unique in the process.
     ///
     /// # Errors
     /// [`DpdkError::Call`]: no memory, or the name is taken.
     pub fn new(_: Eal, name: &str, config: &PoolConfig) -> Result<Self, DpdkError> {
         let c_name = text(name.to_owned())?;
         let room = config.data_bytes.saturating_add(sys::RTE_PKTMBUF_HEADROOM as u16); // 128
-        // SAFETY: DPDK runs; the name lives through the call, and is copied.
+        // SAFETY: DPDK runs; the name lives until the call returns, and is copied.
         let pool = unsafe {
             let socket = sys::sb_socket_id();
             sys::rte_pktmbuf_pool_create(c_name.as_ptr(), config.packets, config.cache, 0, room, socket)
         };
         let made =
-            || format!("making pool '{name}' of {} packets of {} bytes", config.packets, config.data_bytes);
+            || format!("creating pool '{name}' of {} packets of {} bytes", config.packets, config.data_bytes);
         NonNull::new(pool).map(Self).ok_or_else(|| DpdkError::last(made()))
     }
 
@@ -57,30 +56,30 @@ impl Pool {
         self.0.as_ptr()
     }
 
-    /// Packets that nobody has.
+    /// Number of free packets.
     pub fn available(self) -> u32 {
-        // SAFETY: the pool lives as long as the process.
+        // SAFETY: the pool is never freed.
         unsafe { sys::rte_mempool_avail_count(self.as_ptr()) }
     }
 
-    /// Packets that somebody has: queues, drivers, holders of [`Mbuf`]s.
+    /// Number of packets in use: in queues, drivers and [`Mbuf`]s.
     pub fn in_use(self) -> u32 {
         // SAFETY: as above.
         unsafe { sys::rte_mempool_in_use_count(self.as_ptr()) }
     }
 
-    /// Fills the burst with empty packets, or adds none if there are not enough.
+    /// Fills the burst with empty packets, or leaves it if there are not enough.
     ///
     /// # Errors
     /// [`DpdkError::Call`] if there are not enough.
     pub fn fill(self, burst: &mut Burst<Mbuf>) -> Result<(), DpdkError> {
         let (from, room) = (burst.len(), burst.remaining_capacity());
-        // SAFETY: an `Mbuf` is a pointer to one, and there is room for so many behind the burst's end. Only if all were
-        // written does the burst have them.
+        // SAFETY: an `Mbuf` is a pointer to one, and there is room for `room` of them after the end of the burst. Its length
+        // is set only if all were written.
         unsafe {
             let end = burst.as_mut_ptr().add(from).cast::<*mut sys::rte_mbuf>();
             let done = sys::sb_pktmbuf_alloc_bulk(self.as_ptr(), end, room as u32); // at most `BURST`
-            check(|| format!("taking {room} packets from a pool"), done)?;
+            check(|| format!("allocating {room} packets"), done)?;
             burst.set_len(from + room);
         }
         Ok(())
@@ -90,12 +89,12 @@ impl Pool {
 impl PacketSource<Mbuf> for Pool {
     fn alloc(&mut self) -> Option<Mbuf> {
         let mut packet = std::ptr::null_mut();
-        // SAFETY: room for one.
+        // SAFETY: there is room for one.
         let done = unsafe { sys::sb_pktmbuf_alloc_bulk(self.as_ptr(), &raw mut packet, 1) };
         if done < 0 {
             return None;
         }
-        // SAFETY: a fresh packet that nobody else has.
+        // SAFETY: a new packet without another owner.
         NonNull::new(packet).map(|packet| unsafe { Mbuf::from_raw(packet) })
     }
 }

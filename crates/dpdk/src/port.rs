@@ -1,4 +1,4 @@
-//! Network interfaces: found or made, started, asked, stopped.
+//! Network interfaces.
 
 use crate::eal::{Device, Eal, text};
 use crate::error::{DpdkError, check};
@@ -8,30 +8,30 @@ use scalebricks_dpdk_sys as sys;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The interfaces that a [`Port`] of this process has.
+/// The interfaces in use by [`Port`]s of this process.
 static TAKEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
 
-/// How a port is started.
+/// The configuration of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortConfig {
-    /// Queues to receive from.
+    /// Number of queues to receive from.
     pub rx_queues: u16,
-    /// Queues to send to; fewer if the device has fewer and `fewer_tx_queues` is set.
+    /// Number of queues to send to.
     pub tx_queues: u16,
-    /// Whether fewer queues to send to will do: their users then share.
+    /// Whether fewer queues to send to are accepted, if the device has fewer.
     pub fewer_tx_queues: bool,
-    /// Packets that each queue of a kind holds, about: the driver rounds.
+    /// Number of packets in each queue to receive from, which the driver may round.
     pub rx_descriptors: u16,
-    /// The same for sending.
+    /// The same for queues to send to.
     pub tx_descriptors: u16,
-    /// Bytes of the largest packet, without the Ethernet header; `None` leaves the driver's.
+    /// Size of the largest packet without the Ethernet header; `None`: the driver's.
     pub mtu: Option<u16>,
-    /// Whether frames for other MAC addresses are received.
+    /// Whether to receive frames for other MAC addresses.
     pub promiscuous: bool,
 }
 
 impl Default for PortConfig {
-    /// One queue each way, of 1,024; frames for others too.
+    /// One queue of 1,024 packets per direction; promiscuous.
     fn default() -> Self {
         Self {
             rx_queues: 1,
@@ -45,71 +45,71 @@ impl Default for PortConfig {
     }
 }
 
-/// What a port is.
+/// Properties of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortInfo {
-    /// Its name with DPDK.
+    /// Its name.
     pub name: String,
-    /// The driver's.
+    /// The name of its driver.
     pub driver: String,
     /// Its MAC address.
     pub mac: [u8; 6],
-    /// Most queues to receive from.
+    /// Largest number of queues to receive from.
     pub max_rx_queues: u16,
-    /// Most queues to send to.
+    /// Largest number of queues to send to.
     pub max_tx_queues: u16,
-    /// Whether it spreads flows over its queues by their headers (RSS).
+    /// Whether it distributes flows over its queues (RSS).
     pub spreads_flows: bool,
 }
 
-/// What a port has counted. What a driver does not count is 0.
+/// Counters of a port. Those that the driver does not support are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortStats {
     /// Packets received.
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
-    /// Packets that came while no descriptor was free.
+    /// Packets that arrived while no descriptor was free.
     pub rx_missed: u64,
     /// Packets with errors.
     pub rx_errors: u64,
-    /// Receptions that found the pool empty.
+    /// Packets that were not received as the pool was empty.
     pub rx_no_buffer: u64,
-    /// Received packets that [`RxQueue`]s refused because somebody else may read or write their bytes: a segment has another
-    /// holder, or lies in another packet's buffer or an application's. The driver counts them as received, too.
+    /// Received packets that were dropped because others may access their bytes: a segment has another owner, or is in
+    /// the buffer of another packet or application. The driver counts them as received.
     pub rx_shared: u64,
-    /// Received packets that [`RxQueue`]s dropped because they came in several buffers and had no room in one, or none for the
-    /// VLAN tag that the device took off. The driver counts them as received, too.
+    /// Received packets that were dropped because they have several segments that do not fit in one, or no room for the VLAN
+    /// tag that the device removed. The driver counts them as received.
     pub rx_unusable: u64,
     /// Packets sent.
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
-    /// Packets that could not be sent.
+    /// Packets that were not sent because of errors.
     pub tx_errors: u64,
 }
 
-/// Whether the cable is in.
+/// The state of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// Whether packets can pass.
+    /// Whether the link is up.
     pub up: bool,
-    /// Mbit/s; `None` if the driver does not know.
+    /// The speed in Mbit/s; `None` if it is unknown.
     pub speed_mbps: Option<u32>,
 }
 
-/// A started interface that nobody else in this process has. Stopped and closed with the last of [`Port`] and queues.
+/// An interface in use. It is stopped and closed when its [`Port`] and all queues are dropped.
 #[derive(Debug)]
 pub(crate) struct OpenPort {
     number: u16,
     name: String,
-    /// How it was made, if it was made here: it is unmade then.
+    /// Its device, if it was created here and must be removed.
     made: Option<Device>,
     started: bool,
     pub(crate) refused: RefusedCounters,
 }
 
-/// Received packets that were given back at once, of all queues: see [`PortStats`].
+/// Received packets that were dropped, of all queues; see [`PortStats`].
 #[derive(Debug, Default)]
 pub(crate) struct RefusedCounters {
     pub(crate) shared: AtomicU64,
@@ -123,12 +123,12 @@ pub struct Port {
     info: PortInfo,
 }
 
-/// A port with its queues.
+/// A started port with its queues.
 #[derive(Debug)]
 pub struct Started {
-    /// To ask it.
+    /// The port.
     pub port: Port,
-    /// The queues to receive from, by number.
+    /// The queues to receive from.
     pub rx: Vec<RxQueue>,
     /// The queues to send to.
     pub tx: Vec<TxQueue>,
@@ -146,7 +146,7 @@ impl OpenPort {
 
 impl Drop for OpenPort {
     fn drop(&mut self) {
-        // SAFETY: ours; no queue is left, for each holds this.
+        // SAFETY: the interface is in use by this process, and no queue is left.
         unsafe {
             if self.started {
                 sys::rte_eth_dev_stop(self.number);
@@ -159,12 +159,12 @@ impl Drop for OpenPort {
 }
 
 impl Port {
-    /// Takes an interface and starts it: a PCI device by its address (`0000:01:00.0`), a virtual one by its name and
+    /// Starts an interface: a PCI device by its address (`0000:01:00.0`), a virtual one by its name and
     /// arguments (`net_ring0`, `net_tap0,iface=sb0`, `net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap`). Received packets
-    /// come from `pool`.
+    /// are allocated from `pool`.
     ///
     /// # Errors
-    /// [`DpdkError`]; the interface is then free again.
+    /// [`DpdkError`]; the interface is then not in use.
     pub fn start(eal: Eal, device: &str, config: &PortConfig, pool: Pool) -> Result<Started, DpdkError> {
         let mut open = claim(eal, device)?;
         let info = ask(&open)?;
@@ -180,12 +180,12 @@ impl Port {
             }
         }
         configure(&open, &info, config, pool)?;
-        // SAFETY: configured, with all queues.
+        // SAFETY: the interface and all queues are configured.
         check(|| open.doing("starting"), unsafe { sys::rte_eth_dev_start(open.number) })?;
         open.started = true;
         if config.promiscuous {
-            // Drivers that receive everything anyway may not know the word.
-            // SAFETY: ours.
+            // Drivers that receive all frames anyway may not support this.
+            // SAFETY: the interface is in use by this process.
             unsafe { sys::rte_eth_promiscuous_enable(open.number) };
         }
         let open = Arc::new(open);
@@ -194,20 +194,20 @@ impl Port {
         Ok(Started { port: Self { open, info }, rx, tx })
     }
 
-    /// What it is.
+    /// Its properties.
     pub const fn info(&self) -> &PortInfo {
         &self.info
     }
 
-    /// What it has counted since it was started.
+    /// Its counters since the start.
     ///
     /// # Errors
-    /// [`DpdkError::Call`] if the driver counts nothing.
+    /// [`DpdkError::Call`] if the driver has no counters.
     pub fn stats(&self) -> Result<PortStats, DpdkError> {
         let mut stats = sys::rte_eth_stats::default();
-        // SAFETY: ours; written whole or not at all.
+        // SAFETY: the interface is in use by this process; the counters are written as a whole or not at all.
         let done = unsafe { sys::rte_eth_stats_get(self.open.number, &raw mut stats) };
-        check(|| self.open.doing("asking for the counters of"), done)?;
+        check(|| self.open.doing("reading the counters of"), done)?;
         Ok(PortStats {
             rx_packets: stats.ipackets,
             rx_bytes: stats.ibytes,
@@ -222,44 +222,44 @@ impl Port {
         })
     }
 
-    /// Whether packets can pass now. Does not wait.
+    /// The state of the link, without waiting.
     ///
     /// # Errors
     /// [`DpdkError::Call`].
     pub fn link(&self) -> Result<LinkStatus, DpdkError> {
         let mut link = sys::rte_eth_link::default();
-        // SAFETY: ours.
+        // SAFETY: the interface is in use by this process.
         let done = unsafe { sys::rte_eth_link_get_nowait(self.open.number, &raw mut link) };
-        check(|| self.open.doing("asking for the link of"), done)?;
+        check(|| self.open.doing("reading the link of"), done)?;
         let known = (1..u32::MAX).contains(&link.link_speed);
         // SAFETY: reads a constant.
         let up = link.link_status() == unsafe { sys::SB_LINK_UP };
         Ok(LinkStatus { up, speed_mbps: known.then_some(link.link_speed) })
     }
 
-    /// Takes the link down or up, where the driver can.
+    /// Sets the link down or up, if the driver supports it.
     ///
     /// # Errors
     /// [`DpdkError::Call`].
     pub fn set_link(&self, up: bool) -> Result<(), DpdkError> {
         let number = self.open.number;
-        // SAFETY: ours, and started.
+        // SAFETY: the interface is in use by this process, and started.
         let done = unsafe {
             if up { sys::rte_eth_dev_set_link_up(number) } else { sys::rte_eth_dev_set_link_down(number) }
         };
-        check(|| self.open.doing(if up { "taking up" } else { "taking down" }), done)?;
+        check(|| self.open.doing(if up { "enabling" } else { "disabling" }), done)?;
         Ok(())
     }
 }
 
-/// Finds the interface, or makes it, for the caller alone.
+/// Finds or creates an interface, and marks it as in use.
 fn claim(eal: Eal, device: &str) -> Result<OpenPort, DpdkError> {
     let name = device.split_once(',').map_or(device, |(name, _)| name);
     let (number, made) = if let Some(number) = find(name)? {
         (number, None)
     } else {
         let made = eal.attach(device)?;
-        let hint = "its driver made no interface of that name";
+        let hint = "its driver created no interface of that name";
         let number = find(name)?.ok_or_else(|| DpdkError::NoDevice { device: device.to_owned(), hint })?;
         (number, Some(made))
     };
@@ -280,16 +280,16 @@ fn find(name: &str) -> Result<Option<u16>, DpdkError> {
 
 fn ask(open: &OpenPort) -> Result<PortInfo, DpdkError> {
     let (mut info, mut mac) = (sys::rte_eth_dev_info::default(), sys::rte_ether_addr::default());
-    // SAFETY: ours.
+    // SAFETY: the interface is in use by this process.
     let done = unsafe { sys::rte_eth_dev_info_get(open.number, &raw mut info) };
-    check(|| open.doing("asking about"), done)?;
-    // SAFETY: ours.
+    check(|| open.doing("reading the properties of"), done)?;
+    // SAFETY: the interface is in use by this process.
     let done = unsafe { sys::rte_eth_macaddr_get(open.number, &raw mut mac) };
-    check(|| open.doing("asking for the address of"), done)?;
+    check(|| open.doing("reading the address of"), done)?;
     let driver = if info.driver_name.is_null() {
         String::new()
     } else {
-        // SAFETY: a text in the driver, which stays loaded.
+        // SAFETY: a text of the driver, which stays loaded.
         unsafe { std::ffi::CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned()
     };
     Ok(PortInfo {
@@ -302,7 +302,7 @@ fn ask(open: &OpenPort) -> Result<PortInfo, DpdkError> {
     })
 }
 
-/// What flows are told apart by, where the device can.
+/// The headers by which devices distinguish flows.
 fn flows() -> u64 {
     // SAFETY: reads constants.
     unsafe { sys::SB_RSS_IP | sys::SB_RSS_TCP | sys::SB_RSS_UDP }
@@ -316,32 +316,32 @@ fn configure(open: &OpenPort, info: &PortInfo, config: &PortConfig, pool: Pool) 
     }
     if config.rx_queues > 1 && info.spreads_flows {
         let mut known = sys::rte_eth_dev_info::default();
-        // SAFETY: ours.
+        // SAFETY: the interface is in use by this process.
         let done = unsafe { sys::rte_eth_dev_info_get(number, &raw mut known) };
-        check(|| open.doing("asking about"), done)?;
+        check(|| open.doing("reading the properties of"), done)?;
         // SAFETY: reads a constant.
         asked.rxmode.mq_mode = unsafe { sys::SB_MQ_RX_RSS };
         asked.rx_adv_conf.rss_conf.rss_hf = known.flow_type_rss_offloads & flows();
     }
-    // SAFETY: ours, and stopped.
+    // SAFETY: the interface is in use by this process, and stopped.
     let done =
         unsafe { sys::rte_eth_dev_configure(number, config.rx_queues, config.tx_queues, &raw const asked) };
     check(|| open.doing("configuring"), done)?;
     let (mut rx, mut tx) = (config.rx_descriptors, config.tx_descriptors);
     // SAFETY: as above.
     let done = unsafe { sys::rte_eth_dev_adjust_nb_rx_tx_desc(number, &raw mut rx, &raw mut tx) };
-    check(|| open.doing("sizing the queues of"), done)?;
-    // SAFETY: as above; the driver's own settings, a pool that lives as long as the process.
+    check(|| open.doing("setting the queue sizes of"), done)?;
+    // SAFETY: as above; with the default settings of the driver, and a pool that is never freed.
     unsafe {
         let socket = sys::rte_eth_dev_socket_id(number).cast_unsigned();
         for queue in 0..config.rx_queues {
             let done =
                 sys::rte_eth_rx_queue_setup(number, queue, rx, socket, std::ptr::null(), pool.as_ptr());
-            check(|| open.doing("making a queue to receive from"), done)?;
+            check(|| open.doing("creating a queue to receive from"), done)?;
         }
         for queue in 0..config.tx_queues {
             let done = sys::rte_eth_tx_queue_setup(number, queue, tx, socket, std::ptr::null());
-            check(|| open.doing("making a queue to send to"), done)?;
+            check(|| open.doing("creating a queue to send to"), done)?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Queues of a port: each for one thread at a time.
+//! Queues of a port, each for one thread at a time.
 
 use crate::mbuf::Mbuf;
 use crate::port::OpenPort;
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A queue that packets are received from. `Send` and not `Sync`: DPDK forbids two threads at once.
+/// A queue to receive from. `Send` and not `Sync`, as DPDK forbids two threads at once.
 #[derive(Debug)]
 pub struct RxQueue {
     port: Arc<OpenPort>,
@@ -17,7 +17,7 @@ pub struct RxQueue {
     one_thread: PhantomData<Cell<()>>,
 }
 
-/// A queue that packets are sent to. `Send` and not `Sync`.
+/// A queue to send to. `Send` and not `Sync`.
 #[derive(Debug)]
 pub struct TxQueue {
     port: Arc<OpenPort>,
@@ -30,8 +30,7 @@ impl RxQueue {
         Self { port, queue, one_thread: PhantomData }
     }
 
-    /// Looks at the packets from this place on, that each is its own and in one buffer, as it was on the wire. Gives back and
-    /// counts those that are not.
+    /// Makes the packets from this index plain, and drops and counts those for which this is not possible.
     #[cold]
     fn make_plain(&self, burst: &mut Burst<Mbuf>, from: usize) {
         for at in (from..burst.len()).rev() {
@@ -49,13 +48,13 @@ impl RxQueue {
 }
 
 impl RxPort<Mbuf> for RxQueue {
-    /// Some drivers give nothing to a burst with room for less than four, or for less than 32: begin with an empty one.
+    /// Some drivers return no packets to a burst with room for less than 4 or 32, so the burst should be empty.
     #[inline]
     fn rx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         let (from, room) = (burst.len(), burst.remaining_capacity());
-        // SAFETY: an `Mbuf` is a pointer to one; there is room for so many behind the burst's end, and the burst has those
-        // that came. Those that others hold, too, are given back below, before anybody touches their bytes. The port is
-        // started as long as `self.port` is there, and this is the only thread at this queue.
+        // SAFETY: an `Mbuf` is a pointer to one, there is room for `room` of them after the end of the burst, and its length
+        // grows by those received. Packets with other owners are dropped below, before their bytes are accessed. The port
+        // is started while `self.port` exists, and this is the only thread on the queue.
         unsafe {
             let end = burst.as_mut_ptr().add(from).cast::<*mut sys::rte_mbuf>();
             let came = sys::sb_eth_rx_burst(self.port.number(), self.queue, end, room as u16); // at most `BURST`
@@ -78,8 +77,8 @@ impl TxPort<Mbuf> for TxQueue {
     #[inline]
     fn tx_burst(&mut self, burst: &mut Burst<Mbuf>) -> usize {
         let count = burst.len();
-        // SAFETY: an `Mbuf` is a pointer to one. The first `sent` are the driver's from then on: the burst forgets them
-        // without dropping them, and keeps the others. Port and thread as in `rx_burst`.
+        // SAFETY: an `Mbuf` is a pointer to one. The first `sent` now belong to the driver, so the burst removes them without
+        // dropping them, and keeps the others. Port and thread as in `rx_burst`.
         unsafe {
             let start = burst.as_mut_ptr();
             let sent = sys::sb_eth_tx_burst(self.port.number(), self.queue, start.cast(), count as u16);
@@ -108,16 +107,16 @@ mod tests {
         FREED.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A packet whose bytes are this number.
+    /// A packet filled with this number.
     fn packet(pool: &mut Pool, number: u8) -> *mut sys::rte_mbuf {
         let mut packet = pool.alloc().unwrap();
         packet.append(&[number; 60]).unwrap();
         std::mem::ManuallyDrop::new(packet).as_ptr()
     }
 
-    /// Whatever is given to the ring is what a driver would hand over.
+    /// The ring returns packets as a driver would.
     #[test]
-    fn packets_that_others_hold_are_refused_before_anybody_reads_them() {
+    fn packets_with_other_owners_are_dropped() {
         let memory = Memory::Ordinary { mib: 64 };
         let eal = Eal::start(&EalConfig { memory, ..EalConfig::default() }).unwrap();
         let config = PoolConfig { packets: 1023, cache: 0, ..PoolConfig::default() };
@@ -133,8 +132,8 @@ mod tests {
             fcb_opaque: std::ptr::null_mut(),
             refcnt: 1,
         };
-        // SAFETY: packets that only this test has, put together as DPDK's own functions do; `elsewhere` and `info` live
-        // until all packets are back in their pool.
+        // SAFETY: packets of this test only, composed as DPDK's functions do; `elsewhere` and `info` live until all packets
+        // are back in their pool.
         let mut sent = unsafe {
             let clone = sys::rte_pktmbuf_clone(cloned, pool.as_ptr());
             assert!(!clone.is_null());
@@ -149,10 +148,10 @@ mod tests {
             (*outside).data_off = 0;
             (*outside).shinfo = &raw mut info;
             (*outside).ol_flags |= sys::SB_BUFFER_ELSEWHERE & !(*clone).ol_flags;
-            // The clone comes while its origin is there, and the origin when the clone is gone again.
+            // The clone arrives while its origin exists, and the origin after the clone was dropped.
             [own, clone, chained, outside, head, cloned, again]
         };
-        // SAFETY: the ring takes so many packets, which are forgotten here.
+        // SAFETY: the ring takes the packets, which are not used here afterwards.
         let went = unsafe {
             sys::sb_eth_tx_burst(ring.tx[0].port.number(), 0, sent.as_mut_ptr(), sent.len() as u16)
         };
@@ -165,11 +164,11 @@ mod tests {
         assert_eq!(got.iter().map(|packet| packet.data().to_vec()).collect::<Vec<_>>(), wanted);
         let stats = ring.port.stats().unwrap();
         assert_eq!((stats.rx_packets, stats.rx_shared, stats.rx_unusable), (7, 4, 0));
-        assert_eq!(FREED.load(Ordering::Relaxed), 1, "what lay elsewhere was given back");
+        assert_eq!(FREED.load(Ordering::Relaxed), 1, "the external buffer was released");
         assert_eq!(elsewhere, [0xEE; 256]);
         drop(got);
-        assert_eq!(pool.in_use(), before + 1, "all but what its other holder has");
-        // SAFETY: as that holder, who is the last.
+        assert_eq!(pool.in_use(), before + 1, "all but the one with another owner");
+        // SAFETY: as the last owner.
         unsafe { sys::sb_pktmbuf_free(shared_tail) };
         assert_eq!(pool.in_use(), before);
     }

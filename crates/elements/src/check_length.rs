@@ -9,7 +9,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends packets longer than a limit to output 1.
-    #[derive(Debug)]
     pub struct CheckLength as "CheckLength" { length: usize, side: SideOutput, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Packets within the limit.", push "long" [Optional]: "Longer packets; dropped if unconnected.", }

@@ -7,7 +7,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Sends packets with a given paint to output 0 and others to output 1. If output 1 is unconnected, they are
     /// dropped.
-    #[derive(Debug)]
     pub struct CheckPaint as "CheckPaint" { color: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "same": "Packets with that paint.", push "other" [Optional]: "All others.", }

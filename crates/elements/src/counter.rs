@@ -10,7 +10,7 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Counts packets and bytes, and passes every packet on. The handlers can be reset; the counter `bytes` and the
     /// runner's `packets` never decrease.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Counter as "Counter" { count: u64, byte_count: u64, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }

@@ -6,7 +6,6 @@ use scalebricks_io::{BURST, PacketBuf};
 element! {
     /// Ends packets on purpose. They count as `discarded`, not as drops. With a pull input it takes up to one burst per
     /// turn.
-    #[derive(Debug)]
     pub struct Discard as "Discard" { batch: SlotList, }
     inputs { agnostic "in": "Packets to discard.", }
     counters { DISCARDED = "discarded" [Ended]: "Packets ended.", }

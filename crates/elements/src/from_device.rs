@@ -23,7 +23,7 @@ enum Open<P> {
 gated! {
     /// Receives packets from a device, as Ethernet, and records whether they were broadcast or multicast. The device,
     /// or a capture that replaces it, is chosen when the graph is run. Parameters after `BURST` are accepted for
-    /// compatibility with Click; here the port determines them.
+    /// compatibility with Click; here the port determines them. `PollDevice` is another name of this class.
     pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, open: Open<P>, }
     outputs { push "out": "Packets.", }
     params FromDeviceParams {
@@ -47,12 +47,6 @@ gated! {
     drops { TOO_LONG = drops::LONG_FRAME, }
     counters { NO_BUFFER = counters::NO_BUFFER, }
     handlers { reset "reset_counts", }
-}
-
-impl<P> std::fmt::Debug for FromDevice<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FromDevice").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl<P: PacketBuf + 'static> Class for FromDevice<P> {

@@ -14,7 +14,6 @@ gated! {
     /// Reads packets from a capture file, pcap or pcapng, plain or gzipped, as Ethernet, and records whether they were
     /// broadcast or multicast. In a run over captures each packet arrives at the file's time stamp, which is the clock
     /// of the whole graph.
-    #[derive(Debug)]
     pub struct FromDump as "FromDump" {
         file: String, timing: bool, stop: bool, bytes: u64, frames: Option<CaptureSource>,
     }

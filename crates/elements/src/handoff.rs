@@ -43,20 +43,6 @@ pub fn handoff<P>(capacity: usize) -> (ToWorker<P>, FromWorker<P>) {
     (ToWorker { ring: Some(producer), batch: Vec::new() }, FromWorker { ring: Some(consumer) })
 }
 
-impl<P> std::fmt::Debug for ToWorker<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToWorker")
-            .field("room", &self.ring.as_ref().map(Producer::slots))
-            .finish_non_exhaustive()
-    }
-}
-
-impl<P> std::fmt::Debug for FromWorker<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FromWorker").field("waiting", &self.ring.as_ref().map(Consumer::slots)).finish()
-    }
-}
-
 impl<P: PacketBuf + 'static> Control for ToWorker<P> {}
 
 impl<P: PacketBuf + 'static> Control for FromWorker<P> {}

@@ -6,7 +6,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Splits packets by a hash of some of their bytes, so that packets with equal bytes there keep their order. Bytes
     /// after a packet's end count as absent. The hash is FNV-1a without a secret: a sender can choose the output.
-    #[derive(Debug)]
     pub struct HashSwitch as "HashSwitch" { offset: usize, length: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of a subset of the hashes.", }

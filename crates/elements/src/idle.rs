@@ -5,7 +5,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Terminates unused ports: drops what arrives, and sends nothing.
-    #[derive(Debug)]
     pub struct Idle as "Idle" {}
     inputs { agnostic "in" [ZeroOrMore]: "Packets to drop.", }
     outputs { agnostic "out" [ZeroOrMore]: "Nothing.", }

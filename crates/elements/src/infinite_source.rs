@@ -30,7 +30,6 @@ pub(crate) fn make<P: PacketBuf>(
 
 gated! {
     /// Makes packets as fast as the graph takes them. It pauses while an element downstream raises back-pressure.
-    #[derive(Debug)]
     pub struct InfiniteSource as "InfiniteSource" {
         data: Vec<u8>, burst: usize, stop: bool,
     }

@@ -154,7 +154,6 @@ macro_rules! check_ip_header {
     ($(#[doc = $doc:literal])+ $name:ident as $class:literal, $params:ident, $sums:literal) => {
         scalebricks_graph::element! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class {
                 rules: $crate::ip_check::HeaderRules, offset: usize, faults: $crate::ip_check::HeaderFaults,
                 dst: scalebricks_graph::Handle<DstIp>, side: $crate::side_output::SideOutput,

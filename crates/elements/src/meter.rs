@@ -20,7 +20,6 @@ element! {
     /// rate on to output 1, and so on. If that output is unconnected, it drops them. The rate is an exponentially
     /// weighted moving average in which each 10 ms have a weight of 1/16. Packets of an exempt code point (RFC 2474)
     /// are counted, but always leave by output 0.
-    #[derive(Debug)]
     pub struct Meter as "Meter" { rates: Vec<u64>, exempt: Option<u8>, connected: Vec<bool>, average: Average, }
     inputs { push "in": "Packets.", }
     outputs { push "slow": "Packets below the first rate.", push "fast" [ZeroOrMore]: "Packets at or above a rate.", }

@@ -5,7 +5,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Passes every packet on unchanged, a batch at a time.
-    #[derive(Debug)]
     pub struct Null as "Null" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }

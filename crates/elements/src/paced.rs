@@ -56,7 +56,6 @@ macro_rules! shaper {
 
         element! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class { pace: Pace, }
             inputs { pull "in": "Packets.", }
             outputs { pull "out": "The same, no faster.", }
@@ -119,7 +118,6 @@ macro_rules! rated_unqueue {
 
         gated! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class { batch: SlotList, pace: Pace, }
             inputs { pull "in": "Packets.", }
             outputs { push "out": "The same.", }

@@ -7,7 +7,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Sets every packet's paint annotation.
-    #[derive(Debug)]
     pub struct Paint as "Paint" { color: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same, painted.", }

@@ -9,7 +9,6 @@ const ALL: u8 = 255;
 
 element! {
     /// Sends each packet to the output with the number of its paint annotation; paint 255 sends it to all outputs.
-    #[derive(Debug)]
     pub struct PaintSwitch as "PaintSwitch" {}
     inputs { push "in": "Painted packets.", }
     outputs { push "out" [OneOrMore]: "Packets whose paint is the output's number.", }

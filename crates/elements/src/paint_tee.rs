@@ -6,7 +6,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Passes every packet on, and sends a copy of packets with a given paint to output 1.
-    #[derive(Debug)]
     pub struct PaintTee as "PaintTee" { color: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "All packets.", push "copy": "Copies of packets with that paint.", }

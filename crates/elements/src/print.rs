@@ -13,7 +13,6 @@ use std::fmt::Write;
 
 element! {
     /// Prints each packet's length and first bytes, for debugging. Each line is a system call on the packet thread.
-    #[derive(Debug)]
     pub struct Print as "Print" {
         label: String, most: usize, contents: Contents, has_time: bool, is_active: bool, printer: Printer,
     }

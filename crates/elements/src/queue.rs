@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 
 element! {
     /// Stores packets first in, first out, until they are pulled. Metadata is stored too; columns are not.
-    #[derive(Debug)]
     pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
     inputs { push "in": "Packets to store.", }
     outputs { pull "out": "The same, in order.", }

@@ -16,7 +16,6 @@ const BURSTS_A_SECOND: u64 = 10;
 gated! {
     /// Makes packets at a rate. It catches up on up to a tenth of a second; more is lost. It pauses while an element
     /// downstream raises back-pressure.
-    #[derive(Debug)]
     pub struct RatedSource as "RatedSource" {
         data: Vec<u8>, pace: Pace, stop: bool,
         // Whether it has had a turn; packets are due from then on.

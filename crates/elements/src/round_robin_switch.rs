@@ -5,7 +5,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends packets to its outputs in turn. It splits flows, so it may reorder them.
-    #[derive(Debug)]
     pub struct RoundRobinSwitch as "RoundRobinSwitch" { next: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Every n-th packet of n outputs.", }

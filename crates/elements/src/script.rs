@@ -17,7 +17,6 @@ element! {
     /// by the handler's value. Elements of the script's compound take precedence. An instruction that fails prints the
     /// error, and execution continues. Of Click's instructions, variables, labels, jumps and files are not supported,
     /// nor are scripts that do not run from the start.
-    #[derive(Debug)]
     pub struct Script as "Script" {
         instructions: Vec<Instruction>, printer: Printer, at: usize, waits_until: Option<Duration>, failed: u64, stops: bool,
     }

@@ -6,7 +6,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends every packet to one output, which a handler can change at runtime.
-    #[derive(Debug)]
     pub struct Switch as "Switch" { output: i64, outputs: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "All packets, or none.", }

@@ -7,7 +7,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Sends every packet to all outputs: a copy to each but the last, which receives the packet itself.
-    #[derive(Debug)]
     pub struct Tee as "Tee" { outputs: Option<usize>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "The packet, or a copy.", }

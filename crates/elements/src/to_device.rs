@@ -42,12 +42,6 @@ element! {
     hooks { Pulls, End, Pressure, }
 }
 
-impl<P> std::fmt::Debug for ToDevice<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToDevice").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 impl<P: PacketBuf> ToDevice<P> {
     const COUNTED: [CounterId; 2] = [Self::SENT, Self::FAILED];
 

@@ -13,7 +13,6 @@ element! {
     /// Writes packets to a capture file, with the worker's clock in nanoseconds, and passes them on if its output is
     /// connected. Otherwise they end here; with a pull input, it then takes up to one burst per turn. The file name
     /// ends in `.pcap` or `.pcapng`; a further `.gz` compresses the file.
-    #[derive(Debug)]
     pub struct ToDump as "ToDump" {
         file: String, snaplen: usize, passes_on: bool, batch: SlotList, recorder: Option<Recorder>,
     }

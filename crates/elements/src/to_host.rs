@@ -6,7 +6,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Ends packets for the machine itself: a graph has no network stack behind it. Elements before it can answer, such
     /// as `ICMPPingResponder`. Parameters are accepted for compatibility with Click.
-    #[derive(Debug)]
     pub struct ToHost as "ToHost" {}
     inputs { push "in": "Packets, as Ethernet.", }
     params ToHostParams {

@@ -9,7 +9,6 @@ use std::any::Any;
 gated! {
     /// Pulls packets and pushes them on, up to one burst per turn. It pauses while an element downstream raises
     /// back-pressure.
-    #[derive(Debug)]
     pub struct Unqueue as "Unqueue" { batch: SlotList, burst: usize, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 /// Parses a value without named addresses.
 pub(crate) fn value<V: Value>(text: &str) -> Option<V> {
-    V::read(text.trim(), &Names::none()).ok()
+    V::read(text.trim(), &Names::none())
 }
 
 /// Parses all blank-separated values of a text.

@@ -1,15 +1,16 @@
-//! How fast a directory's disk makes things durable, and how many batches the log appends to it; or how many NATS servers
-//! append.
+//! Rate of fsyncs of a directory's disk, and of appends of the embedded log in it, or of NATS servers.
 //!
-//! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS] [PARTITIONS]`
+//! `cargo run --release -p scalebricks-engine --example append_rate -- [DIRECTORY] [CALLERS] [BYTES] [SECONDS] [RUNS]
+//! [PARTITIONS]`
 //!
-//! With `nats://HOST:PORT[,...]` in place of the directory it makes streams on servers (`scalebricks-engine::nats`), in
-//! that many partitions (1), and leaves them there: their names begin with `rate-`.
+//! With `nats://HOST:PORT[,...]` instead of the directory it creates streams for that many partitions (1) on servers,
+//! and leaves them there: their names begin with `rate-`.
 //!
-//! Prints one line for each number of callers (0: 1, 4, 16 and 64; of servers 1, 64 and 512), each value the median of its runs. Every caller waits for its batch before it sends the next.
+//! Prints one line per number of callers (0: 1, 4, 16 and 64; for servers 1, 64 and 512) with the medians of its runs.
+//! Each caller waits for its batch before it sends the next.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "what it measured is what it is for")]
+#![allow(clippy::print_stdout, reason = "the measurements are its output")]
 
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_engine::embedded::storage::{Directory, sync_rate};
@@ -25,14 +26,14 @@ use std::time::{Duration, Instant};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Fsyncs a second of a file that grows, as a log does, by `bytes` each time.
+/// Fsyncs per second of a file that grows by `bytes` each time.
 fn fsync_rate(directory: &Path, bytes: usize, time: Duration) -> Result<f64, Failure> {
     let (storage, _lock) =
         Directory::lock(directory).map_err(|e| e.map_or("in use".to_owned(), |e| e.to_string()))?;
     Ok(sync_rate(&storage, bytes, time)?)
 }
 
-/// Batches a second, and the time that half of them and 99 of a hundred took at the most, in milliseconds.
+/// Batches per second, and p50 and p99 of their latency in milliseconds.
 fn appends(
     engine: &impl Engine,
     callers: u64,
@@ -78,7 +79,7 @@ fn appends(
     Ok([latencies.len() as f64 / elapsed, at(50), at(99)])
 }
 
-/// What [`appends`] says of a log in a directory; and MiB of them read a second when it is opened again.
+/// The result of [`appends`] for a log in a directory, and MiB per second read when it is opened again.
 fn append_rate(directory: &Path, callers: u64, bytes: usize, time: Duration) -> Result<[f64; 4], Failure> {
     let engine = EmbeddedLog::open(directory, Options::default())?;
     let [batches, p50, p99] = appends(&engine, callers, bytes, time, 1 << 16)?;
@@ -89,7 +90,7 @@ fn append_rate(directory: &Path, callers: u64, bytes: usize, time: Duration) -> 
     Ok([batches, p50, p99, read])
 }
 
-/// On servers, which keep what they have.
+/// Measures servers; the streams stay there.
 fn on_servers(
     servers: &str,
     callers: u64,
@@ -106,7 +107,7 @@ fn on_servers(
         let partitions = partitions.clamp(1, callers);
         let mut results = Vec::new();
         for run in 0..runs {
-            // A writer's numbers begin anew in each run, and so does its log.
+            // Each run has its own log, as a writer's numbers begin at 1.
             let prefix = format!("{}-{kind}-{run}", options.prefix);
             let options = nats::Options { prefix, ..options.clone() };
             let engine = pollster::block_on(JetStream::connect(options))?;
@@ -141,7 +142,7 @@ fn main() -> Result<(), Failure> {
     let directory = base.join(format!("append-rate-{}", std::process::id()));
     let callers = if callers == 0 { vec![1, 4, 16, 64] } else { vec![callers] };
     for callers in callers {
-        // In turn, since a disk shared with others is not the same from one second to the next.
+        // Alternating, since the speed of a shared disk changes from second to second.
         let mut results = Vec::new();
         for _ in 0..runs {
             let fsyncs = fsync_rate(&directory, bytes, time)?;

@@ -1,5 +1,5 @@
-//! Engines: implementations of [`scalebricks_control::engine::Engine`], which store the control plane's log, and the tests
-//! of its guarantees.
+//! Engines: implementations of [`scalebricks_control::engine::Engine`], which store the control plane's log, and the
+//! tests of its guarantees.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Messages that wait for one reader, of which some may be lost.
+//! A bounded mailbox: messages for one reader, the oldest of which are dropped when it is full.
 
 use futures_core::Stream;
 use futures_util::task::AtomicWaker;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-/// Messages, and bytes of them, that wait for one reader. Of more, the oldest are lost.
+/// Maximum number and bytes of waiting messages; beyond it the oldest are dropped.
 pub(crate) const LIMIT: usize = 1024;
 const LIMIT_BYTES: usize = 4 << 20;
 
@@ -18,7 +18,7 @@ struct Waiting {
     is_closed: bool,
 }
 
-/// The messages that wait.
+/// The waiting messages.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     waiting: Mutex<Waiting>,
@@ -26,7 +26,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Adds a message; if there is no room, the oldest goes.
+    /// Adds a message; drops the oldest if the mailbox is full.
     pub(crate) fn put(&self, message: Arc<[u8]>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.bytes += message.len();
@@ -39,7 +39,7 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// There will be no more messages.
+    /// Ends the stream after the waiting messages.
     pub(crate) fn close(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
         self.waker.wake();
@@ -51,7 +51,7 @@ impl Mailbox {
 pub(crate) struct Subscription(Arc<Mailbox>);
 
 impl Subscription {
-    /// Who reads a mailbox.
+    /// Reads a mailbox.
     pub(crate) fn new(mailbox: Arc<Mailbox>) -> Self {
         Self(mailbox)
     }

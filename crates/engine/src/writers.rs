@@ -1,10 +1,10 @@
-//! What a partition remembers of who appended what, so that a retry is answered and not logged again.
+//! Remembers the recent batches of each writer of a partition, so that a retry is answered and not logged again.
 
 use scalebricks_control::engine::{BatchId, WriterId};
 use scalebricks_types::Position;
 use std::collections::{HashMap, VecDeque};
 
-/// How much is remembered.
+/// Limits of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Batches of one writer.
@@ -13,14 +13,14 @@ pub(crate) struct Limits {
     pub writers: usize,
 }
 
-/// What is known of a batch.
+/// What is known about a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// It is in the log, there.
+    /// It is in the log, at this position.
     Known(Position),
-    /// Its writer never got so far.
+    /// Its number is above all numbers of its writer.
     New,
-    /// It was logged too long ago to tell, or never.
+    /// It may have been logged long ago, or never.
     Forgotten,
 }
 
@@ -31,12 +31,12 @@ struct Window {
     recent: VecDeque<(u64, Position)>,
 }
 
-/// The writers of one partition. Bounded: the batch and the writer heard of longest ago are forgotten first.
+/// The writers of one partition. Bounded: the oldest batches, and the writers idle for longest, are forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct Writers(HashMap<WriterId, Window>);
 
 impl Writers {
-    /// What is known of a batch. One lookup, unless its number is one the writer already passed.
+    /// What is known about a batch. One lookup, unless its number is one the writer already passed.
     pub(crate) fn find(&self, id: BatchId) -> Memory {
         match self.0.get(&id.writer) {
             None => Memory::New,
@@ -48,7 +48,7 @@ impl Writers {
         }
     }
 
-    /// A batch is in the log.
+    /// Records that a batch is in the log.
     pub(crate) fn note(&mut self, id: BatchId, position: Position, limits: Limits) {
         if !self.0.contains_key(&id.writer) && self.0.len() >= limits.writers {
             let idlest = self.0.iter().min_by_key(|(_, window)| window.newest).map(|(&writer, _)| writer);

@@ -1,4 +1,4 @@
-//! Checking a log finds what opening would find, and changes nothing.
+//! A check reports what opening would find, and changes nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! The embedded log keeps the promises of the interface: on a directory, and on a disk in memory with segments so small
-//! that every test crosses many, and with reads and writes that move a few bytes at a time.
+//! The embedded log keeps the guarantees of the interface: in a directory, and on a simulated disk with segments so
+//! small that every test uses many, and with reads and writes of a few bytes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

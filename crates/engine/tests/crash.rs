@@ -1,5 +1,5 @@
-//! Random operations with power failures at any point: what was acknowledged is there, what was refused is not, positions
-//! have no holes, and a retry finds what the first attempt left.
+//! Random operations with power failures at any point: acknowledged entries survive, refused ones do not appear,
+//! positions have no holes, and a retry finds the first attempt.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -22,21 +22,21 @@ const KEYS: usize = 4;
 
 type Name = (u64, u64);
 
-/// What one partition must and may hold.
+/// The entries that one partition must and may have.
 #[derive(Debug, Default)]
 struct LogModel {
-    /// Acknowledged: name by position.
+    /// Acknowledged batches by position.
     known: BTreeMap<u64, Name>,
     positions: BTreeMap<Name, u64>,
-    /// Whether they are there is unknown.
+    /// Batches with unknown outcome.
     unknown: BTreeSet<Name>,
     refused: BTreeSet<Name>,
-    /// Trimmed at least below this, and at the most below that.
+    /// Lowest and highest possible trim position.
     floor: (u64, u64),
     snapshots: BTreeSet<u64>,
 }
 
-/// What one record must be, or may be as well.
+/// The value that one record must have, and others that it may have.
 #[derive(Debug, Default, Clone)]
 struct RecordModel {
     now: Option<(Revision, u8)>,
@@ -80,7 +80,7 @@ struct World {
     logs: Vec<LogModel>,
     records: Vec<RecordModel>,
     newest: Revision,
-    /// Batches so far, by partition: the writer is always the same.
+    /// Batches so far, by partition; all of one writer.
     numbers: Vec<u64>,
     salt: u64,
 }
@@ -101,7 +101,7 @@ impl World {
             numbers: vec![0; PARTITIONS.into()],
             salt: seed,
         };
-        // For every other seed writes come in pieces, and power and errors in between.
+        // For every other seed, writes are split, with power failures and errors in between.
         world.disk.set_transfer(seed.is_multiple_of(2).then_some(100));
         world.open();
         world
@@ -114,7 +114,7 @@ impl World {
     fn open(&mut self) {
         self.salt += 1;
         let options = Options { segment_bytes: 4 << 10, group_bytes: 1 << 10, ..self.options() };
-        // A fault may be due while it opens.
+        // A fault may occur during opening.
         let engine = EmbeddedLog::open_on(self.disk.storage(), options).or_else(|_| {
             self.power_on();
             EmbeddedLog::open_on(self.disk.storage(), options)
@@ -128,7 +128,7 @@ impl World {
     }
 
     fn crash(&mut self) {
-        // Sometimes the disk goes first, so that the log cannot be closed.
+        // Sometimes the disk fails first, so that the log cannot be closed.
         if self.rng.random() {
             self.disk.fail(self.disk.operations(), Fault::PowerOff);
         }
@@ -183,10 +183,10 @@ impl World {
         }
     }
 
-    /// Repeats what is unknown, some of what is known, and some of what was refused.
+    /// Repeats batches with unknown outcome, and some known and refused ones.
     fn retry(&mut self, partition: u16) {
         let log = &self.logs[usize::from(partition)];
-        // Only what is still remembered after a trim is answered with its old position.
+        // After a trim, only remembered batches are answered with their old position.
         let mut names: Vec<Name> = log.unknown.iter().copied().collect();
         names.extend(
             log.positions.iter().filter(|(_, at)| **at >= log.floor.1).map(|(name, _)| *name).take(5),
@@ -196,7 +196,7 @@ impl World {
     }
 
     fn swap(&mut self, at: usize, value: Option<u8>, is_right: bool) {
-        // What is unknown is read, as a caller would.
+        // Reads a record with an unknown value, as a caller would.
         if !self.records[at].maybe.is_empty() {
             self.check_record(at);
         }
@@ -250,14 +250,14 @@ impl World {
         let is_allowed =
             found == record.now || record.maybe.iter().any(|maybe| *maybe == found.map(|(_, value)| value));
         assert!(is_allowed, "record {at} is {found:?}, not as in {record:?}");
-        // Only what a stopped log may have done is unknown, and after opening it is settled.
+        // Outcomes are unknown only for a stopped log, and opening resolves them.
         if !self.disk.is_off() {
             record.now = found;
             self.newest = self.newest.max(found.map_or(Revision(0), |(revision, _)| revision));
         }
     }
 
-    /// Everything the model says, after an opening.
+    /// Compares everything with the model, after opening.
     fn check(&mut self) {
         for at in 0..KEYS {
             self.check_record(at);
@@ -302,7 +302,8 @@ impl World {
                     assert_eq!(log.positions.insert(name, position), None, "{name:?} is there twice");
                 }
             }
-            // What is not there now never will be. None was trimmed: since it became unknown the log was not written.
+            // What is absent now stays absent. None was trimmed: the log was not written after the outcome became
+            // unknown.
             log.unknown.clear();
         }
     }
@@ -352,7 +353,7 @@ proptest! {
         world.disk.set_capacity(None);
         world.crash();
         world.check();
-        // And it can be used.
+        // The log can be used.
         for partition in 0..PARTITIONS {
             world.retry(partition);
             world.append(partition, 2, 20);

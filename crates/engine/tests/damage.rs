@@ -1,4 +1,4 @@
-//! What a disk does to bytes that lie still: it must be noticed wherever it happens, and never be read as something else.
+//! Damage to stored bytes is detected everywhere, and never read as other data.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -50,7 +50,7 @@ fn segments(disk: &MemoryDisk) -> Vec<String> {
     names
 }
 
-/// The disk without the power ever having gone well: the log is not closed.
+/// The disk of a log that was not closed.
 fn unclosed() -> MemoryDisk {
     let disk = sample();
     let engine = open(&disk).unwrap();
@@ -77,7 +77,7 @@ fn a_changed_bit_anywhere_is_noticed() {
                     assert!(at as usize <= offset, "found at {at}, done at {offset}");
                 }
                 Err(error) => panic!("{name} at {offset}: {error}"),
-                // Only the mark that says that the log was closed looks like a crash, and nothing is lost with it.
+                // Only damage to the mark of a closed log looks like a crash, and loses nothing.
                 Ok(engine) => {
                     cut += 1;
                     assert!(engine.report().torn.is_some(), "{name} at {offset}");
@@ -143,7 +143,7 @@ fn a_missing_or_exchanged_segment_is_noticed() {
     for (i, name) in names.iter().enumerate() {
         let damaged = disk.copy();
         damaged.take_away(name);
-        // The last one leaves no trace.
+        // A missing last segment is not detected.
         assert_eq!(open(&damaged).is_ok(), i + 1 == names.len(), "{name}");
         for other in names.iter().filter(|other| *other != name) {
             let damaged = disk.copy();
@@ -151,7 +151,7 @@ fn a_missing_or_exchanged_segment_is_noticed() {
             assert!(matches!(open(&damaged), Err(OpenError::Damaged { .. })), "{other} as {name}");
         }
     }
-    // A segment of another log, which has the same number and begins with the same group.
+    // A segment of another log, with the same number and first group.
     let other = MemoryDisk::default();
     let engine = EmbeddedLog::open_on(other.storage(), Options { salt: 78, ..options() }).unwrap();
     append(&engine, P, 1, b"strange");
@@ -181,7 +181,7 @@ fn bytes_behind_the_end_are_cut_only_if_a_crash_can_have_left_them() {
             }
         }
     }
-    // More than the largest group.
+    // Longer than the largest group.
     let longer = disk.copy();
     let name = names.last().unwrap();
     longer.put(name, &[&disk.content(name)[..], &vec![0; 17 << 20]].concat());
@@ -190,7 +190,7 @@ fn bytes_behind_the_end_are_cut_only_if_a_crash_can_have_left_them() {
 
 #[test]
 fn a_payload_that_looks_like_the_log_does_not_pass_for_it() {
-    // Somebody who has read the log sends groups of it as a payload, and the power goes while that is written.
+    // A payload contains groups of the log, and the power fails while it is written.
     let disk = unclosed();
     let name = segments(&disk).pop().unwrap();
     let stolen = disk.content(&name)[36..].to_vec();
@@ -204,7 +204,7 @@ fn a_payload_that_looks_like_the_log_does_not_pass_for_it() {
         let torn = disk.copy();
         let mut half = content[..len].to_vec();
         if let Some(byte) = half.get_mut(before) {
-            *byte ^= 0xff; // its head did not make it
+            *byte ^= 0xff; // its header was not written
         }
         torn.put(&name, &half);
         let engine = open(&torn).unwrap();

@@ -1,4 +1,4 @@
-//! Disks that fail, fill up or stand still.
+//! Disks that fail, are full, or stall.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -43,7 +43,7 @@ fn a_full_disk_refuses_and_works_again_when_there_is_room() {
     assert_eq!(retried, Ok(Position(1)), "and what is there is there");
     disk.set_capacity(None);
     assert_eq!(block_on(engine.append(P, batch(3, 5000))), Ok(Position(2)));
-    // Full when a segment should begin.
+    // The disk is full when a segment begins.
     let names = disk.names();
     disk.set_capacity(Some(0));
     assert!(matches!(block_on(engine.append(P, batch(4, 5000))), Err(AppendError::Refused(_))));
@@ -77,7 +77,8 @@ fn after_a_failed_fsync_nothing_is_acknowledged_until_the_log_is_opened_again() 
     assert!(matches!(block_on(watch.next()), Some(Err(ReadError::Unavailable(_)))));
     assert!(block_on(watch.next()).is_none());
     drop(engine);
-    // The next process reads batch 2 out of the cache, though the disk never had it. Before it says so, it must be there.
+    // The next process reads batch 2 from the cache, though the disk never had it. It must be durable before it is
+    // returned.
     let engine = open(&disk);
     assert_eq!(block_on(engine.append(P, batch(2, 100))), Ok(Position(2)));
     disk.fail(disk.operations(), Fault::PowerOff);
@@ -177,7 +178,7 @@ fn options_that_cannot_be_are_refused() {
     }
 }
 
-/// A disk whose fsyncs wait until they are let go.
+/// A disk whose fsyncs wait until they are released.
 #[derive(Debug, Default)]
 struct Gate {
     is_shut: Mutex<bool>,
@@ -239,7 +240,7 @@ impl StoredFile for GatedFile {
     }
     fn sync(&self) -> io::Result<()> {
         let shut = self.1.is_shut.lock().unwrap();
-        // Not for ever, so that a test that fails ends.
+        // With a limit, so that a failing test ends.
         let limit = Duration::from_secs(20);
         drop(self.1.opened.wait_timeout_while(shut, limit, |is_shut| *is_shut).unwrap());
         self.0.sync()
@@ -253,7 +254,7 @@ fn what_waits_is_bounded_and_shares_fsyncs() {
     let engine = EmbeddedLog::open_on(Arc::new(Gated(disk.storage(), Arc::clone(&gate))), options).unwrap();
     let mut watch = engine.watch(P, Position(1));
     gate.set(true);
-    // 2 MiB are 41 of these; none is acknowledged, and none is to be seen.
+    // 41 of these fit into 2 MiB; none is acknowledged, and none is visible.
     let mut waiting: Vec<_> = (1..=41).map(|number| engine.append(P, batch(number, 50_000))).collect();
     assert!(waiting.iter_mut().all(|append| append.now_or_never().is_none()));
     assert!(matches!(engine.append(P, batch(42, 50_000)).now_or_never(), Some(Err(AppendError::Refused(_)))));

@@ -1,4 +1,4 @@
-//! The follower and the writer of a log, over an engine whose disk fills up.
+//! The follower and the writer of a log, over engines that fail or are replaced.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -106,7 +106,7 @@ async fn a_follower_begins_with_the_snapshot_and_goes_on_with_entries() {
     engine.trim(P, Position(4)).await.unwrap();
     let mut late = Follower::new(Arc::clone(&engine), P, OPTIONS);
     assert_eq!(restored(&mut late).await, (Some(4), 5));
-    // Loaded again, as it could not be used.
+    // The rejected snapshot is loaded again.
     late.reject_snapshot();
     assert_eq!(restored(&mut late).await, (Some(4), 5));
     assert_eq!(entries(&mut late).await, [5]);
@@ -114,7 +114,7 @@ async fn a_follower_begins_with_the_snapshot_and_goes_on_with_entries() {
     assert_eq!((entries(&mut early).await, entries(&mut late).await), (vec![6], vec![6]));
 }
 
-/// The follower has read nothing behind the snapshot when the log is trimmed above it.
+/// The log is trimmed above the position of a follower that has read nothing.
 #[tokio::test]
 async fn a_follower_that_fell_behind_a_trimmed_log_takes_the_newer_snapshot() {
     let engine = open(&MemoryDisk::default());

@@ -1,4 +1,4 @@
-//! Many threads at once on a real directory: everybody sees one order without holes.
+//! Many threads on a real directory see one order without holes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -33,7 +33,7 @@ fn one_order_for_all() {
             .flat_map(|partition| [1, 2, total / 2].map(|from| (PartitionId(partition), from)))
             .map(|(partition, from)| {
                 scope.spawn(move || {
-                    // No reader begins more than one entry behind the newest.
+                    // No reader begins more than one entry after the newest.
                     while block_on(engine.last(partition)).unwrap().0 + 1 < from {
                         thread::yield_now();
                     }
@@ -104,7 +104,7 @@ fn one_order_for_all() {
     assert_eq!(block_on(engine.record("counter")).unwrap().unwrap(), record);
 }
 
-/// Adds one to a record that others add to as well.
+/// Increments a record that other threads increment, too.
 fn count(engine: &EmbeddedLog) {
     let record = block_on(engine.record("counter")).unwrap();
     let (mut at, mut value): (Option<Revision>, u64) = (None, 0);

@@ -1,6 +1,6 @@
 //! The macro that declares an element.
 
-/// Declares an element: its struct, and the contents of its class's [`Spec`](crate::Spec). Drop reasons, counters and
+/// Declares an element: its struct with `Debug`, and the contents of its class's [`Spec`](crate::Spec). Drop reasons, counters and
 /// handlers become constants of the struct. All sections except the struct are optional; their order is fixed.
 ///
 /// Drop reasons, counters and handlers that several elements share are declared once as
@@ -26,7 +26,6 @@
 ///
 /// element! {
 ///     /// Asks a table for each packet.
-///     #[derive(Debug)]
 ///     pub struct Ask as "Ask" { tries: u32 }
 ///     inputs { push "in": "Packets to ask for.", }
 ///     outputs {
@@ -127,6 +126,12 @@ macro_rules! element {
             pub const $handler: $crate::HandlerId = $crate::spec::handler_id(
                 Self::SPEC.handlers, $crate::element!(@named $($handler_name, $handler_doc)? $($handler_of)?).name,
                 $crate::element!(@access $access));)*)?
+        }
+
+        impl $(<$($generic),+>)? ::std::fmt::Debug for $name $(<$($generic),+>)? {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.debug_struct($class).finish_non_exhaustive()
+            }
         }
 
         impl $(<$($generic),+>)? $crate::element::Declared for $name $(<$($generic),+>)? {

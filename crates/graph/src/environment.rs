@@ -1,7 +1,7 @@
-//! What lies outside a graph: devices and capture files, which elements open before the graph runs.
+//! Devices and files, which elements open before a graph runs.
 //!
-//! Building a graph has no effects. [`Graph::open`](crate::Graph::open) has: it asks every element to open what it
-//! works with, and each asks a [`Environment`]. So one configuration runs over devices, or over captures in their place.
+//! Building a graph has no side effects. [`Graph::open`](crate::Graph::open) asks all elements to open what they need from
+//! an [`Environment`]. So one configuration runs over devices, or over captures that replace them.
 
 use scalebricks_io::{CaptureReader, CaptureWriter, RxPort, TxPort};
 use std::fmt;
@@ -10,17 +10,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Where packets of a device come from.
-pub enum Inlet<P> {
+/// One side of a device, with a port of type `T` or a capture of type `C`.
+pub enum DeviceSide<T: ?Sized, C> {
     /// A port.
-    Port(Box<dyn RxPort<P>>),
-    /// A capture, in the device's place.
-    Capture(CaptureReader),
-    /// Nothing comes.
+    Port(Box<T>),
+    /// A capture that replaces the device.
+    Capture(C),
+    /// Nothing: no packets are received, or they are dropped on purpose.
     Nothing,
 }
 
-impl<P> fmt::Debug for Inlet<P> {
+/// The receiving side of a device.
+pub type Inlet<P> = DeviceSide<dyn RxPort<P>, CaptureReader>;
+
+/// The sending side of a device.
+pub type Outlet<P> = DeviceSide<dyn TxPort<P>, Recording>;
+
+impl<T: ?Sized, C> fmt::Debug for DeviceSide<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Port(_) => "Port",
@@ -30,27 +36,7 @@ impl<P> fmt::Debug for Inlet<P> {
     }
 }
 
-/// Where packets for a device go.
-pub enum Outlet<P> {
-    /// A port.
-    Port(Box<dyn TxPort<P>>),
-    /// A capture, in the device's place.
-    Capture(Recording),
-    /// They are dropped on purpose.
-    Nothing,
-}
-
-impl<P> fmt::Debug for Outlet<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Port(_) => "Port",
-            Self::Capture(_) => "Capture",
-            Self::Nothing => "Nothing",
-        })
-    }
-}
-
-/// A capture file that several elements write to, and that whoever made it completes.
+/// A capture file that several elements write to. Whoever created it completes it.
 #[derive(Debug, Clone)]
 pub struct Recording(Arc<Mutex<Option<CaptureWriter>>>);
 
@@ -60,63 +46,63 @@ impl Recording {
         Self(Arc::new(Mutex::new(Some(writer))))
     }
 
-    /// The writer, held; `None` once it was taken.
+    /// Locks the writer; `None` once it was taken.
     pub fn lock(&self) -> MutexGuard<'_, Option<CaptureWriter>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner) // a frame is written whole or not at all
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // frames are written as a whole or not at all
     }
 }
 
-/// How time passes for those who read captures.
+/// The clock of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
-    /// As it does everywhere.
+    /// The wall clock.
     #[default]
     Wall,
-    /// As the captures say: the time of a turn is that of the packets it brings.
+    /// The time stamps of captures: the time of a turn is that of its packets.
     Captures,
 }
 
-/// What elements can open. Errors are told to the user beside the element's place.
+/// What elements can open. Users see errors with the position of the element.
 pub trait Environment<P> {
-    /// How time passes.
+    /// The clock.
     fn clock(&self) -> Clock;
 
     /// The receiving side of a device.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it cannot be opened.
     fn inlet(&mut self, device: &str) -> Result<Inlet<P>, String>;
 
     /// The sending side of a device.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why it cannot be opened.
     fn outlet(&mut self, device: &str) -> Result<Outlet<P>, String>;
 
     /// A capture file to read.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be opened.
     fn read(&mut self, file: &Path) -> Result<CaptureReader, String>;
 
     /// A capture file to write.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be opened.
     fn write(&mut self, file: &Path) -> Result<Recording, String>;
 
-    /// A file to print lines to, which is made anew.
+    /// A new file to print lines to.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// Why it cannot be created.
     fn print(&mut self, file: &Path) -> Result<Box<dyn Write + Send>, String>;
 }
 
-/// What a source still has.
+/// The packets that a source still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supply {
-    /// Packets that come no earlier than this, on the worker's clock.
+    /// Packets, not before this time on the worker's clock.
     At(Duration),
-    /// None any more.
+    /// None.
     Ended,
 }

@@ -11,7 +11,6 @@ use crate::slot::SlotList;
 use crate::spec::run;
 use scalebricks_io::PacketBuf;
 use std::any::Any;
-use std::fmt;
 
 /// Most elements in a fusion.
 pub const FUSED: usize = 8;
@@ -137,12 +136,6 @@ crate::element! {
         outputs: [usize; FUSED],
         // The elements' counters, padded with the last one's: an array of fixed length needs no bounds checks.
         parts: Option<Box<[Part; FUSED]>>,
-    }
-}
-
-impl<C> fmt::Debug for Fuse<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fuse").field("parts", &self.parts).finish_non_exhaustive()
     }
 }
 

@@ -4,8 +4,8 @@ use crate::graph::Graph;
 use crate::out::DropOrigin;
 use crate::passing::{LAST_BIT, drop_packet};
 use crate::spec::{DropId, RUN_DROPS};
+use crate::timers::TimerId;
 use crate::trace::Trace;
-use crate::wheel::TimerId;
 use crate::worker::Worker;
 use scalebricks_io::PacketBuf;
 use std::any::Any;
@@ -57,7 +57,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// the worker has no timer left.
     pub fn wake_at(&mut self, element: &str, at: Duration, token: u64) -> Option<TimerId> {
         let &(node, _) = self.graph.names.get(element)?;
-        self.desk.wheel.set(at, node, token)
+        self.turn_state.timers.set(at, node, token)
     }
 
     /// Like [`drop_packet`](Self::drop_packet), for a packet of which only the bytes are left. Without a free buffer,

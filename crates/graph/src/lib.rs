@@ -1,19 +1,19 @@
 //! The data plane as a graph of elements.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`slot`], [`meta`], [`mod@column`], [`frame`] | a worker's packets, lists of them, and what is known of each |
-//! | [`spec`], [`args`] | what an element class is, declared once by [`element!`]; its parameters |
-//! | [`mod@element`], [`out`], [`upstream`] | what an element does, and what it may do while it runs |
-//! | [`bursts`], [`ports`] | packets by value between two elements; a worker's ports |
-//! | [`per_packet`], [`fuse`] | elements that look at one packet at a time, and several of them as one |
-//! | [`registry`], [`builder`] | classes by name; from declarations to a checked graph |
-//! | [`graph`], [`worker`] | the graph, and the turn that runs it |
-//! | [`environment`] | devices and capture files, which elements open before a graph runs |
-//! | [`mailbox`], [`quiescence`], [`tap`], [`trace`] | control's ways to a worker; quiescence; captures; a hook that sees every packet |
+//! | [`slot`], [`meta`], [`mod@column`], [`frame`] | a worker's packets, lists of packets, and their metadata |
+//! | [`spec`], [`args`] | specifications of element classes, declared by [`element!`]; parameters |
+//! | [`mod@element`], [`out`], [`upstream`] | the traits of elements, and their access to outputs and inputs |
+//! | [`bursts`], [`ports`] | packets passed by value between two elements; a worker's ports |
+//! | [`per_packet`], [`fuse`] | elements that process single packets, and sequences of them as one element |
+//! | [`registry`], [`builder`] | classes by name; builds checked graphs |
+//! | [`graph`], [`worker`] | graphs, and the workers that run them |
+//! | [`environment`] | devices and files, which elements open before a graph runs |
+//! | [`mailbox`], [`quiescence`], [`tap`], [`trace`] | requests to a worker; quiescence; captures; a hook for every packet |
 //! | [`count`], [`class_docs`] | counters by element; documentation of classes |
 //!
-//! An element that looks at one packet at a time, in a graph that runs:
+//! An example with an element that processes single packets:
 //!
 //! ```
 //! use scalebricks_graph::{
@@ -24,8 +24,7 @@
 //! use std::time::Duration;
 //!
 //! element! {
-//!     /// Drops packets shorter than so many bytes.
-//!     #[derive(Debug)]
+//!     /// Drops packets shorter than a number of bytes.
 //!     pub struct DropShort as "DropShort" { bytes: usize, }
 //!     inputs { agnostic "in": "Packets.", }
 //!     outputs { agnostic "out": "Those that are long enough.", }
@@ -128,9 +127,9 @@ mod replace;
 pub mod slot;
 pub mod spec;
 pub mod tap;
+mod timers;
 pub mod trace;
 pub mod upstream;
-mod wheel;
 pub mod worker;
 
 pub use builder::{BuildError, BuildErrors, Builder};
@@ -151,7 +150,7 @@ pub use quiescence::{GracePeriod, Mark, Quiescence};
 pub use registry::{Class, Registry};
 pub use slot::{SLOTS, Slot, SlotList};
 pub use spec::{CounterId, DropId, HandlerId, Spec};
+pub use timers::TimerId;
 pub use trace::Trace;
 pub use upstream::Upstream;
-pub use wheel::TimerId;
 pub use worker::{HOP_LIMIT, Worker};

@@ -3,7 +3,7 @@
 use crate::graph::Part;
 use crate::slot::{SLOTS, Slot, SlotList};
 use crate::spec::{CounterId, DropId, RUN_DROPS, run};
-use crate::wheel::{TimerId, Wheel};
+use crate::timers::{TimerId, Timers};
 use scalebricks_io::BURST;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) struct TurnState {
     pub(crate) raised: Vec<u64>,
     /// Number of packets that each of them keeps.
     pub(crate) kept: Vec<usize>,
-    pub(crate) wheel: Wheel,
+    pub(crate) timers: Timers,
     /// Elements that were pulled from and have packets to send.
     pub(crate) touched: Vec<u16>,
     /// Sources and schedulers not yet called in this turn.
@@ -61,7 +61,7 @@ impl TurnState {
             why: Box::new([DropOrigin::default(); SLOTS]),
             raised: Vec::new(),
             kept: Vec::new(),
-            wheel: Wheel::new(timers),
+            timers: Timers::new(timers),
             touched: Vec::new(),
             begins_left: 0,
             busy_left: 0,
@@ -94,7 +94,7 @@ impl TurnState {
 pub struct Out<'a> {
     pub(crate) lists: &'a mut [SlotList],
     pub(crate) parts: &'a [Part],
-    pub(crate) desk: &'a mut TurnState,
+    pub(crate) turn_state: &'a mut TurnState,
     /// The elements whose back-pressure it sees, one bit each.
     pub(crate) watches: &'a [u64],
     /// Its bit among the elements that raise back-pressure.
@@ -147,7 +147,7 @@ impl Out<'_> {
 
     #[inline]
     fn drop_run(&mut self, slot: Slot, reason: usize) {
-        self.desk.drop(slot, DropOrigin { node: self.node, part: self.part, reason: reason as u8 });
+        self.turn_state.drop(slot, DropOrigin { node: self.node, part: self.part, reason: reason as u8 });
     }
 
     /// Counts drops of packets that the element kept outside the frame.
@@ -177,26 +177,26 @@ impl Out<'_> {
     /// The current turn.
     #[inline(always)]
     pub fn turn(&self) -> Turn {
-        self.desk.turn
+        self.turn_state.turn
     }
 
     /// Time since a fixed moment, the same for all turns.
     #[inline(always)]
     pub fn now(&self) -> Duration {
-        self.desk.turn.now
+        self.turn_state.turn.now
     }
 
     /// Packets that the element may bring into the frame in this [`begin`](crate::Element::begin), with `used` slots in
     /// use: its share of the intake. Unused shares go to elements called later. For a source that brought nothing last
     /// time, a burst is reserved in one turn of eight.
     pub fn intake(&self, used: usize) -> usize {
-        self.desk.intake(used)
+        self.turn_state.intake(used)
     }
 
     /// Whether an element downstream, up to the next queue, raises back-pressure.
     #[inline]
     pub fn is_blocked(&self) -> bool {
-        self.watches.iter().zip(&self.desk.raised).any(|(watched, raised)| watched & raised != 0)
+        self.watches.iter().zip(&self.turn_state.raised).any(|(watched, raised)| watched & raised != 0)
     }
 
     /// Raises or lowers back-pressure: all upstream sources, up to the next queue, see it until it is lowered. Has no
@@ -204,7 +204,7 @@ impl Out<'_> {
     #[inline]
     pub fn set_pressure(&mut self, is_raised: bool) {
         let Some(bit) = self.pressure else { return };
-        if let Some(word) = self.desk.raised.get_mut(usize::from(bit / 64)) {
+        if let Some(word) = self.turn_state.raised.get_mut(usize::from(bit / 64)) {
             *word = (*word & !(1 << (bit % 64))) | u64::from(is_raised) << (bit % 64);
         }
     }
@@ -214,7 +214,7 @@ impl Out<'_> {
     #[inline]
     pub fn set_kept(&mut self, packets: usize) {
         let Some(bit) = self.pressure else { return };
-        if let Some(kept) = self.desk.kept.get_mut(usize::from(bit)) {
+        if let Some(kept) = self.turn_state.kept.get_mut(usize::from(bit)) {
             *kept = packets;
         }
     }
@@ -223,23 +223,23 @@ impl Out<'_> {
     pub fn kept(&self) -> usize {
         let is_watched =
             |bit: usize| self.watches.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0);
-        let kept = self.desk.kept.iter().enumerate().filter(|(bit, _)| is_watched(*bit));
+        let kept = self.turn_state.kept.iter().enumerate().filter(|(bit, _)| is_watched(*bit));
         kept.map(|(_, kept)| kept).sum()
     }
 
-    /// Calls [`Element::timer`](crate::Element::timer) in the first turn at `at` or later, at most about a millisecond
-    /// late. `None` if the worker has no timer left.
+    /// Calls [`Element::timer`](crate::Element::timer) in the first turn at `at` or later. `None` if the worker has
+    /// no timer left.
     pub fn wake_at(&mut self, at: Duration, token: u64) -> Option<TimerId> {
-        self.desk.wheel.set(at, self.node, token)
+        self.turn_state.timers.set(at, self.node, token)
     }
 
     /// Like [`wake_at`](Self::wake_at), relative to now.
     pub fn wake_in(&mut self, time: Duration, token: u64) -> Option<TimerId> {
-        self.wake_at(self.desk.turn.now.saturating_add(time), token)
+        self.wake_at(self.turn_state.turn.now.saturating_add(time), token)
     }
 
     /// Cancels a timer. `false` if it has expired or was cancelled.
     pub fn cancel(&mut self, timer: TimerId) -> bool {
-        self.desk.wheel.cancel(timer)
+        self.turn_state.timers.cancel(timer)
     }
 }

@@ -22,7 +22,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         if !self.graph.nodes[at].senders.is_empty() {
             self.send_by_value(at);
         }
-        if !self.desk.dropped.is_empty() {
+        if !self.turn_state.dropped.is_empty() {
             self.drop_packets();
         }
         if !self.frame.dropped.is_empty() {
@@ -40,12 +40,12 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             }
             let Some(edge) = port.edge else {
                 let why = DropOrigin { node: at as u16, part: port.part, reason: run::UNCONNECTED as u8 };
-                list.drain().for_each(|slot| self.desk.drop(slot, why));
+                list.drain().for_each(|slot| self.turn_state.drop(slot, why));
                 continue;
             };
             if edge.is_back {
                 self.goes_back = true;
-                go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
+                go_back(list, 0, &mut self.frame, &mut self.turn_state, (at as u16, port.part));
                 if list.is_empty() {
                     continue;
                 }
@@ -69,7 +69,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     #[inline(never)]
     fn drop_packets(&mut self) {
-        for (slot, why) in self.desk.dropped.drain().zip(&self.desk.why[..]) {
+        for (slot, why) in self.turn_state.dropped.drain().zip(&self.turn_state.why[..]) {
             let packet = self.frame.take(slot);
             drop_packet(&self.graph, &mut self.trace, &self.frame.watch, &packet, *why);
         }
@@ -121,13 +121,13 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             }
             bursts.chunks().for_each(|chunk| self.trace.carried(info, &chunk.packets));
             if let Some(target) = edge.carried {
-                if edge.is_back && self.desk.backs_left < count {
+                if edge.is_back && self.turn_state.backs_left < count {
                     let (dropped, why) = (&mut self.frame.dropped, why(run::LOOP));
                     bursts.each(|chunk| dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));
                     continue;
                 }
                 // Packets by value carry no hop count, so the turn as a whole is bounded.
-                self.desk.backs_left -= if edge.is_back { count } else { 0 };
+                self.turn_state.backs_left -= if edge.is_back { count } else { 0 };
                 self.frame.by_value += count;
                 carried[target as usize].append(bursts);
                 homes[target as usize] = (at as u16, number);
@@ -144,7 +144,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                     }
                 });
                 if edge.is_back {
-                    go_back(list, 0, &mut self.frame, &mut self.desk, (at as u16, port.part));
+                    go_back(list, 0, &mut self.frame, &mut self.turn_state, (at as u16, port.part));
                 }
                 pending[edge.target as usize].append(list);
             }
@@ -185,17 +185,17 @@ pub(crate) fn go_back<P: PacketBuf>(
     list: &mut SlotList,
     start: usize,
     frame: &mut Frame<P>,
-    desk: &mut TurnState,
+    turn_state: &mut TurnState,
     (node, part): (u16, u8),
 ) {
     list.filter_map_from(start, |slot| {
         let meta = frame.meta_mut(&slot);
         meta.hops += 1;
-        if meta.hops < HOP_LIMIT && desk.backs_left > 0 {
-            desk.backs_left -= 1;
+        if meta.hops < HOP_LIMIT && turn_state.backs_left > 0 {
+            turn_state.backs_left -= 1;
             return Some(slot);
         }
-        desk.drop(slot, DropOrigin { node, part, reason: run::LOOP as u8 });
+        turn_state.drop(slot, DropOrigin { node, part, reason: run::LOOP as u8 });
         None
     });
 }

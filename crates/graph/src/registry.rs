@@ -33,6 +33,8 @@ pub(crate) struct Fusion<P> {
 /// The classes that configurations may name, and the sequences of them that can be fused.
 pub struct Registry<P> {
     classes: BTreeMap<&'static str, (&'static Spec, Make<P>)>,
+    /// Other names of classes.
+    aliases: BTreeMap<&'static str, &'static str>,
     pub(crate) fusions: Vec<Fusion<P>>,
 }
 
@@ -44,7 +46,7 @@ impl<P> fmt::Debug for Registry<P> {
 
 impl<P> Default for Registry<P> {
     fn default() -> Self {
-        Self { classes: BTreeMap::new(), fusions: Vec::new() }
+        Self { classes: BTreeMap::new(), aliases: BTreeMap::new(), fusions: Vec::new() }
     }
 }
 
@@ -93,6 +95,21 @@ impl<P: PacketBuf + 'static> Registry<P> {
         self
     }
 
+    /// Lets configurations use another name for a class.
+    pub fn alias(&mut self, alias: &'static str, class: &'static str) -> &mut Self {
+        self.aliases.insert(alias, class);
+        self
+    }
+
+    fn class(&self, name: &str) -> Option<&(&'static Spec, Make<P>)> {
+        self.classes.get(self.aliases.get(name).copied().unwrap_or(name))
+    }
+
+    /// All names of classes.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.classes.keys().chain(self.aliases.keys()).copied()
+    }
+
     /// Lets the builder run connected elements of these classes as one. If several sequences fit, it takes the longest.
     pub fn fuse<C: Chain<P> + Classes>(&mut self) -> &mut Self {
         let join: Join<P> = |elements, outputs, parts| {
@@ -109,13 +126,13 @@ impl<P: PacketBuf + 'static> Registry<P> {
         self.classes.values().map(|(spec, _)| *spec)
     }
 
-    /// The class with this name.
+    /// The class with this name or alias.
     pub fn spec(&self, class: &str) -> Option<&'static Spec> {
-        self.classes.get(class).map(|(spec, _)| *spec)
+        self.class(class).map(|(spec, _)| *spec)
     }
 
     /// Creates an element of a class; `None` if there is no such class.
     pub fn make(&self, class: &str, args: &[String]) -> Option<Result<Box<dyn Element<P>>, ArgError>> {
-        self.classes.get(class).map(|(_, make)| make(args))
+        self.class(class).map(|(_, make)| make(args))
     }
 }

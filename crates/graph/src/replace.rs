@@ -16,16 +16,16 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let mut graph = graph;
         self.hand_over(&mut graph);
         let old = &*self.graph;
-        self.desk.wheel.renumber(|node| successor(old, &graph, usize::from(node)));
+        self.turn_state.timers.renumber(|node| successor(old, &graph, usize::from(node)));
         let (mut raised, mut kept) = (vec![0u64; graph.pressures.div_ceil(64)], vec![0; graph.pressures]);
         for (at, node) in old.nodes.iter().enumerate() {
             let Some(before) = node.pressure.map(usize::from) else { continue };
             let after = successor(old, &graph, at).and_then(|after| graph.nodes[usize::from(after)].pressure);
             let Some(after) = after.map(usize::from) else { continue };
-            kept[after] = self.desk.kept[before];
-            raised[after / 64] |= (self.desk.raised[before / 64] >> (before % 64) & 1) << (after % 64);
+            kept[after] = self.turn_state.kept[before];
+            raised[after / 64] |= (self.turn_state.raised[before / 64] >> (before % 64) & 1) << (after % 64);
         }
-        (self.desk.raised, self.desk.kept) = (raised, kept);
+        (self.turn_state.raised, self.turn_state.kept) = (raised, kept);
         swap(&mut self.frame.columns, &mut self.graph.columns);
         swap(&mut self.graph, &mut graph);
         self.frame.watch.forget();

@@ -46,7 +46,7 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
         let mut own = Out {
             lists: &mut node.outs,
             parts: &node.parts,
-            desk: out.desk,
+            turn_state: out.turn_state,
             watches: &node.watches,
             pressure: node.pressure,
             node: edge.node,
@@ -55,17 +55,17 @@ impl<P: PacketBuf + 'static> Upstream<'_, P> {
         let mut upstream = Upstream { nodes: self.nodes, edges: &node.pulls };
         node.element.pull(usize::from(edge.output), want, into, &mut upstream, frame, &mut own);
         if node.outs.iter().any(|list| !list.is_empty()) {
-            out.desk.touched.push(edge.node);
+            out.turn_state.touched.push(edge.node);
         }
         let came = into.len().saturating_sub(before);
         if let (Some(part), true) = (out.parts.get(usize::from(out.part)), came > 0) {
             part.cells.add_run(run::PACKETS, came as u64);
             part.cells.add_run(run::BATCHES, 1);
         }
-        out.desk.moved += came;
+        out.turn_state.moved += came;
         self.nodes[at] = node;
         if edge.is_back {
-            go_back(into, before, frame, out.desk, (edge.node, 0));
+            go_back(into, before, frame, out.turn_state, (edge.node, 0));
         }
         came
     }

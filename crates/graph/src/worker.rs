@@ -11,9 +11,9 @@ use crate::quiescence::{Mark, Quiescence};
 use crate::slot::{SLOTS, SlotList};
 use crate::spec::run;
 use crate::tap::Taps;
+use crate::timers::TIMERS_A_TURN;
 use crate::trace::Trace;
 use crate::upstream::Upstream;
-use crate::wheel::TIMERS_A_TURN;
 use scalebricks_io::{PacketBuf, PacketSource};
 use std::fmt;
 use std::mem::swap;
@@ -33,7 +33,7 @@ pub const TIMERS: usize = 1 << 20;
 pub struct Worker<P: PacketBuf, T = ()> {
     pub(crate) graph: Box<Graph<P>>,
     pub(crate) frame: Frame<P>,
-    pub(crate) desk: TurnState,
+    pub(crate) turn_state: TurnState,
     pub(crate) trace: T,
     /// Elements with work, one bit each.
     pub(crate) ready: Vec<u64>,
@@ -67,11 +67,11 @@ impl<P: PacketBuf, T: fmt::Debug> fmt::Debug for Worker<P, T> {
 
 /// Builds an element's `Out` from its node and its worker.
 macro_rules! out {
-    ($node:ident, $desk:expr, $at:expr) => {
+    ($node:ident, $turn_state:expr, $at:expr) => {
         Out {
             lists: &mut $node.outs,
             parts: &$node.parts,
-            desk: $desk,
+            turn_state: $turn_state,
             watches: &$node.watches,
             pressure: $node.pressure,
             node: $at as u16,
@@ -86,7 +86,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let mut worker = Self {
             graph: Box::new(graph),
             frame: Frame::new(buffers),
-            desk: TurnState::new(TIMERS),
+            turn_state: TurnState::new(TIMERS),
             trace,
             ready: Vec::new(),
             waiting: Vec::new(),
@@ -126,9 +126,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.busy.clone_from(&graph.begins);
         self.all_begins = graph.begins.iter().map(|word| word.count_ones() as usize).sum();
         self.all_busy = self.all_begins;
-        self.desk.raised.resize(graph.pressures.div_ceil(64), 0);
-        self.desk.kept.resize(graph.pressures, 0);
-        self.desk.touched.reserve(graph.nodes.len());
+        self.turn_state.raised.resize(graph.pressures.div_ceil(64), 0);
+        self.turn_state.kept.resize(graph.pressures, 0);
+        self.turn_state.touched.reserve(graph.nodes.len());
     }
 
     /// A handle for sending it commands.
@@ -158,12 +158,12 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     /// Packets that sources brought in during the last turn.
     pub const fn brought(&self) -> usize {
-        self.desk.brought
+        self.turn_state.brought
     }
 
     /// Number of timers set.
     pub fn timers(&self) -> usize {
-        self.desk.wheel.len()
+        self.turn_state.timers.len()
     }
 
     /// Runs one turn and returns how often a packet reached an element, 0 if there was nothing to do. `now` is the time
@@ -173,21 +173,21 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     /// in order, each on everything that has reached it, until the frame is empty. Finally sinks end and commands are
     /// processed.
     pub fn turn(&mut self, now: Duration) -> usize {
-        (self.desk.moved, self.desk.brought) = (0, 0);
+        (self.turn_state.moved, self.turn_state.brought) = (0, 0);
         self.mark.pass();
-        self.desk.turn.now = now;
+        self.turn_state.turn.now = now;
         self.frame.watch.renew(&self.graph.edges);
-        self.desk.backs_left = BACKS_A_TURN;
+        self.turn_state.backs_left = BACKS_A_TURN;
         self.expire(now);
         self.begins.copy_from_slice(&self.graph.begins);
         self.ready.iter_mut().zip(&self.graph.begins).for_each(|(ready, begins)| *ready |= begins);
-        (self.desk.begins_left, self.desk.busy_left) = (self.all_begins, self.all_busy);
+        (self.turn_state.begins_left, self.turn_state.busy_left) = (self.all_begins, self.all_busy);
         self.run_all();
         for at in 0..self.graph.ends.len() {
             let at = usize::from(self.graph.ends[at]);
             let node = &mut self.graph.nodes[at];
             swap(&mut node.sent, &mut self.frame.outs);
-            node.element.end(&mut self.frame, &mut out!(node, &mut self.desk, at));
+            node.element.end(&mut self.frame, &mut out!(node, &mut self.turn_state, at));
             swap(&mut node.sent, &mut self.frame.outs);
             self.send(at);
         }
@@ -197,8 +197,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         }
         self.graph.between(now);
         self.commands();
-        self.desk.turn.number += 1;
-        self.desk.moved
+        self.turn_state.turn.number += 1;
+        self.turn_state.moved
     }
 
     /// Call it before a worker pauses: it is quiescent until its next turn.
@@ -208,14 +208,14 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 
     fn expire(&mut self, now: Duration) {
         for _ in 0..TIMERS_A_TURN {
-            let Some(timer) = self.desk.wheel.expired(now) else { return };
+            let Some(timer) = self.turn_state.timers.expired(now) else { return };
             let at = usize::from(timer.node);
             let node = &mut self.graph.nodes[at];
             swap(&mut node.sent, &mut self.frame.outs);
-            node.element.timer(timer.token, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            node.element.timer(timer.token, &mut self.frame, &mut out!(node, &mut self.turn_state, at));
             swap(&mut node.sent, &mut self.frame.outs);
             self.send(at);
-            self.desk.moved += 1;
+            self.turn_state.moved += 1;
         }
     }
 
@@ -265,7 +265,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                     if !waiting.is_empty() {
                         // `bursts` is empty, and so are the input's bursts after this.
                         swap(waiting, &mut self.bursts);
-                        run_bursts(node, at, input, &mut self.bursts, &mut self.frame, &mut self.desk);
+                        run_bursts(node, at, input, &mut self.bursts, &mut self.frame, &mut self.turn_state);
                         let (home, port) = homes[number as usize];
                         // What this element sends is kept in the frame for now.
                         if usize::from(home) != at
@@ -282,7 +282,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 }
                 // `batch` is empty, and so is the input's list after this.
                 swap(list, &mut self.batch);
-                self.desk.moved += self.batch.len();
+                self.turn_state.moved += self.batch.len();
                 if let Some(part) = node.parts.first() {
                     part.cells.add_run(run::PACKETS, self.batch.len() as u64);
                     part.cells.add_run(run::BATCHES, 1);
@@ -291,10 +291,10 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                     input,
                     &mut self.batch,
                     &mut self.frame,
-                    &mut out!(node, &mut self.desk, at),
+                    &mut out!(node, &mut self.turn_state, at),
                 );
                 for slot in self.batch.drain() {
-                    self.desk
+                    self.turn_state
                         .drop(slot, DropOrigin { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
                 }
             }
@@ -307,22 +307,22 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let (word, bit) = (at / 64, 1 << (at % 64));
         let was_busy = self.busy[word] & bit != 0;
         self.begins[word] &= !bit;
-        self.desk.begins_left -= 1;
-        self.desk.busy_left -= usize::from(was_busy);
+        self.turn_state.begins_left -= 1;
+        self.turn_state.busy_left -= usize::from(was_busy);
         let used = self.frame.used();
         let node = &mut self.graph.nodes[at];
         let came = if node.pulls.is_empty() {
             let mut upstream = Upstream { nodes: &mut [], edges: &[] };
             swap(&mut node.sent, &mut self.frame.outs);
-            node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
+            node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.turn_state, at));
             let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
             swap(&mut node.sent, &mut self.frame.outs);
             came
         } else {
             self.begin_and_pull(at)
         };
-        self.desk.moved += came;
-        self.desk.brought += came;
+        self.turn_state.moved += came;
+        self.turn_state.brought += came;
         if was_busy != (came > 0) {
             self.busy[word] ^= bit;
             self.all_busy = if was_busy { self.all_busy - 1 } else { self.all_busy + 1 };
@@ -336,11 +336,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let mut node = std::mem::replace(&mut self.graph.nodes[at], Node::absent());
         let mut upstream = Upstream { nodes: &mut self.graph.nodes, edges: &node.pulls };
         swap(&mut node.sent, &mut self.frame.outs);
-        node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.desk, at));
+        node.element.begin(&mut upstream, &mut self.frame, &mut out!(node, &mut self.turn_state, at));
         let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
         swap(&mut node.sent, &mut self.frame.outs);
         self.graph.nodes[at] = node;
-        while let Some(touched) = self.desk.touched.pop() {
+        while let Some(touched) = self.turn_state.touched.pop() {
             self.goes_back = true;
             self.send(usize::from(touched));
         }
@@ -370,16 +370,16 @@ fn run_bursts<P: PacketBuf + 'static>(
     input: usize,
     bursts: &mut Bursts<P>,
     frame: &mut Frame<P>,
-    desk: &mut TurnState,
+    turn_state: &mut TurnState,
 ) {
     let len = bursts.len();
     frame.by_value -= len;
-    desk.moved += len;
+    turn_state.moved += len;
     if let Some(part) = node.parts.first() {
         part.cells.add_run(run::PACKETS, len as u64);
         part.cells.add_run(run::BATCHES, 1);
     }
-    node.element.burst(input, bursts, frame, &mut out!(node, desk, at));
+    node.element.burst(input, bursts, frame, &mut out!(node, turn_state, at));
     if !bursts.is_empty() {
         let why = DropOrigin { node: at as u16, part: 0, reason: run::UNWORKED as u8 };
         bursts.each(|chunk| frame.dropped.extend(chunk.packets.drain(..).map(|packet| (packet, why))));

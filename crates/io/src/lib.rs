@@ -1,11 +1,11 @@
 //! Packet buffers, bursts and ports.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`capture`] | pcap and pcapng files, plain or gzipped, read and written frame by frame |
-//! | [`packet`] | the buffer trait the data plane is written against, bursts, and the tag a buffer carries |
-//! | [`pool`] | buffers on the heap, recycled through a bounded pool |
-//! | [`port`] | ports as traits, and the in-memory port made of two rings |
+//! | [`capture`] | pcap and pcapng files, plain or gzipped, read and written by frames |
+//! | [`packet`] | traits for packet buffers, bursts, and tags |
+//! | [`pool`] | a bounded pool of buffers on the heap |
+//! | [`port`] | traits for ports, and a port in memory |
 //! | [`switch`] | an Ethernet switch in memory that forwards by destination MAC |
 
 #![forbid(unsafe_code)]

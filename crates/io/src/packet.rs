@@ -1,40 +1,40 @@
-//! What the data plane asks of a packet buffer, whoever owns the memory.
+//! Traits for packet buffers, whoever owns the memory.
 
 use arrayvec::ArrayVec;
 use std::ops::Range;
 
-/// Packets a port hands over at once, at the most.
+/// Most packets in a burst.
 pub const BURST: usize = 32;
 
 /// A burst of packets.
 pub type Burst<P> = ArrayVec<P, BURST>;
 
-/// What travels beside a packet's bytes without being in them: lets a test bench follow a packet through the
-/// cluster. The data plane never decides anything by it; what it makes of a packet (a fragment) inherits it.
+/// Metadata of a packet, by which tests follow it through the cluster. The data plane ignores it, except that packets
+/// made of a packet (fragments) inherit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tag {
-    /// The injector's number for the packet.
+    /// Number of the packet.
     pub id: u64,
-    /// Crossings of the fabric switch so far.
+    /// Number of times that it passed the fabric switch.
     pub hops: u8,
-    /// 0 for a packet as injected; pieces made of it are numbered from 1.
+    /// 0 for the original packet; packets made of it are numbered from 1.
     pub piece: u8,
 }
 
-/// A packet buffer has not the room asked for.
+/// A packet buffer has too little room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{asked} bytes asked of a packet buffer that has room for {room}")]
+#[error("a packet buffer needs room for {asked} bytes, but has room for {room}")]
 pub struct RoomError {
-    /// Bytes asked for.
+    /// Number of bytes needed.
     pub asked: usize,
-    /// Bytes there are.
+    /// Number of bytes available.
     pub room: usize,
 }
 
-/// Where a packet that lies at `bytes` of its buffer lies after [`PacketBuf::reframe`].
+/// The range of a packet in its buffer after [`PacketBuf::reframe`], if it was `bytes` before.
 ///
 /// # Errors
-/// As there.
+/// As [`PacketBuf::reframe`].
 #[inline(always)]
 pub fn reframed(
     bytes: Range<usize>,
@@ -53,34 +53,33 @@ pub fn reframed(
     Ok(room - front..bytes.start + end)
 }
 
-/// One packet in one contiguous buffer with headroom in front. Dropping it gives the memory back to whoever owns it.
+/// A packet in a contiguous buffer with headroom before it. Dropping it returns the memory to its owner.
 pub trait PacketBuf: Send + Sized {
     /// The bytes of the packet.
     fn data(&self) -> &[u8];
 
-    /// The bytes of the packet, to change.
+    /// The bytes of the packet, mutable.
     fn data_mut(&mut self) -> &mut [u8];
 
-    /// Grows the packet by `len` bytes in front, whose content is unspecified. Cost: no copy.
+    /// Adds `len` bytes with unspecified contents at the front. Copies nothing.
     ///
     /// # Errors
     /// [`RoomError`] if the headroom is smaller; the packet is unchanged.
     fn prepend(&mut self, len: usize) -> Result<(), RoomError>;
 
-    /// Cuts `len` bytes off the front.
+    /// Removes `len` bytes at the front.
     ///
     /// # Errors
     /// [`RoomError`] if the packet is shorter; it is unchanged.
     fn trim_front(&mut self, len: usize) -> Result<(), RoomError>;
 
-    /// Shortens the packet to `len` bytes; longer than it is, nothing happens.
+    /// Shortens the packet to `len` bytes, if it is longer.
     fn truncate(&mut self, len: usize);
 
-    /// Keeps the `len` bytes from `start` on, and grows by `front` bytes before them, whose content is unspecified. Cost:
-    /// no copy.
+    /// Keeps the `len` bytes from `start`, and adds `front` bytes with unspecified contents before them. Copies nothing.
     ///
     /// # Errors
-    /// [`RoomError`] if those bytes are not there, or the headroom is smaller; the packet is unchanged.
+    /// [`RoomError`] if the packet is shorter, or the headroom is smaller; the packet is unchanged.
     fn reframe(&mut self, start: usize, len: usize, front: usize) -> Result<(), RoomError>;
 
     /// Appends bytes at the end.
@@ -96,8 +95,8 @@ pub trait PacketBuf: Send + Sized {
     fn set_tag(&mut self, tag: Tag);
 }
 
-/// Where new packets come from.
+/// A source of new packets.
 pub trait PacketSource<P: PacketBuf> {
-    /// An empty packet with full headroom, or `None` when the pool is exhausted (which a caller counts).
+    /// An empty packet with full headroom, or `None` if the pool is exhausted.
     fn alloc(&mut self) -> Option<P>;
 }

@@ -1,5 +1,5 @@
-//! Packet buffers on the heap. A pool makes at most as many as it was told to and gets each back when it is dropped,
-//! on whatever thread that happens.
+//! Packet buffers on the heap. A pool makes a limited number of buffers, and each returns to it when it is dropped on any
+//! thread.
 
 use crate::packet::{PacketBuf, PacketSource, RoomError, Tag, reframed};
 use crossbeam_queue::ArrayQueue;
@@ -7,25 +7,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes kept free in front of a new packet: Ethernet and VLAN (18), outer IPv6 (40), UDP (8), GTP-U with options
-/// and a PDU session container (16), and as much again rounded up to whole cache lines.
+/// Bytes before a new packet: Ethernet and VLAN (18), outer IPv6 (40), UDP (8), GTP-U with options
+/// and a PDU session container (16), and a reserve, in whole cache lines.
 pub const HEADROOM_BYTES: usize = 128;
 
-/// Largest packet a pool can be made for: an IPv6 jumbo-free maximum with its Ethernet and VLAN headers.
+/// Largest packet of a pool: an IPv6 packet of the maximum size without jumbograms, with Ethernet and VLAN headers.
 pub const MAX_PACKET_BYTES: usize = 65_575 + 22;
 
-/// Why a pool could not be made.
+/// Why a pool cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// Packets are at most [`MAX_PACKET_BYTES`] long.
     #[error("packets of {0} bytes are over the limit of {MAX_PACKET_BYTES}")]
     PacketTooLarge(usize),
-    /// A pool of no buffers is of no use.
+    /// A pool without buffers.
     #[error("a pool needs at least one buffer")]
     Empty,
 }
 
-/// One allocation: the bookkeeping and the bytes, the bytes on a cache line of their own.
+/// A packet with its metadata; the bytes start at a cache line.
 #[repr(align(64))]
 struct Buffer<D: ?Sized> {
     home: Arc<FreeBuffers>,
@@ -40,50 +40,50 @@ struct Bytes<D: ?Sized>(D);
 
 type BoxedBuffer = Box<Buffer<[u8]>>;
 
-/// The buffers at rest.
+/// Unused buffers.
 struct FreeBuffers {
-    at_rest: ArrayQueue<BoxedBuffer>,
-    /// Buffers made so far, at rest or out.
+    unused: ArrayQueue<BoxedBuffer>,
+    /// Number of buffers made so far, used or not.
     made: AtomicUsize,
-    /// Set when the pool is gone: buffers that come back are freed.
+    /// Set when the pool is dropped; returned buffers are then freed.
     closed: AtomicBool,
 }
 
-/// A bounded pool of packet buffers of one size. Clones share it. Buffers are made when first needed.
+/// A bounded pool of packet buffers of one size. Clones share it. Buffers are created when first needed.
 #[derive(Clone)]
 pub struct Pool {
     owner: Arc<Owner>,
 }
 
 struct Owner {
-    shelf: Arc<FreeBuffers>,
+    free: Arc<FreeBuffers>,
     make: fn(Arc<FreeBuffers>) -> BoxedBuffer,
     packet_bytes: usize,
 }
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shelf = &self.owner.shelf;
+        let free = &self.owner.free;
         f.debug_struct("Pool")
-            .field("buffers", &shelf.at_rest.capacity())
+            .field("buffers", &free.unused.capacity())
             .field("packet_bytes", &self.owner.packet_bytes)
-            .field("at_rest", &shelf.at_rest.len())
+            .field("unused", &free.unused.len())
             .finish()
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Each resting buffer holds its shelf, and the shelf holds the buffer: empty it, or neither is ever freed.
-        // A buffer pushed between the flag and the drain is drained; one pushed after sees the flag and drains itself.
-        self.shelf.closed.store(true, Ordering::SeqCst);
-        self.shelf.drain();
+        // Unused buffers refer to the queue that contains them, so it must be emptied, or neither is freed. A buffer pushed
+        // before the drain is drained here; whoever pushes one later sees the flag and drains the queue.
+        self.free.closed.store(true, Ordering::SeqCst);
+        self.free.drain();
     }
 }
 
 impl FreeBuffers {
     fn drain(&self) {
-        while self.at_rest.pop().is_some() {}
+        while self.unused.pop().is_some() {}
     }
 }
 
@@ -92,11 +92,11 @@ fn make<const N: usize>(home: Arc<FreeBuffers>) -> BoxedBuffer {
 }
 
 impl Pool {
-    /// A pool of up to `buffers` buffers, each for a packet of up to `packet_bytes` bytes and [`HEADROOM_BYTES`] in
-    /// front. Sizes are rounded up to the next of 2,176, 10,240 and 66,048 bytes a buffer.
+    /// A pool of up to `buffers` buffers, each for a packet of up to `packet_bytes` bytes and [`HEADROOM_BYTES`]. Buffers
+    /// have 2,176, 10,240 or 66,048 bytes.
     ///
     /// # Errors
-    /// [`PoolError`] for no buffers or packets over [`MAX_PACKET_BYTES`].
+    /// [`PoolError`].
     pub fn new(buffers: usize, packet_bytes: usize) -> Result<Self, PoolError> {
         if buffers == 0 {
             return Err(PoolError::Empty);
@@ -107,18 +107,18 @@ impl Pool {
             10_113..=MAX_PACKET_BYTES => make::<66_048>,
             _ => return Err(PoolError::PacketTooLarge(packet_bytes)),
         };
-        let at_rest = ArrayQueue::new(buffers);
-        let shelf =
-            Arc::new(FreeBuffers { at_rest, made: AtomicUsize::new(0), closed: AtomicBool::new(false) });
-        Ok(Self { owner: Arc::new(Owner { shelf, make, packet_bytes }) })
+        let unused = ArrayQueue::new(buffers);
+        let free =
+            Arc::new(FreeBuffers { unused, made: AtomicUsize::new(0), closed: AtomicBool::new(false) });
+        Ok(Self { owner: Arc::new(Owner { free, make, packet_bytes }) })
     }
 
-    /// Longest packet a buffer was asked to hold.
+    /// The length of the longest packet.
     pub fn packet_bytes(&self) -> usize {
         self.owner.packet_bytes
     }
 
-    /// A packet of these bytes, or `None` if the pool is exhausted or the bytes are too many for its buffers.
+    /// A packet with these bytes, or `None` if the pool is exhausted or they are too many.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.alloc()?;
         packet.append(bytes).ok()?;
@@ -128,11 +128,11 @@ impl Pool {
 
 impl PacketSource<Packet> for Pool {
     fn alloc(&mut self) -> Option<Packet> {
-        let shelf = &self.owner.shelf;
-        let mut buffer = shelf.at_rest.pop().or_else(|| {
-            let one_more = |made| (made < shelf.at_rest.capacity()).then_some(made + 1);
-            shelf.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-            Some((self.owner.make)(Arc::clone(shelf)))
+        let free = &self.owner.free;
+        let mut buffer = free.unused.pop().or_else(|| {
+            let one_more = |made| (made < free.unused.capacity()).then_some(made + 1);
+            free.made.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+            Some((self.owner.make)(Arc::clone(free)))
         })?;
         buffer.start = HEADROOM_BYTES as u32;
         buffer.end = HEADROOM_BYTES as u32;
@@ -141,12 +141,12 @@ impl PacketSource<Packet> for Pool {
     }
 }
 
-/// A packet in a buffer of a [`Pool`]. Two words; moving it moves no bytes.
+/// A packet in a buffer of a [`Pool`]; two words.
 pub struct Packet(Option<BoxedBuffer>);
 
 impl Packet {
     fn buffer(&self) -> &Buffer<[u8]> {
-        // Only `drop` takes the buffer out.
+        // Only `drop` removes the buffer.
         self.0.as_ref().unwrap_or_else(|| unreachable!("a live packet has its buffer"))
     }
 
@@ -165,9 +165,8 @@ impl Drop for Packet {
     fn drop(&mut self) {
         let Some(buffer) = self.0.take() else { return };
         let home = Arc::clone(&buffer.home);
-        // The queue has room for every buffer the pool ever made, so the push cannot fail; if it did, the buffer
-        // would just be freed.
-        drop(home.at_rest.push(buffer));
+        // The queue has room for all buffers of the pool, so the push cannot fail; the buffer would then be freed.
+        drop(home.unused.push(buffer));
         if home.closed.load(Ordering::SeqCst) {
             home.drain();
         }
@@ -253,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_makes_no_more_than_it_may_and_gets_all_back() {
+    fn a_pool_is_bounded_and_gets_its_buffers_back() {
         let mut pool = Pool::new(2, 100).unwrap();
         let (a, b) = (pool.alloc().unwrap(), pool.alloc().unwrap());
         assert!(pool.alloc().is_none());
@@ -263,19 +262,19 @@ mod tests {
         assert_eq!(c.tag(), Tag::default());
         assert!(pool.alloc().is_none());
         drop((b, c));
-        assert_eq!(pool.owner.shelf.at_rest.len(), 2);
+        assert_eq!(pool.owner.free.unused.len(), 2);
     }
 
     #[test]
     fn packets_outlive_their_pool_and_are_freed() {
         let mut pool = Pool::new(4, 100).unwrap();
-        let shelf = Arc::downgrade(&pool.owner.shelf);
+        let free = Arc::downgrade(&pool.owner.free);
         let (a, b) = (pool.packet(b"a").unwrap(), pool.packet(b"b").unwrap());
         drop(a);
         drop(pool);
         assert_eq!(b.data(), b"b");
         drop(b);
-        assert!(shelf.upgrade().is_none(), "the shelf and its buffers hold each other");
+        assert!(free.upgrade().is_none(), "the queue and its buffers refer to each other");
     }
 
     #[test]
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_cut_out_and_given_another_front() {
+    fn reframing_keeps_a_range_and_adds_a_front() {
         let mut pool = Pool::new(1, 100).unwrap();
         let mut p = pool.packet(&[1, 2, 3, 4, 5, 6]).unwrap();
         p.reframe(2, 3, 1).unwrap();

@@ -1,32 +1,32 @@
-//! Ports: where bursts come from and where they go.
+//! Ports that receive and send bursts.
 
 use crate::packet::{Burst, PacketBuf};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// A port one can receive from.
+/// A port to receive from.
 pub trait RxPort<P: PacketBuf>: Send {
-    /// Moves packets from the port into the burst, up to the room it has; returns how many came. Never blocks.
+    /// Adds received packets to the burst until it is full; returns their number. Never blocks.
     fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize;
 }
 
-/// A port one can send to.
+/// A port to send to.
 pub trait TxPort<P: PacketBuf>: Send {
-    /// Sends the burst from its front; what was not sent stays in it, in order. Returns how many went. Never blocks.
+    /// Sends packets from the start of the burst; the others stay in it, in order. Returns the number sent. Never blocks.
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize;
 }
 
-/// A port both ways.
+/// A port to receive from and send to.
 pub trait Port<P: PacketBuf>: RxPort<P> + TxPort<P> {}
 impl<P: PacketBuf, T: RxPort<P> + TxPort<P> + ?Sized> Port<P> for T {}
 
-/// One end of an in-memory link: two rings, one each way, each with one producer and one consumer.
+/// An end of a link in memory: two rings, one per direction, each with one producer and one consumer.
 #[derive(Debug)]
 pub struct MemoryPort<P> {
     rx: Consumer<P>,
     tx: Producer<P>,
 }
 
-/// A link in memory that holds up to `capacity` packets each way; its two ends.
+/// The two ends of a link in memory that holds up to `capacity` packets per direction.
 pub fn memory_port_pair<P>(capacity: usize) -> (MemoryPort<P>, MemoryPort<P>) {
     let (a_tx, b_rx) = RingBuffer::new(capacity);
     let (b_tx, a_rx) = RingBuffer::new(capacity);
@@ -37,12 +37,12 @@ impl<P> MemoryPort<P> {
     /// Sends one packet.
     ///
     /// # Errors
-    /// Gives the packet back if the ring is full.
+    /// Returns the packet if the ring is full.
     pub fn send(&mut self, packet: P) -> Result<(), P> {
         self.tx.push(packet).map_err(|rtrb::PushError::Full(packet)| packet)
     }
 
-    /// Receives one packet, if one waits.
+    /// Receives one packet, if there is one.
     pub fn receive(&mut self) -> Option<P> {
         self.rx.pop().ok()
     }
@@ -64,7 +64,7 @@ impl<P: PacketBuf> TxPort<P> for MemoryPort<P> {
     }
 }
 
-/// Moves what waits in a ring into a burst, up to its room.
+/// Moves packets from a ring into a burst until it is full.
 pub(crate) fn receive_into<P>(ring: &mut Consumer<P>, burst: &mut Burst<P>) -> usize {
     let wanted = burst.remaining_capacity().min(ring.slots());
     match ring.read_chunk(wanted) {

@@ -1,8 +1,8 @@
-//! An Ethernet switch in memory: forwards by destination MAC, floods nothing, counts what it carries.
+//! An Ethernet switch in memory: forwards by destination MAC address, without flooding, and counts frames.
 //!
-//! Between each two ports runs a ring of its own with one producer and one consumer, so ports on different threads
-//! never contend, and frames between two ports keep their order. A port forwards its own frames when it transmits:
-//! the switch needs no thread.
+//! Each pair of ports has its own rings with one producer and one consumer, so ports on different threads do not contend,
+//! and frames between two ports stay in order. A port forwards its frames when it transmits, so the switch needs no
+//! thread.
 
 use crate::packet::{Burst, PacketBuf, Tag};
 use crate::port::{RxPort, TxPort, receive_into};
@@ -12,24 +12,24 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A MAC address as the switch sees it.
+/// A MAC address.
 type Mac = [u8; 6];
 
-/// The switch before it is powered on: addresses are announced to it, then its ports are handed out.
+/// A switch under construction.
 #[derive(Debug, Default)]
 pub struct MemorySwitch {
     addresses: FxHashMap<u64, u16>,
     ports: u16,
 }
 
-/// What went through a switch port, counted where the frame enters.
+/// Counters of the frames that enter at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchStats {
-    /// Frames forwarded.
+    /// Forwarded frames.
     pub frames: u64,
-    /// Their bytes, Ethernet header included, preamble and checksum not.
+    /// Their bytes, including the Ethernet header, without preamble and checksum.
     pub bytes: u64,
-    /// Frames for an address nobody announced: dropped.
+    /// Dropped frames with an unknown destination.
     pub unknown_address: u64,
 }
 
@@ -40,12 +40,12 @@ struct Counters {
     unknown_address: AtomicU64,
 }
 
-/// Reads a switch port's counters from any thread.
+/// Reads a port's counters from any thread.
 #[derive(Debug, Clone)]
 pub struct StatsReader(Arc<CachePadded<Counters>>);
 
 impl StatsReader {
-    /// The counts so far.
+    /// The counters.
     pub fn read(&self) -> SwitchStats {
         SwitchStats {
             frames: self.0.frames.load(Ordering::Relaxed),
@@ -55,15 +55,15 @@ impl StatsReader {
     }
 }
 
-/// A node's end of the switch.
+/// A port of a switch.
 #[derive(Debug)]
 pub struct SwitchPort<P> {
     addresses: Arc<FxHashMap<u64, u16>>,
-    /// To every port, by its number; its own included.
+    /// To each port, by number, including this one.
     to: Vec<Producer<P>>,
-    /// From every port, by its number.
+    /// From each port, by number.
     from: Vec<Consumer<P>>,
-    /// Where the next receive begins, so that no source starves the others.
+    /// The first port of the next receive, so that no port starves the others.
     turn: usize,
     counters: Arc<CachePadded<Counters>>,
 }
@@ -74,16 +74,16 @@ impl MemorySwitch {
         Self { addresses: FxHashMap::default(), ports }
     }
 
-    /// Makes frames for `mac` leave at `port`, as a static entry does. The last word on an address counts.
+    /// Forwards frames for `mac` to `port`; replaces an earlier entry.
     ///
     /// # Panics
-    /// If the switch has no such port.
+    /// If there is no such port.
     pub fn announce(&mut self, mac: Mac, port: u16) {
         assert!(port < self.ports, "port {port} of a switch with {}", self.ports);
         self.addresses.insert(number(mac), port);
     }
 
-    /// The ports, in order; between each two a ring of `capacity` frames each way.
+    /// The ports, in order, connected by rings of `capacity` frames.
     pub fn power_on<P>(self, capacity: usize) -> Vec<SwitchPort<P>> {
         let ports = usize::from(self.ports);
         let addresses = Arc::new(self.addresses);
@@ -118,8 +118,8 @@ impl<P> SwitchPort<P> {
 }
 
 impl<P: PacketBuf> TxPort<P> for SwitchPort<P> {
-    /// Forwards frames, in order, until one meets a full ring; that one and all behind it stay in the burst. Frames
-    /// for unknown addresses count as sent: they are dropped here, and counted.
+    /// Forwards frames in order up to the first whose ring is full; that one and the following stay in the burst. Frames
+    /// for unknown addresses are dropped and count as sent.
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let offered = burst.len();
         let (mut frames, mut bytes, mut unknown) = (0, 0, 0);

@@ -5,19 +5,19 @@
 
 use scalebricks_cluster::ControlPlane;
 use scalebricks_cluster::leasing::Leasing;
-use scalebricks_cluster::local::{LocalCluster, MemoryTables, Shape};
-use scalebricks_cluster::plane::{Accepted, RefusedChanges, Why};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig, MemoryTables};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal, RefusedChanges};
 use scalebricks_cluster::repins::RepinCause;
 use scalebricks_control::engine::{Batch, BatchId, Engine, WriterId};
 use scalebricks_control::lease::{LeaseState, LeaseTimes};
 use scalebricks_control::membership::{Fitness, Placement, Suspension, Unfitness};
 use scalebricks_control::partition::{MAX_REQUESTERS, Void};
-use scalebricks_control::record::{Call, CallId, Change, Heirs, Repin, Session, encode_calls};
+use scalebricks_control::record::{Call, CallId, Change, Closure, Epoch, Heirs, Session, encode_calls};
 use scalebricks_control::version::Version;
 use scalebricks_elements::gateway::Lease;
 use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_tables::compact::{Params, Structure};
-use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Position, Teid};
+use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, Teid};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use tokio::time::Instant;
 /// A test does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn shape() -> Shape {
+fn shape() -> LocalConfig {
     shape_of(Structure::SetSep)
 }
 
-fn shape_of(structure: Structure) -> Shape {
+fn shape_of(structure: Structure) -> LocalConfig {
     let partitions = PartitionCount::new(16).unwrap();
-    Shape {
+    LocalConfig {
         partitions,
         params: Params::for_keys(structure, 100_000, 3, partitions).unwrap(),
         hasher: KeyHasher::new(HashSeed::from_u64(5)),
@@ -55,7 +55,7 @@ impl Cluster {
         Self::with(nodes, shape()).await
     }
 
-    async fn with(nodes: usize, shape: Shape) -> Self {
+    async fn with(nodes: usize, shape: LocalConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
         let log = Arc::<EmbeddedLog>::clone(&engine);
@@ -164,8 +164,8 @@ fn what_cannot_be_is_refused() {
         let at_nobody = plane.accept(vec![Change::Upsert(key(1), session(5, 1))]).await;
         assert_eq!(at_nobody, Err(RefusedChanges::NodeNotAlive(node(5))));
         let heirs = Heirs::new([node(1)]).unwrap();
-        let repin = Repin { from: node(0), upto: Position(u64::MAX), heirs };
-        assert_eq!(plane.accept(vec![Change::Repin(repin)]).await, Err(RefusedChanges::NoKey));
+        let closure = Closure { node: node(0), epoch: Epoch::new(1), heirs };
+        assert_eq!(plane.accept(vec![Change::Close(closure)]).await, Err(RefusedChanges::NoKey));
     });
 }
 
@@ -353,7 +353,7 @@ fn grow(structure: Structure) {
     run(async {
         let partitions = PartitionCount::new(4).unwrap();
         let params = Params::for_keys(structure, 1_000, 1, partitions).unwrap();
-        let mut cluster = Cluster::with(2, Shape { partitions, params, ..shape() }).await;
+        let mut cluster = Cluster::with(2, LocalConfig { partitions, params, ..shape() }).await;
         let mut wanted = HashMap::new();
         let mut accepted = Vec::new();
         for part in 0..100 {
@@ -468,7 +468,7 @@ fn what_is_void_is_told_to_its_caller() {
         ];
         for number in [0, 1] {
             let told = cluster.plane(number).accept(changes.clone()).await.unwrap();
-            let missing = Why::Void(Void::Missing);
+            let missing = ChangeRefusal::Void(Void::Missing);
             assert_eq!(told.refused(), [(1, missing.clone()), (3, missing)]);
             assert_eq!(told.refused_changes(), 2);
             cluster.settle(&[(number, told)]).await;
@@ -505,20 +505,6 @@ fn a_process_that_was_forgotten_goes_on_under_another_number() {
             cluster.settle(&[(0, told)]).await;
         }
         cluster.check(&[(key(1), session(0, 2))].into()).await;
-    });
-}
-
-#[test]
-fn nothing_is_accepted_before_all_nodes_know_verdicts() {
-    run(async {
-        let mut cluster = Cluster::new(1).await;
-        let tables = MemoryTables::new(shape());
-        cluster.nodes.start_with(node(1), tables, Version::RESHAPES).await.unwrap();
-        cluster.wait("all know all", |cluster| cluster.nodes.is_whole()).await;
-        for number in [0, 1] {
-            let told = cluster.plane(number).accept(vec![Change::Upsert(key(1), session(0, 1))]).await;
-            assert_eq!(told, Err(RefusedChanges::Upgrade(Version::RESHAPES)));
-        }
     });
 }
 

@@ -4,7 +4,7 @@
 
 use scalebricks_apps::gateway::{FlowTables, PinnedState};
 use scalebricks_cluster::live::live;
-use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig};
 use scalebricks_cluster::mesh::{ClusterKey, Mesh, MeshConfig, MeshLimits, PeerCount};
 use scalebricks_cluster::shared_tables::SharedTables;
 use scalebricks_cluster::{ControlPlane, PlaneConfig};
@@ -33,9 +33,9 @@ const BATCHES: u32 = 4_200;
 
 const ONLY: PartitionId = PartitionId(0);
 
-fn shape() -> Shape {
+fn shape() -> LocalConfig {
     let partitions = PartitionCount::ONE;
-    Shape {
+    LocalConfig {
         partitions,
         params: Params::for_keys(Structure::Othello, 1_600_000, 3, partitions).unwrap(),
         hasher: KeyHasher::new(HashSeed::from_u64(5)),
@@ -158,7 +158,7 @@ struct Real {
 }
 
 fn real(number: u8, engine: &Arc<dyn Engine>, peers: &BTreeMap<NodeId, SocketAddr>) -> Real {
-    let Shape { partitions, params, hasher, grace } = shape();
+    let LocalConfig { partitions, params, hasher, grace } = shape();
     let node = node(number);
     let config = PlaneConfig { node, partitions, params, hasher, grace, version: Version::NEWEST };
     let mesh = MeshConfig {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use crate::replaceable::{Replaceable, copy, embedded};
-use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig};
 use scalebricks_cluster::plane::Accepted;
 use scalebricks_control::agent::REPLAY;
 use scalebricks_control::engine::{Engine, MAX_BATCH_BYTES, ReadError, Snapshot};
@@ -22,9 +22,9 @@ use std::time::Duration;
 /// A test does not wait longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn shape(partitions: u32) -> Shape {
+fn shape(partitions: u32) -> LocalConfig {
     let partitions = PartitionCount::new(partitions).unwrap();
-    Shape {
+    LocalConfig {
         partitions,
         params: Params::for_keys(Structure::SetSep, 50_000, 2, partitions).unwrap(),
         hasher: KeyHasher::new(HashSeed::from_u64(5)),
@@ -41,7 +41,7 @@ fn run(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(test);
 }
 
-async fn start(engine: Arc<dyn Engine>, shape: Shape, nodes: usize) -> LocalCluster {
+async fn start(engine: Arc<dyn Engine>, shape: LocalConfig, nodes: usize) -> LocalCluster {
     let mut cluster = LocalCluster::new(shape, engine);
     for number in 0..nodes {
         cluster.start(node(number)).await.unwrap();

@@ -10,10 +10,11 @@ use rand::{Rng, SeedableRng};
 use scalebricks_apps::gateway::{FlowSpec, FlowTables, Node, NodePorts};
 use scalebricks_cluster::inbox::Inbox;
 use scalebricks_cluster::moved::MovedCounters;
-use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::plane::PeerLink;
 use scalebricks_cluster::shared_tables::SharedTables;
-use scalebricks_cluster::wire::Envelope;
+use scalebricks_cluster::wire::{Envelope, Message};
 use scalebricks_cluster::{ControlPlane, PlaneConfig};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::membership::Beat;
 use scalebricks_control::record::{Change, Session};
 use scalebricks_elements::gateway::{
@@ -58,7 +59,7 @@ struct BadLink {
     rng: Mutex<SmallRng>,
 }
 
-impl Link for BadLink {
+impl PeerLink for BadLink {
     fn beat(&self, beat: Beat) {
         let inboxes = self.inboxes.lock().unwrap();
         inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, beat));
@@ -67,7 +68,7 @@ impl Link for BadLink {
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
         let Some(inbox) = self.inboxes.lock().unwrap().get(&to).cloned() else { return };
         let mut rng = self.rng.lock().unwrap();
-        let counts = matches!(Envelope::decode(&bytes), Ok(Envelope::Counts(_)));
+        let counts = matches!(Envelope::decode(&bytes), Ok(Envelope::Direct(Message::Counts(_))));
         let copies = match rng.random_range(0..15) {
             0..5 if counts => 0,
             5..8 if counts => 2,

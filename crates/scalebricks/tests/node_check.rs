@@ -126,7 +126,7 @@ fn what_the_configuration_says_is_refused_at_once() {
         ),
         ("nats://127.0.0.1:4222,", "nats://,", "'nats://' is not the address of a NATS server"),
         ("nats://127.0.0.1:4222,", "nats://a:70000,", "is not the address of a NATS server"),
-        ("nats://127.0.0.1:4222,", "nats://nats.invalid:4222,", "is there twice"),
+        ("nats://127.0.0.1:4222,", "nats://nats.invalid:4222,", "occurs twice"),
         ("nats://127.0.0.1:4222,", "nats://127.0.0.1:4222,,", "is not the address of a NATS server"),
         (
             "password = { file = \"nats.password\" }",
@@ -137,7 +137,7 @@ fn what_the_configuration_says_is_refused_at_once() {
         ("user = \"scalebricks\"", "", "control.password: a password without a user"),
         ("user = \"scalebricks\"", "user = \"x\"\ntoken = { env = \"T\" }", "servers ask for one of"),
         ("user = \"scalebricks\"", "user = \"x\"\nreplicas = 2", "2 is not 1, 3 or 5"),
-        ("name = \"berlin\"", "name = \"Berlin\"", "'Berlin' is not of 1 to 32 of a-z 0-9 - _"),
+        ("name = \"berlin\"", "name = \"Berlin\"", "'Berlin' must be 1 to 32 of a-z 0-9 - _"),
         ("name = \"berlin\"", "name = \"\"", "control.name: empty"),
         // Secrets.
         ("nats.password", "none", "none: No such file"),
@@ -152,7 +152,7 @@ fn what_the_configuration_says_is_refused_at_once() {
         ("authorities = \"b.crt\"", "authorities = \"none.crt\"", "none.crt: "),
         ("authorities = \"b.crt\"", "authorities = \"b.key\"", "b.key: no certificate in the file"),
         ("key = \"b.key\"", "key = \"a.key\"", "a.key: not the key of"),
-        ("key = \"b.key\"", "", "a certificate and its key go together"),
+        ("key = \"b.key\"", "", "a certificate needs its key"),
         ("certificate = \"a.crt\"", "certificate = \"none.crt\"", "none.crt: "),
         ("key = \"a.key\"", "key = \"b.key\"", "certificate and key: "),
         // Addresses.
@@ -265,11 +265,11 @@ fn a_switch_is_checked_in_the_same_way() {
     };
     assert!(check("", "", &[]).unwrap().contains("names from the log"));
     for (from, to, expected) in [
-        ("nats://127.0.0.1", "nats://u:p@127.0.0.1", "a user or a password stands in the address"),
+        ("nats://127.0.0.1", "nats://u:p@127.0.0.1", "the address contains a user or a password"),
         ("nats.password", "none", "none: No such file"),
         ("admin.token", "none", "none: No such file"),
         ("a.crt", "none.crt", "none.crt: "),
-        ("name = \"names\"", "name = \"Names\"", "is not of 1 to 32 of a-z"),
+        ("name = \"names\"", "name = \"Names\"", "must be 1 to 32 of a-z"),
     ] {
         let told = check(from, to, &[]).expect_err(to);
         assert!(told.contains(expected), "{to}: {told}");

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig};
 use scalebricks_cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_cluster::repins::RepinCause;
 use scalebricks_cluster::verify::{DifferenceKind, Verdict};
@@ -51,7 +51,7 @@ impl Cluster {
     async fn new(nodes: usize, keys: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let engine = Arc::new(EmbeddedLog::open(directory.path(), Options::default()).unwrap());
-        let shape = Shape {
+        let shape = LocalConfig {
             partitions: partitions(),
             params: Params::for_keys(Structure::Othello, 100_000, 3, partitions()).unwrap(),
             hasher: HASHER,

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::fib::{FibConfig, FibOp, encode_ops};
     use crate::isa::Isa;
-    use crate::test_readers::{WatchedKeys, check_beside};
+    use crate::tests::readers::{WatchedKeys, check_beside};
     use scalebricks_types::{FlowKey, HashSeed, KeyHash, KeyHasher, Teid};
 
     fn node_of(value: FibValue) -> NodeHint {

@@ -42,7 +42,7 @@ pub mod setsep;
 mod streaming_store;
 #[cfg(not(loom))]
 #[cfg(test)]
-mod test_readers;
+mod tests;
 mod threads;
 mod touched_lines;
 pub mod weighted;

@@ -5,6 +5,8 @@
 //! skipped, and a hole is noticed. What the payload means is the table kind's affair.
 
 use crate::{PartitionId, Position};
+use borsh::{BorshDeserialize, BorshSerialize};
+use std::io::{self, Read};
 
 /// Version of the envelope's encoding.
 pub const DELTA_VERSION: u16 = 1;
@@ -13,7 +15,8 @@ pub const DELTA_VERSION: u16 = 1;
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
 /// Which structure a delta is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize, BorshDeserialize)]
+#[borsh(use_discriminant = true)]
 #[repr(u8)]
 pub enum TableKind {
     /// SetSep, any group format (the payload names it).
@@ -43,7 +46,7 @@ impl TableKind {
 }
 
 /// One update to one partition of one table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize)]
 pub struct Delta {
     /// The structure it is for.
     pub kind: TableKind,
@@ -55,6 +58,18 @@ pub struct Delta {
     pub previous: Position,
     /// The changes, in the table kind's own encoding.
     pub payload: Vec<u8>,
+}
+
+impl BorshDeserialize for Delta {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        let (kind, partition, position, previous, payload) = BorshDeserialize::deserialize_reader(reader)?;
+        let delta = Self { kind, partition, position, previous, payload };
+        if delta.previous < delta.position && delta.payload.len() <= MAX_PAYLOAD_BYTES {
+            Ok(delta)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "invalid positions or length of a delta"))
+        }
+    }
 }
 
 /// Why bytes are no delta.

@@ -1,5 +1,6 @@
 //! Identifiers. Each is a newtype with a checked constructor where not every value is legal.
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
 
 /// Most nodes a cluster can have: a node number is one octet of the fabric's MAC addresses.
@@ -28,7 +29,7 @@ pub enum IdError {
 }
 
 /// One node of the cluster. An *exact* answer: who holds a `NodeId` may rely on it (compare [`NodeHint`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct NodeId(u8);
 
 impl NodeId {
@@ -123,7 +124,7 @@ impl ClusterSize {
 }
 
 /// Tunnel endpoint identifier of GTP-U (TS 29.281 §5.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct Teid(u32);
 
 impl Teid {
@@ -160,7 +161,7 @@ impl Qfi {
 pub struct FlowIndex(pub u32);
 
 /// A range of the key hash: the unit of ownership and of update streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct PartitionId(pub u16);
 
 /// How many partitions the key hash is cut into: a power of two, so that a partition is a prefix of the hash.
@@ -194,7 +195,9 @@ impl PartitionCount {
 }
 
 /// A place in one partition's update stream. 0 is "before the first update".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, BorshSerialize, BorshDeserialize,
+)]
 pub struct Position(pub u64);
 
 #[cfg(test)]

@@ -4,16 +4,18 @@
 //! all zeros (tables use the all-zero key for "empty slot").
 
 use crate::Teid;
+use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A key of up to 15 octets and its domain: IPv4 five-tuples, UE addresses, TEIDs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize)]
 pub struct Key16([u64; 2]);
 
 /// A key of up to 39 octets and its domain: IPv6 five-tuples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize)]
 pub struct Key40([u64; 5]);
 
 macro_rules! words {
@@ -29,6 +31,16 @@ macro_rules! words {
             #[inline]
             pub const fn from_words(words: [u64; $n]) -> Self {
                 Self(words)
+            }
+        }
+
+        impl BorshDeserialize for $key {
+            fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+                let words = <[u64; $n]>::deserialize_reader(reader)?;
+                if words[0] as u8 == 0 {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a key without a domain"));
+                }
+                Ok(Self(words))
             }
         }
     };
@@ -68,7 +80,7 @@ impl FiveTuple {
 }
 
 /// The key of a flow, in one of two sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize, BorshDeserialize)]
 pub enum FlowKey {
     /// Fits 16 octets.
     Short(Key16),

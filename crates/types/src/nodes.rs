@@ -1,9 +1,10 @@
 //! Sets of nodes.
 
 use crate::ids::NodeId;
+use borsh::{BorshDeserialize, BorshSerialize};
 
 /// A set of nodes, one bit per node number: 32 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub struct NodeSet([u64; 4]);
 
 impl NodeSet {

@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 /// Length of a message, octets; Ethernet padding may follow it.
 pub const MESSAGE_LEN: usize = 28;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Asks who has the target address.
+    /// A request for the MAC address of the target.
     Request,
-    /// Answers.
+    /// A reply.
     Reply,
     /// Any other operation number.
     Other(u16),
@@ -30,7 +30,7 @@ impl Operation {
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arp {
-    /// What it is.
+    /// Its kind.
     pub operation: Operation,
     /// Hardware address of the sender.
     pub sender_mac: MacAddr,
@@ -82,7 +82,7 @@ impl Arp {
         out
     }
 
-    /// The answer of `mac`, which has the address this request asks for.
+    /// The reply to this request from `mac`.
     pub const fn reply(&self, mac: MacAddr) -> Self {
         Self {
             operation: Operation::Reply,

@@ -1,11 +1,11 @@
-//! The Internet checksum (RFC 1071): full, over pseudo headers, incremental (RFC 1624).
+//! The Internet checksum (RFC 1071): full, with pseudo headers, and incremental (RFC 1624).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A one's complement sum in progress.
 ///
-/// Words are summed in native order into 64 bits, which RFC 1071 §2 (B) allows, and swapped once at the end.
-/// Room for 2^32 words of 32 bits: no carry is lost for any packet.
+/// Words are added in native byte order, which RFC 1071 §2 (B) allows, and the sum is swapped once at the end. 64 bits
+/// hold the sum of 2^32 words of 32 bits.
 #[derive(Debug, Clone, Copy, Default)]
 #[must_use]
 pub struct Sum(u64);
@@ -16,7 +16,7 @@ impl Sum {
         Self(0)
     }
 
-    /// Adds octets. Every piece but the last must be of even length. Cost: one pass, vectorised by the compiler.
+    /// Adds octets. The length of every piece but the last must be even. Cost: one pass, vectorized by the compiler.
     #[inline]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         let (words, tail) = bytes.as_chunks::<4>();
@@ -59,7 +59,7 @@ impl Sum {
     }
 }
 
-/// The checksum of these octets; 0 if they contain their own, correct checksum.
+/// The checksum of octets; 0 if they contain their own, correct checksum.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).finish()
@@ -77,8 +77,8 @@ pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) ->
     Sum::new().bytes(&src.octets()).bytes(&dst.octets()).u32(len).u16(u16::from(protocol))
 }
 
-/// The checksum of an upper-layer packet (its checksum field must be zero, or the result is 0 if it was right);
-/// `None` if the addresses are of two families or the packet is longer than 65,535 octets.
+/// The checksum of an upper-layer packet, computed with a checksum field of zero; 0 if the field has the correct
+/// checksum. `None` if the addresses are of two families or the packet is longer than 65,535 octets.
 #[inline]
 pub fn upper_layer(src: IpAddr, dst: IpAddr, protocol: u8, packet: &[u8]) -> Option<u16> {
     let len = u16::try_from(packet.len()).ok()?;
@@ -90,7 +90,7 @@ pub fn upper_layer(src: IpAddr, dst: IpAddr, protocol: u8, packet: &[u8]) -> Opt
     Some(pseudo.bytes(packet).finish())
 }
 
-/// A UDP checksum as transmitted: a computed 0 is sent as 0xffff, for 0 means "none" (RFC 768).
+/// A UDP checksum as transmitted: 0xffff for a computed 0, as 0 means "none" (RFC 768).
 #[inline]
 pub const fn udp(computed: u16) -> u16 {
     if computed == 0 { 0xffff } else { computed }
@@ -98,21 +98,10 @@ pub const fn udp(computed: u16) -> u16 {
 
 /// The checksum after a 16-bit field changed from `old` to `new`: RFC 1624 equation 3, HC' = ~(~HC + ~m + m').
 ///
-/// Equal to a full computation unless all octets summed are zero, which no IP header is.
+/// Equals a full computation unless all octets are zero.
 #[inline]
 pub const fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
-    fold(!checksum as u32 + !old as u32 + new as u32)
-}
-
-/// As [`update_u16`], for a 32-bit field at an even offset.
-#[inline]
-pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
-    let (old, new) = (!old, new);
-    fold(!checksum as u32 + (old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff))
-}
-
-/// The complement of a sum of at most 2^16 words.
-const fn fold(sum: u32) -> u16 {
+    let sum = !checksum as u32 + !old as u32 + new as u32;
     let sum = (sum >> 16) + (sum & 0xffff);
     !((sum >> 16) + (sum & 0xffff)) as u16 // the second fold leaves 16 bits
 }

@@ -1,37 +1,30 @@
-//! The outer stack of a G-PDU, written in one go in front of a packet: Ethernet, IP, UDP, GTP-U.
+//! Writes the outer headers of a G-PDU in front of a packet: Ethernet, IPv4, UDP, GTP-U.
 //!
-//! Outer IPv4 sends no UDP checksum, which RFC 768 allows and the inner packet's own checksums make bearable. Outer
-//! IPv6 sends a full one: RFC 8200 §8.1 requires it, and the exception of RFC 6935 holds only for receivers known to
-//! accept zero.
+//! The outer UDP header has no checksum, which RFC 768 allows: the inner packet has its own.
 
-use crate::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, MacAddr};
+use crate::ethernet::{self, ETHERTYPE_IPV4, MacAddr};
 use crate::gtpu::{self, message};
 use crate::ipv4::{self, Ipv4Header};
-use crate::ipv6::{self, Ipv6Header};
 use crate::transport::{UDP_HEADER_LEN, udp_header};
-use crate::{WriteError, checksum, protocol};
+use crate::{WriteError, protocol};
 use scalebricks_types::{Qfi, Teid};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
-/// Length of the outer stack over IPv4, octets, from Ethernet on.
+/// Length of the outer headers, octets.
 pub const OUTER_V4_LEN: usize = ethernet::HEADER_LEN + OUTER_V4_IP_LEN;
-/// Length of the outer stack over IPv4, octets, from IP on: what it takes of the MTU.
+/// Length of the outer headers without Ethernet, octets: the MTU that a tunnel costs.
 pub const OUTER_V4_IP_LEN: usize = ipv4::MIN_HEADER_LEN + UDP_HEADER_LEN + gtpu::HEADER_LEN;
-/// Length of the outer stack over IPv6, octets, from Ethernet on.
-pub const OUTER_V6_LEN: usize = ethernet::HEADER_LEN + OUTER_V6_IP_LEN;
-/// Length of the outer stack over IPv6, octets, from IP on: what it takes of the MTU.
-pub const OUTER_V6_IP_LEN: usize = ipv6::HEADER_LEN + UDP_HEADER_LEN + gtpu::HEADER_LEN;
-/// What a PDU session container adds, octets.
+/// Length that a PDU session container adds, octets.
 pub const CONTAINER_LEN: usize = gtpu::CONTAINER_HEADER_LEN - gtpu::HEADER_LEN;
 
-/// The tunnel a packet goes into.
+/// The tunnel of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tunnel {
-    /// The receiver's TEID.
+    /// The TEID of the receiver.
     pub teid: Teid,
-    /// Sent in a downlink PDU session container (TS 38.415 §5.5.2.1) if there is one.
+    /// The QoS flow, sent in a downlink PDU session container (TS 38.415 §5.5.2.1).
     pub qfi: Option<Qfi>,
-    /// UDP source port; differs by flow, so that routers spread tunnels over paths (TS 29.281 §4.4.2.0 asks for it).
+    /// UDP source port, different per flow so that routers spread flows over paths (TS 29.281 §4.4.2.0).
     pub src_port: u16,
 }
 
@@ -60,20 +53,20 @@ fn copy(out: &mut [u8], bytes: &[u8]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// An outer stack over IPv4.
+/// The outer headers of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OuterV4 {
-    /// Next hop.
+    /// MAC address of the next hop.
     pub dst_mac: MacAddr,
-    /// This node.
+    /// MAC address of this node.
     pub src_mac: MacAddr,
-    /// This node's end of the tunnel.
+    /// Address of this node.
     pub src: Ipv4Addr,
-    /// The base station.
+    /// Address of the base station.
     pub dst: Ipv4Addr,
-    /// DSCP and ECN of the outer header; ECN as RFC 6040 §4.1 in normal mode: copied from the inner one.
+    /// DSCP and ECN of the outer header. ECN is copied from the inner header (RFC 6040 §4.1, normal mode).
     pub dscp_ecn: u8,
-    /// Identification: distinct for packets that may be fragmented (RFC 6864).
+    /// Identification; unique for packets that may be fragmented (RFC 6864).
     pub identification: u16,
     /// DF of the outer header.
     pub dont_fragment: bool,
@@ -84,14 +77,14 @@ pub struct OuterV4 {
 }
 
 impl OuterV4 {
-    /// Octets in front of the inner packet, 50 or 58.
+    /// Length of the headers, 50 or 58 octets.
     #[inline]
     pub const fn header_len(&self) -> usize {
         OUTER_V4_LEN + self.tunnel.container_len()
     }
 
-    /// Writes the stack into the first [`header_len`](Self::header_len) octets of `frame`, in front of an inner
-    /// packet of `inner_len` octets, which is not looked at. Returns the header length. Cost: those 50 to 58 octets.
+    /// Writes the headers into the first [`header_len`](Self::header_len) octets of `frame`, before an inner packet of
+    /// `inner_len` octets, which is not read. Returns the header length.
     ///
     /// # Errors
     /// [`WriteError::NoRoom`] if `frame` is shorter than the headers; [`WriteError::TooLong`] if the outer packet
@@ -122,24 +115,24 @@ impl OuterV4 {
     }
 }
 
-/// What the outer stacks over IPv4 of one sender have in common, worked out once. Makes the same octets as [`OuterV4`]:
-/// in whole words, most of the checksum known.
+/// The constant part of the outer headers of one sender. Writes the same octets as [`OuterV4`], in whole words and with
+/// most of the checksum computed beforehand.
 #[derive(Debug, Clone, Copy)]
 pub struct OuterV4Template {
-    /// The source's first two octets, in the high bits, and its others with the Ethertype behind them.
+    /// The first two octets of the source, in the high bits, and the others followed by the Ethertype.
     src_mac: [u64; 2],
     src: u64,
     ttl: u64,
-    /// The sum of what does not change in the header.
+    /// The checksum of the constant fields.
     sum: u32,
 }
 
-/// What differs from packet to packet.
+/// The variable fields of the outer headers.
 #[derive(Debug, Clone, Copy)]
 pub struct OuterV4Fields {
-    /// Next hop.
+    /// MAC address of the next hop.
     pub dst_mac: MacAddr,
-    /// The base station.
+    /// Address of the base station.
     pub dst: Ipv4Addr,
     /// DSCP and ECN of the outer header.
     pub dscp_ecn: u8,
@@ -157,7 +150,7 @@ const VERSION_AND_LEN: u64 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 
 impl OuterV4Template {
-    /// The common part of what `src` sends from `src_mac` with this time to live.
+    /// The headers of packets from `src` and `src_mac` with this time to live.
     pub fn new(src_mac: MacAddr, src: Ipv4Addr, ttl: u8) -> Self {
         let [a, b, c, d, e, f] = src_mac.0;
         let [t0, t1] = ETHERTYPE_IPV4.to_be_bytes();
@@ -173,11 +166,11 @@ impl OuterV4Template {
         }
     }
 
-    /// Writes the stack into the first 50 octets of `frame`, or 58 with a QFI, in front of an inner packet of
-    /// `inner_len` octets, which is not looked at.
+    /// Writes the headers into the first 50 octets of `frame`, or 58 with a QFI, before an inner packet of `inner_len`
+    /// octets, which is not read.
     ///
     /// # Errors
-    /// As [`OuterV4::write`]; `frame` is then as it was.
+    /// As [`OuterV4::write`]; `frame` is then unchanged.
     #[inline(always)]
     pub fn write(
         &self,
@@ -200,15 +193,15 @@ impl OuterV4Template {
         }
         let head = frame.first_chunk_mut::<OUTER_V4_LEN>().ok_or(WriteError::NoRoom)?;
         let (teid, dst) = (fields.tunnel.teid.get(), fields.dst.to_bits());
-        // Octets as in memory, the first in the lowest bits.
+        // Octets in memory order, the first in the lowest bits.
         let short = |number: u16| u64::from(number.swap_bytes());
-        // Identification, flags and fragment offset as they stand in the header, and what they add to its sum. Constants
-        // of an atomic packet, as nearly all are.
+        // Identification, flags and fragment offset in header order, and their part of the checksum. They are constant for
+        // atomic packets, which nearly all packets are.
         let (fragment_fields, fragment_sum) = match fields.identification {
             None => (short(DONT_FRAGMENT) << 32, u32::from(DONT_FRAGMENT)),
             Some(identification) => (short(identification) << 16, u32::from(identification)),
         };
-        // No step of this sum overflows: ten numbers of 16 bits.
+        // The sum of ten 16-bit numbers does not overflow.
         let sum =
             self.sum + u32::from(fields.dscp_ecn) + total_len as u32 + fragment_sum + halves(fields.dst);
         let sum = (sum & 0xffff) + (sum >> 16);
@@ -239,64 +232,4 @@ impl OuterV4Template {
 /// The sum of an address's two halves.
 const fn halves(address: Ipv4Addr) -> u32 {
     (address.to_bits() >> 16) + (address.to_bits() & 0xffff)
-}
-
-/// An outer stack over IPv6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OuterV6 {
-    /// Next hop.
-    pub dst_mac: MacAddr,
-    /// This node.
-    pub src_mac: MacAddr,
-    /// This node's end of the tunnel.
-    pub src: Ipv6Addr,
-    /// The base station.
-    pub dst: Ipv6Addr,
-    /// Traffic class: DSCP and ECN.
-    pub dscp_ecn: u8,
-    /// Flow label, 20 bits: from the flow, for routers that spread by it (RFC 6438).
-    pub flow_label: u32,
-    /// Hop limit of the outer header.
-    pub hop_limit: u8,
-    /// The tunnel.
-    pub tunnel: Tunnel,
-}
-
-impl OuterV6 {
-    /// Octets in front of the inner packet, 70 or 78.
-    #[inline]
-    pub const fn header_len(&self) -> usize {
-        OUTER_V6_LEN + self.tunnel.container_len()
-    }
-
-    /// Writes the stack into the first [`header_len`](Self::header_len) octets of `frame`, in front of the inner
-    /// packet, which is the rest of `frame`. Returns the header length. Cost: the UDP checksum reads all of `frame`.
-    ///
-    /// # Errors
-    /// [`WriteError::NoRoom`] if `frame` is shorter than the headers; [`WriteError::TooLong`] if the outer payload
-    /// would be longer than 65,535 octets. `frame` may then hold part of the headers.
-    pub fn write(&self, frame: &mut [u8]) -> Result<usize, WriteError> {
-        let header_len = self.header_len();
-        let inner_len = frame.len().checked_sub(header_len).ok_or(WriteError::NoRoom)?;
-        let (eth, rest) = frame.split_first_chunk_mut().ok_or(WriteError::NoRoom)?;
-        let (ipv6, udp) = rest.split_first_chunk_mut().ok_or(WriteError::NoRoom)?;
-        let payload_len = u16::try_from(udp.len()).map_err(|_| WriteError::TooLong)?;
-        *eth = ethernet::header(self.dst_mac, self.src_mac, ETHERTYPE_IPV6);
-        let ip = Ipv6Header {
-            traffic_class: self.dscp_ecn,
-            flow_label: self.flow_label,
-            payload_len,
-            next_header: protocol::UDP,
-            hop_limit: self.hop_limit,
-            src: self.src,
-            dst: self.dst,
-        };
-        *ipv6 = ip.to_bytes();
-        let headers_len = header_len - ethernet::HEADER_LEN - ipv6::HEADER_LEN;
-        self.tunnel.write(udp.get_mut(..headers_len).ok_or(WriteError::NoRoom)?, inner_len)?;
-        let pseudo = checksum::pseudo_header_v6(self.src, self.dst, protocol::UDP, u32::from(payload_len));
-        let sum = checksum::udp(pseudo.bytes(udp).finish());
-        copy(udp.get_mut(6..).ok_or(WriteError::NoRoom)?, &sum.to_be_bytes())?;
-        Ok(header_len)
-    }
 }

@@ -1,4 +1,4 @@
-//! Why bytes are no packet, and why a packet was not written.
+//! Errors of parsing and writing.
 
 macro_rules! named {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
@@ -16,13 +16,13 @@ macro_rules! named {
     };
 }
 
-/// Why bytes are not the header they were read as.
+/// An error of parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ParseError {
     /// The buffer, or the enclosing packet, ends before the header or the length it states.
     #[error("the bytes end before the header or the length it states")]
     Truncated,
-    /// Not the version the reader knows (IPv4, IPv6; GTP version 1).
+    /// Neither IPv4 nor IPv6, or not GTP version 1.
     #[error("unknown version")]
     BadVersion,
     /// A header length below the protocol's minimum.
@@ -31,19 +31,19 @@ pub enum ParseError {
     /// A total or payload length that does not cover the header.
     #[error("total length does not cover the header")]
     BadTotalLength,
-    /// A fragment that ends behind octet 65,535, or an IPv6 fragment not made of 8-octet units.
+    /// A fragment that ends beyond octet 65,535, or an IPv6 fragment whose length is not a multiple of 8 octets.
     #[error("fragment outside the largest packet or not in 8-octet units")]
     BadFragment,
     /// More extension headers than the limit.
     #[error("too many extension headers")]
     TooManyExtensions,
-    /// An extension header where it may not be, or of zero length.
+    /// An extension header in a wrong place, or of zero length.
     #[error("malformed extension header")]
     BadExtension,
     /// More than two VLAN tags.
     #[error("more than two VLAN tags")]
     TooManyVlanTags,
-    /// A hardware or protocol type the reader does not know (ARP other than IPv4 over Ethernet, GTP').
+    /// An unsupported hardware or protocol type (ARP other than IPv4 over Ethernet, GTP').
     #[error("unsupported protocol type")]
     BadProtocolType,
     /// An information element that is missing, too short or of unknown length.
@@ -64,7 +64,7 @@ named!(ParseError {
     BadElement => "bad_element",
 });
 
-/// Why a packet was not written. The output is unchanged or holds part of a header.
+/// An error of writing a packet. The output is unchanged or holds part of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum WriteError {
     /// The output buffer is too short.
@@ -73,13 +73,13 @@ pub enum WriteError {
     /// A length does not fit its field.
     #[error("a length does not fit its field")]
     TooLong,
-    /// Source and destination are of different IP versions, or not of the one needed.
+    /// Source and destination are of different IP versions, or not of the required one.
     #[error("addresses of the wrong IP version")]
     AddressFamily,
     /// The packet must not be answered with an ICMP error (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e)).
     #[error("the packet must not be answered with an ICMP error")]
     NoErrorAllowed,
-    /// The packet to work on is malformed.
+    /// The given packet is malformed.
     #[error("malformed packet: {0}")]
     Malformed(#[from] ParseError),
     /// The MTU leaves no room for 8 octets of payload.

@@ -22,7 +22,7 @@ pub const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct MacAddr(pub [u8; 6]);
 
-/// Those of [`MacAddr::bits`].
+/// The bits that [`MacAddr::bits`] uses.
 const MAC_BITS: u64 = (1 << 48) - 1;
 
 impl MacAddr {
@@ -46,12 +46,6 @@ impl MacAddr {
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
-
-    /// Whether the address is locally administered.
-    #[inline]
-    pub const fn is_local(self) -> bool {
-        self.0[0] & 2 != 0
-    }
 }
 
 impl fmt::Display for MacAddr {
@@ -67,16 +61,16 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// What a frame's header says.
+/// The fields of a frame's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// Destination.
     pub dst: MacAddr,
     /// Source.
     pub src: MacAddr,
-    /// Type of the payload, behind all tags. Below 0x600 it is the length of an 802.3 frame, which is never IP.
+    /// Type of the payload, behind all tags. Below 0x600 it is the length of an 802.3 frame.
     pub ethertype: u16,
-    /// Where the payload starts: 14, 18 or 22.
+    /// Offset of the payload: 14, 18 or 22.
     pub l3_offset: usize,
     /// VLAN identifier of the outermost tag, 0 to 4095 (0: priority tag).
     pub vlan: Option<u16>,
@@ -85,16 +79,10 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether the payload claims to be IPv4 or IPv6.
+    /// Whether the type is IPv4 or IPv6.
     #[inline]
     pub const fn is_ip(&self) -> bool {
         matches!(self.ethertype, ETHERTYPE_IPV4 | ETHERTYPE_IPV6)
-    }
-
-    /// Whether this is an 802.3 frame with a length in place of the type (IEEE 802.3 §3.2.6): LLC, STP and the like.
-    #[inline]
-    pub const fn is_length_frame(&self) -> bool {
-        self.ethertype < 0x600
     }
 }
 
@@ -141,7 +129,7 @@ fn parse_tags(frame: &mut Frame, mut rest: &[u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// The destination of a frame, read without looking at anything else; `None` below 6 octets.
+/// The destination of a frame; `None` below 6 octets.
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     frame.first_chunk().map(|mac| MacAddr(*mac))
@@ -164,14 +152,9 @@ pub fn addresses(frame: &[u8]) -> Option<(MacAddr, MacAddr)> {
 #[inline]
 #[must_use]
 pub fn set_destination(frame: &mut [u8], mac: MacAddr) -> bool {
-    set_addresses_at(frame, 0, mac.0)
-}
-
-/// Overwrites the source; `false`, and nothing written, if the frame is shorter than a header.
-#[inline]
-#[must_use]
-pub fn set_source(frame: &mut [u8], mac: MacAddr) -> bool {
-    set_addresses_at(frame, 6, mac.0)
+    let Some(header) = frame.first_chunk_mut::<HEADER_LEN>() else { return false };
+    header[..6].copy_from_slice(&mac.0);
+    true
 }
 
 /// Overwrites both; `false`, and nothing written, if the frame is shorter than a header.
@@ -184,13 +167,6 @@ pub fn set_addresses(frame: &mut [u8], dst: MacAddr, src: MacAddr) -> bool {
     true
 }
 
-#[inline]
-fn set_addresses_at(frame: &mut [u8], at: usize, octets: [u8; 6]) -> bool {
-    let Some(header) = frame.first_chunk_mut::<HEADER_LEN>() else { return false };
-    header[at..at + 6].copy_from_slice(&octets);
-    true
-}
-
 /// An untagged header.
 #[inline]
 pub const fn header(dst: MacAddr, src: MacAddr, ethertype: u16) -> [u8; HEADER_LEN] {
@@ -199,7 +175,7 @@ pub const fn header(dst: MacAddr, src: MacAddr, ethertype: u16) -> [u8; HEADER_L
     [a, b, c, d, e, f, g, h, i, j, k, l, t0, t1]
 }
 
-/// A VLAN tag as it stands *behind* its own type: priority 0, the low 12 bits of `vid`, the type of what follows.
+/// A VLAN tag without its own type: priority 0, the low 12 bits of `vid`, and the type of what follows.
 #[inline]
 pub const fn vlan_tag(vid: u16, ethertype: u16) -> [u8; TAG_LEN] {
     let ([i0, i1], [t0, t1]) = ((vid & 0x0fff).to_be_bytes(), ethertype.to_be_bytes());

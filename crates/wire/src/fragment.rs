@@ -1,7 +1,5 @@
-//! Cutting an IPv4 packet to an MTU (RFC 791 §3.2).
-//!
-//! Planning and writing are apart: the caller moves payload bytes as its buffers like best, this module says which
-//! piece goes where and writes the headers.
+//! Fragments IPv4 packets to an MTU (RFC 791 §3.2): computes the fragments and writes their headers. The caller copies
+//! the payload.
 
 use crate::WriteError;
 use crate::ipv4::{Ipv4, MAX_HEADER_LEN, MIN_HEADER_LEN};
@@ -10,20 +8,20 @@ use crate::{ParseError, checksum};
 /// Smallest MTU of IPv4, octets (RFC 791 §3.2): the longest header and 8 octets of payload.
 pub const MIN_MTU: usize = 68;
 
-/// One fragment to be.
+/// A planned fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Where its payload starts in the payload of the packet that is cut, octets: a multiple of 8.
+    /// Offset of its payload in the payload of the fragmented packet, octets: a multiple of 8.
     pub offset: usize,
     /// Length of its payload, octets: a multiple of 8 unless it is the last.
     pub len: usize,
-    /// Length of its header, octets: the first keeps all options, later ones only those with the copy bit.
+    /// Length of its header, octets: the first fragment has all options, the others only those with the copy bit.
     pub header_len: usize,
-    /// The MF flag; of the last piece, that of the packet that is cut.
+    /// The MF flag; of the last fragment, that of the fragmented packet.
     pub more: bool,
 }
 
-/// How a packet is cut. Iterates over its pieces in order.
+/// The fragments of a packet, in order.
 #[derive(Debug, Clone)]
 pub struct FragmentPlan<'a> {
     packet: Ipv4<'a>,
@@ -34,11 +32,11 @@ pub struct FragmentPlan<'a> {
 }
 
 impl<'a> FragmentPlan<'a> {
-    /// Plans to cut `packet`, an IPv4 packet and perhaps a fragment itself, to pieces of at most `mtu` octets from
-    /// the IP header on. A packet that fits is one piece.
+    /// Fragments `packet`, an IPv4 packet that may be a fragment itself, into packets of at most `mtu` octets including
+    /// the IP header. A packet that fits is one fragment.
     ///
     /// # Errors
-    /// [`WriteError::Malformed`]; [`WriteError::DontFragment`] if it would have to be cut but has DF set;
+    /// [`WriteError::Malformed`]; [`WriteError::DontFragment`] if it is too long and has DF set;
     /// [`WriteError::MtuTooSmall`] below [`MIN_MTU`].
     pub fn new(packet: &'a [u8], mtu: usize) -> Result<Self, WriteError> {
         let packet = Ipv4::parse(packet)?;
@@ -52,11 +50,11 @@ impl<'a> FragmentPlan<'a> {
         Ok(Self { packet, mtu, later_header_len: MIN_HEADER_LEN + options_len, next_offset: 0, done: false })
     }
 
-    /// Writes the header of `piece`, with its checksum, at the start of `out`. Returns `piece.header_len`; the
-    /// payload `piece.offset..piece.offset + piece.len` of the packet goes behind it.
+    /// Writes the header of `piece`, with its checksum, at the start of `out`. Returns `piece.header_len`; the packet's
+    /// payload from `piece.offset` to `piece.offset + piece.len` follows it.
     ///
     /// # Errors
-    /// [`WriteError::NoRoom`]; [`WriteError::TooLong`] for a piece that is not of this plan.
+    /// [`WriteError::NoRoom`]; [`WriteError::TooLong`] for a piece of another plan.
     pub fn write_header(&self, piece: Piece, out: &mut [u8]) -> Result<usize, WriteError> {
         let header = out.get_mut(..piece.header_len).ok_or(WriteError::NoRoom)?;
         let (fixed, options) = header.split_first_chunk_mut().ok_or(WriteError::TooLong)?;
@@ -94,7 +92,7 @@ impl Iterator for FragmentPlan<'_> {
         let header_len = if offset == 0 { self.packet.header_len() } else { self.later_header_len };
         let left = self.packet.payload().len() - offset;
         let room = self.mtu - header_len; // at least 8: MIN_MTU
-        // RFC 791 §3.2: all pieces but the last are made of 8-octet units.
+        // RFC 791 §3.2: the length of all fragments but the last is a multiple of 8.
         let len = if left <= room { left } else { room & !7 };
         self.next_offset += len;
         self.done = len == left;
@@ -102,7 +100,7 @@ impl Iterator for FragmentPlan<'_> {
     }
 }
 
-/// The options that later fragments keep, and their length padded to 4 octets (RFC 791 §3.1: bit 0 of the type).
+/// The options that later fragments have, and their length padded to 4 octets (RFC 791 §3.1: bit 0 of the type).
 fn copied_options(mut options: &[u8]) -> Result<([u8; MAX_HEADER_LEN - MIN_HEADER_LEN], usize), ParseError> {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;

@@ -1,8 +1,12 @@
-//! Reading ICMP (RFC 792) and ICMPv6 (RFC 4443).
+//! Types and codes of ICMP (RFC 792) and ICMPv6 (RFC 4443).
 
-use crate::ParseError;
+use crate::checksum::{self, Sum};
+use crate::ipv4::{self, Ipv4Header};
+use crate::ipv6::{self, Ipv6Header};
+use crate::{WriteError, protocol};
+use std::net::IpAddr;
 
-/// Length of the header, octets; an error quotes the packet behind it.
+/// Length of the header, octets; in an error, the quoted packet follows it.
 pub const HEADER_LEN: usize = 8;
 
 /// Types and codes of ICMP for IPv4 (RFC 792).
@@ -11,8 +15,6 @@ pub mod v4 {
     pub const ECHO_REPLY: u8 = 0;
     /// Destination unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// Code of [`UNREACHABLE`]: network.
-    pub const CODE_NET: u8 = 0;
     /// Code of [`UNREACHABLE`]: host.
     pub const CODE_HOST: u8 = 1;
     /// Code of [`UNREACHABLE`]: port.
@@ -37,8 +39,6 @@ pub mod v4 {
 pub mod v6 {
     /// Destination unreachable.
     pub const UNREACHABLE: u8 = 1;
-    /// Code of [`UNREACHABLE`]: no route.
-    pub const CODE_NO_ROUTE: u8 = 0;
     /// Code of [`UNREACHABLE`]: administratively prohibited.
     pub const CODE_PROHIBITED: u8 = 1;
     /// Code of [`UNREACHABLE`]: address.
@@ -74,90 +74,52 @@ pub const fn is_error_v6(kind: u8) -> bool {
     kind < 128
 }
 
-/// The IP version an ICMP message belongs to: types mean different things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// ICMP for IPv4.
-    V4,
-    /// ICMPv6.
-    V6,
-}
+/// Time to live of the messages written here.
+const TTL: u8 = 64;
 
-/// A message whose header is proven to be there.
-#[derive(Debug, Clone, Copy)]
-pub struct Icmp<'a> {
-    version: Version,
-    header: &'a [u8; HEADER_LEN],
-    body: &'a [u8],
-}
-
-impl<'a> Icmp<'a> {
-    /// Reads a message. The checksum is not looked at.
-    ///
-    /// # Errors
-    /// [`ParseError::Truncated`] below 8 octets.
-    #[inline]
-    pub fn parse(version: Version, bytes: &'a [u8]) -> Result<Self, ParseError> {
-        let (header, body) = bytes.split_first_chunk().ok_or(ParseError::Truncated)?;
-        Ok(Self { version, header, body })
-    }
-
-    /// Type.
-    #[inline]
-    pub const fn kind(&self) -> u8 {
-        self.header[0]
-    }
-
-    /// Code.
-    #[inline]
-    pub const fn code(&self) -> u8 {
-        self.header[1]
-    }
-
-    /// The checksum field.
-    #[inline]
-    pub const fn checksum(&self) -> u16 {
-        u16::from_be_bytes([self.header[2], self.header[3]])
-    }
-
-    /// The second half of the header: identifier and sequence of an echo, MTU, pointer or unused.
-    #[inline]
-    pub const fn rest_of_header(&self) -> [u8; 4] {
-        let [.., a, b, c, d] = *self.header;
-        [a, b, c, d]
-    }
-
-    /// Whether the message reports an error.
-    #[inline]
-    pub const fn is_error(&self) -> bool {
-        match self.version {
-            Version::V4 => is_error_v4(self.kind()),
-            Version::V6 => is_error_v6(self.kind()),
+/// Writes the IP header, without options, of a packet from `src` to `dst` with an ICMP message of `len` octets. Returns
+/// the place of the message, the length of the packet, and the sum that the message's checksum starts from.
+pub(crate) fn write_ip(
+    (src, dst): (IpAddr, IpAddr),
+    dscp_ecn: u8,
+    (identification, dont_fragment): (u16, bool),
+    len: usize,
+    out: &mut [u8],
+) -> Result<(&mut [u8], usize, Sum), WriteError> {
+    let header_len = if src.is_ipv4() { ipv4::MIN_HEADER_LEN } else { ipv6::HEADER_LEN };
+    let room = out.get_mut(..header_len + len).ok_or(WriteError::NoRoom)?;
+    let (header, message) = room.split_at_mut_checked(header_len).ok_or(WriteError::NoRoom)?;
+    let sum = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let ip = Ipv4Header {
+                dscp_ecn,
+                total_len: (header_len + len) as u16, // not longer than the packet that is answered
+                identification,
+                dont_fragment,
+                more_fragments: false,
+                fragment_units: 0,
+                ttl: TTL,
+                protocol: protocol::ICMPV4,
+                src,
+                dst,
+            };
+            header.copy_from_slice(&ip.to_bytes());
+            Sum::new()
         }
-    }
-
-    /// The next-hop MTU, octets, of "fragmentation needed" (RFC 1191 §4; 0 from old routers) and "packet too big"
-    /// (RFC 4443 §3.2).
-    pub const fn mtu(&self) -> Option<u32> {
-        let [a, b, c, d] = self.rest_of_header();
-        match (self.version, self.kind(), self.code()) {
-            (Version::V4, v4::UNREACHABLE, v4::CODE_FRAGMENTATION_NEEDED) => {
-                Some(u32::from_be_bytes([0, 0, c, d]))
-            }
-            (Version::V6, v6::PACKET_TOO_BIG, _) => Some(u32::from_be_bytes([a, b, c, d])),
-            _ => None,
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let ip = Ipv6Header {
+                traffic_class: dscp_ecn,
+                flow_label: 0,
+                payload_len: len as u16, // not longer than the packet that is answered
+                next_header: protocol::ICMPV6,
+                hop_limit: TTL,
+                src,
+                dst,
+            };
+            header.copy_from_slice(&ip.to_bytes());
+            checksum::pseudo_header_v6(src, dst, protocol::ICMPV6, len as u32)
         }
-    }
-
-    /// The packet an error quotes: from its IP header, cut off anywhere. For [`parse_quoted`](crate::parse_quoted).
-    #[inline]
-    pub const fn quoted(&self) -> Option<&'a [u8]> {
-        if self.is_error() { Some(self.body) } else { None }
-    }
-
-    /// What follows the header.
-    #[inline]
-    pub const fn body(&self) -> &'a [u8] {
-        self.body
-    }
+        _ => return Err(WriteError::AddressFamily),
+    };
+    Ok((message, header_len + len, sum))
 }

@@ -1,14 +1,10 @@
 //! Answering an ICMP echo (RFC 792, RFC 4443 §4): whole IP packets, both versions.
 
-use crate::ipv4::{self, Ipv4, Ipv4Header};
-use crate::ipv6::{self, Ipv6Header};
-use crate::{IpPacket, WriteError, checksum, icmp, protocol};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::ipv4::{self, Ipv4};
+use crate::{IpPacket, WriteError, checksum, icmp, ipv6, protocol};
+use std::net::IpAddr;
 
-/// Time to live of the replies.
-const TTL: u8 = 64;
-
-/// Whether this whole packet asks for an echo (code 0). A fragment does not: nobody answers half a question here.
+/// Whether this packet is a whole echo request with code 0; fragments are not answered.
 pub fn is_request(packet: &IpPacket<'_>) -> bool {
     let ip = &packet.summary;
     let (wanted, kind) = if ip.is_ipv4() {
@@ -37,79 +33,34 @@ pub fn reply_len(request: &IpPacket<'_>) -> usize {
     header + request.l4().len()
 }
 
-/// Writes the reply to an echo request, from the address that was asked: identifier, sequence number and data come
-/// back (RFC 792), so does DSCP; ECN, options and extension headers do not. Returns [`reply_len`].
+/// Writes the reply to an echo request, from the address that it was sent to. Identifier, sequence number, data (RFC 792)
+/// and DSCP are those of the request; ECN, options and extension headers are left out. Returns [`reply_len`].
 ///
-/// The IPv4 identification is the request's: distinct for the asker's requests, so distinct for their replies.
+/// The IPv4 identification is the request's, so it is unique if the requester's are.
 ///
 /// # Errors
-/// [`WriteError::NoErrorAllowed`] if it is no request; [`WriteError::NoRoom`].
+/// [`WriteError::NoErrorAllowed`] if it is not a request; [`WriteError::NoRoom`].
 pub fn reply(request: &IpPacket<'_>, out: &mut [u8]) -> Result<usize, WriteError> {
     if !is_request(request) {
         return Err(WriteError::NoErrorAllowed);
     }
-    match (request.summary.src, request.summary.dst) {
-        (IpAddr::V4(asker), IpAddr::V4(own)) => reply_v4(request, own, asker, out),
-        (IpAddr::V6(asker), IpAddr::V6(own)) => reply_v6(request, own, asker, out),
-        _ => Err(WriteError::AddressFamily),
+    let message = request.l4();
+    let (kind, atomic) = if request.summary.is_ipv4() {
+        let asked = Ipv4::parse(request.bytes())?;
+        (icmp::v4::ECHO_REPLY, (asked.identification(), asked.dont_fragment()))
+    } else {
+        (icmp::v6::ECHO_REPLY, (0, true))
+    };
+    let addresses = (request.summary.dst, request.summary.src);
+    let dscp = request.summary.dscp_ecn & !0b11;
+    let (out, len, sum) = icmp::write_ip(addresses, dscp, atomic, message.len(), out)?;
+    out.copy_from_slice(message);
+    if let Some(header) = out.first_chunk_mut() {
+        *header = [kind, 0, 0, 0];
     }
-}
-
-fn reply_v4(
-    request: &IpPacket<'_>,
-    src: Ipv4Addr,
-    dst: Ipv4Addr,
-    out: &mut [u8],
-) -> Result<usize, WriteError> {
-    let (ip, message) = out.split_first_chunk_mut().ok_or(WriteError::NoRoom)?;
-    let asked = Ipv4::parse(request.bytes())?;
-    let total_len = ipv4::MIN_HEADER_LEN + request.l4().len();
-    let header = Ipv4Header {
-        dscp_ecn: asked.dscp_ecn() & !0b11,
-        total_len: total_len as u16, // not longer than the request
-        identification: asked.identification(),
-        dont_fragment: asked.dont_fragment(),
-        more_fragments: false,
-        fragment_units: 0,
-        ttl: TTL,
-        protocol: protocol::ICMPV4,
-        src,
-        dst,
-    };
-    *ip = header.to_bytes();
-    write_message(request.l4(), icmp::v4::ECHO_REPLY, checksum::Sum::new(), message)?;
-    Ok(total_len)
-}
-
-fn reply_v6(
-    request: &IpPacket<'_>,
-    src: Ipv6Addr,
-    dst: Ipv6Addr,
-    out: &mut [u8],
-) -> Result<usize, WriteError> {
-    let (ip, message) = out.split_first_chunk_mut().ok_or(WriteError::NoRoom)?;
-    let payload_len = request.l4().len() as u16; // not longer than the request's payload
-    let header = Ipv6Header {
-        traffic_class: request.summary.dscp_ecn & !0b11,
-        flow_label: 0,
-        payload_len,
-        next_header: protocol::ICMPV6,
-        hop_limit: TTL,
-        src,
-        dst,
-    };
-    *ip = header.to_bytes();
-    let pseudo = checksum::pseudo_header_v6(src, dst, protocol::ICMPV6, u32::from(payload_len));
-    write_message(request.l4(), icmp::v6::ECHO_REPLY, pseudo, message)?;
-    Ok(ipv6::HEADER_LEN + request.l4().len())
-}
-
-fn write_message(asked: &[u8], kind: u8, pseudo: checksum::Sum, out: &mut [u8]) -> Result<(), WriteError> {
-    let message = out.get_mut(..asked.len()).ok_or(WriteError::NoRoom)?;
-    message.copy_from_slice(asked);
-    let header = message.first_chunk_mut::<4>().ok_or(WriteError::NoRoom)?;
-    *header = [kind, 0, 0, 0];
-    let [high, low] = pseudo.bytes(message).finish().to_be_bytes();
-    message.first_chunk_mut::<4>().ok_or(WriteError::NoRoom)?[2..].copy_from_slice(&[high, low]);
-    Ok(())
+    let [high, low] = sum.bytes(out).finish().to_be_bytes();
+    if let Some(header) = out.first_chunk_mut() {
+        *header = [kind, 0, high, low];
+    }
+    Ok(len)
 }

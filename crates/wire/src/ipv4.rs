@@ -8,7 +8,7 @@ pub const MIN_HEADER_LEN: usize = 20;
 /// Length of the longest header, octets.
 pub const MAX_HEADER_LEN: usize = 60;
 
-/// A packet whose lengths are proven: `MIN_HEADER_LEN ≤ header ≤ total length ≤ buffer`.
+/// A packet with valid lengths: `MIN_HEADER_LEN ≤ header ≤ total length ≤ buffer`.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4<'a> {
     fixed: &'a [u8; MIN_HEADER_LEN],
@@ -17,7 +17,7 @@ pub struct Ipv4<'a> {
 }
 
 impl<'a> Ipv4<'a> {
-    /// Reads a header and trims what follows the total length (Ethernet padding). The checksum is not looked at:
+    /// Reads a header, and removes what follows the packet (Ethernet padding). The checksum is not checked; see
     /// [`header_checksum_ok`].
     ///
     /// # Errors
@@ -37,8 +37,7 @@ impl<'a> Ipv4<'a> {
         Ok(Self { payload, ..view })
     }
 
-    /// Reads a header and takes all that follows as payload, whatever the total length: for the packets that ICMP
-    /// errors quote.
+    /// Reads the header of a packet quoted by an ICMP error: all that follows it is payload, whatever the total length.
     ///
     /// # Errors
     /// [`ParseError::Truncated`], [`ParseError::BadVersion`], [`ParseError::BadHeaderLength`].
@@ -106,7 +105,7 @@ impl<'a> Ipv4<'a> {
         self.fixed[6] & 0x20 != 0
     }
 
-    /// Where this fragment's payload stands in the whole payload, octets (a multiple of 8).
+    /// Offset of this fragment's payload in the whole payload, octets (a multiple of 8).
     #[inline]
     pub const fn fragment_offset(&self) -> usize {
         (self.u16_at::<6>() & 0x1fff) as usize * 8
@@ -124,19 +123,13 @@ impl<'a> Ipv4<'a> {
         self.fixed[9]
     }
 
-    /// The header checksum field.
-    #[inline]
-    pub const fn header_checksum(&self) -> u16 {
-        self.u16_at::<10>()
-    }
-
     /// The options, 0 to 40 octets.
     #[inline]
     pub const fn options(&self) -> &'a [u8] {
         self.options
     }
 
-    /// What the header carries, without padding.
+    /// The payload, without padding.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
@@ -152,7 +145,7 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-/// Whether the header checksum is right (RFC 791 §3.1). `false` if there is no whole header. Cost: the header.
+/// Whether the header is complete and its checksum is right (RFC 791 §3.1). Cost: reads the header.
 #[inline]
 pub fn header_checksum_ok(packet: &[u8]) -> bool {
     let Some(&first) = packet.first() else { return false };
@@ -160,7 +153,7 @@ pub fn header_checksum_ok(packet: &[u8]) -> bool {
     len >= MIN_HEADER_LEN && packet.get(..len).is_some_and(|header| checksum::checksum(header) == 0)
 }
 
-/// The fields of a header without options, to be written.
+/// The fields of a header without options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4Header {
     /// DSCP and ECN.
@@ -191,14 +184,14 @@ impl Ipv4Header {
     pub const fn to_bytes(&self) -> [u8; MIN_HEADER_LEN] {
         let flags = (self.dont_fragment as u16) << 14 | (self.more_fragments as u16) << 13;
         let flags_offset = flags | (self.fragment_units & 0x1fff);
-        // The checksum from the fields: no second pass over the bytes.
+        // The checksum is computed from the fields, without a second pass over the bytes.
         let sum = checksum::pseudo_header_v4(self.src, self.dst, 0, self.total_len)
             .u16(0x4500 | self.dscp_ecn as u16)
             .u16(self.identification)
             .u16(flags_offset)
             .u16((self.ttl as u16) << 8 | self.protocol as u16)
             .finish();
-        // As words, not octet by octet: what is stored in parts and copied whole makes the copy wait.
+        // Written as words: a copy of octets that were just stored one by one would wait for them.
         let first = 0x4500 << 16 | (self.dscp_ecn as u32) << 16 | self.total_len as u32;
         let [a, b, c, d] = first.to_be_bytes();
         let [e, f, g, h] = ((self.identification as u32) << 16 | flags_offset as u32).to_be_bytes();

@@ -17,14 +17,13 @@ pub const FRAGMENT_HEADER_LEN: usize = 8;
 pub struct FragmentHeader {
     /// The same in all fragments of a packet.
     pub identification: u32,
-    /// Where the fragment stands in the fragmentable part, octets (a multiple of 8).
+    /// Offset of the fragment in the fragmentable part, octets (a multiple of 8).
     pub offset: u16,
     /// A later fragment exists.
     pub more: bool,
 }
 
-/// A packet whose lengths are proven: fixed header and payload length fit the buffer, the extension headers fit
-/// the payload.
+/// A packet with valid lengths: header and payload fit the buffer, and the extension headers fit the payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv6<'a> {
     fixed: &'a [u8; HEADER_LEN],
@@ -35,8 +34,8 @@ pub struct Ipv6<'a> {
 }
 
 impl<'a> Ipv6<'a> {
-    /// Reads the header, trims what follows the payload length and walks the extension headers. Jumbograms
-    /// (RFC 2675) are not known: their payload length of 0 makes the hop-by-hop header truncated.
+    /// Reads the header and extension headers, and removes what follows the packet. Jumbograms (RFC 2675) are not
+    /// supported: as their payload length is 0, their hop-by-hop header counts as truncated.
     ///
     /// # Errors
     /// [`ParseError::Truncated`], [`ParseError::BadVersion`], [`ParseError::BadHeaderLength`] (an authentication
@@ -54,8 +53,8 @@ impl<'a> Ipv6<'a> {
         Ok(view)
     }
 
-    /// Reads the header and the extension headers that are there and takes all that follows as payload, whatever
-    /// the payload length: for the packets that ICMP errors quote.
+    /// Reads the headers of a packet quoted by an ICMP error: all that follows them is payload, whatever the payload
+    /// length.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -74,7 +73,7 @@ impl<'a> Ipv6<'a> {
     fn walk_extensions(mut self) -> Result<Self, ParseError> {
         let mut count = 0;
         while is_extension(self.protocol) {
-            // RFC 8200 §4.1: hop-by-hop options stand only directly behind the IPv6 header.
+            // RFC 8200 §4.1: hop-by-hop options directly follow the IPv6 header.
             if self.protocol == protocol::HOP_BY_HOP && count > 0 {
                 return Err(ParseError::BadExtension);
             }
@@ -104,7 +103,7 @@ impl<'a> Ipv6<'a> {
             }
             self.upper = self.upper.get(len..).ok_or(ParseError::Truncated)?;
             self.protocol = next;
-            // RFC 8200 §4.5: behind the fragment header of a later fragment there is data, not headers.
+            // RFC 8200 §4.5: the fragment header of a later fragment is followed by data, not headers.
             if self.fragment.is_some_and(|fragment| fragment.offset > 0) {
                 break;
             }
@@ -156,8 +155,8 @@ impl<'a> Ipv6<'a> {
         self.fixed[7]
     }
 
-    /// Protocol number of what follows the extension headers; of a later fragment, what its fragment header says,
-    /// which may be another extension header.
+    /// Protocol number after the extension headers; of a later fragment, the next header of its fragment header, which
+    /// may be another extension header.
     #[inline]
     pub const fn protocol(&self) -> u8 {
         self.protocol
@@ -175,7 +174,7 @@ impl<'a> Ipv6<'a> {
         HEADER_LEN + self.extensions_len
     }
 
-    /// What follows the extension headers.
+    /// The payload, after the extension headers.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.upper
@@ -188,7 +187,7 @@ fn split_fixed(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), ParseError> {
     if fixed[0] >> 4 == 6 { Ok((fixed, rest)) } else { Err(ParseError::BadVersion) }
 }
 
-/// ESP hides what follows, "no next header" has nothing that follows: both end the walk.
+/// ESP and "no next header" are not in the list: nothing readable follows them.
 #[inline]
 const fn is_extension(protocol: u8) -> bool {
     matches!(
@@ -201,9 +200,9 @@ const fn is_extension(protocol: u8) -> bool {
     )
 }
 
-/// RFC 8200 §4.5: all fragments but the last are made of 8-octet units; none ends behind octet 65,535.
+/// RFC 8200 §4.5: the length of all fragments but the last is a multiple of 8; none ends beyond octet 65,535.
 ///
-/// The first fragment's own upper part starts behind further extension headers, hence the payload length.
+/// The payload length counts, as the upper part of a first fragment starts after further extension headers.
 fn check_fragment(fragment: FragmentHeader, upper: usize, payload_len: usize) -> Result<(), ParseError> {
     let uneven = fragment.more && !payload_len.is_multiple_of(8);
     if uneven || usize::from(fragment.offset) + upper > 0xffff {
@@ -212,7 +211,7 @@ fn check_fragment(fragment: FragmentHeader, upper: usize, payload_len: usize) ->
     Ok(())
 }
 
-/// The fields of a fixed header, to be written.
+/// The fields of a fixed header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6Header {
     /// Traffic class.

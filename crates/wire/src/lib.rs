@@ -1,18 +1,18 @@
-//! Headers from Ethernet to GTP-U, parsed and written without allocating.
+//! Parses and writes headers from Ethernet to GTP-U without allocating.
 //!
-//! Parsing proves all lengths once; the views it returns borrow the packet, and their accessors cannot fail.
-//! Writers return arrays or fill a caller's buffer. Nothing here panics, whatever the bytes.
+//! Parsing checks all lengths once; the returned views borrow the packet, and their accessors cannot fail. Writers
+//! return arrays or fill a caller's buffer. No input makes a function panic.
 //!
-//! | module | what it reads and writes |
+//! | module | contents |
 //! |---|---|
-//! | [`packet`] | the two calls made for each packet: [`parse_frame`] and [`parse_ip`] |
+//! | [`packet`] | the summary of an IP packet: [`parse_ip`] |
 //! | [`ethernet`], [`arp`] | Ethernet II with up to two VLAN tags, ARP for IPv4 |
 //! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
-//! | [`fragment`] | cutting an IPv4 packet to an MTU |
+//! | [`fragment`] | fragmenting IPv4 packets |
 //! | [`transport`] | UDP and TCP |
-//! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both versions: reading, building errors and echo replies |
+//! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both IP versions: types, errors and echo replies |
 //! | [`nd`] | neighbour discovery for IPv6 |
-//! | [`gtpu`], [`encap`] | GTPv1-U: messages, and a whole outer stack in one go |
+//! | [`gtpu`], [`encap`] | GTPv1-U messages, and the outer headers of a G-PDU |
 //! | [`checksum`] | the Internet checksum: full, over pseudo headers, incremental |
 
 #![forbid(unsafe_code)]

@@ -1,14 +1,14 @@
 //! Neighbour discovery for IPv6 (RFC 4861): solicitations and advertisements of neighbours, over Ethernet.
 //!
-//! Routers' advertisements and redirects are not read here: a gateway is configured, it does not ask to be.
+//! Router advertisements and redirects are not supported, as a gateway is configured statically.
 
 use crate::ipv6::{self, Ipv6, Ipv6Header};
 use crate::{MacAddr, ParseError, checksum, protocol};
 use std::net::Ipv6Addr;
 
-/// Hop limit of every message: it was not forwarded by a router (RFC 4861 §7.1).
+/// Hop limit of every message, which shows that no router forwarded it (RFC 4861 §7.1).
 pub const HOP_LIMIT: u8 = 255;
-/// Length of the packets written here, octets, from the IPv6 header on: fixed part and one link-layer address.
+/// Length of the packets written here, octets, including the IPv6 header: fixed part and one link-layer address.
 pub const PACKET_LEN: usize = ipv6::HEADER_LEN + FIXED_LEN + OPTION_LEN;
 /// All nodes on the link (RFC 4291 §2.7.1).
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -27,13 +27,13 @@ const TARGET_OPTION: u8 = 2;
 /// The first octets of `ff02::1:ff00:0/104`.
 const SOLICITED_NODE: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
 
-/// Why a packet is no message that may be acted on (RFC 4861 §7.1).
+/// Why a message is invalid (RFC 4861 §7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NdError {
-    /// Its lengths contradict each other, or an option has length 0.
+    /// Its lengths are inconsistent, or an option has length 0.
     #[error(transparent)]
     Malformed(#[from] ParseError),
-    /// The hop limit is not 255: somebody off the link sent it.
+    /// The hop limit is not 255, so the sender is not on the link.
     #[error("the hop limit is not 255")]
     HopLimit,
     /// The ICMPv6 checksum is wrong.
@@ -42,47 +42,47 @@ pub enum NdError {
     /// The code is not 0.
     #[error("the code is not 0")]
     Code,
-    /// Source, destination or target is one that such a message may not have.
-    #[error("source, destination or target may not be so")]
+    /// Such a message may not have this source, destination or target.
+    #[error("the source, destination or target is not allowed")]
     Addresses,
-    /// It has a fragment header (RFC 6980 §5 has it ignored).
+    /// It has a fragment header (RFC 6980 §5: to be ignored).
     #[error("it is fragmented")]
     Fragmented,
 }
 
-/// Asks who has an address, or whether its holder is still there.
+/// A request for the MAC address of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Solicitation {
-    /// Who asks; unspecified if it wants to know whether it may take the address (RFC 4862 §5.4.2).
+    /// The source; unspecified for duplicate address detection (RFC 4862 §5.4.2).
     pub src: Ipv6Addr,
-    /// Whom it asks: the address, or its solicited-node multicast address.
+    /// The destination: the target, or its solicited-node multicast address.
     pub dst: Ipv6Addr,
-    /// The address asked for.
+    /// The requested address.
     pub target: Ipv6Addr,
     /// The source link-layer address option.
     pub source_mac: Option<MacAddr>,
 }
 
-/// Says who has an address.
+/// The announcement of a MAC address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advertisement {
-    /// Who says so.
+    /// The source.
     pub src: Ipv6Addr,
-    /// Whom it tells.
+    /// The destination.
     pub dst: Ipv6Addr,
-    /// The address spoken of.
+    /// The announced address.
     pub target: Ipv6Addr,
-    /// R: the sender forwards packets.
+    /// R: the sender is a router.
     pub is_router: bool,
     /// S: the answer to a solicitation.
     pub is_solicited: bool,
-    /// O: replaces what is known.
+    /// O: replaces a known MAC address.
     pub is_override: bool,
     /// The target link-layer address option.
     pub target_mac: Option<MacAddr>,
 }
 
-/// A message about neighbours, valid by RFC 4861 §7.1.
+/// A valid message (RFC 4861 §7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
     /// A solicitation.
@@ -91,11 +91,11 @@ pub enum Message {
     Advertisement(Advertisement),
 }
 
-/// Reads an IPv6 packet; `None` if it is no message about neighbours. Options of other types are skipped, of equal
-/// ones the first counts.
+/// Reads an IPv6 packet; `None` if it is another message. Options of other types are skipped; of several of one type,
+/// the first counts.
 ///
 /// # Errors
-/// [`NdError`], as RFC 4861 §7.1.1 and §7.1.2 say.
+/// [`NdError`] (RFC 4861 §7.1.1 and §7.1.2).
 pub fn parse(packet: &[u8]) -> Result<Option<Message>, NdError> {
     let ip = Ipv6::parse(packet)?;
     let is_message = matches!(ip.payload().first(), Some(&(SOLICITATION | ADVERTISEMENT)));
@@ -137,8 +137,8 @@ pub fn parse(packet: &[u8]) -> Result<Option<Message>, NdError> {
 }
 
 impl Message {
-    /// RFC 4861 §7.1.1: who has no address yet asks the group, and has no address to be answered at. §7.1.2: nobody
-    /// is solicited by a group.
+    /// RFC 4861 §7.1.1: a solicitation from the unspecified address goes to the group and has no source option. §7.1.2:
+    /// an answer does not go to a group.
     fn has_legal_addresses(&self) -> bool {
         match self {
             Self::Solicitation(Solicitation { src, dst, target, source_mac }) => {
@@ -175,15 +175,14 @@ fn link_layer_address(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>,
 }
 
 impl Solicitation {
-    /// The IPv6 packet, with its checksum; `mac` goes into the source link-layer address option.
+    /// The IPv6 packet, with its checksum; `mac` becomes the source link-layer address option.
     pub fn packet(src: Ipv6Addr, dst: Ipv6Addr, target: Ipv6Addr, mac: MacAddr) -> [u8; PACKET_LEN] {
         packet(src, dst, [SOLICITATION, 0], target, [SOURCE_OPTION, 1], mac)
     }
 }
 
 impl Advertisement {
-    /// The IPv6 packet, with its checksum; `mac` goes into the target link-layer address option. R and O are set:
-    /// the sender forwards packets, and what it says of its own address replaces what was known.
+    /// The IPv6 packet, with its checksum; `mac` becomes the target link-layer address option. R and O are set.
     pub fn packet(
         src: Ipv6Addr,
         dst: Ipv6Addr,
@@ -227,19 +226,19 @@ fn packet(
     out
 }
 
-/// The group whose members hold addresses that end like this one: `ff02::1:ff00:0/104` (RFC 4291 §2.7.1).
+/// The solicited-node multicast address of an address: `ff02::1:ff00:0/104` (RFC 4291 §2.7.1).
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | a as u16, (b as u16) << 8 | c as u16)
 }
 
-/// The Ethernet group of an IPv6 group: 33:33 and its last four octets (RFC 2464 §7).
+/// The MAC address of an IPv6 multicast address: 33:33 and its last four octets (RFC 2464 §7).
 pub const fn multicast_mac(group: Ipv6Addr) -> MacAddr {
     let [.., a, b, c, d] = group.octets();
     MacAddr([0x33, 0x33, a, b, c, d])
 }
 
-/// The link-local address made of an Ethernet address: `fe80::/64` and the modified EUI-64 (RFC 4291 appendix A,
+/// The link-local address of a MAC address: `fe80::/64` and the modified EUI-64 (RFC 4291 appendix A,
 /// RFC 2464 §5).
 pub const fn link_local(mac: MacAddr) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac.0;

@@ -1,4 +1,4 @@
-//! One call per packet: what a gateway needs to know of an IP packet, in a small `Copy` value.
+//! Summarizes IPv4 and IPv6 packets.
 
 use crate::icmp;
 use crate::ipv4::Ipv4;
@@ -7,12 +7,12 @@ use crate::{ParseError, protocol};
 use scalebricks_types::FiveTuple;
 use std::net::IpAddr;
 
-/// A fragment's place in its packet.
+/// The position of a fragment in its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fragment {
     /// Identification: 16 bits in IPv4, 32 in IPv6.
     pub id: u32,
-    /// Where its payload starts in the whole payload, octets.
+    /// Offset of its payload in the whole payload, octets.
     pub offset: u16,
     /// A later fragment exists.
     pub more: bool,
@@ -26,38 +26,39 @@ impl Fragment {
     }
 }
 
-/// What an IP packet's headers say.
+/// The fields of an IP packet's headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpSummary {
     /// Source.
     pub src: IpAddr,
     /// Destination, of the same family.
     pub dst: IpAddr,
-    /// The upper layer behind all IPv6 extension headers. Of a later IPv6 fragment, what its fragment header says:
-    /// it may name an extension header, so match IPv6 fragments by addresses and id alone (RFC 8200 §4.5).
+    /// The upper-layer protocol, after all IPv6 extension headers. Of a later IPv6 fragment, the next header of its
+    /// fragment header, which may be an extension header; so identify IPv6 fragments by addresses and id alone (RFC 8200
+    /// §4.5).
     pub protocol: u8,
     /// DSCP (upper six bits) and ECN.
     pub dscp_ecn: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// Fixed IP header with IPv4 options or without IPv6 extension headers, octets.
+    /// Length of the IP header, including IPv4 options, excluding IPv6 extension headers, octets.
     pub header_len: u16,
-    /// The packet from its IP header on, without padding, octets. At most 65,575 (IPv6).
+    /// Length of the packet including its IP header, without padding, octets. At most 65,575 (IPv6).
     pub total_len: u32,
-    /// Where the upper layer starts, from the IP header on, octets.
+    /// Offset of the upper layer from the start of the IP header, octets.
     pub l4_offset: u16,
-    /// Set if the packet is one of several fragments; an *atomic* IPv6 fragment (RFC 6946) counts as whole.
+    /// Set if the packet is one of several fragments, which an *atomic* IPv6 fragment (RFC 6946) is not.
     pub fragment: Option<Fragment>,
-    /// DF of IPv4; always set for IPv6, which routers never fragment.
+    /// DF of IPv4; always set for IPv6, which routers do not fragment.
     pub dont_fragment: bool,
-    /// Source and destination port of TCP, UDP, SCTP and UDP-Lite, if the packet holds them.
+    /// Source and destination port of TCP, UDP, SCTP and UDP-Lite, if the packet contains them.
     pub ports: Option<(u16, u16)>,
-    /// Type and code of ICMP in IPv4 or ICMPv6 in IPv6, if the packet holds them.
+    /// Type and code of ICMP in IPv4 or ICMPv6 in IPv6, if the packet contains them.
     pub icmp: Option<(u8, u8)>,
 }
 
 impl IpSummary {
-    /// Whether the packet is IPv4, else it is IPv6.
+    /// Whether the packet is IPv4; otherwise it is IPv6.
     #[inline]
     pub const fn is_ipv4(&self) -> bool {
         self.src.is_ipv4()
@@ -69,7 +70,7 @@ impl IpSummary {
         matches!(self.fragment, Some(fragment) if !fragment.is_first())
     }
 
-    /// Whether the packet is an ICMP error, to be steered by the packet it quotes.
+    /// Whether the packet is an ICMP error.
     #[inline]
     pub const fn is_icmp_error(&self) -> bool {
         match self.icmp {
@@ -79,7 +80,7 @@ impl IpSummary {
         }
     }
 
-    /// The five-tuple on the wire; ports are 0 where there are none. Of a later fragment it is not its packet's.
+    /// The five-tuple of this packet; ports are 0 if there are none, as in later fragments.
     #[inline]
     pub const fn five_tuple(&self) -> FiveTuple {
         let (src_port, dst_port) = match self.ports {
@@ -93,26 +94,26 @@ impl IpSummary {
 /// A packet and its summary.
 #[derive(Debug, Clone, Copy)]
 pub struct IpPacket<'a> {
-    /// What the headers say.
+    /// The fields of the headers.
     pub summary: IpSummary,
     bytes: &'a [u8],
     l4: &'a [u8],
 }
 
 impl<'a> IpPacket<'a> {
-    /// The packet from its IP header on, without padding.
+    /// The packet including its IP header, without padding.
     #[inline]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The upper layer: its header, or a later fragment's piece of it, and payload.
+    /// The upper layer: header and payload, or the part of them in this fragment.
     #[inline]
     pub const fn l4(&self) -> &'a [u8] {
         self.l4
     }
 
-    /// The summary of the packet that this ICMP error quotes, `None` if it is no ICMP error.
+    /// The summary of the packet that this ICMP error quotes, `None` if it is not an ICMP error.
     ///
     /// # Errors
     /// Inside the option: as [`parse_quoted`].
@@ -124,10 +125,10 @@ impl<'a> IpPacket<'a> {
     }
 }
 
-/// Reads the headers of an IPv4 or IPv6 packet. Lengths are proven, what follows the packet (padding) is trimmed;
-/// the IPv4 header checksum is a call of its own, [`ipv4_header_checksum_ok`](crate::ipv4_header_checksum_ok).
+/// Reads the headers of an IPv4 or IPv6 packet. All lengths are checked, and padding after the packet is removed. The
+/// IPv4 header checksum is not checked; see [`ipv4_header_checksum_ok`](crate::ipv4_header_checksum_ok).
 ///
-/// Cost: the IP header and the first four octets behind it, no loop for packets without extension headers.
+/// Cost: reads the IP header and the next four octets, without a loop if there are no extension headers.
 ///
 /// # Errors
 /// As [`Ipv4::parse`] and [`Ipv6::parse`].
@@ -148,8 +149,8 @@ pub fn parse_ip(bytes: &[u8]) -> Result<IpPacket<'_>, ParseError> {
     }
 }
 
-/// Reads the headers of a packet that an ICMP error quotes, which may be cut off behind its IP header: RFC 792
-/// promises only 8 octets more. `total_len` is what the header states, not what is there.
+/// Reads the headers of a packet quoted by an ICMP error, which may be truncated: RFC 792 guarantees only 8 octets after
+/// the IP header. `total_len` is the length that the header states.
 ///
 /// # Errors
 /// As [`Ipv4::parse_header`] and [`Ipv6::parse_header`].
@@ -169,7 +170,7 @@ fn version(bytes: &[u8]) -> Result<u8, ParseError> {
 
 #[inline]
 fn trimmed<'a>(bytes: &'a [u8], summary: &IpSummary) -> &'a [u8] {
-    bytes.get(..summary.total_len as usize).unwrap_or(bytes) // the parser has proven that it is there
+    bytes.get(..summary.total_len as usize).unwrap_or(bytes) // the parser has checked it
 }
 
 #[inline]

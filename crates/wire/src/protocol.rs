@@ -1,4 +1,4 @@
-//! IP protocol numbers (IANA "Assigned Internet Protocol Numbers") this crate knows.
+//! IP protocol numbers (IANA "Assigned Internet Protocol Numbers").
 
 /// IPv6 hop-by-hop options.
 pub const HOP_BY_HOP: u8 = 0;
@@ -18,8 +18,6 @@ pub const ESP: u8 = 50;
 pub const AUTHENTICATION: u8 = 51;
 /// ICMP for IPv6.
 pub const ICMPV6: u8 = 58;
-/// Nothing follows the IPv6 header.
-pub const NO_NEXT: u8 = 59;
 /// IPv6 destination options.
 pub const DESTINATION_OPTIONS: u8 = 60;
 /// SCTP.

@@ -7,7 +7,7 @@ pub const UDP_HEADER_LEN: usize = 8;
 /// Length of a TCP header without options, octets.
 pub const TCP_MIN_HEADER_LEN: usize = 20;
 
-/// A UDP datagram whose length is proven.
+/// A UDP datagram with a valid length.
 #[derive(Debug, Clone, Copy)]
 pub struct Udp<'a> {
     header: &'a [u8; UDP_HEADER_LEN],
@@ -15,10 +15,10 @@ pub struct Udp<'a> {
 }
 
 impl<'a> Udp<'a> {
-    /// Reads a header and trims what follows the datagram's length. The checksum is not looked at.
+    /// Reads a header, and removes what follows the datagram. The checksum is not checked.
     ///
     /// # Errors
-    /// [`ParseError::Truncated`]; [`ParseError::BadTotalLength`] below 8 (0 means a jumbogram, RFC 2675, refused).
+    /// [`ParseError::Truncated`]; [`ParseError::BadTotalLength`] below 8 (0 means a jumbogram, RFC 2675, which is not supported).
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let (header, rest) = bytes.split_first_chunk().ok_or(ParseError::Truncated)?;
@@ -46,13 +46,13 @@ impl<'a> Udp<'a> {
         u16::from_be_bytes([self.header[4], self.header[5]])
     }
 
-    /// The checksum field; 0 means that none was computed.
+    /// The checksum field; 0 means none.
     #[inline]
     pub const fn checksum(&self) -> u16 {
         u16::from_be_bytes([self.header[6], self.header[7]])
     }
 
-    /// What the datagram carries.
+    /// The payload.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
@@ -74,7 +74,7 @@ pub struct TcpFlags(pub u8);
 impl TcpFlags {
     /// The sender has finished sending.
     pub const FIN: Self = Self(0x01);
-    /// Opens a connection.
+    /// Starts a connection.
     pub const SYN: Self = Self(0x02);
     /// Resets it.
     pub const RST: Self = Self(0x04);
@@ -88,15 +88,9 @@ impl TcpFlags {
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
-
-    /// Whether this is the segment that opens a connection: SYN without ACK.
-    #[inline]
-    pub const fn is_opening(self) -> bool {
-        self.contains(Self::SYN) && !self.contains(Self::ACK)
-    }
 }
 
-/// A TCP segment whose header length is proven.
+/// A TCP segment with a valid header length.
 #[derive(Debug, Clone, Copy)]
 pub struct Tcp<'a> {
     fixed: &'a [u8; TCP_MIN_HEADER_LEN],
@@ -105,7 +99,7 @@ pub struct Tcp<'a> {
 }
 
 impl<'a> Tcp<'a> {
-    /// Reads a header. The checksum is not looked at.
+    /// Reads a header. The checksum is not checked.
     ///
     /// # Errors
     /// [`ParseError::Truncated`]; [`ParseError::BadHeaderLength`] for a data offset below 5.
@@ -163,7 +157,7 @@ impl<'a> Tcp<'a> {
         self.options
     }
 
-    /// What the segment carries.
+    /// The payload.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload

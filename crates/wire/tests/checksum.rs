@@ -46,17 +46,13 @@ proptest! {
 
     #[test]
     fn incremental_equals_full(
-        mut bytes in prop::collection::vec(any::<u8>(), 20..60), at in 0usize..8, new: u16, long: u32,
+        mut bytes in prop::collection::vec(any::<u8>(), 20..60), at in 0usize..8, new: u16,
     ) {
         bytes[18] = 1; // a header with a checksum is never all zeros
         let (at, before) = (at * 2, slow(&bytes));
         let old = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-        let after = slow(&bytes);
-        prop_assert_eq!(checksum::update_u16(before, old, new), after);
-        let old = u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        bytes[at..at + 4].copy_from_slice(&long.to_be_bytes());
-        prop_assert_eq!(checksum::update_u32(after, old, long), slow(&bytes));
+        prop_assert_eq!(checksum::update_u16(before, old, new), slow(&bytes));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{self, MacAddr};
 use scalebricks_wire::ipv4::{Ipv4, Ipv4Header};
 use scalebricks_wire::ipv6::{Ipv6, Ipv6Header};
-use scalebricks_wire::transport::{Tcp, Udp, udp_header};
+use scalebricks_wire::transport::{Tcp, TcpFlags, Udp, udp_header};
 use scalebricks_wire::{ParseError, checksum, ipv4_header_checksum_ok, parse_frame, parse_ip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -227,7 +227,7 @@ proptest! {
             Upper::Tcp(s, d, seq) => {
                 prop_assert_eq!((summary.protocol, summary.ports), (6, Some((s, d))));
                 let tcp = Tcp::parse(l4).unwrap();
-                prop_assert_eq!((tcp.sequence(), tcp.flags().is_opening()), (seq, true));
+                prop_assert_eq!((tcp.sequence(), tcp.flags()), (seq, TcpFlags::SYN));
                 prop_assert_eq!(tcp.payload(), &payload[..]);
             }
             Upper::Icmp(..) => {

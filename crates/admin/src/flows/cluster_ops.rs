@@ -3,12 +3,11 @@
 use super::{ControlledFlows, FlowsError};
 use crate::model::{ClusterView, MemberView, StandbyView, suspended_for};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::plane::{Accepted, Why};
+use scalebricks_cluster::plane::{Accepted, ChangeRefusal};
 use scalebricks_cluster::repins::{RepinCause, RepinNotice};
 use scalebricks_control::membership::{Placement, Standby, View};
 use scalebricks_control::partition::Void;
 use scalebricks_control::record::{Change, Closure};
-use scalebricks_control::version::Version;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::sync::Arc;
 
@@ -61,13 +60,9 @@ impl ControlledFlows {
         then.set_drained(node, true);
         let no_heir =
             || FlowsError::Conflict(format!("cannot drain {node}: no other node is alive and not drained"));
-        let heirs = then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(no_heir)?;
+        then.heirs(node, &view, |heir| shape.can_name(heir)).ok_or_else(no_heir)?;
         plane.place(move |placement| placement.set_drained(node, true)).await?;
         let view = plane.view();
-        if view.spoken() < Version::TENURES {
-            // Changes have no verdicts in this version; the owners move the flows a second later.
-            return Ok((Accepted::default(), heirs.nodes().to_vec()));
-        }
         // All closures of the node, because a log accepts only those newer than its own.
         let closures = view.closures().iter().filter(|closure| closure.node == node);
         let closures: Vec<Closure> = closures.collect();
@@ -76,7 +71,8 @@ impl ControlledFlows {
         let changes: Vec<Change> = closures.into_iter().map(Change::Close).collect();
         let accepted = plane.accept_in_all(&changes).await?;
         // The owners may have been faster.
-        let mut refused = accepted.refused().iter().filter(|(_, why)| *why != Why::Void(Void::Applied));
+        let mut refused =
+            accepted.refused().iter().filter(|(_, why)| *why != ChangeRefusal::Void(Void::Applied));
         if let Some((_, why)) = refused.next() {
             // They complete it.
             tracing::warn!(node = number(node), %why, "not all partitions accepted the drain at once");

@@ -7,19 +7,16 @@ element! {
     /// Names addresses: `AddressInfo(eth0 10.0.0.1/8 02:00:00:00:00:01, server 10.0.0.7)`. A name can replace its
     /// address where another element's parameter is an address; `eth0:ip`, `eth0:ipnet`, `eth0:eth` and `eth0:ip6` work
     /// in every argument. A name is visible in the compound that defines it, and inside.
-    #[derive(Debug)]
     pub struct AddressInfo as "AddressInfo" {}
 }
 
 element! {
     /// Accepted without effect: elements have no scheduling parameters.
-    #[derive(Debug)]
     pub struct ScheduleInfo as "ScheduleInfo" {}
 }
 
 element! {
     /// Accepted without effect: a graph runs on one worker.
-    #[derive(Debug)]
     pub struct StaticThreadSched as "StaticThreadSched" {}
 }
 

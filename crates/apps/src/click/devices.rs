@@ -2,6 +2,7 @@
 
 use super::open_requests::OpenRequest;
 use super::shared_port::SharedPort;
+use scalebricks_graph::environment::DeviceSide;
 use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
 use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,56 +10,19 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 /// The binding of a device's receiving side.
-pub enum ReceiveBinding<P> {
-    /// A port.
-    Port(Box<dyn RxPort<P>>),
-    /// A capture.
-    Capture(PathBuf),
-    /// Nothing is received.
-    Nothing,
-}
+pub type ReceiveBinding<P> = DeviceSide<dyn RxPort<P>, PathBuf>;
 
 /// The binding of a device's sending side.
-pub enum SendBinding<P> {
-    /// A port.
-    Port(Box<dyn TxPort<P>>),
-    /// A capture.
-    Capture(PathBuf),
-    /// Packets are dropped on purpose.
-    Nothing,
-}
+pub type SendBinding<P> = DeviceSide<dyn TxPort<P>, PathBuf>;
 
-impl<P> fmt::Debug for ReceiveBinding<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Receives")
-    }
-}
-
-impl<P> fmt::Debug for SendBinding<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sends")
-    }
-}
-
-/// An error while captures were completed.
+/// A capture could not be completed or renamed.
 #[derive(Debug, thiserror::Error)]
-pub enum DevicesError {
-    /// A capture could not be completed.
-    #[error("{}: {error}", path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: CaptureError,
-    },
-    /// A complete capture could not be renamed.
-    #[error("{}: {error}", path.display())]
-    Rename {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+#[error("{}: {error}", path.display())]
+pub struct DevicesError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub error: Box<dyn std::error::Error + Send + Sync>,
 }
 
 /// A capture being written under a temporary name.
@@ -67,6 +31,12 @@ struct StagedCapture {
     recording: Recording,
     temporary: PathBuf,
     path: PathBuf,
+}
+
+impl StagedCapture {
+    fn failed(&self, error: impl std::error::Error + Send + Sync + 'static) -> DevicesError {
+        DevicesError { path: self.path.clone(), error: Box::new(error) }
+    }
 }
 
 impl Drop for StagedCapture {
@@ -78,36 +48,19 @@ impl Drop for StagedCapture {
     }
 }
 
-/// The receiving side of a device.
-enum Source<P> {
-    Port(SharedPort<dyn RxPort<P>>),
+/// A binding whose port passes from one graph to the next.
+enum Bound<T: ?Sized> {
+    Port(SharedPort<T>),
     Capture(PathBuf),
     Nothing,
 }
 
-/// The sending side of a device.
-enum Sink<P> {
-    Port(SharedPort<dyn TxPort<P>>),
-    Capture(PathBuf),
-    Nothing,
-}
-
-impl<P> From<ReceiveBinding<P>> for Source<P> {
-    fn from(receives: ReceiveBinding<P>) -> Self {
-        match receives {
-            ReceiveBinding::Port(port) => Self::Port(SharedPort::new(port)),
-            ReceiveBinding::Capture(path) => Self::Capture(path),
-            ReceiveBinding::Nothing => Self::Nothing,
-        }
-    }
-}
-
-impl<P> From<SendBinding<P>> for Sink<P> {
-    fn from(sends: SendBinding<P>) -> Self {
-        match sends {
-            SendBinding::Port(port) => Self::Port(SharedPort::new(port)),
-            SendBinding::Capture(path) => Self::Capture(path),
-            SendBinding::Nothing => Self::Nothing,
+impl<T: ?Sized> From<DeviceSide<T, PathBuf>> for Bound<T> {
+    fn from(binding: DeviceSide<T, PathBuf>) -> Self {
+        match binding {
+            DeviceSide::Port(port) => Self::Port(SharedPort::new(port)),
+            DeviceSide::Capture(path) => Self::Capture(path),
+            DeviceSide::Nothing => Self::Nothing,
         }
     }
 }
@@ -118,8 +71,8 @@ impl<P> From<SendBinding<P>> for Sink<P> {
 /// It serves successive graphs: call `begin` before a graph is opened, then `settle` if it runs, or `give_up`.
 pub struct Devices<P> {
     clock: Clock,
-    receives: BTreeMap<String, Source<P>>,
-    sends: BTreeMap<String, Sink<P>>,
+    receives: BTreeMap<String, Bound<dyn RxPort<P>>>,
+    sends: BTreeMap<String, Bound<dyn TxPort<P>>>,
     /// For the only device without a binding.
     receives_any: Option<ReceiveBinding<P>>,
     sends_any: Option<PathBuf>,
@@ -135,7 +88,7 @@ pub struct Devices<P> {
 
 impl<P> fmt::Debug for Devices<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outside").field("clock", &self.clock).finish_non_exhaustive()
+        f.debug_struct("Devices").field("clock", &self.clock).finish_non_exhaustive()
     }
 }
 
@@ -172,7 +125,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
 
     /// The opened graph runs.
     pub(super) fn settle(&mut self) {
-        let is_capture = |device: &&String| matches!(self.receives.get(*device), Some(Source::Capture(_)));
+        let is_capture = |device: &&String| matches!(self.receives.get(*device), Some(Bound::Capture(_)));
         let begun: Vec<String> = self.receiving.iter().filter(is_capture).cloned().collect();
         self.begun.extend(begun);
         self.others = self.staged.len();
@@ -208,7 +161,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
     pub fn unused(&self) -> Vec<String> {
         let receives = self.receives.keys().filter(|device| !self.receiving.contains(*device));
         let receives = receives.map(|device| format!("nothing receives from {device}"));
-        let ports = self.sends.iter().filter(|(_, sink)| matches!(sink, Sink::Port(_)));
+        let ports = self.sends.iter().filter(|(_, sink)| matches!(sink, Bound::Port(_)));
         let sends = ports.map(|(device, _)| device).filter(|device| !self.sending.contains(*device));
         let sends = sends.map(|device| format!("nothing sends to {device}"));
         let any_in = self
@@ -227,12 +180,12 @@ impl<P: PacketBuf + 'static> Devices<P> {
         for staged in &self.staged {
             let writer = staged.recording.lock().take();
             let finished = writer.map_or(Ok(()), CaptureWriter::finish);
-            finished.map_err(|error| DevicesError::Capture { path: staged.path.clone(), error })?;
+            finished.map_err(|error| staged.failed(error))?;
         }
         let mut paths = Vec::with_capacity(self.staged.len());
         for staged in self.staged.drain(..) {
             let renamed = fs::rename(&staged.temporary, &staged.path);
-            renamed.map_err(|error| DevicesError::Rename { path: staged.path.clone(), error })?;
+            renamed.map_err(|error| staged.failed(error))?;
             paths.push(staged.path.clone());
         }
         Ok(paths)
@@ -264,6 +217,10 @@ fn named(path: &Path, error: &CaptureError) -> String {
     }
 }
 
+fn unbound(device: &str, side: &str) -> String {
+    format!("nothing is bound to the device {device}: --pcap {side}:{device}=FILE or --port {device}=DEVICE")
+}
+
 fn open(path: &Path) -> Result<CaptureReader, String> {
     CaptureReader::open(path).map_err(|error| named(path, &error))
 }
@@ -278,23 +235,19 @@ impl<P: PacketBuf + 'static> Environment<P> for Devices<P> {
             return Err(format!("another element receives from {device}"));
         }
         if !self.receives.contains_key(device) {
-            let any = self.receives_any.take().ok_or_else(|| {
-                format!(
-                    "nothing is bound to the device {device}: --pcap in:{device}=FILE or --port {device}=DEVICE"
-                )
-            })?;
+            let any = self.receives_any.take().ok_or_else(|| unbound(device, "in"))?;
             self.receives.insert(device.to_owned(), any.into());
         }
         let inlet = match self.receives.get(device) {
-            Some(Source::Port(port)) => Inlet::Port(Box::new(port.clone())),
-            Some(Source::Capture(_)) if self.begun.contains(device) => {
+            Some(Bound::Port(port)) => Inlet::Port(Box::new(port.clone())),
+            Some(Bound::Capture(_)) if self.begun.contains(device) => {
                 return Err(format!(
                     "an element of another name has begun to read the capture for {device}: only an element of that \
                      name can go on"
                 ));
             }
-            Some(Source::Capture(path)) => open(path).map(Inlet::Capture)?,
-            Some(Source::Nothing) | None => Inlet::Nothing,
+            Some(Bound::Capture(path)) => open(path).map(Inlet::Capture)?,
+            Some(Bound::Nothing) | None => Inlet::Nothing,
         };
         self.receiving.insert(device.to_owned());
         Ok(inlet)
@@ -302,25 +255,21 @@ impl<P: PacketBuf + 'static> Environment<P> for Devices<P> {
 
     fn outlet(&mut self, device: &str) -> Result<Outlet<P>, String> {
         if !self.sends.contains_key(device) {
-            let any = self.sends_any.take().ok_or_else(|| {
-                format!(
-                    "nothing is bound to the device {device}: --pcap out:{device}=FILE or --port {device}=DEVICE"
-                )
-            })?;
-            self.sends.insert(device.to_owned(), Sink::Capture(any));
+            let any = self.sends_any.take().ok_or_else(|| unbound(device, "out"))?;
+            self.sends.insert(device.to_owned(), Bound::Capture(any));
         }
         match self.sends.get(device) {
-            Some(Sink::Port(port)) => {
+            Some(Bound::Port(port)) => {
                 if !self.sending.insert(device.to_owned()) {
                     return Err(format!("another element sends to {device}"));
                 }
                 Ok(Outlet::Port(Box::new(port.clone())))
             }
-            Some(Sink::Capture(path)) => {
+            Some(Bound::Capture(path)) => {
                 let path = path.clone();
                 self.stage(&path).map(Outlet::Capture)
             }
-            Some(Sink::Nothing) | None => Ok(Outlet::Nothing),
+            Some(Bound::Nothing) | None => Ok(Outlet::Nothing),
         }
     }
 

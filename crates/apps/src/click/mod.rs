@@ -1,12 +1,11 @@
 //! Configurations in the Click language: checked, built and run.
 //!
 //! ```text
-//! text ─▶ scalebricks_click::parse ─▶ check against the Catalog ─▶ Builder ─▶ Graph ─▶ open(Environment) ─▶ run
+//! text ─▶ scalebricks_click::parse ─▶ check ─▶ Builder ─▶ Graph ─▶ open(Environment) ─▶ run
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`catalog`] | the classes of a registry in Click's notation |
 //! | [`config_only`] | classes that exist in configurations but not in graphs |
 //! | [`devices`] | devices and captures that elements open, by the user's bindings |
 //! | [`run`] | runs a worker by the wall clock, or by the clock of captures |
@@ -31,7 +30,6 @@
 //! # Ok::<(), scalebricks_click::Errors>(())
 //! ```
 
-pub mod catalog;
 pub mod config_only;
 pub mod control_socket;
 pub mod devices;
@@ -43,7 +41,6 @@ pub mod run;
 mod shared_port;
 
 use crate::directory::GraphInfo;
-use catalog::Catalog;
 use scalebricks_click::values::AddressInfo;
 use scalebricks_click::{Configuration, Declaration, Diagnostic, Errors, Limits, Options, Problem};
 use scalebricks_graph::builder::{ELEMENTS, PORTS};
@@ -64,7 +61,7 @@ pub fn limits() -> Limits {
 }
 
 impl Router {
-    /// Parses a configuration and checks its classes, arguments, ports, push and pull. `file` names it in errors.
+    /// Parses a configuration and checks its classes and arguments. `file` names it in errors.
     /// `variables`, by name without `$`, take precedence over those that the text defines.
     ///
     /// # Errors
@@ -77,7 +74,14 @@ impl Router {
     ) -> Result<Self, Errors> {
         let options = Options { limits: limits(), parameters: variables.to_vec() };
         let configuration = scalebricks_click::parse(file, text, &options)?;
-        let checked = scalebricks_click::check(&configuration, &Catalog::new(registry));
+        let classes = registry.names().chain(config_only::specs().map(|spec| spec.class)).collect();
+        let mut wrong = scalebricks_click::check(&configuration, &classes);
+        wrong.extend(configuration.connections.iter().filter_map(|connection| {
+            let ends = [connection.from, connection.to].map(|end| &configuration.elements[end.element]);
+            let element = ends.into_iter().find(|element| config_only::spec(&element.class).is_some())?;
+            let problem = Problem::Refused(format!("{} has no ports", element.name));
+            Some(Diagnostic::new(connection.span, problem))
+        }));
         let info = AddressInfo::of(&configuration);
         let has_names = info.is_ok();
         let info = info.unwrap_or_default();
@@ -86,11 +90,6 @@ impl Router {
         let (arguments, unknown): (Vec<_>, Vec<_>) =
             resolved.map(|resolved| (resolved.arguments, resolved.unknown)).unzip();
         let router = Self { configuration, arguments };
-        let mut wrong = match checked {
-            Ok(_) => Vec::new(),
-            Err(errors) if errors.more() > 0 => return Err(errors),
-            Err(errors) => errors.list().to_vec(),
-        };
         // The class's error about an unknown name says less.
         let is_told: Vec<bool> = unknown.iter().map(|names| !names.is_empty()).collect();
         wrong.extend(router.wrong_arguments(registry, &is_told));
@@ -150,7 +149,8 @@ impl Router {
     /// Builds the graph. Its counters come from the ledger, by name and class.
     ///
     /// # Errors
-    /// What [`read`](Self::read) cannot check: unassigned columns, cycles of pulls, elements that refuse their place.
+    /// All errors found in ports, push and pull; if there are none, those in columns; and if there are none, those of
+    /// elements that refuse their place.
     pub fn graph<P: PacketBuf + 'static>(
         &self,
         registry: &Registry<P>,

@@ -82,11 +82,11 @@ impl ArgumentKind {
 fn address(name: &str, wanted: AddressKind, names: &Names<'_>) -> Option<String> {
     let read = |wanted| address(name, wanted, names);
     match wanted {
-        AddressKind::Ip => Ipv4Addr::read(name, names).ok().map(|ip| ip.to_string()),
-        AddressKind::Ip6 => Ipv6Addr::read(name, names).ok().map(|ip| ip.to_string()),
-        AddressKind::Mac => Mac::read(name, names).ok().map(|mac| mac.to_string()),
+        AddressKind::Ip => Ipv4Addr::read(name, names).map(|ip| ip.to_string()),
+        AddressKind::Ip6 => Ipv6Addr::read(name, names).map(|ip| ip.to_string()),
+        AddressKind::Mac => Mac::read(name, names).map(|mac| mac.to_string()),
         AddressKind::Prefix => {
-            let prefix = Prefix::read(name, names).ok().map(|prefix| prefix.to_string());
+            let prefix = Prefix::read(name, names).map(|prefix| prefix.to_string());
             prefix.or_else(|| read(AddressKind::Ip))
         }
         AddressKind::Host => read(AddressKind::Ip).or_else(|| read(AddressKind::Prefix)),
@@ -195,7 +195,7 @@ fn substituted(
 ) -> (String, Vec<Range<usize>>) {
     let mut written = String::with_capacity(text.len());
     let (mut done, mut unknown) = (0, Vec::new());
-    let words = words(text);
+    let words: Vec<_> = words(text).collect();
     let mut before = "";
     for (at, range) in words.iter().enumerate().skip(skip) {
         let Some(this) = text.get(range.clone()) else { continue };

@@ -74,6 +74,6 @@ pub(super) fn wants<P: PacketBuf + 'static>(graph: &mut Graph<P>, clock: Clock) 
         }
         Ok(())
     });
-    debug_assert!(asked.is_ok(), "nobody says no");
+    debug_assert!(asked.is_ok(), "no element is refused");
     all
 }

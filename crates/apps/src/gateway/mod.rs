@@ -1,6 +1,6 @@
 //! The gateway: run-to-completion nodes, their shared tables, and in-memory clusters.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`architecture`], [`mod@wiring`] | the four ways to spread the FIB, as wirings of the same [elements](scalebricks_elements::gateway) |
 //! | [`node`] | one node: a worker with such a graph, and operations on it between turns |

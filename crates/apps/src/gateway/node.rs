@@ -217,7 +217,7 @@ impl<P: PacketBuf + 'static> Node<P> {
     }
 
     /// Drops a packet that the slow path did not take, for its original reason.
-    #[expect(clippy::needless_pass_by_value, reason = "it is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "it ends here")]
     pub fn drop_punt(&mut self, punt: Punt<P>) {
         let Some(reason) = self.slow_path().map(|slow_path| slow_path.drop_id(punt.why.reason())) else {
             return;

@@ -6,7 +6,7 @@
 //!                          └──────────────────────────▶ rack2/out
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`mod@wiring`] | ports, and the graph between them |
 //! | [`counts`] | counters by port |

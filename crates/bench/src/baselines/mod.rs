@@ -9,16 +9,15 @@
 //! | [`buffalo`] | a Bloom filter per action, queried in turn or interleaved | unknown, or an action at the target rate | several actions fit: one is picked and marked |
 //! | [`orthogonal`] | two interleaved filters per value bit | unknown, unless one of every pair fits | both of a pair fit: same |
 //! | [`sorted`] | binary search | unknown | two names with one hash are refused |
-//! | [`cuckoo`] | our own (2,4)-cuckoo table | unknown | same |
-//! | [`tuple_space`] | a hash table for each mask of OpenFlow-like rules | no rule | none |
+//! | [`tuple_space`] | the hash table of one mask of OpenFlow-like rules | no rule | none |
 //!
 //! The sizes in Table II (5 M MAC addresses, 256 actions) reveal the parameters that the paper's text leaves
 //! open. BUFFALO's 28 MiB match eight hashes and a total false-positive rate of 10^-4 over all 256 filters.
 //! The 112 MiB of orthogonal filters match any number of hashes and 10^-4 over the eight wrong ones. The
 //! lines per query show that the filters are interleaved: [`sliced`].
 
+pub mod bloom;
 pub mod buffalo;
-pub mod cuckoo;
 pub mod orthogonal;
 pub mod sliced;
 pub mod sorted;
@@ -27,6 +26,7 @@ pub mod tuple_space;
 #[cfg(test)]
 mod tests;
 
+use crate::keys::mix;
 use scalebricks_tables::filter::FilterParamsError;
 use scalebricks_types::KeyHash;
 
@@ -72,12 +72,6 @@ pub enum BaselineError {
     /// Two names with one hash.
     #[error("duplicate name {0:?}")]
     Twice(KeyHash),
-    /// Less memory than one line per filter.
-    #[error("{0} bits are too few")]
-    Memory(u64),
-    /// The table has no room for a name.
-    #[error("no room for name {0:?}")]
-    Full(KeyHash),
 }
 
 /// Receives the lines that a query reads.
@@ -114,15 +108,12 @@ impl Touch for Lines {
 }
 
 /// A structure that maps names to actions.
-pub trait Baseline {
-    /// Its name in results.
-    fn name(&self) -> &'static str;
-
+pub trait Baseline: Send + Sync {
     /// Bytes of memory for queries.
     fn table_bytes(&self) -> u64;
 
-    /// The action of a name.
-    fn look_up(&self, name: KeyHash) -> Answer;
+    /// The action of a name. Reports the lines that the query reads.
+    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer;
 
     /// Prefetches the lines known before the first read; nothing for structures where each step depends on
     /// the previous one.
@@ -130,6 +121,48 @@ pub trait Baseline {
         let _ = name;
     }
 
-    /// Cache lines that [`Self::look_up`] reads.
-    fn lines(&self, name: KeyHash) -> usize;
+    /// The action of a name.
+    #[inline(always)]
+    fn look_up(&self, name: KeyHash) -> Answer {
+        self.find(name, &mut ())
+    }
+
+    /// Cache lines that a query reads.
+    fn lines(&self, name: KeyHash) -> usize {
+        let mut lines = Lines::default();
+        self.find(name, &mut lines);
+        lines.take()
+    }
+}
+
+/// Picks one of the actions that fit a name, each with equal probability.
+struct Pick {
+    name: KeyHash,
+    fitting: u64,
+    action: u16,
+}
+
+impl Pick {
+    #[inline(always)]
+    const fn new(name: KeyHash) -> Self {
+        Self { name, fitting: 0, action: 0 }
+    }
+
+    /// Adds a fitting action, which is picked with probability 1/`fitting`.
+    #[inline(always)]
+    fn add(&mut self, action: u16) {
+        self.fitting += 1;
+        if mix(self.name.get() ^ self.fitting).is_multiple_of(self.fitting) {
+            self.action = action;
+        }
+    }
+
+    #[inline(always)]
+    const fn answer(&self) -> Answer {
+        match self.fitting {
+            0 => Answer::Unknown,
+            1 => Answer::Action(self.action),
+            _ => Answer::Picked(self.action),
+        }
+    }
 }

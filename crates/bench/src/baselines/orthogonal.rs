@@ -7,7 +7,7 @@
 //! known name has a total probability of [`RATE`](super::RATE) for a wrong filter that fits.
 
 use super::sliced::Sliced;
-use super::{Answer, Baseline, BaselineError, Lines, Touch};
+use super::{Answer, Baseline, BaselineError, Touch};
 use crate::keys::mix;
 use scalebricks_types::KeyHash;
 
@@ -51,6 +51,17 @@ impl Orthogonal {
         }
         Ok(Self { filters, pairs })
     }
+}
+
+/// The filter for one bit of an action.
+fn place(action: u16, bit: usize) -> usize {
+    2 * bit + usize::from(action >> bit & 1)
+}
+
+impl Baseline for Orthogonal {
+    fn table_bytes(&self) -> u64 {
+        self.filters.table_bytes()
+    }
 
     #[inline(always)]
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
@@ -74,33 +85,8 @@ impl Orthogonal {
         }
         if is_picked { Answer::Picked(action) } else { Answer::Action(action) }
     }
-}
-
-/// The filter for one bit of an action.
-fn place(action: u16, bit: usize) -> usize {
-    2 * bit + usize::from(action >> bit & 1)
-}
-
-impl Baseline for Orthogonal {
-    fn name(&self) -> &'static str {
-        "orthogonal"
-    }
-
-    fn table_bytes(&self) -> u64 {
-        self.filters.table_bytes()
-    }
-
-    fn look_up(&self, name: KeyHash) -> Answer {
-        self.find(name, &mut ())
-    }
 
     fn prefetch(&self, name: KeyHash) {
         self.filters.prefetch(name);
-    }
-
-    fn lines(&self, name: KeyHash) -> usize {
-        let mut lines = Lines::default();
-        self.find(name, &mut lines);
-        lines.take()
     }
 }

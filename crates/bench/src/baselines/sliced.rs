@@ -5,9 +5,8 @@
 //!
 //! All filters have the same number of rows, so the fullest one decides.
 
-use super::Touch;
+use super::{Touch, bloom};
 use crate::keys::mix;
-use scalebricks_tables::filter::theory;
 use scalebricks_tables::prefetch_read;
 use scalebricks_types::KeyHash;
 
@@ -45,7 +44,7 @@ impl Sliced {
         let of = |rows: u64| {
             sum(&|names| match names {
                 0 => 0.0,
-                names => theory::classic_rate(rows as f64 / names as f64, hashes.into()),
+                names => bloom::rate(rows as f64 / names as f64, hashes.into()),
             })
         };
         let (mut few, mut many) = (1, 1 << 40);

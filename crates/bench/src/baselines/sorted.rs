@@ -1,6 +1,6 @@
 //! Binary search over sorted hashes: no empty slots, but a cache line for nearly every step.
 
-use super::{Answer, Baseline, BaselineError, Lines, Touch};
+use super::{Answer, Baseline, BaselineError, Touch};
 use scalebricks_types::KeyHash;
 
 /// Hashes per cache line, and actions per cache line.
@@ -28,6 +28,12 @@ impl Sorted {
         let (hashes, actions) = names.into_iter().unzip();
         Ok(Self { hashes, actions })
     }
+}
+
+impl Baseline for Sorted {
+    fn table_bytes(&self) -> u64 {
+        (self.hashes.len() * size_of::<KeyHash>() + self.actions.len() * size_of::<u16>()) as u64
+    }
 
     fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
         let (mut first, mut left) = (0, self.hashes.len());
@@ -45,25 +51,5 @@ impl Sorted {
         }
         touch.line(1, first / ACTIONS_A_LINE);
         Answer::Action(self.actions[first])
-    }
-}
-
-impl Baseline for Sorted {
-    fn name(&self) -> &'static str {
-        "binary-search"
-    }
-
-    fn table_bytes(&self) -> u64 {
-        (self.hashes.len() * size_of::<KeyHash>() + self.actions.len() * size_of::<u16>()) as u64
-    }
-
-    fn look_up(&self, name: KeyHash) -> Answer {
-        self.find(name, &mut ())
-    }
-
-    fn lines(&self, name: KeyHash) -> usize {
-        let mut lines = Lines::default();
-        self.find(name, &mut lines);
-        lines.take()
     }
 }

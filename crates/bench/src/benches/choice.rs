@@ -4,15 +4,16 @@
 mod candidate;
 mod page;
 
-use crate::error::BenchError;
-use crate::keys::KeySet;
-use crate::limit::{self, LIMIT, Replay};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, OrFail};
+use crate::keys::{self, KeySet};
+use crate::limit::{LIMIT, Replay};
 use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Case, Metric};
-use crate::session::Session;
+use crate::structures::{KeyForm, KeyForms, LookupMode};
+use crate::timing;
 use candidate::{Candidate, Kind};
-use scalebricks_report::stats::Summary;
-use scalebricks_types::{ClusterSize, FlowKey};
+use scalebricks_types::ClusterSize;
 
 /// Bytes per key for keys, queries, answers and flows, the largest build, all candidates together, and the
 /// lines of a replay.
@@ -21,6 +22,9 @@ const KEY_BYTES: u64 = 21 + 40 + 90 + 40 + 16 + 30 + 17;
 /// Minimum lookups per run; small tables are queried repeatedly.
 const LEAST_LOOKUPS: usize = 1 << 22;
 
+/// Lookups per call, as in a node.
+const BATCH: usize = 64;
+
 /// Changes per batch of a controller.
 const BATCHES: [usize; 2] = [1, 1024];
 
@@ -28,18 +32,16 @@ const BATCHES: [usize; 2] = [1, 1024];
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let sizes = [1_000, 32_000, 1_000_000, 16_000_000, 64_000_000];
-    for keys in options.keys(&sizes[..3], &sizes) {
-        if !session.fits(keys, KEY_BYTES)? {
-            continue;
-        }
-        for nodes in options.nodes(&[4], &[2, 16, 256]) {
-            one(session, keys, nodes)?;
+    let nodes = bench.options.nodes(&[4], &[2, 16, 256]);
+    for keys in bench.sizes(&sizes[..3], &sizes, KEY_BYTES)? {
+        for (number, &nodes) in nodes.iter().enumerate() {
+            // A full copy does not depend on the number of nodes.
+            one(bench, keys, nodes, number == 0)?;
         }
     }
-    page::show(session);
+    page::show(bench);
     Ok(())
 }
 
@@ -47,7 +49,7 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 struct LiveTable {
     kind: Kind,
     /// `None` while it is rebuilt.
-    candidate: Option<Box<dyn Candidate>>,
+    candidate: Option<Candidate>,
     /// The current value of each query.
     answers: Vec<u8>,
     /// Position of the next change.
@@ -57,47 +59,37 @@ struct LiveTable {
 /// Keys for building and queries.
 struct Keys {
     set: KeySet,
-    /// The flows of the queries, for the full copy.
-    flows: Vec<FlowKey>,
+    forms: KeyForms,
 }
 
 /// Measures all candidates for one number of flows and nodes.
-fn one(session: &mut Session<'_>, keys: u64, nodes: usize) -> Result<(), BenchError> {
-    let size = ClusterSize::new(nodes).map_err(|error| BenchError::Usage(error.to_string()))?;
-    // A full copy does not depend on the number of nodes.
-    let has_copy = session.options().nodes(&[4], &[2, 16, 256]).first() == Some(&nodes);
-    let busy = session.busy("making keys and tables");
+fn one(bench: &mut BenchRun<'_>, keys: u64, nodes: usize, has_copy: bool) -> Result<(), BenchError> {
+    let size = ClusterSize::new(nodes).usage()?;
+    let busy = bench.busy("making keys and tables");
     let set = KeySet::new(keys, size.value_bits());
-    let flows = if has_copy { set.query_flows() } else { Vec::new() };
-    let keys = Keys { set, flows };
-    let mut all = Vec::new();
+    let forms = KeyForms::of(&set, has_copy.then_some(KeyForm::Flow));
+    let keys = Keys { set, forms };
+    let (mut all, mut cases) = (Vec::new(), Vec::new());
     for kind in Kind::ALL.into_iter().filter(|&kind| has_copy || kind != Kind::FullCopy) {
-        session.check()?;
+        bench.check()?;
         let (candidate, _) = kind.build(&keys.set)?;
-        all.push(LiveTable {
-            kind,
-            candidate: Some(candidate),
-            answers: keys.set.answers.clone(),
-            cursor: 0,
-        });
-    }
-    drop(busy);
-    let mut cases = Vec::new();
-    for live in &all {
-        let (table, control) = live.candidate()?.bytes();
-        let case = session
-            .case(live.kind.name(), keys.set.len() as u64)
+        let (table, control) = (candidate.table.table_bytes(), candidate.control_bytes);
+        let case = bench
+            .case(kind.name(), keys.set.len() as u64)
             .value_bits(size.value_bits())
-            .nodes((live.kind != Kind::FullCopy).then_some(nodes))
+            .nodes((kind != Kind::FullCopy).then_some(nodes))
             .threads(1)
             .table_bytes(table);
         let each = |bytes: u64| bytes as f64 / keys.set.len() as f64;
-        session.add(case.clone(), Metric::BitsPerKey, Summary::exact(each(table) * 8.0));
-        session.add(case.clone(), Metric::ControlBytes, Summary::exact(each(control)));
+        bench.add_exact(case.clone(), Metric::BitsPerKey, each(table) * 8.0);
+        bench.add_exact(case.clone(), Metric::ControlBytes, each(control));
         cases.push(case);
+        let answers = keys.set.answers.clone();
+        all.push(LiveTable { kind, candidate: Some(candidate), answers, cursor: 0 });
     }
-    interleave(session, &mut all, turns(&cases, &keys))?;
-    all.iter().try_for_each(|live| live.look_up(&keys).map(|_| ()))
+    drop(busy);
+    interleave(bench, &mut all, turns(&cases, &keys))?;
+    all.iter().try_for_each(|live| live.look_up(&keys).map(drop))
 }
 
 /// The measurements, each for all candidates: builds, lookups, single changes and batches. A build replaces
@@ -110,10 +102,9 @@ fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Measurement<'a, Vec<LiveTabl
         }));
     }
     for (number, case) in cases.iter().enumerate() {
-        let lookups = case.clone().batch(candidate::BATCH);
-        let limit = lookups.clone().variant(LIMIT.to_owned());
+        let lookups = case.clone().batch(BATCH);
         let rows = vec![
-            (limit, Metric::LookupRate),
+            (lookups.clone().variant(LIMIT.to_owned()), Metric::LookupRate),
             (lookups.clone(), Metric::LookupRate),
             (lookups, Metric::ShareOfLimit),
         ];
@@ -139,8 +130,8 @@ fn turns<'a>(cases: &[Case], keys: &'a Keys) -> Vec<Measurement<'a, Vec<LiveTabl
 }
 
 impl LiveTable {
-    fn candidate(&self) -> Result<&dyn Candidate, BenchError> {
-        self.candidate.as_deref().ok_or_else(|| BenchError::check(self.kind.name(), "it was not built"))
+    fn candidate(&self) -> Result<&Candidate, BenchError> {
+        self.candidate.as_ref().ok_or_else(|| BenchError::check(self.kind.name(), "it was not built"))
     }
 
     /// Checks the changed candidate, and rebuilds it with the initial values; returns keys per second.
@@ -154,44 +145,43 @@ impl LiveTable {
     }
 
     /// Lookups per second; checks every answer.
-    fn look_up(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
-        let passes = LEAST_LOOKUPS.div_ceil(set.len());
+    fn look_up(&self, Keys { set, forms }: &Keys) -> Result<f64, BenchError> {
+        let (passes, table) = (LEAST_LOOKUPS.div_ceil(set.len()), &self.candidate()?.table);
         let mut answers: Vec<u8> = self.answers.iter().map(|answer| !answer).collect();
-        let seconds = self.candidate()?.look_up((&set.queries, flows), passes, &mut answers)?;
-        crate::timing::compare(self.kind.name(), &self.answers, &answers)?;
+        let seconds = timing::shared(self.kind.name(), &mut answers, 1, |_, answers| {
+            (0..passes).for_each(|_| table.lookup(LookupMode::Batch(BATCH), forms.queries(set), answers));
+        })?;
+        timing::compare(self.kind.name(), &self.answers, &answers)?;
         Ok((passes * set.len()) as f64 / seconds)
     }
 
     /// The lookup rate that the memory allows. Replays the first queries anew, because changes have moved
     /// what lookups read.
-    fn limit(&self, Keys { set, flows }: &Keys) -> Result<f64, BenchError> {
-        let some = set.len().min(limit::MAX_QUERIES);
-        let queries = (&set.queries[..some], &flows[..some.min(flows.len())]);
-        let replay = Replay::record(self.candidate()?, some, |table, visit| table.touched(queries, visit));
-        let told = || BenchError::check(self.kind.name(), "it does not report which memory it reads");
-        replay.ok_or_else(told)?.rate(LEAST_LOOKUPS.div_ceil(some), candidate::BATCH, 1)
+    fn limit(&self, Keys { set, forms }: &Keys) -> Result<f64, BenchError> {
+        let replay = Replay::of(self.candidate()?.table.as_ref(), forms.queries(set));
+        let unknown = || BenchError::check(self.kind.name(), "it does not report which memory it reads");
+        let replay = replay.ok_or_else(unknown)?;
+        replay.rate(LEAST_LOOKUPS.div_ceil(replay.queries()), BATCH, 1)
     }
 
     /// Performs changes in batches; returns changes per second and delta bytes per change.
-    fn change(&mut self, Keys { set, flows }: &Keys, batch: usize) -> Result<RunResult, BenchError> {
+    fn change(&mut self, Keys { set, .. }: &Keys, batch: usize) -> Result<RunResult, BenchError> {
         let count = if batch == 1 { 1 << 15 } else { 1 << 17 };
         let mask = u8::MAX >> (8 - set.value_bits);
-        let takes_flows = self.kind == Kind::FullCopy;
-        let mut changes = Vec::with_capacity(count);
+        let (order, mut changes) = (keys::Order::of(set.len() as u64), Vec::with_capacity(count));
         for _ in 0..count {
             let place = self.cursor % set.len();
             self.cursor += 1;
             let value = self.answers[place].wrapping_add(1) & mask;
             self.answers[place] = value;
-            let flow = if takes_flows { flows.get(place).copied() } else { None };
-            changes.push((set.queries[place], flow, value));
+            changes.push((set.queries[place], order.number(place as u64), value));
         }
         let Some(candidate) = &mut self.candidate else {
             return Err(BenchError::check(self.kind.name(), "it was not built"));
         };
-        let changed = candidate.change(&changes, batch)?;
-        let mut figures = vec![count as f64 / changed.seconds];
-        figures.extend(changed.bytes.map(|bytes| bytes as f64 / count as f64));
+        let (seconds, bytes) = (candidate.change)(&changes, batch)?;
+        let mut figures = vec![count as f64 / seconds];
+        figures.extend(bytes.map(|bytes| bytes as f64 / count as f64));
         Ok(figures.into())
     }
 }

@@ -1,17 +1,18 @@
 //! `fib`: the exact flow table at 95 % load, compared with the hash map of Rust's standard library and DPDK's
 //! `rte_hash`.
 
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::Lookups;
 use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Case, Metric};
-use crate::session::Session;
 #[cfg(feature = "dpdk")]
 use crate::structures::dpdk::FlowHash;
 use crate::structures::flows::{FlowFib, FlowMap, FlowTable, Flows, RUN};
 use crate::structures::{BATCHES, KeyForm, KeyForms, LookupMode, Structure, Table, noted};
 use crate::{pin, timing};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Load of the table during lookups.
@@ -36,18 +37,20 @@ const GROWING_BATCH: usize = 32;
 /// the lines of three replays.
 const KEY_BYTES: u64 = 18 + 80 + 34 + 34 + 84 + 55 * 5 / 2 + 3 * 17;
 
+/// A measurement; the state is the answers.
+type Turn<'a> = Measurement<'a, Vec<u8>>;
+
 /// Runs the benchmark.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let structures = [Structure::Cuckoo, Structure::HashBrown, Structure::RteHash];
     let structures = structures.into_iter().filter(|structure| structure.is_built_in());
-    let structures = session.options().structures(&structures.collect::<Vec<_>>());
-    let sizes = session.options().keys(&[1_000_000], &[1_000_000, 8_000_000]);
-    let sizes = session.fitting(sizes, KEY_BYTES)?;
+    let structures = bench.options.structures(&structures.collect::<Vec<_>>());
+    let sizes = bench.sizes(&[1_000_000], &[1_000_000, 8_000_000], KEY_BYTES)?;
     Structure::start(&structures, &sizes)?;
-    sizes.into_iter().try_for_each(|keys| one(session, keys, &structures))
+    sizes.into_iter().try_for_each(|keys| one(bench, keys, &structures))
 }
 
 /// Keys and queries of one table size.
@@ -58,28 +61,16 @@ struct Keys {
     other_forms: KeyForms,
 }
 
-/// The permanent tables.
-struct Tables {
-    cuckoo: FlowTable,
-    fib: FlowFib,
-    map: FlowMap,
-    #[cfg(feature = "dpdk")]
-    hash: Option<FlowHash>,
-}
-
-/// The tables with their queries and limits.
-struct TableLimits<'a> {
-    held: Lookups<'a>,
-    missing: Lookups<'a>,
-    fib: Lookups<'a>,
-    map: [Lookups<'a>; 2],
-    #[cfg(feature = "dpdk")]
-    hash: Option<[Lookups<'a>; 2]>,
+impl Keys {
+    /// Lookups of keys that a table has, and of others.
+    fn lookups<'a>(&'a self, table: &'a dyn Table) -> [Lookups<'a>; 2] {
+        [Lookups::of(table, &self.set, &self.forms), Lookups::of(table, &self.others, &self.other_forms)]
+    }
 }
 
 /// Measures one table size.
-fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result<(), BenchError> {
-    let busy = session.busy("making keys and tables");
+fn one(bench: &mut BenchRun<'_>, keys: u64, structures: &[Structure]) -> Result<(), BenchError> {
+    let busy = bench.busy("making keys and tables");
     let set = KeySet::new(keys, VALUE_BITS);
     let others = set.of_others(u8::MAX);
     let keys = Keys {
@@ -89,203 +80,195 @@ fn one(session: &mut Session<'_>, keys: u64, structures: &[Structure]) -> Result
         others,
     };
     let flows = Flows::new(&keys.set);
-    let mut tables = Tables {
-        cuckoo: FlowTable::new(keys.set.len()),
-        fib: FlowFib::new(&flows)?,
-        map: FlowMap::new(keys.set.len()),
-        #[cfg(feature = "dpdk")]
-        hash: structures
-            .contains(&Structure::RteHash)
-            .then(|| rte_hash(&flows, 0..keys.set.len()))
-            .transpose()?,
-    };
-    tables.cuckoo.insert_run(&flows, 0..keys.set.len())?;
-    tables.map.insert(&flows, 0..keys.set.len());
-    let limits = TableLimits {
-        held: Lookups::of(&tables.cuckoo, &keys.set, &keys.forms),
-        missing: Lookups::of(&tables.cuckoo, &keys.others, &keys.other_forms),
-        fib: Lookups::of(&tables.fib, &keys.set, &keys.forms),
-        map: both_of(&tables.map, &keys),
-        #[cfg(feature = "dpdk")]
-        hash: tables.hash.as_ref().map(|hash| both_of(hash, &keys)),
-    };
+    let all = 0..keys.set.len();
+    let (mut cuckoo, fib, mut map) =
+        (FlowTable::new(all.len()), FlowFib::new(&flows)?, FlowMap::new(all.len()));
+    cuckoo.insert_run(&flows, all.clone())?;
+    map.insert(&flows, all.clone());
+    let mut tables: Vec<(Structure, Box<dyn Table>)> = vec![(Structure::HashBrown, Box::new(map))];
+    #[cfg(feature = "dpdk")]
+    if structures.contains(&Structure::RteHash) {
+        let mut hash = FlowHash::of_flows(all.len())?;
+        hash.insert_flows(&flows, all.clone())?;
+        tables.push((Structure::RteHash, Box::new(hash)));
+    }
+    tables.retain(|(structure, _)| structures.contains(structure));
+    let cuckoo_lookups = keys.lookups(&cuckoo);
+    let fib_lookups = Lookups::of(&fib, &keys.set, &keys.forms);
+    let lookups: Vec<[Lookups<'_>; 2]> =
+        tables.iter().map(|(_, table)| keys.lookups(table.as_ref())).collect();
     drop(busy);
-    let mut turns = Vec::new();
-    let batches = session.options().batches(&BATCHES);
-    for &structure in structures {
-        let case = session
-            .case(structure.name(), keys.set.len() as u64)
+    let batches = bench.options.batches(&BATCHES);
+    let case = |structure: Structure, table: &dyn Table| {
+        bench
+            .case(structure.name(), all.len() as u64)
             .value_bits(ALL_VALUE_BITS)
             .threads(1)
-            .variant(structure.note());
-        let modes = structure.modes(&batches);
-        let of = |table: &dyn Table| case.clone().table_bytes(table.table_bytes());
-        match structure {
-            Structure::Cuckoo => {
-                let case = of(&tables.cuckoo);
-                turns.extend(table_lookups(&case, &tables, &limits, &keys, &flows, &modes));
-                turns.push(table_changes(&case, &flows, &keys, ("single", 1), FlowTable::insert_each));
-                turns.push(table_changes(&case, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
-                turns.push(table_changes(&case, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
-                turns.push(table_growth(&case, &flows, &keys));
-            }
-            Structure::HashBrown => {
-                let case = of(&tables.map);
-                turns.extend(other_lookups(&case, &limits.map, &modes));
-                turns.push(map_changes(&case, &flows, &keys));
-            }
-            _ =>
-            {
-                #[cfg(feature = "dpdk")]
-                if let (Some(hash), Some(limits)) = (&tables.hash, &limits.hash) {
-                    let case = of(hash);
-                    turns.extend(other_lookups(&case, limits, &modes));
-                    turns.push(rte_hash_changes(&case, &flows, &keys));
-                }
-            }
+            .variant(structure.note())
+            .table_bytes(table.table_bytes())
+    };
+    let mut turns = Vec::new();
+    if structures.contains(&Structure::Cuckoo) {
+        let case = case(Structure::Cuckoo, &cuckoo);
+        let modes = Structure::Cuckoo.modes(&batches);
+        let loaded = case.clone().load(LOAD);
+        for mode in modes {
+            turns.extend(cuckoo_lookups[0].turns(&loaded, None, mode));
+            turns.extend(cuckoo_lookups[1].turns(&loaded, Some("missing"), mode));
+            turns.extend(fib_lookups.turns(&loaded, Some("partial-fib"), mode));
+            turns.push(beside_writer(&loaded, &cuckoo, &cuckoo_lookups[0], &keys, &flows, mode));
         }
+        turns.push(fill_in_steps(&case, &flows, &keys, ("single", 1), FlowTable::insert_each));
+        turns.push(fill_in_steps(&case, &flows, &keys, ("one-writer", 1), FlowTable::insert_run));
+        turns.push(fill_in_steps(&case, &flows, &keys, ("runs", RUN), FlowTable::insert_runs));
+        turns.push(growth(&case, &flows, &keys));
     }
-    interleave(session, &mut vec![0; keys.set.len()], turns)
+    for ((structure, table), [held, missing]) in tables.iter().zip(&lookups) {
+        let case = case(*structure, table.as_ref());
+        for mode in structure.modes(&batches) {
+            turns.extend(held.turns(&case, None, mode));
+            turns.extend(missing.turns(&case, Some("missing"), mode));
+        }
+        turns.push(match structure {
+            #[cfg(feature = "dpdk")]
+            Structure::RteHash => {
+                let fill = Filling {
+                    make: FlowHash::of_flows,
+                    insert: FlowHash::insert_flows,
+                    remove: FlowHash::remove_flows,
+                };
+                fill.changes("rte_hash", change_rows(&case), vec![all.clone()], &flows, &keys)
+            }
+            _ => {
+                let fill = Filling {
+                    make: |keys| Ok(FlowMap::new(keys)),
+                    insert: |map: &mut FlowMap, flows, places| {
+                        map.insert(flows, places);
+                        Ok(())
+                    },
+                    remove: |map, flows, places| {
+                        let _: () = map.remove(flows, places);
+                        Ok(())
+                    },
+                };
+                fill.changes("hashbrown", change_rows(&case), vec![all.clone()], &flows, &keys)
+            }
+        });
+    }
+    interleave(bench, &mut vec![0; all.len()], turns)
 }
 
-/// Lookups in the cuckoo table: of its keys, of other keys, during writes, and through the FIB.
-fn table_lookups<'a>(
+/// Lookups in the cuckoo table while another thread rewrites its values.
+fn beside_writer<'a>(
     case: &Case,
-    tables: &'a Tables,
-    limits: &'a TableLimits<'a>,
+    table: &'a FlowTable,
+    limits: &'a Lookups<'a>,
     keys: &'a Keys,
     flows: &'a Flows<'_>,
-    modes: &[LookupMode],
-) -> Vec<Measurement<'a, Vec<u8>>> {
-    let case = case.clone().load(LOAD);
-    let held = (&keys.set, &keys.forms);
-    let mut turns = Vec::new();
-    for &mode in modes {
-        turns.extend(limits.held.turns(&case, None, mode));
-        turns.extend(limits.missing.turns(&case, Some("missing"), mode));
-        turns.extend(limits.fib.turns(&case, Some("partial-fib"), mode));
-        let variant = Some("beside-writer".to_owned());
-        let case = case.clone().variant(variant).batch(mode.batch());
-        let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
-        turns.push(Measurement::several(rows, move |answers: &mut Vec<u8>| {
-            let stop = AtomicBool::new(false);
-            let rate = std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    pin::to_core(1);
-                    tables.cuckoo.rewrite(flows, &stop);
-                });
-                let rate = timing::lookup(&tables.cuckoo, mode, held.0, held.1, 1, answers);
-                stop.store(true, Ordering::Relaxed);
-                rate
-            })?;
-            timing::check("cuckoo", held.0, answers)?;
-            let mut figures = vec![rate];
-            figures.extend(limits.held.of_one(mode).map(|limit| rate / limit));
+    mode: LookupMode,
+) -> Turn<'a> {
+    let case = case.clone().variant("beside-writer".to_owned()).batch(mode.batch());
+    let rows = vec![(case.clone(), Metric::LookupRate), (case, Metric::ShareOfLimit)];
+    Measurement::several(rows, move |answers: &mut Vec<u8>| {
+        let stop = AtomicBool::new(false);
+        let rate = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin::to_core(1);
+                table.rewrite(flows, &stop);
+            });
+            let rate = timing::lookup(table, mode, &keys.set, &keys.forms, 1, answers);
+            stop.store(true, Ordering::Relaxed);
+            rate
+        })?;
+        timing::check("cuckoo", &keys.set, answers)?;
+        let mut figures = vec![rate];
+        figures.extend(limits.of_one(mode).map(|limit| rate / limit));
+        Ok(figures.into())
+    })
+}
+
+/// Inserts or removes the flows at some positions.
+type Edit<T> = fn(&mut T, &Flows<'_>, Range<usize>) -> Result<(), BenchError>;
+
+/// How a table is filled and emptied.
+struct Filling<T> {
+    /// Makes an empty table for this many keys.
+    make: fn(usize) -> Result<T, BenchError>,
+    insert: Edit<T>,
+    remove: Edit<T>,
+}
+
+impl<T: Table> Filling<T> {
+    /// Fills its own table in steps, checks it, and removes some keys if there is a row for that.
+    fn changes<'a>(
+        self,
+        name: &'static str,
+        rows: Vec<(Case, Metric)>,
+        steps: Vec<Range<usize>>,
+        flows: &'a Flows<'_>,
+        Keys { set, forms, .. }: &'a Keys,
+    ) -> Turn<'a>
+    where
+        T: 'a,
+    {
+        let removes = rows.len() > steps.len();
+        Measurement::several(rows, move |answers: &mut Vec<u8>| {
+            let mut table = (self.make)(set.len())?;
+            let timed = |edit: Edit<T>, table: &mut T, places: Range<usize>| {
+                let count = places.len() as f64;
+                let (done, seconds) = timing::pinned(|| edit(table, flows, places))?;
+                done.map(|()| count / seconds)
+            };
+            let mut figures = Vec::new();
+            for step in &steps {
+                figures.push(timed(self.insert, &mut table, step.clone())?);
+            }
+            timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
+            timing::check(name, set, answers)?;
+            if removes {
+                let removed = (set.len() / REMOVED).max(1).min(set.len());
+                figures.push(timed(self.remove, &mut table, 0..removed)?);
+            }
             Ok(figures.into())
-        }));
+        })
     }
-    turns
 }
 
-/// Lookups of keys that a table has, and of others.
-fn both_of<'a>(table: &'a dyn Table, keys: &'a Keys) -> [Lookups<'a>; 2] {
-    [Lookups::of(table, &keys.set, &keys.forms), Lookups::of(table, &keys.others, &keys.other_forms)]
-}
-
-/// Lookups in another table: of its keys, and of others.
-fn other_lookups<'a>(
-    case: &Case,
-    [held, missing]: &'a [Lookups<'a>; 2],
-    modes: &[LookupMode],
-) -> Vec<Measurement<'a, Vec<u8>>> {
-    let of = |&mode: &LookupMode| {
-        let mut turns = held.turns(case, None, mode);
-        turns.extend(missing.turns(case, Some("missing"), mode));
-        turns
-    };
-    modes.iter().flat_map(of).collect()
-}
-
-/// Inserts the flows at some positions.
-type Insert = fn(&FlowTable, &Flows<'_>, std::ops::Range<usize>) -> Result<(), BenchError>;
-
-/// Fills its own table in two steps, checks it, and removes some keys.
-fn table_changes<'a>(
+/// Fills a cuckoo table in two steps.
+fn fill_in_steps<'a>(
     case: &Case,
     flows: &'a Flows<'_>,
-    Keys { set, forms, .. }: &'a Keys,
+    keys: &'a Keys,
     (variant, batch): (&str, usize),
-    insert: Insert,
-) -> Measurement<'a, Vec<u8>> {
+    insert: Edit<FlowTable>,
+) -> Turn<'a> {
     let row = |metric, variant: String, load| (case.clone().variant(variant).batch(batch).load(load), metric);
     let mut rows = vec![
         row(Metric::InsertRate, format!("{variant}, 0 to {EASY}"), EASY),
         row(Metric::InsertRate, format!("{variant}, {EASY} to {LOAD}"), LOAD),
     ];
     rows.extend((variant == "single").then(|| row(Metric::DeleteRate, variant.to_owned(), LOAD)));
-    let deletes = rows.len() > 2;
-    Measurement::several(rows, move |answers: &mut Vec<u8>| {
-        let keys = set.len();
-        let table = FlowTable::new(keys);
-        #[expect(clippy::cast_sign_loss, reason = "a count of slots is not negative")]
-        let cut = ((table.slots() as f64 * EASY) as usize).min(keys);
-        let mut figures = Vec::new();
-        for places in [0..cut, cut..keys] {
-            let inserted = places.len() as f64;
-            let (done, seconds) = timing::pinned(|| insert(&table, flows, places))?;
-            done?;
-            figures.push(inserted / seconds);
-        }
-        timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
-        timing::check("cuckoo", set, answers)?;
-        if deletes {
-            let removed = (keys / REMOVED).max(1).min(keys);
-            let (done, seconds) = timing::pinned(|| table.remove_each(flows, 0..removed))?;
-            done?;
-            figures.push(removed as f64 / seconds);
-        }
-        Ok(figures.into())
-    })
+    let count = keys.set.len();
+    #[expect(clippy::cast_sign_loss, reason = "a count of slots is not negative")]
+    let cut = ((FlowTable::slots_for(count) as f64 * EASY) as usize).min(count);
+    let fill = Filling { make: |keys| Ok(FlowTable::new(keys)), insert, remove: FlowTable::remove_each };
+    fill.changes("cuckoo", rows, vec![0..cut, cut..count], flows, keys)
 }
 
 /// Fills its own growing table, and queries it when half of its keys have moved to a larger one.
-fn table_growth<'a>(
-    case: &Case,
-    flows: &'a Flows<'_>,
-    Keys { set, forms, .. }: &'a Keys,
-) -> Measurement<'a, Vec<u8>> {
+fn growth<'a>(case: &Case, flows: &'a Flows<'_>, Keys { set, forms, .. }: &'a Keys) -> Turn<'a> {
     let row = |metric, variant: &str, batch| (case.clone().variant(variant.to_owned()).batch(batch), metric);
     let rows =
         vec![row(Metric::InsertRate, "growing", RUN), row(Metric::LookupRate, "half-moved", GROWING_BATCH)];
     Measurement::several(rows, move |answers: &mut Vec<u8>| {
-        let table = FlowTable::growing();
+        let mut table = FlowTable::new(0);
         let (done, seconds) = timing::pinned(|| table.insert_growing(flows, 0..set.len()))?;
         done?;
         table.move_half()?;
         let rate = timing::lookup(&table, LookupMode::Batch(GROWING_BATCH), set, forms, 1, answers)?;
         timing::check("cuckoo", set, answers)?;
-        Ok(RunResult {
-            figures: vec![set.len() as f64 / seconds, rate],
-            table_bytes: Some(table.table_bytes()),
-        })
-    })
-}
-
-/// Fills its own map, checks it, and removes some keys.
-fn map_changes<'a>(
-    case: &Case,
-    flows: &'a Flows<'_>,
-    Keys { set, forms, .. }: &'a Keys,
-) -> Measurement<'a, Vec<u8>> {
-    Measurement::several(change_rows(case), move |answers: &mut Vec<u8>| {
-        let keys = set.len();
-        let mut map = FlowMap::new(keys);
-        let ((), inserting) = timing::pinned(|| map.insert(flows, 0..keys))?;
-        timing::lookup(&map, LookupMode::Loop, set, forms, 1, answers)?;
-        timing::check("hashbrown", set, answers)?;
-        let removed = (keys / REMOVED).max(1).min(keys);
-        let ((), removing) = timing::pinned(|| map.remove(flows, 0..removed))?;
-        Ok(vec![keys as f64 / inserting, removed as f64 / removing].into())
+        let figures = vec![set.len() as f64 / seconds, rate];
+        Ok(RunResult { figures, table_bytes: Some(table.table_bytes()) })
     })
 }
 
@@ -294,33 +277,4 @@ fn change_rows(case: &Case) -> Vec<(Case, Metric)> {
     let variant = noted([case.variant.clone(), Some("single".to_owned())]);
     let case = case.clone().variant(variant).batch(1);
     vec![(case.clone(), Metric::InsertRate), (case, Metric::DeleteRate)]
-}
-
-/// DPDK's table with the flows at these positions.
-#[cfg(feature = "dpdk")]
-fn rte_hash(flows: &Flows<'_>, places: std::ops::Range<usize>) -> Result<FlowHash, BenchError> {
-    let mut table = FlowHash::of_flows(places.len())?;
-    table.insert_flows(flows, places)?;
-    Ok(table)
-}
-
-/// Fills its own DPDK table, checks it, and removes some keys.
-#[cfg(feature = "dpdk")]
-fn rte_hash_changes<'a>(
-    case: &Case,
-    flows: &'a Flows<'_>,
-    Keys { set, forms, .. }: &'a Keys,
-) -> Measurement<'a, Vec<u8>> {
-    Measurement::several(change_rows(case), move |answers: &mut Vec<u8>| {
-        let keys = set.len();
-        let mut table = FlowHash::of_flows(keys)?;
-        let (done, inserting) = timing::pinned(|| table.insert_flows(flows, 0..keys))?;
-        done?;
-        timing::lookup(&table, LookupMode::Batch(64), set, forms, 1, answers)?;
-        timing::check("rte_hash", set, answers)?;
-        let removed = (keys / REMOVED).max(1).min(keys);
-        let (done, removing) = timing::pinned(|| table.remove_flows(flows, 0..removed))?;
-        done?;
-        Ok(vec![keys as f64 / inserting, removed as f64 / removing].into())
-    })
 }

@@ -3,28 +3,25 @@
 pub(crate) mod build;
 mod choice;
 mod fib;
-mod figures;
 mod live_table;
 mod lookup;
-mod othello;
 mod reshape;
 mod space;
-mod turnover;
 mod update;
 
 use crate::bench::Bench;
-use crate::figures::{capacity, concise};
+use crate::figures::{self, capacity, concise};
 
 /// All benchmarks in the order in which they run.
 pub const ALL: [Bench; 10] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
-    Bench { name: "setsep-update", run: update::run, draws_itself: false },
-    Bench { name: "othello-update", run: othello::run, draws_itself: false },
+    Bench { name: "setsep-update", run: update::setsep, draws_itself: false },
+    Bench { name: "othello-update", run: update::othello, draws_itself: false },
     Bench { name: "concise", run: concise::run, draws_itself: true },
     Bench { name: "choice", run: choice::run, draws_itself: true },
     Bench { name: "setsep-space", run: space::run, draws_itself: false },
     Bench { name: "fib", run: fib::run, draws_itself: false },
-    Bench { name: "setsep-figures", run: figures::setsep_figures, draws_itself: true },
+    Bench { name: "setsep-figures", run: figures::run, draws_itself: true },
     Bench { name: "capacity", run: capacity::run, draws_itself: true },
 ];

@@ -1,12 +1,12 @@
 //! Reshapes a table in use: twice the blocks, another seed, one more value bit. Also grows a table from
 //! nothing, key by key, which doubles as it grows.
 
-use super::live_table::{LiveTable, NAME};
+use super::live_table::LiveTable;
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::row::{Case, Metric};
-use crate::session::Session;
-use crate::structures::{BuildConfig, params};
+use crate::structures::{BuildConfig, Compact, SetSep};
 use scalebricks_report::stats::Summary;
 use scalebricks_tables::setsep::{Format, Params};
 
@@ -19,70 +19,44 @@ const FIRST: u64 = 1000;
 /// Maximum keys of a growing table in other than the default format.
 const MOST: u64 = 1_000_000;
 
-/// What changes.
-#[derive(Debug, Clone, Copy)]
-enum Change {
-    Blocks,
-    Seed,
-    ValueBits,
-}
+/// The parameters after a change, if valid.
+type Change = fn(Params, u64, BuildConfig) -> Option<Params>;
 
-impl Change {
-    const ALL: [Self; 3] = [Self::Blocks, Self::Seed, Self::ValueBits];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Blocks => "twice the blocks",
-            Self::Seed => "another seed",
-            Self::ValueBits => "one value bit more",
-        }
-    }
-
-    /// The parameters after the change, if valid.
-    fn of(self, from: Params, keys: u64, make: BuildConfig) -> Option<Params> {
-        match self {
-            Self::Blocks => from.with_blocks(from.blocks() * 2).ok(),
-            Self::Seed => Some(from.with_seed(from.seed() + 1)),
-            Self::ValueBits => {
-                let more = params(keys, from.value_bits() + 1, make).ok()?;
-                more.with_blocks(from.blocks()).ok()
-            }
-        }
-    }
-}
+/// The changes of shape.
+const CHANGES: [(&str, Change); 3] = [
+    ("twice the blocks", |from, _, _| from.with_blocks(from.blocks() * 2).ok()),
+    ("another seed", |from, _, _| Some(from.with_seed(from.seed() + 1))),
+    ("one value bit more", |from, keys, make| {
+        SetSep::params(keys, from.value_bits() + 1, make).ok()?.with_blocks(from.blocks()).ok()
+    }),
+];
 
 /// Reshapes a table; the rate in keys per second covers the owner's and the table's work. Each run uses a new
 /// table and looks up every key at the end.
 ///
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
-pub fn run(
-    session: &mut Session<'_>,
-    keys: u64,
-    value_bits: u8,
-    make: BuildConfig,
-) -> Result<(), BenchError> {
-    let runs = session.options().pick(1, 3);
-    let mut figures = [const { Vec::new() }; Change::ALL.len()];
-    let mut bytes = [None; Change::ALL.len()];
-    let bar = session.progress(runs * Change::ALL.len());
+pub fn run(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
+    let runs = bench.options.pick(1, 3);
+    let mut found = [const { (Vec::new(), None) }; CHANGES.len()];
+    let bar = bench.progress(runs * CHANGES.len());
     for _ in 0..runs {
-        for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter_mut().zip(&mut bytes)) {
-            session.check()?;
-            let mut live = LiveTable::new(KeySet::new(keys, value_bits), make)?;
-            if let Some(to) = change.of(live.table().params(), keys, make) {
+        for ((_, change), (figures, bytes)) in CHANGES.into_iter().zip(&mut found) {
+            bench.check()?;
+            let mut live = LiveTable::<SetSep>::new(KeySet::new(keys, value_bits), make)?;
+            if let Some(to) = change(live.params(), keys, make) {
                 figures.push(live.reshape(to, STEP)?);
                 live.check()?;
-                *bytes = Some(live.table().stats().table_bytes as u64);
+                *bytes = Some(live.table_bytes());
             }
             bar.add(1);
         }
     }
     bar.finish();
-    for (change, (figures, bytes)) in Change::ALL.into_iter().zip(figures.iter().zip(bytes)) {
-        let variant = Some(format!("{}, reshaped: {}", make.isa, change.name()));
-        let case = case(session, keys, value_bits, make).variant(variant).table_bytes(bytes);
-        session.add(case, Metric::BuildRate, Summary::of(figures));
+    for ((name, _), (figures, bytes)) in CHANGES.into_iter().zip(found) {
+        let variant = format!("{}, reshaped: {name}", make.isa);
+        let case = case(bench, keys, value_bits, make).variant(variant).table_bytes(bytes);
+        bench.add(case, Metric::BuildRate, Summary::of(&figures));
     }
     Ok(())
 }
@@ -92,28 +66,29 @@ pub fn run(
 /// # Errors
 /// [`BenchError::Wrong`] for any wrong answer.
 pub fn grow(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     keys: u64,
     value_bits: u8,
     make: BuildConfig,
 ) -> Result<(), BenchError> {
     let most = if make.format == Format::default() { keys } else { MOST };
-    let keys = keys.min(session.options().pick(MOST / 4, most));
-    let busy = session.busy("growing");
+    let keys = keys.min(bench.options.pick(MOST / 4, most));
+    let busy = bench.busy("growing");
     let (mut rates, mut bytes) = (Vec::new(), 0);
-    for _ in 0..session.options().pick(1, 3) {
+    for _ in 0..bench.options.pick(1, 3) {
         let mut live = LiveTable::empty(value_bits, BuildConfig { threads: 1, ..make }, FIRST)?;
-        rates.push(live.grow(keys, || session.check())?);
+        rates.push(live.grow(keys, || bench.check())?);
         live.check()?;
-        bytes = live.table().stats().table_bytes as u64;
+        bytes = live.table_bytes();
     }
     drop(busy);
-    let variant = Some(format!("{}, single, growing from nothing", make.isa));
-    let case = case(session, keys, value_bits, make).variant(variant).batch(1).table_bytes(bytes);
-    session.add(case, Metric::InsertRate, Summary::of(&rates));
+    let variant = format!("{}, single, growing from nothing", make.isa);
+    let case = case(bench, keys, value_bits, make).variant(variant).batch(1).table_bytes(bytes);
+    bench.add(case, Metric::InsertRate, Summary::of(&rates));
     Ok(())
 }
 
-fn case(session: &Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Case {
-    session.case(NAME, keys).format(make.format.name()).value_bits(value_bits).threads(1)
+/// A case of SetSep with one thread.
+pub fn case(bench: &BenchRun<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Case {
+    bench.case(SetSep::NAME, keys).format(make.format.name()).value_bits(value_bits).threads(1)
 }

@@ -1,25 +1,25 @@
-//! `setsep-update`: value changes, inserts and deletes, from the owner to a live table with a concurrent
-//! reader.
+//! `setsep-update` and `othello-update`: value changes, inserts and deletes, from the owner to a live table;
+//! of SetSep with a concurrent reader, and also full turnovers.
 
-use super::live_table::{LiveTable, Pace, Scope};
-use super::{reshape, turnover};
-use crate::error::BenchError;
+use super::live_table::{LiveTable, Scope};
+use super::reshape;
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, joined};
 use crate::keys::KeySet;
 use crate::pin;
 use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric};
-use crate::session::Session;
-use crate::structures::{BuildConfig, Structure};
+use crate::structures::{BuildConfig, Compact, Othello, SetSep, Structure};
 use scalebricks_report::stats::Summary;
-use scalebricks_tables::setsep::{SetSep, SetSepReader};
+use scalebricks_tables::othello::Sizing;
+use scalebricks_tables::setsep::SetSepReader;
 use scalebricks_types::KeyHash;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Bytes per key for keys, queries, the reader's copy, building and control structure.
-const KEY_BYTES: u64 = 18 + 8 + 40 + 16;
+/// Bytes per key for keys, queries, the reader's copy, building and control structure: SetSep, Othello.
+const KEY_BYTES: [u64; 2] = [18 + 8 + 40 + 16, 18 + 16 + 90];
 
 /// One key in this many is changed per run.
 const SHARE: usize = 16;
@@ -33,134 +33,173 @@ const LARGE_BATCH: usize = 1 << 20;
 /// Keys per call of the reader.
 const READER_BATCH: usize = 64;
 
-/// Runs the benchmark.
+/// Number of turnovers, and the keys removed and inserted at once.
+const TURNOVERS: usize = 10;
+const TURNOVER_BATCH: usize = 4096;
+
+/// Runs `setsep-update`.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
-    if options.structures(&[Structure::SetSep]).is_empty() {
-        return Ok(());
-    }
-    for keys in options.keys(&[1_000_000], &[1_000_000, 16_000_000]) {
-        if !session.fits(keys, KEY_BYTES)? {
-            continue;
-        }
-        for value_bits in options.value_bits(&[2], &[2]) {
-            for format in options.formats() {
-                for isa in options.isas() {
-                    let make = BuildConfig { format, isa, threads: pin::cores(), ..BuildConfig::table() };
-                    one(session, keys, value_bits, make)?;
-                    turnover::run(session, keys, value_bits, make)?;
-                    reshape::run(session, keys, value_bits, make)?;
-                    reshape::grow(session, keys, value_bits, make)?;
-                }
+pub fn setsep(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
+    for (keys, value_bits) in sizes(bench, Structure::SetSep, KEY_BYTES[0])? {
+        for format in options.formats() {
+            for isa in options.isas() {
+                let make = BuildConfig { format, isa, threads: pin::cores(), ..BuildConfig::table() };
+                one_setsep(bench, keys, value_bits, make)?;
+                turnovers(bench, keys, value_bits, make)?;
+                reshape::run(bench, keys, value_bits, make)?;
+                reshape::grow(bench, keys, value_bits, make)?;
             }
         }
     }
     Ok(())
 }
 
-/// Measures one table.
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, make: BuildConfig) -> Result<(), BenchError> {
-    let busy = session.busy("building");
+/// Runs `othello-update`.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn othello(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    for (keys, value_bits) in sizes(bench, Structure::Othello, KEY_BYTES[1])? {
+        for sizing in Sizing::ALL {
+            one_othello(bench, keys, value_bits, sizing)?;
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of keys and value bits to measure, if the structure is wanted.
+fn sizes(bench: &BenchRun<'_>, structure: Structure, key_bytes: u64) -> Result<Vec<(u64, u8)>, BenchError> {
+    if bench.options.structures(&[structure]).is_empty() {
+        return Ok(Vec::new());
+    }
+    let bits = bench.options.value_bits(&[2], &[2]);
+    let keys = bench.sizes(&[1_000_000], &[1_000_000, 16_000_000], key_bytes)?;
+    Ok(keys.into_iter().flat_map(|keys| bits.iter().map(move |&bits| (keys, bits))).collect())
+}
+
+fn one_setsep(
+    bench: &mut BenchRun<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
+    let busy = bench.busy("building");
     let set = KeySet::new(keys, value_bits);
-    let asked = set.queries.clone();
-    let mut live = LiveTable::new(set, make)?;
+    let queries = set.queries.clone();
+    let mut live = LiveTable::<SetSep>::new(set, make)?;
     drop(busy);
-    let case = session
-        .case(super::live_table::NAME, keys)
-        .format(make.format.name())
+    let case = reshape::case(bench, keys, value_bits, make)
         .variant(make.isa.to_string())
-        .value_bits(value_bits)
-        .threads(1)
-        .table_bytes(live.table().stats().table_bytes as u64);
-    let turns = turns(session, &case, live.set().len());
-    let stop = AtomicBool::new(false);
-    let table = Arc::clone(live.table());
+        .table_bytes(live.table_bytes());
+    let turns = turns(bench, &case, live.set().len());
+    let (stop, reader) = (AtomicBool::new(false), SetSepReader::new(live.table()));
     let read = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| read(table, &asked, &stop));
-        let done = interleave(session, &mut live, turns);
+        let reader = scope.spawn(|| read(reader, &queries, &stop));
+        let done = interleave(bench, &mut live, turns);
         stop.store(true, Ordering::Relaxed);
-        let read = reader
-            .join()
-            .map_err(|_| BenchError::check(super::live_table::NAME, "the reader thread panicked"));
-        done.and(read)
+        done.and(joined(reader.join()))
     })?;
     live.check()?;
-    let variant = Some(format!("{}, beside updates", make.isa));
-    let case = case.variant(variant).batch(READER_BATCH);
-    session.add(case, Metric::LookupRate, Summary::of(&read));
+    let case = case.variant(format!("{}, beside updates", make.isa)).batch(READER_BATCH);
+    bench.add(case, Metric::LookupRate, Summary::of(&read));
     Ok(())
 }
 
-/// All measurements of one table.
-fn turns<'a>(session: &Session<'_>, case: &Case, keys: usize) -> Vec<Measurement<'a, LiveTable>> {
-    let options = session.options();
+/// All measurements of one SetSep table.
+fn turns<'a>(bench: &BenchRun<'_>, case: &Case, keys: usize) -> Vec<Measurement<'a, LiveTable<SetSep>>> {
+    let options = bench.options;
     let at_most = |limit: usize| (keys / SHARE).clamp(1, limit);
-    let mut paces = vec![Pace::Single];
-    paces.extend(
-        options
-            .batches(options.pick(&[BATCH][..], &[BATCH, LARGE_BATCH]))
-            .into_iter()
-            .filter(|&batch| batch > 1)
-            .map(Pace::Batched),
-    );
+    let mut batches = options.batches(options.pick(&[BATCH][..], &[BATCH, LARGE_BATCH]));
+    batches.retain(|&batch| batch > 1);
     let mut turns = Vec::new();
-    for pace in paces {
+    for batch in std::iter::once(1).chain(batches) {
+        let (name, count) = match batch {
+            1 => ("single", at_most(options.pick(BATCH / 8, BATCH))),
+            _ => ("batched", at_most(batch.max(options.pick(BATCH, 2 * BATCH)))),
+        };
         for scope in [Scope::All, Scope::Own, Scope::Owner] {
-            if (pace, scope) == (Pace::Single, Scope::Own) {
-                continue; // single operations have no such call
+            if (batch, scope) != (1, Scope::Own) {
+                let variant = format!("{}, {name}{}", case.variant_text(), scope.suffix());
+                let case = case.clone().variant(variant).batch(batch.min(count));
+                turns.extend(LiveTable::turns(case, count, batch, scope));
             }
-            let (name, count) = match pace {
-                Pace::Single => ("single", at_most(options.pick(BATCH / 8, BATCH))),
-                Pace::Batched(batch) => ("batched", at_most(batch.max(options.pick(BATCH, 2 * BATCH)))),
-            };
-            let batch = match pace {
-                Pace::Single => 1,
-                Pace::Batched(batch) => batch.min(count),
-            };
-            let isa = case.variant_text();
-            let alone = match scope {
-                Scope::All => "",
-                Scope::Own => ", own table",
-                Scope::Owner => ", owner alone",
-            };
-            let variant = format!("{isa}, {name}{alone}");
-            let case = case.clone().variant(variant).batch(batch);
-            turns.push(Measurement::new(case.clone(), Metric::UpdateRate, move |live: &mut LiveTable| {
-                let places = live.window(count);
-                let ops = live.changes(places);
-                Ok(live.perform(&ops, pace, scope)?.into())
-            }));
-            let rows = vec![(case.clone(), Metric::DeleteRate), (case, Metric::InsertRate)];
-            turns.push(Measurement::several(rows, move |live: &mut LiveTable| {
-                let places = live.window(count);
-                let ops = live.removals(places.clone());
-                let deleting = live.perform(&ops, pace, scope)?;
-                let ops = live.insertions(places);
-                let inserting = live.perform(&ops, pace, scope)?;
-                Ok(vec![deleting, inserting].into())
-            }));
         }
     }
     turns
 }
 
 /// Looks up keys until stopped; returns keys per second for each complete pass.
-fn read(table: Arc<SetSep>, asked: &[KeyHash], stop: &AtomicBool) -> Vec<f64> {
+fn read(mut reader: SetSepReader, queries: &[KeyHash], stop: &AtomicBool) -> Vec<f64> {
     pin::to_core(1);
-    let mut reader = SetSepReader::new(table);
     let (mut answers, mut rates) = ([0; READER_BATCH], Vec::new());
     loop {
         let start = Instant::now();
-        for hashes in asked.chunks(READER_BATCH) {
+        for hashes in queries.chunks(READER_BATCH) {
             reader.lookup_batch(hashes, &mut answers[..hashes.len()]);
             black_box(&answers);
             if stop.load(Ordering::Relaxed) {
                 return rates;
             }
         }
-        rates.push(asked.len() as f64 / start.elapsed().as_secs_f64());
+        rates.push(queries.len() as f64 / start.elapsed().as_secs_f64());
     }
+}
+
+/// Replaces all keys of a table of at most `keys` keys ten times, and checks every answer each time. The rate of
+/// deletes and inserts of each turnover is one run.
+fn turnovers(
+    bench: &mut BenchRun<'_>,
+    keys: u64,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<(), BenchError> {
+    let keys = keys.min(bench.options.pick(50_000, 1_000_000));
+    let mut live = LiveTable::<SetSep>::new(KeySet::new(keys, value_bits), make)?;
+    let bar = bench.progress(TURNOVERS);
+    let mut figures = Vec::new();
+    for _ in 0..TURNOVERS {
+        bench.check()?;
+        figures.push(live.replace_all(TURNOVER_BATCH)?);
+        live.check()?;
+        bar.add(1);
+    }
+    bar.finish();
+    let case = reshape::case(bench, keys, value_bits, make)
+        .variant(format!("{}, turnover", make.isa))
+        .batch(TURNOVER_BATCH)
+        .table_bytes(live.table_bytes());
+    bench.add(case, Metric::UpdateRate, Summary::of(&figures));
+    Ok(())
+}
+
+fn one_othello(
+    bench: &mut BenchRun<'_>,
+    keys: u64,
+    value_bits: u8,
+    sizing: Sizing,
+) -> Result<(), BenchError> {
+    let make = BuildConfig { sizing, threads: pin::cores(), ..BuildConfig::table() };
+    let busy = bench.busy("building");
+    let mut live = LiveTable::<Othello>::new(KeySet::new(keys, value_bits), make)?;
+    drop(busy);
+    let stats = live.table().stats();
+    let case = bench
+        .case(Othello::NAME, keys)
+        .format(sizing.name())
+        .value_bits(value_bits)
+        .threads(1)
+        .table_bytes(stats.table_bytes as u64);
+    bench.add_exact(case.clone(), Metric::BitsPerKey, stats.bits_per_key(keys));
+    let count = (live.set().len() / SHARE).clamp(1, BATCH);
+    let scope = if sizing == Sizing::Sharded { Scope::All } else { Scope::Owner };
+    let turns = [("single", 1), ("batched", BATCH)].into_iter().flat_map(|(name, batch)| {
+        let case = case.clone().variant(format!("{name}{}", scope.suffix())).batch(batch);
+        LiveTable::turns(case, count, batch, scope)
+    });
+    let turns = turns.collect();
+    interleave(bench, &mut live, turns)?;
+    live.check()
 }

@@ -1,7 +1,7 @@
 //! `gateway`: one node measured alone, latencies by load, and packets through a whole cluster in this process by
 //! architecture: what the demo does, told as rows.
 
-use scalebricks_bench::{BenchError, Metric, Session};
+use scalebricks_bench::{BenchError, BenchRun, Metric};
 use scalebricks_console::machine;
 use scalebricks_lab::demo::config::{DemoConfig, MAX_FLOWS};
 use scalebricks_lab::demo::report::result::ArchitectureResult;
@@ -19,28 +19,28 @@ const MIN_PACKETS: u64 = 2_000_000;
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     let flows = options.keys(&[1_000, 250_000], &[1_000, 32_000, 1_000_000, 8_000_000, 32_000_000]);
-    scalebricks_bench::gateway::measure(session, &flows)?;
+    scalebricks_bench::gateway::measure(bench, &flows)?;
     // The demo keeps every flow of all nodes, which is for fewer flows than one node's tables.
     for flows in options.keys(&[250_000], &[1_000_000]).into_iter().filter(|&flows| flows <= MAX_FLOWS) {
         for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-            one(session, flows, threads)?;
+            one(bench, flows, threads)?;
         }
     }
     Ok(())
 }
 
 /// One cluster size.
-fn one(session: &mut Session<'_>, flows: u64, threads: usize) -> Result<(), BenchError> {
+fn one(bench: &mut BenchRun<'_>, flows: u64, threads: usize) -> Result<(), BenchError> {
     let small = flows < 100_000;
     let packets = if small { flows * PACKETS_PER_FLOW } else { (flows * PACKETS_PER_FLOW).max(MIN_PACKETS) };
     let config = DemoConfig::synthetic(flows, packets, threads)
         .map_err(|error| BenchError::Usage(format!("gateway: {error}")))?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| BenchError::Threads(error.to_string()))?;
-    let (console, interrupt) = (session.console(), session.interrupt());
+    let (console, interrupt) = (bench.console, bench.interrupt);
     let report =
         pool.install(|| synthetic::run(&config, console, interrupt)).map_err(|error| match error {
             SyntheticError::Interrupted(interrupted) => BenchError::Interrupted(interrupted),
@@ -54,11 +54,11 @@ fn one(session: &mut Session<'_>, flows: u64, threads: usize) -> Result<(), Benc
             let problem = format!("{} packets lost, {} misdelivered", result.lost, result.misdelivered);
             return Err(BenchError::check(result.name, problem));
         }
-        let case = session
+        let case = bench
             .case(result.name, flows)
             .threads(threads)
             .table_bytes(result.gpt_bytes_per_node + result.fib_bytes_per_node);
-        session.add(case, Metric::PacketRate, rates(result));
+        bench.add(case, Metric::PacketRate, rates(result));
     }
     Ok(())
 }

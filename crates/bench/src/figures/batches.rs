@@ -1,13 +1,13 @@
 //! Figure 7: lookups per second by keys per call and table size.
 
 use super::paper;
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::limit::{self, LIMIT, Limits, Replay};
 use crate::rounds::interleave;
 use crate::row::{Case, Metric, Row};
-use crate::session::Session;
 use crate::structures::{BuildConfig, KeyForms, LookupMode, Queries, Structure, Table};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
@@ -27,27 +27,27 @@ const FULL: [u64; 6] = [500_000, 1_000_000, 4_000_000, 16_000_000, 32_000_000, 6
 const LEAST_ASKED: usize = 8_000_000;
 
 /// The paper's format and the default one, unless others are requested.
-fn formats(session: &Session<'_>) -> Vec<Format> {
-    session.options().formats.clone().unwrap_or_else(|| vec![Format::Paper16x8, Format::default()])
+fn formats(bench: &BenchRun<'_>) -> Vec<Format> {
+    bench.options.formats.clone().unwrap_or_else(|| vec![Format::Paper16x8, Format::default()])
 }
 
 /// Measures and draws the figure.
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
-    let first = session.rows().len();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
+    let first = bench.rows().len();
     for keys in options.keys(&QUICK, &FULL) {
-        let replays = limit::bytes_per_key(keys, formats(session).len());
-        if !session.fits(keys, KEY_BYTES + replays)? {
+        let replays = limit::bytes_per_key(keys, formats(bench).len());
+        if !bench.fits(keys, KEY_BYTES + replays)? {
             continue;
         }
         for value_bits in options.value_bits(&[2], &[2]) {
-            one(session, keys, value_bits)?;
+            one(bench, keys, value_bits)?;
         }
     }
-    show(session, first);
+    show(bench, first);
     Ok(())
 }
 
@@ -56,15 +56,15 @@ const fn mode(batch: usize) -> LookupMode {
     if batch == 1 { LookupMode::OnePin } else { LookupMode::Batch(batch) }
 }
 
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), BenchError> {
-    let options = session.options();
-    let busy = session.busy("making keys and tables");
+fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8) -> Result<(), BenchError> {
+    let options = bench.options;
+    let busy = bench.busy("making keys and tables");
     let set = KeySet::new(keys, value_bits);
     let mut tables = Vec::new();
-    for format in formats(session) {
+    for format in formats(bench) {
         let make = BuildConfig { format, threads: pin::cores(), ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
-        tables.push((format, build::build(prepared.as_mut(), make.threads)?.0));
+        tables.push((format, build::build(&mut prepared, make.threads)?.0));
     }
     let forms = KeyForms::default();
     let times = LEAST_ASKED.div_ceil(keys.max(1) as usize);
@@ -77,7 +77,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
     for ((format, table), limits) in tables.iter().zip(&limits) {
         for &threads in &threads {
             for batch in options.batches(&BATCHES) {
-                let case = session
+                let case = bench
                     .case(Structure::SetSep.name(), keys)
                     .format(format.name())
                     .value_bits(value_bits)
@@ -94,7 +94,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8) -> Result<(), Bench
             }
         }
     }
-    interleave(session, &mut vec![0; set.len()], turns)
+    interleave(bench, &mut vec![0; set.len()], turns)
 }
 
 /// A table that answers all queries several times, so that a run on a small table is long enough to be timed.
@@ -143,11 +143,11 @@ impl Measured {
 }
 
 /// Shows the rows from `first` on as charts and a table.
-fn show(session: &mut Session<'_>, first: usize) {
-    let measured = Measured { rows: session.rows()[first..].to_vec() };
+fn show(bench: &mut BenchRun<'_>, first: usize) {
+    let measured = Measured { rows: bench.rows()[first..].to_vec() };
     let batches = measured.distinct(|case| case.batch);
     let threads = measured.distinct(|case| case.threads);
-    let formats = formats(session);
+    let formats = formats(bench);
     let mut heads = vec!["format".to_owned(), "threads".to_owned(), "keys".to_owned()];
     heads.extend(
         batches.iter().flat_map(|n| [format!("{n} a call, M/s"), format!("{n} a call, of the limit")]),
@@ -157,13 +157,13 @@ fn show(session: &mut Session<'_>, first: usize) {
     let mut sheet = PageTable { heads, ..PageTable::new("figure-7", &[]) };
     for (place, &threads) in threads.iter().enumerate() {
         let name = if place == 0 { "figure-7" } else { "figure-7-threads" };
-        session.add_chart(chart(name, &measured, &formats, &batches, threads));
+        bench.add_chart(chart(name, &measured, &formats, &batches, threads));
         for &format in &formats {
             sheet.rows.extend(lines(&measured, format, &batches, threads));
         }
     }
-    session.add_table(sheet);
-    conclude(session, &measured);
+    bench.add_table(sheet);
+    conclude(bench, &measured);
 }
 
 /// Draws three batch sizes per format, and the limit of the last. The table has all of them.
@@ -235,7 +235,7 @@ fn lines(measured: &Measured, format: Format, batches: &[usize], threads: usize)
 
 /// States the rate of the paper's format on all threads in the largest table, and the largest gain of
 /// batches.
-fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
+fn conclude(bench: &mut BenchRun<'_>, Measured { rows }: &Measured) {
     let format = Format::Paper16x8.name();
     let ours = || {
         let rates = rows.iter().filter(|row| row.metric == Metric::LookupRate);
@@ -270,7 +270,7 @@ fn conclude(session: &mut Session<'_>, Measured { rows }: &Measured) {
         paper::LOOKUP_THREADS,
         paper::BATCH_GAIN,
     );
-    session.add_conclusion("figure-7-conclusion", sentence);
+    bench.add_conclusion("figure-7-conclusion", sentence);
 }
 
 #[cfg(test)]
@@ -288,9 +288,9 @@ mod tests {
             runs: Some(2),
             ..Options::default()
         };
-        let mut session = Session::for_test("figures", options);
-        run(&mut session).unwrap();
-        let rows = session.rows();
+        let mut bench = BenchRun::for_test("figures", options);
+        run(&mut bench).unwrap();
+        let rows = bench.rows();
         let of = |metric: Metric| rows.iter().filter(move |row| row.metric == metric);
         let limits: Vec<&Row> = of(Metric::LookupRate).filter(|row| limit::is_limit(&row.case)).collect();
         // Two sizes and formats, one thread and two, two batch sizes.
@@ -299,7 +299,7 @@ mod tests {
             (16, 32, 16)
         );
         assert!(of(Metric::ShareOfLimit).all(|row| row.min > 0.0 && row.max.is_finite()));
-        let (_, exhibits) = session.finish();
+        let (_, exhibits) = bench.finish();
         let sheet = &exhibits.sheets[0];
         assert_eq!(
             sheet.heads[3..7],

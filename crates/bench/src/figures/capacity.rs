@@ -1,12 +1,12 @@
 //! Figure 11: flows that fit by number of nodes, in closed form and with the sizes of real tables.
 
 use super::{cluster, paper};
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::{self, HASHER, KeySet};
 use crate::pin;
 use crate::row::Metric;
-use crate::session::Session;
 use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::bytes;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
@@ -52,39 +52,39 @@ struct FlowCount<'a> {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let formats = session.options().formats();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let formats = bench.options.formats();
     let most = cluster::value_bits(NODES);
     let mut gpt_bits: Vec<(Format, Vec<f64>)> =
         formats.into_iter().map(|format| (format, Vec::new())).collect();
-    let keys = session.options().first_keys(1_000_000, 4_000_000);
-    if !session.fits(keys, KEY_BYTES)? {
+    let keys = bench.options.first_keys(1_000_000, 4_000_000);
+    if !bench.fits(keys, KEY_BYTES)? {
         return Ok(());
     }
     for value_bits in 1..=most {
         let set = KeySet::new(keys, value_bits);
         for (format, bits) in &mut gpt_bits {
-            session.check()?;
-            let busy = session.busy("building");
+            bench.check()?;
+            let busy = bench.busy("building");
             let make = BuildConfig { format: *format, threads: pin::cores(), ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(&set, make)?;
-            let (table, _) = build::build(prepared.as_mut(), make.threads)?;
+            let (table, _) = build::build(&mut prepared, make.threads)?;
             let found = table.table_bytes() as f64 * 8.0 / keys as f64;
             bits.push(found);
             drop(busy);
-            let case = session
+            let case = bench
                 .case(Structure::SetSep.name(), keys)
                 .format(format.name())
                 .value_bits(value_bits)
                 .table_bytes(table.table_bytes());
-            session.add(case, Metric::BitsPerKey, Summary::exact(found));
+            bench.add(case, Metric::BitsPerKey, Summary::exact(found));
         }
     }
     let (fib_keys, fib_bytes) = fill_fib();
     let entry_bits = fib_bytes as f64 * 8.0 / fib_keys as f64;
-    let case = session.case("fib", fib_keys).table_bytes(fib_bytes as u64);
-    session.add(case, Metric::BitsPerKey, Summary::exact(entry_bits));
-    show(session, &gpt_bits, entry_bits);
+    let case = bench.case("fib", fib_keys).table_bytes(fib_bytes as u64);
+    bench.add(case, Metric::BitsPerKey, Summary::exact(entry_bits));
+    show(bench, &gpt_bits, entry_bits);
     Ok(())
 }
 
@@ -106,7 +106,7 @@ fn measured(bits: &[f64], nodes: usize) -> f64 {
     bits.get(usize::from(cluster::value_bits(nodes)) - 1).copied().unwrap_or(f64::NAN)
 }
 
-fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: f64) {
+fn show(bench: &mut BenchRun<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: f64) {
     let counts = counts(gpt_bits, paper::ENTRY_BITS);
     let memory = bytes(NODE_BYTES);
     let x = ("nodes", Scale::Doublings);
@@ -120,7 +120,7 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
         let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, (count.flows)(nodes) / 1e6));
         chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
     }
-    session.add_chart(chart);
+    bench.add_chart(chart);
     let real = self::counts(gpt_bits, entry_bits);
     for (name, what, of) in [
         ("figure-11-gain", format!("entries of {} bits", paper::ENTRY_BITS), &counts),
@@ -132,14 +132,14 @@ fn show(session: &mut Session<'_>, gpt_bits: &[(Format, Vec<f64>)], entry_bits: 
             let points = (1..=NODES).map(|nodes| Point::exact(nodes as u32, gain(count, nodes)));
             chart.series.push(Series::new(&count.name, count.mark, count.colour, points.collect()));
         }
-        session.add_chart(chart);
+        bench.add_chart(chart);
     }
-    tabulate(session, &counts, &real, entry_bits);
-    conclude(session, &counts);
+    tabulate(bench, &counts, &real, entry_bits);
+    conclude(bench, &counts);
 }
 
 /// States the largest gain of the formula and of the default format, and the paper's number.
-fn conclude(session: &mut Session<'_>, counts: &[FlowCount<'_>]) {
+fn conclude(bench: &mut BenchRun<'_>, counts: &[FlowCount<'_>]) {
     let most = |name: &str| {
         let count = counts.iter().find(|count| count.name == name)?;
         let gains = (1..=NODES).map(|nodes| (gain(count, nodes), nodes));
@@ -152,12 +152,12 @@ fn conclude(session: &mut Session<'_>, counts: &[FlowCount<'_>]) {
              at {of}; the paper prints up to {} (S3).",
             paper::PRINTED_CAPACITY_GAIN,
         );
-        session.add_conclusion("figure-11-conclusion", sentence);
+        bench.add_conclusion("figure-11-conclusion", sentence);
     }
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
-fn tabulate(session: &mut Session<'_>, counts: &[FlowCount<'_>], real: &[FlowCount<'_>], entry_bits: f64) {
+fn tabulate(bench: &mut BenchRun<'_>, counts: &[FlowCount<'_>], real: &[FlowCount<'_>], entry_bits: f64) {
     let mut heads = vec!["nodes".to_owned()];
     let with = |count: &FlowCount<'_>| format!("{}, {:.0}-bit entries", count.name, count.entry_bits);
     heads.extend(counts.iter().chain(real).filter(|count| has_gain(count)).map(with));
@@ -171,16 +171,16 @@ fn tabulate(session: &mut Session<'_>, counts: &[FlowCount<'_>], real: &[FlowCou
         for count in counts.iter().chain(real) {
             let flows = (count.flows)(nodes);
             let variant = Some(format!("{nodes} nodes, {:.0}-bit entries", count.entry_bits));
-            let case = session.case(&count.name, flows as u64).variant(variant);
-            session.add(case, Metric::Flows, Summary::exact(flows));
+            let case = bench.case(&count.name, flows as u64).variant(variant);
+            bench.add(case, Metric::Flows, Summary::exact(flows));
         }
     }
-    session.add_table(sheet);
+    bench.add_table(sheet);
     let mut sheet = PageTable::new("capacity-sizes", &["what", "bits"]);
     sheet.rows.push(vec!["FIB entry, the paper's counting".to_owned(), paper::ENTRY_BITS.to_string()]);
     let text = "FIB entry here: 16-byte key, 16-byte state, table full".to_owned();
     sheet.rows.push(vec![text, format!("{entry_bits:.0}")]);
-    session.add_table(sheet);
+    bench.add_table(sheet);
 }
 
 /// Whether the table shows its gain. Full copies always have 1, hash partitioning has the number of nodes,

@@ -1,12 +1,12 @@
 //! Table 1: build rates, and keys that go to the fallback.
 
 use super::paper;
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::rounds::{Measurement, RunResult, interleave};
 use crate::row::{Metric, Row};
-use crate::session::Session;
 use crate::structures::{BuildConfig, Structure};
 use scalebricks_console::quantity::count;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
@@ -18,8 +18,8 @@ const KEY_BYTES: u64 = 24 + 40;
 
 /// The settings of the paper's table, and our formats with the same value bits. The paper varies value bits
 /// for 16+8 only.
-fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
-    let options = session.options();
+fn settings(bench: &BenchRun<'_>) -> Vec<(Format, Vec<u8>)> {
+    let options = bench.options;
     let formats = options.formats();
     let settings = [
         (Format::Paper16x8, &[1, 2, 3, 4][..]),
@@ -37,12 +37,12 @@ fn settings(session: &Session<'_>) -> Vec<(Format, Vec<u8>)> {
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    for keys in session.options().keys(&[1_000_000], &[16_000_000]) {
-        if !session.fits(keys, KEY_BYTES)? {
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    for keys in bench.options.keys(&[1_000_000], &[16_000_000]) {
+        if !bench.fits(keys, KEY_BYTES)? {
             continue;
         }
-        let settings = settings(session);
+        let settings = settings(bench);
         let mut most: Vec<u8> = settings.iter().flat_map(|(_, bits)| bits.clone()).collect();
         most.sort_unstable();
         most.dedup();
@@ -50,9 +50,9 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         for value_bits in most {
             let formats = settings.iter().filter(|(_, bits)| bits.contains(&value_bits));
             let formats: Vec<Format> = formats.map(|(format, _)| *format).collect();
-            made.extend(one(session, keys, value_bits, &formats)?);
+            made.extend(one(bench, keys, value_bits, &formats)?);
         }
-        show(session, keys, &made);
+        show(bench, keys, &made);
     }
     Ok(())
 }
@@ -68,13 +68,13 @@ struct Built {
 }
 
 fn one(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     keys: u64,
     value_bits: u8,
     formats: &[Format],
 ) -> Result<Vec<Built>, BenchError> {
-    let options = session.options();
-    let busy = session.busy("making keys");
+    let options = bench.options;
+    let busy = bench.busy("making keys");
     let set = KeySet::new(keys, value_bits);
     drop(busy);
     let threads = options.threads_or_pair();
@@ -82,7 +82,7 @@ fn one(
     let all: Vec<(Format, usize)> = all.collect();
     let mut fills = vec![(0, 0); all.len()];
     let turns = all.iter().enumerate().map(|(number, &(format, threads))| {
-        let case = session
+        let case = bench
             .case(Structure::SetSep.name(), keys)
             .format(format.name())
             .value_bits(value_bits)
@@ -93,7 +93,7 @@ fn one(
             let make = BuildConfig { format, threads, ..BuildConfig::table() };
             let mut prepared = Structure::SetSep.prepare(set, make)?;
             Structure::SetSep.warm(set.len());
-            let (table, seconds) = build::build(prepared.as_mut(), threads)?;
+            let (table, seconds) = build::build(&mut prepared, threads)?;
             if !is_checked {
                 build::check(Structure::SetSep, table.as_ref(), set)?;
                 is_checked = true;
@@ -103,9 +103,9 @@ fn one(
         })
     });
     let turns = turns.collect();
-    let first = session.rows().len();
-    interleave(session, &mut fills, turns)?;
-    let rows = session.rows()[first..].iter();
+    let first = bench.rows().len();
+    interleave(bench, &mut fills, turns)?;
+    let rows = bench.rows()[first..].iter();
     let rates: Vec<Summary> = rows.map(Row::summary).collect();
     let built = all.into_iter().zip(fills).zip(rates);
     let built = built.map(|(((format, threads), (fallback, bytes)), rate)| Built {
@@ -118,15 +118,14 @@ fn one(
     });
     let built: Vec<Built> = built.collect();
     for of in built.iter().filter(|of| Some(&of.threads) == threads.first()) {
-        let case =
-            session.case(Structure::SetSep.name(), keys).format(of.format.name()).value_bits(value_bits);
-        session.add(case.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
-        session.add(case, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
+        let case = bench.case(Structure::SetSep.name(), keys).format(of.format.name()).value_bits(value_bits);
+        bench.add(case.clone(), Metric::FallbackKeys, Summary::exact(of.fallback));
+        bench.add(case, Metric::BitsPerKey, Summary::exact(of.bits_per_key));
     }
     Ok(built)
 }
 
-fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
+fn show(bench: &mut BenchRun<'_>, keys: u64, made: &[Built]) {
     let mut sheet = PageTable::new(
         "table-1",
         &[
@@ -185,10 +184,10 @@ fn show(session: &mut Session<'_>, keys: u64, made: &[Built]) {
             chart.series.push(Series::new(format!("{format}, here"), Mark::Dotted, colour, points));
         }
     }
-    session.add_chart(chart);
-    session.add_table(sheet);
-    session.add_table(threads(&order));
-    conclude(session, made);
+    bench.add_chart(chart);
+    bench.add_table(sheet);
+    bench.add_table(threads(&order));
+    conclude(bench, made);
 }
 
 /// The paper's 16+8 by number of threads, and our results for the available threads.
@@ -217,7 +216,7 @@ fn threads(made: &[&Built]) -> PageTable {
 
 /// States the range of ratios for the paper's settings on one thread, and the best rate of the default
 /// format.
-fn conclude(session: &mut Session<'_>, made: &[Built]) {
+fn conclude(bench: &mut BenchRun<'_>, made: &[Built]) {
     let ratios: Vec<f64> = paper::CONSTRUCTION
         .iter()
         .filter(|row| row.threads == 1)
@@ -241,7 +240,7 @@ fn conclude(session: &mut Session<'_>, made: &[Built]) {
          builds up to {:.1} M keys a second.",
         best(Format::default()),
     );
-    session.add_conclusion("table-1-conclusion", sentence);
+    bench.add_conclusion("table-1-conclusion", sentence);
 }
 
 /// A part of all keys as a percentage or, if small, with its count.
@@ -274,9 +273,9 @@ mod tests {
             quick: true,
             ..Options::default()
         };
-        let mut session = Session::for_test("test", options);
-        run(&mut session).unwrap();
-        let rows = session.rows();
+        let mut bench = BenchRun::for_test("test", options);
+        run(&mut bench).unwrap();
+        let rows = bench.rows();
         assert_eq!(rows.iter().filter(|row| row.metric == Metric::BuildRate).count(), 5);
         let fallback = |format: Format| {
             let found = rows
@@ -286,7 +285,7 @@ mod tests {
         };
         assert!(fallback(Format::Paper16x8) < 0.01);
         assert!((0.001..0.03).contains(&fallback(Format::Paper8x16)));
-        let (_, exhibits) = session.finish();
+        let (_, exhibits) = bench.finish();
         assert_eq!((exhibits.charts.len(), exhibits.sheets.len()), (1, 2));
         assert_eq!(exhibits.conclusions.len(), 1);
         assert_eq!(exhibits.sheets[0].rows[0][3], "0.54");

@@ -1,8 +1,8 @@
 //! Figures 8 to 10: packets per second of one node by number of flows, with the whole cache and with half of
 //! it, and latencies by load.
 
+use crate::bench_run::BenchRun;
 use crate::row::{Metric, Row};
-use crate::session::Session;
 use scalebricks_console::quantity::short_count;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 
@@ -31,20 +31,20 @@ const HEADLINE: [&str; 4] =
     ["full-duplication rte_hash", "scalebricks rte_hash", "full-duplication cuckoo", "scalebricks cuckoo"];
 
 /// Adds the figures for the rows from `first` on.
-pub fn show(session: &mut Session<'_>, first: usize) {
-    let rows = Rows(session.rows()[first..].to_vec());
+pub fn show(bench: &mut BenchRun<'_>, first: usize) {
+    let rows = Rows(bench.rows()[first..].to_vec());
     let stages = rows.stages();
-    session.add_table(stages);
+    bench.add_table(stages);
     for (name, about, suffix) in
         [("figure-8", "", ""), ("figure-9", ", half the cache taken", ", half the cache")]
     {
-        session.add_chart(rows.rates(name, about, suffix));
-        session.add_table(rows.rate_table(name, suffix));
+        bench.add_chart(rows.rates(name, about, suffix));
+        bench.add_table(rows.rate_table(name, suffix));
     }
-    session.add_table(rows.headline());
-    session.add_table(rows.throughputs());
-    session.add_chart(rows.latency_chart());
-    session.add_table(rows.latencies());
+    bench.add_table(rows.headline());
+    bench.add_table(rows.throughputs());
+    bench.add_chart(rows.latency_chart());
+    bench.add_table(rows.latencies());
 }
 
 /// Rows of the benchmark.

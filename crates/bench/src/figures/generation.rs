@@ -4,9 +4,9 @@
 use super::paper::{self, KEYS_PER_GROUP};
 use super::search::{Functions, Group};
 use super::theory;
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::Metric;
-use crate::session::Session;
 use rayon::prelude::*;
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
 use scalebricks_report::stats::Summary;
@@ -71,7 +71,7 @@ impl FunctionLayout {
 ///
 /// # Errors
 /// An interrupt.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let mut sheet = PageTable::new(
         "figure-3",
         &[
@@ -85,15 +85,15 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "bits a key",
         ],
     );
-    figure_3(session, &mut sheet)?;
-    session.add_table(sheet);
-    figure_4(session)?;
-    conclude(session);
+    figure_3(bench, &mut sheet)?;
+    bench.add_table(sheet);
+    figure_4(bench)?;
+    conclude(bench);
     Ok(())
 }
 
 /// States what the formula gives, and what the paper's text says.
-fn conclude(session: &mut Session<'_>) {
+fn conclude(bench: &mut BenchRun<'_>) {
     let tried = |way: FunctionLayout, bits: u8, cells: u32| way.iterations(bits, cells).unwrap_or(f64::NAN);
     let [two, six, twelve] = [2, 6, 12].map(|cells| tried(FunctionLayout::OneABit, 1, cells));
     let bits = |cells: u32| {
@@ -111,7 +111,7 @@ fn conclude(session: &mut Session<'_>) {
         paper::GROUP_BITS.0,
         paper::GROUP_BITS.1,
     );
-    session.add_conclusion("figure-3-conclusion", sentence);
+    bench.add_conclusion("figure-3-conclusion", sentence);
     let gains = CELLS.filter_map(|cells| {
         let one = FunctionLayout::OneFunction.iterations(2, cells)?;
         let gain = one / FunctionLayout::OneABit.iterations(2, cells)?;
@@ -123,11 +123,11 @@ fn conclude(session: &mut Session<'_>) {
              to {:.0} times.",
             paper::JOINT_SEARCH,
         );
-        session.add_conclusion("figure-4-conclusion", sentence);
+        bench.add_conclusion("figure-4-conclusion", sentence);
     }
 }
 
-fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), BenchError> {
+fn figure_3(bench: &mut BenchRun<'_>, sheet: &mut PageTable) -> Result<(), BenchError> {
     let mut wide = measured("measured, 32-bit index", 1);
     let mut narrow = measured("measured, index of the tables", 2);
     let (mut expected, mut average) = (Vec::new(), Vec::new());
@@ -144,11 +144,11 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), Benc
         push(&mut index, cells, per_key(bits.into()));
         push(&mut total, cells, per_key(f64::from(bits) + f64::from(cells)));
         push(&mut average, cells, per_key(mean.log2() + f64::from(cells)));
-        let of_wide = point(session, way, Functions::Wide, 1, cells, mean)?;
+        let of_wide = point(bench, way, Functions::Wide, 1, cells, mean)?;
         // Tables have only 65,535 functions, too few where so many are expected, and their number of cells is
         // a power of two.
         let fits = cells.is_power_of_two() && mean < 10_000.0;
-        let of_tables = if fits { point(session, way, Functions::Tables, 1, cells, mean)? } else { None };
+        let of_tables = if fits { point(bench, way, Functions::Tables, 1, cells, mean)? } else { None };
         let cell = |point: &Option<Point>| point.map_or_else(String::new, |point| rounded(point.y));
         sheet.rows.push(vec![
             cells.to_string(),
@@ -171,7 +171,7 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), Benc
         ("mean functions tried", Scale::Decades),
     );
     chart.series = vec![Series::new("formula", Mark::Line, 0, expected), wide, narrow];
-    session.add_chart(chart);
+    bench.add_chart(chart);
     let mut chart = Chart::new(
         "figure-3b",
         "Bits a key and value bit",
@@ -184,11 +184,11 @@ fn figure_3(session: &mut Session<'_>, sheet: &mut PageTable) -> Result<(), Benc
         Series::new("index, 1 group in 10⁶ fails", Mark::Dashes, 1, index),
         Series::new("array + log2 of the mean tried", Mark::Line, 2, average),
     ];
-    session.add_chart(chart);
+    bench.add_chart(chart);
     Ok(())
 }
 
-fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
+fn figure_4(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let x = ("cells of each array, m", Scale::Linear);
     let title = "One function for a value, or one for each of its bits";
     let mut tried = Chart::new("figure-4a", title, x, ("mean functions tried, all bits", Scale::Decades));
@@ -219,7 +219,7 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
                 let mut texts = vec![String::new(); 3];
                 if let Some(mean) = way.iterations(value_bits, cells) {
                     push(&mut expected, cells, mean);
-                    let got = point(session, way, Functions::Wide, value_bits, cells, mean)?;
+                    let got = point(bench, way, Functions::Wide, value_bits, cells, mean)?;
                     found.points.extend(got);
                     texts[0] = rounded(mean);
                     texts[1] = got.map_or_else(String::new, |point| rounded(point.y));
@@ -243,15 +243,15 @@ fn figure_4(session: &mut Session<'_>) -> Result<(), BenchError> {
         sheet.rows.extend(lines);
     }
     for chart in [tried, space, both] {
-        session.add_chart(chart);
+        bench.add_chart(chart);
     }
-    session.add_table(sheet);
+    bench.add_table(sheet);
     Ok(())
 }
 
 /// Searches many groups, split into one part per run; `None` if that would take too long.
 fn point(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     way: FunctionLayout,
     functions: Functions,
     value_bits: u8,
@@ -261,8 +261,8 @@ fn point(
     if expected > LONGEST {
         return Ok(None);
     }
-    session.check()?;
-    let options = session.options();
+    bench.check()?;
+    let options = bench.options;
     let (runs, groups) = (options.runs() as u64, options.pick(300, 2_000));
     let run = |run: u64| {
         let one = |number| {
@@ -277,10 +277,10 @@ fn point(
     };
     let figures = Summary::of(&(0..runs).map(run).collect::<Vec<_>>());
     let family = if functions == Functions::Wide { "32-bit index" } else { "16-bit index" };
-    let mut case = session.case("search", u64::from(KEYS_PER_GROUP) * groups);
+    let mut case = bench.case("search", u64::from(KEYS_PER_GROUP) * groups);
     case.value_bits = Some(value_bits);
     case.variant = Some(format!("{cells} cells, {}, {family}", way.name()));
-    session.add(case, Metric::Iterations, figures);
+    bench.add(case, Metric::Iterations, figures);
     Ok(Some(Point::measured(cells.into(), figures, 1.0)))
 }
 

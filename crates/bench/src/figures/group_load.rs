@@ -2,12 +2,12 @@
 
 use super::loads::{self, Loads};
 use super::{paper, theory};
+use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
 use crate::keys::KeySet;
 use crate::pin;
 use crate::row::{Metric, Row};
-use crate::session::Session;
 use crate::structures::{BuildConfig, Product, Structure};
 use scalebricks_console::quantity::{count, short_count};
 use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
@@ -27,7 +27,7 @@ const FORMATS: [Format; 3] = [Format::Paper16x8, Format::Linear, Format::Dense];
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let mut sheet = PageTable::new(
         "group-load",
         &[
@@ -41,21 +41,21 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
             "at 16+8, formula",
         ],
     );
-    let sizes = session.options().keys(&SIZES, &SIZES);
+    let sizes = bench.options.keys(&SIZES, &SIZES);
     let last = sizes.len().saturating_sub(1);
     for (number, keys) in sizes.into_iter().enumerate() {
-        if session.fits(keys, KEY_BYTES)? {
-            one(session, keys, &mut sheet, number == last)?;
+        if bench.fits(keys, KEY_BYTES)? {
+            one(bench, keys, &mut sheet, number == last)?;
         }
     }
-    session.add_table(sheet);
-    conclude(session);
+    bench.add_table(sheet);
+    conclude(bench);
     Ok(())
 }
 
 /// States the fullest groups of the largest table.
-fn conclude(session: &mut Session<'_>) {
-    let rows = || session.rows().iter().filter(|row| row.metric == Metric::MaxGroupLoad);
+fn conclude(bench: &mut BenchRun<'_>) {
+    let rows = || bench.rows().iter().filter(|row| row.metric == Metric::MaxGroupLoad);
     let Some(keys) = rows().map(|row| row.case.keys).max() else { return };
     let of = |format: Option<&str>, variant: Option<&str>| {
         let is = |row: &&Row| {
@@ -74,11 +74,11 @@ fn conclude(session: &mut Session<'_>) {
         paper::MAX_GROUP_LOAD,
         paper::MAX_GROUP_LOAD_DIRECT,
     );
-    session.add_conclusion("group-load-conclusion", sentence);
+    bench.add_conclusion("group-load-conclusion", sentence);
 }
 
-fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool) -> Result<(), BenchError> {
-    let busy = session.busy("filling groups");
+fn one(bench: &mut BenchRun<'_>, keys: u64, sheet: &mut PageTable, drawn: bool) -> Result<(), BenchError> {
+    let busy = bench.busy("filling groups");
     let set = KeySet::new(keys, 1);
     let straight = loads::direct(&set.hashes, paper::KEYS_PER_GROUP.into());
     let title = format!("Groups by their keys, {} keys", count(keys));
@@ -89,8 +89,8 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool)
         ("share of the groups", Scale::Decades),
     );
     chart.series.push(series("16 a group, hashed straight", 7, &straight));
-    let case = session.case("simulation", keys).variant("hashed straight to groups".to_owned());
-    session.add(case, Metric::MaxGroupLoad, Summary::exact(straight.max() as f64));
+    let case = bench.case("simulation", keys).variant("hashed straight to groups".to_owned());
+    bench.add(case, Metric::MaxGroupLoad, Summary::exact(straight.max() as f64));
     let paper_size = keys == 16_000_000;
     let of_paper = |text: String| if paper_size { text } else { String::new() };
     sheet.rows.push(vec![
@@ -104,18 +104,18 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool)
         percent(lost(&straight, 8, 65_535.0)),
     ]);
     for (colour, format) in FORMATS.into_iter().enumerate() {
-        session.check()?;
+        bench.check()?;
         let mean = format.keys_per_block() / GROUPS as u64;
         let simulated = loads::balanced(&set.hashes, mean);
         let make =
             BuildConfig { format, threads: pin::cores(), product: Product::Control, ..BuildConfig::table() };
         let mut prepared = Structure::SetSep.prepare(&set, make)?;
-        let (table, _) = build::build(prepared.as_mut(), make.threads)?;
+        let (table, _) = build::build(&mut prepared, make.threads)?;
         let fullest = table.fill().max_group_load.unwrap_or(0);
-        let case = session.case(Structure::SetSep.name(), keys).format(format.name());
-        session.add(case.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));
+        let case = bench.case(Structure::SetSep.name(), keys).format(format.name());
+        bench.add(case.clone(), Metric::MaxGroupLoad, Summary::exact(fullest.into()));
         let case = case.variant("simulated".to_owned());
-        session.add(case, Metric::MaxGroupLoad, Summary::exact(simulated.max() as f64));
+        bench.add(case, Metric::MaxGroupLoad, Summary::exact(simulated.max() as f64));
         let is_paper = format == Format::Paper16x8;
         let of_format = |text: String| if is_paper { text } else { String::new() };
         sheet.rows.push(vec![
@@ -132,7 +132,7 @@ fn one(session: &mut Session<'_>, keys: u64, sheet: &mut PageTable, drawn: bool)
     }
     drop(busy);
     if drawn {
-        session.add_chart(chart);
+        bench.add_chart(chart);
     }
     Ok(())
 }

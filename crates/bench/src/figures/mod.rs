@@ -28,6 +28,20 @@ pub mod search;
 pub mod tables;
 pub mod theory;
 
+use crate::bench_run::BenchRun;
+use crate::error::BenchError;
+
+/// Measures Table 1, Figures 3, 4 and 7, and the load of the fullest groups (`setsep-figures`).
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    construction::run(bench)?;
+    generation::run(bench)?;
+    group_load::run(bench)?;
+    batches::run(bench)
+}
+
 /// The names of content that has no place in a page.
 #[cfg(test)]
 pub(crate) fn without_place(page: &str, exhibits: &scalebricks_report::exhibit::Exhibits) -> Vec<String> {
@@ -37,4 +51,25 @@ pub(crate) fn without_place(page: &str, exhibits: &scalebricks_report::exhibit::
     let charts = exhibits.charts.iter().map(|chart| format!("{}.svg", chart.name));
     let names = sheets.chain(said).chain(charts);
     names.filter(|name| places.iter().all(|place| place.name != *name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn the_page_has_a_place_for_all_that_is_shown() {
+        const PAGE: &str = include_str!("../../../../docs/figures.md");
+        let options = Options { keys: Some(vec![20_000]), quick: true, runs: Some(1), ..Options::default() };
+        let mut bench = BenchRun::for_test("figures", options);
+        run(&mut bench).unwrap();
+        capacity::run(&mut bench).unwrap();
+        let (_, exhibits) = bench.finish();
+        assert_eq!(without_place(PAGE, &exhibits), Vec::<String>::new());
+        assert_eq!(exhibits.conclusions.len(), 6);
+        for said in &exhibits.conclusions {
+            assert!(!said.sentence.contains("NaN") && !said.sentence.contains("inf"), "{}", said.sentence);
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! The conditions under which tables are compared: keys per call, bits per value, and memory pages.
 
-use crate::session::Session;
+use crate::bench_run::BenchRun;
 use scalebricks_console::quantity::bytes;
 use scalebricks_report::exhibit::PageTable;
 
 /// Adds the table of conditions. `huge` is the process's memory on transparent huge pages while the largest
 /// tables existed.
-pub fn add_table(session: &mut Session<'_>, huge: Option<u64>) {
+pub fn add_table(bench: &mut BenchRun<'_>, huge: Option<u64>) {
     let ours = huge.map_or_else(
         || "transparent huge pages asked for; the system does not say what it gave".to_owned(),
         |huge| format!("transparent huge pages asked for: {} in all", bytes(huge)),
@@ -25,5 +25,5 @@ pub fn add_table(session: &mut Session<'_>, huge: Option<u64>) {
         row(["rte_hash", &HASH_KEYS.to_string(), "128, in an array beside it", pages]);
         row(["EFD", &format!("{KEYS}, its most"), &EFD_VALUE_BITS.to_string(), pages]);
     }
-    session.add_table(sheet);
+    bench.add_table(sheet);
 }

@@ -7,10 +7,10 @@
 use super::cluster::TestCluster;
 use super::rfc2544::throughput;
 use super::tables::{ExactTable, Placement};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::pin;
 use crate::row::Metric;
-use crate::session::Session;
 use scalebricks_console::Interrupt;
 use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;
@@ -42,8 +42,8 @@ struct Method {
 
 impl Method {
     /// RFC 2544 requires the mean of 20 latency trials.
-    fn of(session: &Session<'_>) -> Self {
-        let options = session.options();
+    fn of(bench: &BenchRun<'_>) -> Self {
+        let options = bench.options;
         let [search, trial] = options.pick([20, 10], [200, 50]).map(Duration::from_millis);
         Self { searches: options.runs().max(SEARCHES), search, trials: options.pick(3, 20), trial }
     }
@@ -75,15 +75,15 @@ struct LatencyRow {
 ///
 /// # Errors
 /// [`BenchError`], also for a cluster that loses packets at any rate.
-pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Result<(), BenchError> {
+pub fn measure(bench: &mut BenchRun<'_>, asked: u64, size: ClusterSize) -> Result<(), BenchError> {
     let count = asked.min(MAX_FLOWS);
-    let busy = session.busy("measuring latencies");
+    let busy = bench.busy("measuring latencies");
     let candidates: Result<Vec<TestCluster>, BenchError> = approaches()
         .into_iter()
         .map(|(spread, exact)| TestCluster::new(spread, exact, count, size))
         .collect();
     let mut candidates = candidates?;
-    let (method, interrupt) = (Method::of(session), session.interrupt());
+    let (method, interrupt) = (Method::of(bench), bench.interrupt);
     // On a pinned thread, as all timed work.
     let found = std::thread::scope(|scope| {
         let measured = scope.spawn(|| {
@@ -97,13 +97,13 @@ pub fn measure(session: &mut Session<'_>, asked: u64, size: ClusterSize) -> Resu
         let candidate = &candidates[candidate];
         let case = candidate
             .tables()
-            .describe(session.case(candidate.name(), count))
+            .describe(bench.case(candidate.name(), count))
             .variant(variant)
             .threads(1)
             .nodes(size.get());
-        session.add(case, metric, Summary::of(&figures));
+        bench.add(case, metric, Summary::of(&figures));
     }
-    session.check()
+    bench.check()
 }
 
 fn all(

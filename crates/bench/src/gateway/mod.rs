@@ -32,8 +32,8 @@ pub mod stages;
 pub mod tables;
 pub mod traffic;
 
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
-use crate::session::Session;
 use crate::{figures, pin};
 use joined_ports::PacketStore;
 use packet_ring::{ROTATION, Ring};
@@ -52,7 +52,7 @@ const FLOW_BYTES: u64 = 480;
 ///
 /// # Errors
 /// [`BenchError`], also for a lost or changed packet.
-pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchError> {
+pub fn measure(bench: &mut BenchRun<'_>, flows: &[u64]) -> Result<(), BenchError> {
     let size = ClusterSize::new(flows::NODES).map_err(|error| BenchError::Usage(error.to_string()))?;
     for flows in flows {
         if !(flows::MIN_FLOWS..=flows::MAX_FLOWS).contains(flows) {
@@ -63,46 +63,46 @@ pub fn measure(session: &mut Session<'_>, flows: &[u64]) -> Result<(), BenchErro
     #[cfg(feature = "dpdk")]
     dpdk::start(flows.iter().copied().max().unwrap_or(0))?;
     if cfg!(not(feature = "dpdk")) {
-        session.console().note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
+        bench.console.note("gateway: rte_hash, EFD and mbufs left out, not built in (--features dpdk)");
     }
-    let ring = Ring::new(Slab::new(ROTATION).packets, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ring = Ring::new(Slab::new(ROTATION).packets, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     let home = PacketStore::new(Slab::new(ROTATION).packets);
-    let first = session.rows().len();
+    let first = bench.rows().len();
     if pin::cores() < 2 {
-        session.console().note("gateway: core split left out, there is one core");
+        bench.console.note("gateway: core split left out, there is one core");
     }
     let mut huge = None;
     for &flows in flows {
-        if session.fits(flows, FLOW_BYTES)? {
-            huge = one(session, flows, size, &ring, &home)?.max(huge);
+        if bench.fits(flows, FLOW_BYTES)? {
+            huge = one(bench, flows, size, &ring, &home)?.max(huge);
         }
     }
-    latency::measure(session, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
-    conditions::add_table(session, huge);
-    figures::gateway::show(session, first);
+    latency::measure(bench, flows.iter().copied().max().unwrap_or(flows::MIN_FLOWS), size)?;
+    conditions::add_table(bench, huge);
+    figures::gateway::show(bench, first);
     Ok(())
 }
 
 /// Measures one number of flows. Returns the bytes on transparent huge pages while its tables existed.
 fn one(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     flows: u64,
     size: ClusterSize,
     ring: &Ring<SlabPacket>,
     home: &PacketStore<SlabPacket>,
 ) -> Result<Option<u64>, BenchError> {
-    let busy = session.busy("making tables");
+    let busy = bench.busy("making tables");
     let tables = all_tables(flows, size)?;
     drop(busy);
-    stages::measure(session, &Plan { flows, size, ring, tables: &tables, roles: &MEASURED, suffix: "" })?;
+    stages::measure(bench, &Plan { flows, size, ring, tables: &tables, roles: &MEASURED, suffix: "" })?;
     #[cfg(feature = "dpdk")]
-    with_mbufs(session, flows, size, &tables)?;
+    with_mbufs(bench, flows, size, &tables)?;
     let plan = rates::Plan { flows, size, tables: &tables, home, spare: 0, suffix: "" };
-    rates::measure(session, &plan)?;
+    rates::measure(bench, &plan)?;
     // The cache pressure needs a core of its own; with two cores, one is left for the node.
     for spare_of in [2, 1].into_iter().filter(|&cores| cores < pin::cores()).take(1) {
         let bubble = cache_pressure::CachePressure::of_half(spare_of);
-        rates::measure(session, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
+        rates::measure(bench, &rates::Plan { spare: 1, suffix: ", half the cache", ..plan })?;
         drop(bubble);
     }
     Ok(HugePages::held_bytes())
@@ -111,16 +111,16 @@ fn one(
 /// Repeats some measurements with DPDK's packets.
 #[cfg(feature = "dpdk")]
 fn with_mbufs(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     flows: u64,
     size: ClusterSize,
     tables: &[Tables],
 ) -> Result<(), BenchError> {
-    let ring = Ring::new(dpdk::packets(ROTATION)?, &stages::traffic(flows::MIN_FLOWS, EXTERNAL));
+    let ring = Ring::new(dpdk::packets(ROTATION)?, stages::traffic(flows::MIN_FLOWS, EXTERNAL));
     let ours: Vec<Tables> =
         tables.iter().filter(|tables| tables.exact == ExactTable::Cuckoo).cloned().collect();
     let (roles, suffix) = (&[INGRESS, HANDLING, BOTH, BOTH_UP], ", mbufs");
-    stages::measure(session, &Plan { flows, size, ring: &ring, tables: &ours, roles, suffix })?;
+    stages::measure(bench, &Plan { flows, size, ring: &ring, tables: &ours, roles, suffix })?;
     Ok(())
 }
 
@@ -155,9 +155,9 @@ mod tests {
             Console::new(true),
             Interrupt::default(),
         );
-        let mut session = Session::new("gateway", &options, &console, &interrupt);
-        measure(&mut session, &[1000]).unwrap();
-        let (rows, exhibits) = session.finish();
+        let mut bench = BenchRun::new("gateway", &options, &console, &interrupt);
+        measure(&mut bench, &[1000]).unwrap();
+        let (rows, exhibits) = bench.finish();
         let split: BTreeSet<String> = rows
             .iter()
             .filter(|row| row.metric == Metric::PacketRate && row.median > 0.0)

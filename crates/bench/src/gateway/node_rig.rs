@@ -4,7 +4,7 @@ use super::flows::{self, HERE};
 use super::packet_ring::{ROTATION, Ring};
 use super::packet_slab::NoBuffers;
 use super::tables::Tables;
-use super::traffic::{Arrival, Direction, Traffic};
+use super::traffic::{Arrival, Direction, Exit, Traffic};
 use crate::error::BenchError;
 use crate::timing;
 use scalebricks_apps::gateway::{Node, NodeStats};
@@ -39,17 +39,18 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
     /// # Errors
     /// [`BenchError::Check`] for the first fault or a lost packet.
     pub fn judge(&mut self) -> Result<(), BenchError> {
-        self.ring.send_of(&self.traffic);
-        self.ring.judge();
+        self.ring.send_of(Arc::clone(&self.traffic));
+        self.ring.check(|_| ());
         let before = self.node.stats();
         let taken = self.forward(2 * ROTATION as u64);
-        let (judged, fault) = self.ring.verdict();
-        if let Some(fault) = fault {
+        let checked = self.ring.checked();
+        if let Some(fault) = checked.fault {
             return Err(BenchError::check(&self.name, fault));
         }
         self.is_complete(&before, taken)?;
-        if judged != taken {
-            return Err(BenchError::check(&self.name, format!("{judged} of {taken} packets were received")));
+        if checked.packets as u64 != taken {
+            let problem = format!("{} of {taken} packets were received", checked.packets);
+            return Err(BenchError::check(&self.name, problem));
         }
         Ok(())
     }
@@ -59,7 +60,7 @@ impl<P: PacketBuf + 'static> NodeRig<P> {
     /// # Errors
     /// [`BenchError::Check`] if a packet was lost or took another path than the checked ones.
     pub fn measure(&mut self, packets: u64) -> Result<f64, BenchError> {
-        self.ring.send_of(&self.traffic);
+        self.ring.send_of(Arc::clone(&self.traffic));
         self.forward(ROTATION as u64);
         let before = self.node.stats();
         let (taken, seconds) = timing::pinned(|| self.forward(packets))?;
@@ -115,9 +116,9 @@ pub fn bare_loop<P: PacketBuf + 'static>(
     what: BareLoop,
     packets: u64,
 ) -> Result<f64, BenchError> {
-    ring.send_of(traffic);
+    ring.send_of(Arc::clone(traffic));
     let (mut rx, mut tx): (Box<dyn RxPort<P>>, Box<dyn TxPort<P>>) =
-        (Box::new(ring.port()), Box::new(ring.port()));
+        (Box::new(ring.port(Exit::Fabric, true)), Box::new(ring.port(Exit::Fabric, true)));
     let mut pass = |packets: u64| {
         let mut passed = 0;
         let mut burst = Burst::new();

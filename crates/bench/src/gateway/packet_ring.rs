@@ -13,104 +13,159 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Number of rotating packets.
 pub const ROTATION: usize = 8192;
 
-/// The next number, wrapping around.
-#[inline]
-fn after(number: usize, traffic: &Traffic) -> usize {
-    if number + 1 < traffic.len() { number + 1 } else { 0 }
+/// Makes the packets of a ring, and checks those that leave.
+pub trait PacketKind: Send {
+    /// Where packets leave.
+    type Exit: Copy + Send;
+
+    /// Number of distinct packets, at least 1.
+    fn count(&self) -> usize;
+
+    /// Bytes of the longest frame.
+    fn room(&self) -> usize;
+
+    /// Turns a packet into the one with this number.
+    fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize);
+
+    /// What is wrong with a packet that left here; `None` if it is right.
+    fn fault(&self, exit: Self::Exit, frame: &[u8]) -> Option<&'static str>;
 }
 
-struct Inner<P> {
+impl PacketKind for Arc<Traffic> {
+    type Exit = Exit;
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn room(&self) -> usize {
+        96
+    }
+
+    #[inline]
+    fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize) {
+        Traffic::renew(self, packet, number);
+    }
+
+    fn fault(&self, exit: Exit, frame: &[u8]) -> Option<&'static str> {
+        Traffic::fault(self, exit, frame)
+    }
+}
+
+/// The result of checking packets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Checked {
+    /// Packets checked.
+    pub packets: usize,
+    /// Those without a fault.
+    pub right: usize,
+    /// The first fault.
+    pub fault: Option<&'static str>,
+}
+
+struct Inner<P, K> {
     packets: VecDeque<P>,
-    traffic: Arc<Traffic>,
+    kind: K,
+    /// Number of the next packet.
     number: usize,
-    /// While packets are checked: how many were, and the first fault.
-    verdict: Option<(u64, Option<&'static str>)>,
+    /// How many packets may still be given out.
+    left: usize,
+    /// The result so far, while packets are checked.
+    checked: Option<Checked>,
+}
+
+impl<P: PacketBuf, K: PacketKind> Inner<P, K> {
+    /// Turns a packet into the next one and appends it.
+    #[inline]
+    fn take_back(&mut self, mut packet: P) {
+        self.kind.renew(&mut packet, self.number);
+        self.number = if self.number + 1 < self.kind.count() { self.number + 1 } else { 0 };
+        self.packets.push_back(packet);
+    }
+
+    /// Adds an empty packet.
+    fn add(&mut self, mut packet: P) {
+        // Fill the longest frame once, so that later frames have their tail; the buffer is large enough.
+        let _ = packet.append(&[0xAB; 2000][..self.kind.room()]);
+        self.take_back(packet);
+    }
 }
 
 /// Rotating packets. Clones share them. Only one thread uses them at a time, so the lock is always free.
-pub struct Ring<P>(Arc<Mutex<Inner<P>>>);
+pub struct Ring<P, K = Arc<Traffic>>(Arc<Mutex<Inner<P, K>>>);
 
-impl<P> Clone for Ring<P> {
+impl<P, K> Clone for Ring<P, K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<P> std::fmt::Debug for Ring<P> {
+impl<P, K> std::fmt::Debug for Ring<P, K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").finish_non_exhaustive()
     }
 }
 
-impl<P: PacketBuf + 'static> Ring<P> {
+impl<P: PacketBuf, K: PacketKind> Ring<P, K> {
     /// A ring of these packets, which must be empty.
-    pub fn new(packets: impl IntoIterator<Item = P>, traffic: &Arc<Traffic>) -> Self {
-        let mut packets: VecDeque<P> = packets.into_iter().collect();
-        for packet in &mut packets {
-            // Fill the longest frame once, so that later frames have their tail; the buffer is large enough.
-            let _ = packet.append(&[0xAB; 96]);
+    pub fn new(packets: Vec<P>, kind: K) -> Self {
+        let rotating = VecDeque::with_capacity(packets.len());
+        let mut inner = Inner { packets: rotating, kind, number: 0, left: usize::MAX, checked: None };
+        for packet in packets {
+            inner.add(packet);
         }
-        let ring = Self(Arc::new(Mutex::new(Inner {
-            packets,
-            traffic: Arc::clone(traffic),
-            number: 0,
-            verdict: None,
-        })));
-        ring.send_of(traffic);
-        ring
+        Self(Arc::new(Mutex::new(inner)))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<P>> {
+    fn inner(&self) -> MutexGuard<'_, Inner<P, K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes all packets those of this traffic, from its first on.
-    pub fn send_of(&self, traffic: &Arc<Traffic>) {
+    /// Adds an empty packet.
+    pub fn add(&self, packet: P) {
+        self.inner().add(packet);
+    }
+
+    /// Takes back packets that were not sent, without checking them.
+    pub fn take_back(&self, burst: &mut Burst<P>) {
         let mut inner = self.inner();
-        inner.traffic = Arc::clone(traffic);
-        inner.number = 0;
-        for at in 0..inner.packets.len() {
-            let number = inner.number;
-            if let Some(packet) = inner.packets.get_mut(at) {
-                traffic.renew(packet, number);
-            }
-            inner.number = after(number, traffic);
+        burst.drain(..).for_each(|packet| inner.take_back(packet));
+    }
+
+    /// Makes all packets those of this kind, from its first on.
+    pub fn send_of(&self, kind: K) {
+        let mut inner = self.inner();
+        (inner.kind, inner.number) = (kind, 0);
+        for packet in std::mem::take(&mut inner.packets) {
+            inner.take_back(packet);
         }
     }
 
-    /// The port at which traffic arrives.
-    const fn entry(traffic: &Traffic) -> Exit {
-        match (traffic.arrival(), traffic.way()) {
-            (Arrival::Fabric, _) => Exit::Fabric,
-            (Arrival::Outside, Direction::Downstream) => Exit::Internet,
-            (Arrival::Outside, Direction::Upstream) => Exit::BaseStation,
-        }
+    /// A port for this exit, which also gives out packets if `gives` is set.
+    pub fn port(&self, exit: K::Exit, gives: bool) -> RingPort<P, K> {
+        RingPort { ring: self.clone(), exit, gives }
     }
 
-    /// The ports of a node that gets this traffic.
-    pub fn ports(&self, traffic: &Traffic) -> NodePorts<P> {
-        let entry = Self::entry(traffic);
-        let port = |exit| Box::new(RingPort { ring: self.clone(), exit, gives: exit == entry });
-        NodePorts {
-            internet: port(Exit::Internet),
-            base_station: port(Exit::BaseStation),
-            fabric: port(Exit::Fabric),
-        }
+    /// Checks every returned packet from now on, after a change of what it is checked for.
+    pub fn check(&self, change: impl FnOnce(&mut K)) {
+        let mut inner = self.inner();
+        change(&mut inner.kind);
+        inner.checked = Some(Checked::default());
     }
 
-    /// A port that gives and takes packets, for bare loops.
-    pub fn port(&self) -> RingPort<P> {
-        RingPort { ring: self.clone(), exit: Exit::Fabric, gives: true }
+    /// Ends the check.
+    pub fn checked(&self) -> Checked {
+        self.inner().checked.take().unwrap_or_default()
     }
 
-    /// Checks every returned packet from now on.
-    pub fn judge(&self) {
-        self.inner().verdict = Some((0, None));
+    /// Limits how many packets may be given out from now on.
+    pub fn limit(&self, packets: usize) {
+        self.inner().left = packets;
     }
 
-    /// Ends the check; returns the number of packets checked, and the first fault.
-    pub fn verdict(&self) -> (u64, Option<&'static str>) {
-        self.inner().verdict.take().unwrap_or_default()
+    /// How many packets may still be given out.
+    pub fn left(&self) -> usize {
+        self.inner().left
     }
 
     /// Number of waiting packets.
@@ -124,41 +179,58 @@ impl<P: PacketBuf + 'static> Ring<P> {
     }
 }
 
+impl<P: PacketBuf + 'static> Ring<P> {
+    /// The ports of a node that gets this traffic.
+    pub fn ports(&self, traffic: &Traffic) -> NodePorts<P> {
+        let entry = match (traffic.arrival(), traffic.way()) {
+            (Arrival::Fabric, _) => Exit::Fabric,
+            (Arrival::Outside, Direction::Downstream) => Exit::Internet,
+            (Arrival::Outside, Direction::Upstream) => Exit::BaseStation,
+        };
+        let port = |exit| Box::new(self.port(exit, exit == entry));
+        NodePorts {
+            internet: port(Exit::Internet),
+            base_station: port(Exit::BaseStation),
+            fabric: port(Exit::Fabric),
+        }
+    }
+}
+
 /// A port of a [`Ring`].
 #[derive(Debug)]
-pub struct RingPort<P> {
-    ring: Ring<P>,
-    exit: Exit,
+pub struct RingPort<P, K: PacketKind = Arc<Traffic>> {
+    ring: Ring<P, K>,
+    exit: K::Exit,
     gives: bool,
 }
 
-impl<P: PacketBuf + 'static> RxPort<P> for RingPort<P> {
+impl<P: PacketBuf, K: PacketKind> RxPort<P> for RingPort<P, K> {
     fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         if !self.gives {
             return 0;
         }
         let mut inner = self.ring.inner();
-        let count = burst.remaining_capacity().min(inner.packets.len());
+        let count = burst.remaining_capacity().min(inner.packets.len()).min(inner.left);
+        inner.left -= count;
         burst.extend(inner.packets.drain(..count));
         count
     }
 }
 
-impl<P: PacketBuf + 'static> TxPort<P> for RingPort<P> {
+impl<P: PacketBuf, K: PacketKind> TxPort<P> for RingPort<P, K> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
         let mut inner = self.ring.inner();
-        let Inner { packets, traffic, number, verdict } = &mut *inner;
-        if let Some((judged, first)) = verdict {
-            *judged += burst.len() as u64;
-            *first =
-                first.or_else(|| burst.iter().find_map(|packet| traffic.fault(self.exit, packet.data())));
+        let Inner { kind, checked, .. } = &mut *inner;
+        if let Some(checked) = checked {
+            let faults = burst.iter().map(|packet| kind.fault(self.exit, packet.data()));
+            for fault in faults {
+                checked.packets += 1;
+                checked.right += usize::from(fault.is_none());
+                checked.fault = checked.fault.or(fault);
+            }
         }
         let count = burst.len();
-        for mut packet in burst.drain(..) {
-            traffic.renew(&mut packet, *number);
-            *number = after(*number, traffic);
-            packets.push_back(packet);
-        }
+        burst.drain(..).for_each(|packet| inner.take_back(packet));
         count
     }
 }

@@ -5,9 +5,9 @@ use super::joined_ports::{PacketStore, TrafficMix};
 use super::packet_slab::SlabPacket;
 use super::stages::{EXTERNAL, HANDLING, traffic};
 use super::tables::{ExactTable, Placement, Tables};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::Metric;
-use crate::session::Session;
 use scalebricks_report::stats::Summary;
 use scalebricks_types::ClusterSize;
 
@@ -39,8 +39,8 @@ struct NodeRates<'a> {
 ///
 /// # Errors
 /// [`BenchError`], also for a lost or changed packet.
-pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
-    let packets = session.options().pick(1 << 18, 1 << 21);
+pub fn measure(bench: &mut BenchRun<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
+    let packets = bench.options.pick(1 << 18, 1 << 21);
     let kinds = TrafficMix { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
     let mut found = Vec::new();
     for cores in Cores::there(plan.spare) {
@@ -52,18 +52,18 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
             found.push(NodeRates { what, cores, rates: Vec::new() });
         }
     }
-    let runs = session.options().runs();
-    let bar = session.progress(runs * found.len());
+    let runs = bench.options.runs();
+    let bar = bench.progress(runs * found.len());
     for _ in 0..runs {
         for found in &mut found {
-            session.check()?;
+            bench.check()?;
             found.rates.push(rate(found.what, found.cores, &kinds, plan.home, packets)?);
             bar.add(1);
         }
     }
     bar.finish();
     for found in &found {
-        let case = session
+        let case = bench
             .case(&found.what.name(), plan.flows)
             .variant(format!("{}{}", found.cores.name(), plan.suffix))
             .threads(found.cores.threads());
@@ -71,17 +71,17 @@ pub fn measure(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), BenchEr
             Target::Node(tables, _) => tables.describe(case),
             Target::Plain => case,
         };
-        session.add(case, Metric::PacketRate, Summary::of(&found.rates));
+        bench.add(case, Metric::PacketRate, Summary::of(&found.rates));
     }
     for exact in ExactTable::built_in() {
-        compare(session, &found, exact, plan);
+        compare(bench, &found, exact, plan);
     }
     Ok(())
 }
 
 /// Compares `ScaleBricks` with full duplication for the same exact table: in total; through its smaller
 /// tables alone, with one core for everything; and through the second core.
-fn compare(session: &mut Session<'_>, found: &[NodeRates<'_>], exact: ExactTable, plan: &Plan<'_>) {
+fn compare(bench: &mut BenchRun<'_>, found: &[NodeRates<'_>], exact: ExactTable, plan: &Plan<'_>) {
     let rates = |spread: Placement, cores: Cores| {
         let is = |found: &&NodeRates<'_>| match found.what {
             Target::Node(tables, _) => {
@@ -104,9 +104,9 @@ fn compare(session: &mut Session<'_>, found: &[NodeRates<'_>], exact: ExactTable
         ("of it by the idle core", (!core.is_empty()).then_some(core)),
     ] {
         let Some(figures) = figures else { continue };
-        let case = session
+        let case = bench
             .case(&format!("scalebricks {}", exact.name()), plan.flows)
             .variant(format!("{variant}{}", plan.suffix));
-        session.add(case, Metric::Ratio, Summary::of(&figures));
+        bench.add(case, Metric::Ratio, Summary::of(&figures));
     }
 }

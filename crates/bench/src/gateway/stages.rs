@@ -8,9 +8,9 @@ use super::node_rig::{BareLoop, NodeRig, Role, bare_loop};
 use super::packet_ring::Ring;
 use super::tables::Tables;
 use super::traffic::{Arrival, Direction, FlowSet, Traffic};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::Metric;
-use crate::session::Session;
 use crate::{rounds, timing};
 use scalebricks_io::PacketBuf;
 use scalebricks_report::stats::Summary;
@@ -105,7 +105,7 @@ pub fn traffic(flows: u64, role: Role) -> Arc<Traffic> {
 /// One run of a node: its time minus the ports', and minus plain forwarding. If a run is rejected and
 /// repeated, the bare loops are measured again.
 fn run<P: PacketBuf + 'static>(
-    session: &Session<'_>,
+    bench: &BenchRun<'_>,
     plan: &Plan<'_, P>,
     rig: &mut NodeRig<P>,
     part: &Part,
@@ -114,7 +114,7 @@ fn run<P: PacketBuf + 'static>(
 ) -> Result<(f64, f64), BenchError> {
     let mut alone = Some(alone);
     let what = format!("{}, {}", rig.name(), part.role.name);
-    rounds::retry_rejected(session, || {
+    rounds::retry_rejected(bench, || {
         let (ports, forwarding) = match alone.take() {
             Some(alone) => alone,
             None => (
@@ -132,10 +132,10 @@ fn run<P: PacketBuf + 'static>(
 /// # Errors
 /// [`BenchError`], also for a lost or changed packet.
 pub fn measure<P: PacketBuf + 'static>(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     plan: &Plan<'_, P>,
 ) -> Result<(), BenchError> {
-    let packets = session.options().pick(1 << 18, 1 << 20);
+    let packets = bench.options.pick(1 << 18, 1 << 20);
     let mut parts: Vec<Part> = Vec::new();
     let (mut rigs, mut found) = (Vec::new(), Vec::new());
     for &role in plan.roles {
@@ -148,41 +148,41 @@ pub fn measure<P: PacketBuf + 'static>(
         }
         parts.push(Part { role, traffic, ports: Vec::new(), forwarding: Vec::new() });
     }
-    let runs = session.options().runs();
-    let bar = session.progress(runs * rigs.len());
+    let runs = bench.options.runs();
+    let bar = bench.progress(runs * rigs.len());
     for run in 0..runs {
         for part in &mut parts {
             part.ports.push(bare_loop(plan.ring, &part.traffic, BareLoop::Ports, packets)?);
             part.forwarding.push(bare_loop(plan.ring, &part.traffic, BareLoop::Forwarding, packets)?);
         }
         for ((part, rig), times) in rigs.iter_mut().zip(&mut found) {
-            session.check()?;
+            bench.check()?;
             let part = &parts[*part];
             let alone = (part.ports[run], part.forwarding[run]);
-            let (packet, work) = self::run(session, plan, rig, part, alone, packets)?;
+            let (packet, work) = self::run(bench, plan, rig, part, alone, packets)?;
             times.packet.push(packet);
             times.work.push(work);
             bar.add(1);
         }
     }
     bar.finish();
-    let case = |session: &Session<'_>, structure: &str, role: Role| {
-        session.case(structure, plan.flows).variant(format!("{}{}", role.name, plan.suffix)).threads(1)
+    let case = |bench: &BenchRun<'_>, structure: &str, role: Role| {
+        bench.case(structure, plan.flows).variant(format!("{}{}", role.name, plan.suffix)).threads(1)
     };
     for part in &parts {
         for (name, times) in [("generator and sink", &part.ports), ("plain forwarding", &part.forwarding)] {
-            let case = case(session, name, part.role);
-            session.add(case, Metric::PacketTime, Summary::of(times));
+            let case = case(bench, name, part.role);
+            bench.add(case, Metric::PacketTime, Summary::of(times));
         }
     }
     for times in &found {
         let name = times.tables.name();
-        let case = times.tables.describe(case(session, &name, times.role));
-        session.add(case.clone(), Metric::PacketTime, Summary::of(&times.packet));
-        session.add(case.clone(), Metric::WorkTime, Summary::of(&times.work));
+        let case = times.tables.describe(case(bench, &name, times.role));
+        bench.add(case.clone(), Metric::PacketTime, Summary::of(&times.packet));
+        bench.add(case.clone(), Metric::WorkTime, Summary::of(&times.work));
         if [BOTH, BOTH_UP].contains(&times.role) {
             let rates: Vec<f64> = times.packet.iter().map(|nanoseconds| 1e9 / nanoseconds).collect();
-            session.add(case, Metric::PacketRate, Summary::of(&rates));
+            bench.add(case, Metric::PacketRate, Summary::of(&rates));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 use super::*;
+use crate::bench_run::BenchRun;
 use crate::benches::ALL;
 use crate::options::Options;
-use crate::session::Session;
 use scalebricks_report::stats::Summary;
 
 /// The rows of a benchmark with few keys.
@@ -9,9 +9,9 @@ fn rows_of(name: &str) -> Vec<Row> {
     let bench = ALL.into_iter().find(|bench| bench.name == name).unwrap();
     let keys = 3000;
     let options = Options { keys: Some(vec![keys]), runs: Some(3), quick: true, ..Options::default() };
-    let mut session = Session::for_test(bench.name, options);
-    (bench.run)(&mut session).unwrap();
-    session.finish().0
+    let mut run = BenchRun::for_test(bench.name, options);
+    (bench.run)(&mut run).unwrap();
+    run.finish().0
 }
 
 #[test]
@@ -60,16 +60,16 @@ fn a_limit_is_measured_once_for_each_way_to_ask() {
     let limits = Limits::new(Replay::record(&memory[..], 100, visit), 3);
     let none = Limits::new(None, 1);
     let options = Options { runs: Some(2), ..Options::default() };
-    let mut session = Session::for_test("test", options);
+    let mut bench = BenchRun::for_test("test", options);
     let mut turns = Vec::new();
     for (limits, structure) in [(&limits, "told"), (&none, "untold")] {
         for (variant, batch) in [("a", 8), ("b", 8), ("a", 64)] {
-            let case = session.case(structure, 100).variant(variant.to_owned()).batch(batch).threads(1);
+            let case = bench.case(structure, 100).variant(variant.to_owned()).batch(batch).threads(1);
             turns.extend(limits.turns(case, LIMIT.to_owned(), |lookups: &mut f64| Ok(*lookups)));
         }
     }
-    crate::rounds::interleave(&mut session, &mut 5.0, turns).unwrap();
-    let rows = session.rows();
+    crate::rounds::interleave(&mut bench, &mut 5.0, turns).unwrap();
+    let rows = bench.rows();
     let (limits, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| is_limit(&row.case));
     assert_eq!(limits.iter().map(|row| row.case.batch).collect::<Vec<_>>(), [Some(8), Some(64)]);
     for row in others.iter().filter(|row| row.metric == Metric::LookupRate) {

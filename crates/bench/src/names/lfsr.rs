@@ -52,20 +52,6 @@ pub struct Polynomial {
     pub taps: [u32; 4],
 }
 
-/// Polynomials of several widths from XAPP 052 Table 3.
-pub const POLYNOMIALS: [Polynomial; 10] = [
-    Polynomial { taps: [8, 6, 5, 4] },
-    Polynomial { taps: [12, 6, 4, 1] },
-    Polynomial { taps: [16, 15, 13, 4] },
-    Polynomial { taps: [20, 17, 0, 0] },
-    Polynomial { taps: [24, 23, 22, 17] },
-    IPV4,
-    MAC,
-    STRING,
-    Polynomial { taps: [104, 103, 94, 93] },
-    IPV6,
-];
-
 /// 32 bits.
 pub const IPV4: Polynomial = Polynomial { taps: [32, 22, 2, 1] };
 /// 48 bits.
@@ -111,6 +97,20 @@ impl<R: Register> Iterator for Lfsr<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Polynomials of several widths from XAPP 052 Table 3.
+    const POLYNOMIALS: [Polynomial; 10] = [
+        Polynomial { taps: [8, 6, 5, 4] },
+        Polynomial { taps: [12, 6, 4, 1] },
+        Polynomial { taps: [16, 15, 13, 4] },
+        Polynomial { taps: [20, 17, 0, 0] },
+        Polynomial { taps: [24, 23, 22, 17] },
+        IPV4,
+        MAC,
+        STRING,
+        Polynomial { taps: [104, 103, 94, 93] },
+        IPV6,
+    ];
 
     /// The prime factors of 2^n − 1 (OEIS A000225, Cunningham project).
     fn factors(bits: u32) -> Vec<u128> {

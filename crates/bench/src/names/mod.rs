@@ -20,7 +20,6 @@ pub mod lfsr;
 pub mod population;
 pub mod zipf;
 
-use crate::baselines::tuple_space::Header;
 use crate::keys::mix;
 use lfsr::{IPV4, IPV6, Lfsr, MAC, STRING};
 use scalebricks_types::KeyHash;
@@ -80,19 +79,13 @@ pub fn ipv6s(start: u128) -> impl Iterator<Item = [u8; 16]> + Clone {
 pub fn headers(start: u128) -> impl Iterator<Item = [u64; 4]> + Clone {
     let others = Lfsr::<u64>::new(STRING, !start);
     Lfsr::<u128>::new(IPV6, start).zip(others).map(|(state, other)| {
-        let fields = Header {
-            in_port: (other & 63) as u16,
-            eth_src: other >> 16,
-            eth_dst: (state >> 80) as u64,
-            eth_type: 0x0800,
-            ip_src: (state >> 48) as u32,
-            ip_dst: (state >> 16) as u32,
-            ip_protocol: if other & 64 == 0 { 6 } else { 17 },
-            src_port: state as u16,
-            dst_port: (other >> 8) as u16 & 0xFF,
-            ..Header::default()
-        };
-        fields.words()
+        let protocol = if other & 64 == 0 { 6 } else { 17 };
+        [
+            (other >> 16) << 16 | (other & 63),    // Ethernet source, ingress port
+            ((state >> 80) as u64) << 16 | 0x0800, // Ethernet destination, EtherType
+            (state >> 16) as u64,                  // IPv4 source and destination
+            (state as u64) << 48 | (other >> 8 & 0xFF) << 32 | protocol << 9, // ports, IP protocol
+        ]
     })
 }
 

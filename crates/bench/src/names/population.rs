@@ -38,21 +38,19 @@ impl Kind {
     /// The hashes of `names` names after the first `skipped`.
     pub fn hashes(self, skipped: usize, names: usize) -> Vec<KeyHash> {
         let hasher = NameHasher::new(SEED);
+        let some = |hashes: &mut dyn Iterator<Item = KeyHash>| hashes.skip(skipped).take(names).collect();
         match self {
-            Self::Mac => macs(1).skip(skipped).take(names).map(|name| hasher.hash(&name)).collect(),
-            Self::Ipv4 => ipv4s(1).skip(skipped).take(names).map(|name| hasher.hash(&name)).collect(),
-            Self::Ipv6 => ipv6s(1).skip(skipped).take(names).map(|name| hasher.hash(&name)).collect(),
-            Self::Header => {
-                let words = headers(1).skip(skipped).take(names);
-                words.map(|words| hasher.hash(&header_bytes(&words))).collect()
-            }
+            Self::Mac => some(&mut macs(1).map(|name| hasher.hash(&name))),
+            Self::Ipv4 => some(&mut ipv4s(1).map(|name| hasher.hash(&name))),
+            Self::Ipv6 => some(&mut ipv6s(1).map(|name| hasher.hash(&name))),
+            Self::Header => some(&mut headers(1).map(|words| hasher.hash(&header_bytes(&words)))),
             Self::File => {
                 let (mut files, mut name) = (FileNames::new(1), String::new());
                 let next = || {
                     files.write_next(&mut name);
                     hasher.hash(name.as_bytes())
                 };
-                std::iter::repeat_with(next).skip(skipped).take(names).collect()
+                some(&mut std::iter::repeat_with(next))
             }
         }
     }
@@ -76,18 +74,21 @@ pub struct Population {
 }
 
 impl Population {
+    /// These names, with the action of each number.
+    pub fn new(hashes: Vec<KeyHash>, value_bits: u8) -> Self {
+        let actions = (0..hashes.len() as u64).map(|number| action(number, value_bits)).collect();
+        Self { value_bits, hashes, actions }
+    }
+
     /// The first names of a kind.
     pub fn of(kind: Kind, names: u64, value_bits: u8) -> Self {
-        let hashes = kind.hashes(0, names as usize); // as many as fit the memory
-        let actions = (0..names).map(|number| action(number, value_bits)).collect();
-        Self { value_bits, hashes, actions }
+        Self::new(kind.hashes(0, names as usize), value_bits) // as many as fit the memory
     }
 
     /// MAC addresses hashed by [`mixed`], so that generating and hashing one takes a nanosecond or two.
     pub fn of_numbers(names: u64, value_bits: u8) -> Self {
-        let hashes = mac_numbers(1).take(names as usize).map(mixed).collect(); // as many as fit the memory
-        let actions = (0..names).map(|number| action(number, value_bits)).collect();
-        Self { value_bits, hashes, actions }
+        let hashes = mac_numbers(1).take(names as usize).map(mixed); // as many as fit the memory
+        Self::new(hashes.collect(), value_bits)
     }
 
     /// Number of names.
@@ -98,6 +99,13 @@ impl Population {
     /// Whether there are no names.
     pub const fn is_empty(&self) -> bool {
         self.hashes.is_empty()
+    }
+
+    /// Number of names with each action.
+    pub fn counts(&self) -> Vec<u64> {
+        let mut counts = vec![0; 1 << self.value_bits];
+        self.actions.iter().for_each(|&action| counts[usize::from(action)] += 1);
+        counts
     }
 
     /// Pairs of name and action.

@@ -7,7 +7,7 @@
 use super::flows::Flows;
 use super::queries::{KeyForm, LookupMode, Queries, in_calls};
 use super::{Build, Table};
-use crate::error::BenchError;
+use crate::error::{BenchError, OrFail};
 use crate::gateway::dpdk::{eal, has_huge_pages, name};
 use crate::keys::{self, KeySet};
 use rayon::prelude::*;
@@ -15,6 +15,9 @@ use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_tables::prefetch_read;
 use scalebricks_types::KeyHash;
 use std::ops::Range;
+
+/// The name of `rte_hash`.
+const HASH: &str = "rte_hash";
 
 /// The kind of pages of DPDK's tables.
 pub fn pages() -> &'static str {
@@ -26,29 +29,16 @@ fn words(set: &KeySet) -> Vec<Key> {
     (0..set.len() as u64).into_par_iter().map(keys::words).collect()
 }
 
-/// Keys and values to build EFD from.
-pub struct PreparedEfd<'a> {
-    set: &'a KeySet,
-    words: Vec<Key>,
-}
-
-impl<'a> PreparedEfd<'a> {
-    /// The keys and values of `set`.
-    pub fn new(set: &'a KeySet) -> Self {
-        Self { set, words: words(set) }
-    }
-}
-
-impl Build for PreparedEfd<'_> {
-    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
-        let failed = |error| BenchError::of("efd", error);
-        let keys = self.words.len();
-        let mut table = Efd::new(eal()?, &name(), keys).map_err(failed)?;
-        for (key, &value) in self.words.iter().zip(&self.set.values) {
-            table.set(key, value).map_err(failed)?;
+/// Converts a key set for a build of EFD.
+pub fn prepare_efd(set: &KeySet) -> Build<'_> {
+    let words = words(set);
+    Box::new(move || {
+        let mut table = Efd::new(eal()?, &name(), words.len()).of("efd")?;
+        for (key, &value) in words.iter().zip(&set.values) {
+            table.set(key, value).of("efd")?;
         }
-        Ok(Box::new(FilledEfd { table, keys }))
-    }
+        Ok(Box::new(FilledEfd { table, keys: words.len() }))
+    })
 }
 
 struct FilledEfd {
@@ -88,67 +78,69 @@ impl Table for FilledEfd {
     }
 }
 
-/// Keys and values to build `rte_hash` from.
-pub struct PreparedHash<'a> {
-    set: &'a KeySet,
-    words: Vec<Key>,
-}
-
-impl<'a> PreparedHash<'a> {
-    /// The keys and values of `set`.
-    pub fn new(set: &'a KeySet) -> Self {
-        Self { set, words: words(set) }
-    }
-}
-
-impl Build for PreparedHash<'_> {
-    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
-        let mut table = Valued::new(self.words.len(), |value: u8| value)?;
-        for ((key, &hash), &value) in self.words.iter().zip(&self.set.hashes).zip(&self.set.values) {
-            table.insert(key, hash, value)?;
+/// Converts a key set for a build of `rte_hash`.
+pub fn prepare_hash(set: &KeySet) -> Build<'_> {
+    let words = words(set);
+    Box::new(move || {
+        let mut table = HashTable::new(words.len(), |value: u8| value)?;
+        for ((key, &hash), &value) in words.iter().zip(&set.hashes).zip(&set.values) {
+            table.values.insert(key, hash, value)?;
         }
         Ok(Box::new(table))
-    }
+    })
 }
 
-/// `rte_hash` with an array of values, and a function that decodes an answer.
-pub struct Valued<V> {
+/// `rte_hash`, which maps keys to positions, with an array of values.
+#[derive(Debug)]
+pub struct ValueHash<V> {
     table: RteHash,
     values: Vec<V>,
-    decode: fn(V) -> u8,
 }
 
-impl<V: Copy + Default> Valued<V> {
-    fn new(keys: usize, decode: fn(V) -> u8) -> Result<Self, BenchError> {
-        let table = RteHash::new(eal()?, &name(), keys).map_err(refused)?;
-        Ok(Self { values: vec![V::default(); table.places()], table, decode })
+impl<V: Copy + Default> ValueHash<V> {
+    /// A table with room for `keys` keys.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if there is no memory.
+    pub fn new(keys: usize) -> Result<Self, BenchError> {
+        let table = RteHash::new(eal()?, &name(), keys).of(HASH)?;
+        Ok(Self { values: vec![V::default(); table.places()], table })
     }
 
-    fn insert(&mut self, key: &Key, hash: KeyHash, value: V) -> Result<(), BenchError> {
-        let place = self.table.add(key, short(hash)).map_err(refused)?;
+    /// Inserts a key.
+    ///
+    /// # Errors
+    /// [`BenchError::Structure`] if the table refuses it.
+    pub fn insert(&mut self, key: &Key, hash: KeyHash, value: V) -> Result<(), BenchError> {
+        let place = self.table.add(key, short(hash)).of(HASH)?;
         self.values[place] = value;
         Ok(())
     }
 
-    /// The answer at a position; for no position, the answer of exact tables to unknown keys.
-    fn at(&self, place: Option<usize>) -> u8 {
-        place.and_then(|place| self.values.get(place)).map_or(u8::MAX, |&value| (self.decode)(value))
+    /// The value of one key.
+    fn get(&self, key: &Key, hash: KeyHash) -> Option<&V> {
+        self.table.find_one(key, short(hash)).and_then(|place| self.values.get(place))
     }
 
-    fn call(&self, words: &[Key], hashes: &[KeyHash], answers: &mut [u8]) {
+    /// Calls `each` with the value of each key, in order. DPDK finds at most [`HASH_KEYS`] keys per call.
+    #[inline]
+    pub fn find(&self, keys: &[Key], hashes: &[KeyHash], mut each: impl FnMut(Option<&V>)) {
         let (mut short_hashes, mut places) = ([0; HASH_KEYS], [-1; HASH_KEYS]);
-        let calls = words.chunks(HASH_KEYS).zip(hashes.chunks(HASH_KEYS)).zip(answers.chunks_mut(HASH_KEYS));
-        for ((words, hashes), answers) in calls {
-            let (short_hashes, places) = (&mut short_hashes[..words.len()], &mut places[..words.len()]);
+        for (keys, hashes) in keys.chunks(HASH_KEYS).zip(hashes.chunks(HASH_KEYS)) {
+            let (short_hashes, places) = (&mut short_hashes[..keys.len()], &mut places[..keys.len()]);
             short_hashes.iter_mut().zip(hashes).for_each(|(own, &hash)| *own = short(hash));
-            self.table.find(words, short_hashes, places);
-            for value in places.iter().filter_map(|&place| self.values.get(usize::try_from(place).ok()?)) {
-                prefetch_read(value);
-            }
-            for (answer, &place) in answers.iter_mut().zip(&*places) {
-                *answer = self.at(usize::try_from(place).ok());
-            }
+            self.table.find(keys, short_hashes, places);
+            let values = places.iter().map(|&place| self.values.get(usize::try_from(place).ok()?));
+            values.clone().flatten().for_each(|value| prefetch_read(value));
+            values.for_each(&mut each);
         }
+    }
+
+    /// According to its documentation: a power of two of one-line buckets for eight keys each, 32 bytes per
+    /// key with its position, and the values.
+    pub fn table_bytes(&self) -> usize {
+        let places = self.values.len();
+        places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<V>())
     }
 }
 
@@ -157,16 +149,26 @@ const fn short(hash: KeyHash) -> u32 {
     hash.get() as u32
 }
 
-fn refused(error: scalebricks_dpdk::DpdkError) -> BenchError {
-    BenchError::of("rte_hash", error)
+/// `rte_hash` with a function that decodes an answer.
+pub struct HashTable<V> {
+    values: ValueHash<V>,
+    decode: fn(V) -> u8,
 }
 
-impl<V: Copy + Default + Send + Sync> Table for Valued<V> {
-    /// According to its documentation: a power of two of one-line buckets for eight keys each, 32 bytes per
-    /// key with its position, and the values.
+impl<V: Copy + Default> HashTable<V> {
+    fn new(keys: usize, decode: fn(V) -> u8) -> Result<Self, BenchError> {
+        Ok(Self { values: ValueHash::new(keys)?, decode })
+    }
+
+    /// The answer for a value; for none, the answer of exact tables to unknown keys.
+    fn answer(&self, value: Option<&V>) -> u8 {
+        value.map_or(u8::MAX, |&value| (self.decode)(value))
+    }
+}
+
+impl<V: Copy + Default + Send + Sync> Table for HashTable<V> {
     fn table_bytes(&self) -> u64 {
-        let places = self.values.len();
-        (places.next_power_of_two() / 8 * 64 + places * (32 + size_of::<V>())) as u64
+        self.values.table_bytes() as u64
     }
 
     fn form(&self) -> KeyForm {
@@ -178,10 +180,15 @@ impl<V: Copy + Default + Send + Sync> Table for Valued<V> {
         in_calls(mode, queries.hashes, answers, |hashes, answers| {
             let words = words.next().unwrap_or_default();
             if let ([key], [hash], [answer]) = (words, hashes, &mut *answers) {
-                *answer = self.at(self.table.find_one(key, short(*hash)));
+                *answer = self.answer(self.values.get(key, *hash));
                 return;
             }
-            self.call(words, hashes, answers);
+            let mut answers = answers.iter_mut();
+            self.values.find(words, hashes, |value| {
+                if let Some(answer) = answers.next() {
+                    *answer = self.answer(value);
+                }
+            });
         });
     }
 
@@ -191,7 +198,7 @@ impl<V: Copy + Default + Send + Sync> Table for Valued<V> {
 }
 
 /// `rte_hash` with flows and 16-byte values.
-pub type FlowHash = Valued<[u64; 2]>;
+pub type FlowHash = HashTable<[u64; 2]>;
 
 impl FlowHash {
     /// An empty table with room for `keys` keys.
@@ -206,23 +213,21 @@ impl FlowHash {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if the table refuses a flow.
-    pub fn insert_flows(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
-        for place in places {
+    pub fn insert_flows(&mut self, flows: &Flows<'_>, mut places: Range<usize>) -> Result<(), BenchError> {
+        places.try_for_each(|place| {
             let (key, hash, value) = flows.at(place);
-            self.insert(key, hash, value)?;
-        }
-        Ok(())
+            self.values.insert(key, hash, value)
+        })
     }
 
     /// Removes the flows at these positions.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if a flow is missing.
-    pub fn remove_flows(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
-        for place in places {
+    pub fn remove_flows(&mut self, flows: &Flows<'_>, mut places: Range<usize>) -> Result<(), BenchError> {
+        places.try_for_each(|place| {
             let (key, hash, _) = flows.at(place);
-            self.table.remove(key, short(hash)).map_err(refused)?;
-        }
-        Ok(())
+            self.values.table.remove(key, short(hash)).map(drop).of(HASH)
+        })
     }
 }

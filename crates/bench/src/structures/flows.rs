@@ -1,15 +1,13 @@
 //! Exact flow tables with 16-byte keys and values.
 
 use super::Table;
-use super::cuckoo::insert_run;
-use super::hash_map::IdentityHasher;
-use super::queries::{KeyForm, LookupMode, Queries, exact, in_batches, in_calls};
-use crate::error::BenchError;
+use super::exact::{IdentityMap, insert_run};
+use super::queries::{KeyForm, LookupMode, Queries, exact, in_batches, in_calls, look_up_each, touch_each};
+use crate::error::{BenchError, OrFail};
 use crate::keys::{self, KeySet};
-use hashbrown::HashMap;
 use scalebricks_tables::cuckoo::CuckooTable;
 use scalebricks_tables::fib::{FibConfig, PartialFib};
-use scalebricks_tables::{Fib, FibError, KeyBatch};
+use scalebricks_tables::{Fib, KeyBatch};
 use scalebricks_types::KeyHash;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::ops::Range;
@@ -20,6 +18,9 @@ pub const RUN: usize = 256;
 
 /// Seed of the table. It need not be secret, because the key hash is keyed.
 const SEED: u64 = 1;
+
+/// The name of the cuckoo table in errors.
+const NAME: &str = "cuckoo";
 
 /// Flows to insert: keys, hashes and values.
 pub struct Flows<'a> {
@@ -43,38 +44,32 @@ impl<'a> Flows<'a> {
 pub struct FlowTable(CuckooTable<2, 2>);
 
 impl FlowTable {
-    /// An empty table that `keys` keys fill to 95 %.
+    /// An empty table that `keys` keys fill to 95 %; for 0 keys, one that will grow.
     pub fn new(keys: usize) -> Self {
-        Self(CuckooTable::new(CuckooTable::<2, 2>::slots_for(keys), SEED, keys::HASHER))
+        Self(CuckooTable::new(if keys == 0 { 0 } else { Self::slots_for(keys) }, SEED, keys::HASHER))
     }
 
-    /// An empty table that will grow.
-    pub fn growing() -> Self {
-        Self(CuckooTable::new(0, SEED, keys::HASHER))
-    }
-
-    /// Number of slots.
-    pub fn slots(&self) -> usize {
-        self.0.slots()
+    /// Number of slots that this many keys fill to 95 %.
+    pub fn slots_for(keys: usize) -> usize {
+        CuckooTable::<2, 2>::slots_for(keys)
     }
 
     /// Inserts the flows at these positions one by one.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if the table refuses a flow.
-    pub fn insert_each(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
-        for place in places {
+    pub fn insert_each(&mut self, flows: &Flows<'_>, mut places: Range<usize>) -> Result<(), BenchError> {
+        places.try_for_each(|place| {
             let (key, hash, value) = flows.at(place);
-            self.0.insert(key, hash, &value).map_err(refused)?;
-        }
-        Ok(())
+            self.0.insert(key, hash, &value).of(NAME)
+        })
     }
 
     /// Inserts the flows at these positions as one writer with prefetching.
     ///
     /// # Errors
     /// [`BenchError::Structure`] if the table refuses a flow.
-    pub fn insert_run(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+    pub fn insert_run(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         insert_run(&self.0, &flows.set.hashes, places, |place| {
             let (&key, _, value) = flows.at(place);
             (key, value)
@@ -85,7 +80,7 @@ impl FlowTable {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if the table refuses a flow.
-    pub fn insert_runs(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+    pub fn insert_runs(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         self.in_runs(flows, places, false)
     }
 
@@ -93,7 +88,7 @@ impl FlowTable {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if the table refuses a flow.
-    pub fn insert_growing(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
+    pub fn insert_growing(&mut self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
         self.in_runs(flows, places, true)
     }
 
@@ -106,12 +101,11 @@ impl FlowTable {
             }
             let (words, hashes) = (&flows.words[run.clone()], &flows.set.hashes[run]);
             let (mut writer, values) = (self.0.write(), &values[..words.len()]);
-            let inserted = if grows {
-                writer.insert_all_growing(words, hashes, values)
+            if grows {
+                writer.insert_all_growing(words, hashes, values).of(NAME)?;
             } else {
-                writer.insert_all(words, hashes, values)
-            };
-            inserted.map_err(|error| BenchError::of("cuckoo", error))?;
+                writer.insert_all(words, hashes, values).of(NAME)?;
+            }
         }
         Ok(())
     }
@@ -122,10 +116,10 @@ impl FlowTable {
     /// [`BenchError::Structure`] if the table refuses to grow.
     pub fn move_half(&self) -> Result<(), BenchError> {
         let mut writer = self.0.write();
-        writer.grow_step(usize::MAX).map_err(refused)?;
+        writer.grow_step(usize::MAX).of(NAME)?;
         let buckets = self.0.slots() / 4;
-        writer.grow_begin(self.0.slots() / 2 * 3).map_err(refused)?;
-        writer.grow_step(buckets / 2).map_err(refused)?;
+        writer.grow_begin(self.0.slots() / 2 * 3).of(NAME)?;
+        writer.grow_step(buckets / 2).of(NAME)?;
         Ok(())
     }
 
@@ -133,31 +127,21 @@ impl FlowTable {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if a flow is missing.
-    pub fn remove_each(&self, flows: &Flows<'_>, places: Range<usize>) -> Result<(), BenchError> {
-        for place in places {
+    pub fn remove_each(&mut self, flows: &Flows<'_>, mut places: Range<usize>) -> Result<(), BenchError> {
+        places.try_for_each(|place| {
             let (key, hash, _) = flows.at(place);
-            self.0.remove(key, hash).map_err(refused)?;
-        }
-        Ok(())
+            self.0.remove(key, hash).map(drop).of(NAME)
+        })
     }
-}
 
-impl FlowTable {
     /// Rewrites the flows with their own values until stopped.
     pub fn rewrite(&self, flows: &Flows<'_>, stop: &AtomicBool) {
-        for place in (0..flows.set.len()).cycle() {
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
+        for place in (0..flows.set.len()).cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
             let (key, hash, value) = flows.at(place);
             // No flow is missing; if one were, the readers would detect it.
             let _ = self.0.update(key, hash, &value);
         }
     }
-}
-
-fn refused(error: FibError) -> BenchError {
-    BenchError::of("cuckoo", error)
 }
 
 impl Table for FlowTable {
@@ -171,19 +155,14 @@ impl Table for FlowTable {
 
     fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         if mode == LookupMode::Loop {
-            for ((key, &hash), answer) in queries.words.iter().zip(queries.hashes).zip(answers) {
-                *answer = exact(self.0.get(key, hash));
-            }
-            return;
+            return look_up_each(queries.words, queries.hashes, answers, |key, hash| self.0.get(key, hash));
         }
         let ask = |words: &[_], hashes: &[_], values: &mut [_]| self.0.get_batch(words, hashes, values);
         in_batches(mode, (queries.words, queries.hashes), answers, None, ask, exact);
     }
 
     fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
-        for (place, (words, &hash)) in queries.words.iter().zip(queries.hashes).enumerate() {
-            self.0.touched(words, hash, &mut |at| visit(place, at));
-        }
+        touch_each(queries.words, queries.hashes, visit, |key, hash, visit| self.0.touched(key, hash, visit));
     }
 }
 
@@ -199,7 +178,7 @@ impl FlowFib {
         let fib = PartialFib::new(FibConfig::new(keys::HASHER).short_keys(flows.set.len()));
         for place in 0..flows.set.len() {
             let (_, hash, value) = flows.at(place);
-            fib.insert(&keys::flow(place as u64), hash, value).map_err(refused)?;
+            fib.insert(&keys::flow(place as u64), hash, value).of(NAME)?;
         }
         Ok(Self(fib))
     }
@@ -216,10 +195,7 @@ impl Table for FlowFib {
 
     fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         if mode == LookupMode::Loop {
-            for ((flow, &hash), answer) in queries.flows.iter().zip(queries.hashes).zip(answers) {
-                *answer = exact(self.0.get(flow, hash));
-            }
-            return;
+            return look_up_each(queries.flows, queries.hashes, answers, |flow, hash| self.0.get(flow, hash));
         }
         let ask = |flows: &[_], hashes: &[_], values: &mut [_]| {
             self.0.lookup_batch(KeyBatch::new(flows, hashes), values);
@@ -228,9 +204,8 @@ impl Table for FlowFib {
     }
 
     fn touched(&self, queries: Queries<'_>, visit: &mut dyn FnMut(usize, *const u8)) {
-        for (place, (flow, &hash)) in queries.flows.iter().zip(queries.hashes).enumerate() {
-            self.0.touched(flow, hash, &mut |at| visit(place, at));
-        }
+        let touched = |flow: &_, hash, visit: &mut dyn FnMut(*const u8)| self.0.touched(flow, hash, visit);
+        touch_each(queries.flows, queries.hashes, visit, touched);
     }
 }
 
@@ -246,12 +221,12 @@ impl Hash for Hashed {
 }
 
 /// The hash map of Rust's standard library.
-pub struct FlowMap(HashMap<Hashed, [u64; 2], BuildHasherDefault<IdentityHasher>>);
+pub struct FlowMap(IdentityMap<Hashed, [u64; 2]>);
 
 impl FlowMap {
     /// An empty map with room for `keys` keys.
     pub fn new(keys: usize) -> Self {
-        Self(HashMap::with_capacity_and_hasher(keys, BuildHasherDefault::default()))
+        Self(IdentityMap::with_capacity_and_hasher(keys, BuildHasherDefault::default()))
     }
 
     /// Inserts the flows at these positions.
@@ -283,9 +258,8 @@ impl Table for FlowMap {
     fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         let mut words = queries.words.chunks(mode.keys());
         in_calls(mode, queries.hashes, answers, |hashes, answers| {
-            for ((&key, &hash), answer) in words.next().unwrap_or_default().iter().zip(hashes).zip(answers) {
-                *answer = exact(self.0.get(&Hashed(key, hash)).copied());
-            }
+            let words = words.next().unwrap_or_default();
+            look_up_each(words, hashes, answers, |&key, hash| self.0.get(&Hashed(key, hash)).copied());
         });
     }
 }

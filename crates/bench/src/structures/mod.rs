@@ -4,28 +4,24 @@
 //! as its authors intend for many keys: in batches or as a prefetching stream if it offers that, otherwise
 //! key by key, where the processor overlaps what it can. [`queries`] has the modes.
 
-mod cuckoo;
+mod compact;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+mod exact;
 pub mod flows;
-mod full_copy;
-mod hash_map;
 pub mod native;
-mod othello;
 mod packed;
 #[cfg(feature = "peers")]
 mod ptr_hash;
 pub mod queries;
-mod setsep;
 #[cfg(feature = "peers")]
 mod sux;
 
-pub use cuckoo::Hashed;
-pub use othello::params as othello_params;
+pub use compact::{Compact, CompactTable, Othello, SetSep, entries};
+pub use exact::{Cuckoo, FullCopyTable, Hashed};
 pub use queries::{KeyForm, KeyForms, LookupMode, Queries};
-pub use setsep::params;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, OrFail};
 use crate::keys::KeySet;
 use scalebricks_allocator::{HugePages, warm};
 use scalebricks_tables::isa::Isa;
@@ -73,38 +69,30 @@ impl Structure {
         Self::RteHash,
     ];
 
-    /// Its name on the command line and in results.
-    pub const fn name(self) -> &'static str {
+    /// Its name, approximate maximum bytes per key while building, and the feature that enables it.
+    const fn properties(self) -> (&'static str, u64, Option<&'static str>) {
         match self {
-            Self::SetSep => "setsep",
-            Self::Othello => "othello",
-            Self::FullCopy => "full-copy",
-            Self::Cuckoo => "cuckoo",
-            Self::HashBrown => "hashbrown",
-            Self::PtrHash => "ptr_hash",
-            Self::Sux => "sux",
-            Self::Efd => "efd",
-            Self::RteHash => "rte_hash",
+            Self::SetSep => ("setsep", 40, None),
+            Self::Othello => ("othello", 80, None),
+            Self::FullCopy => ("full-copy", 48 + 36, None),
+            Self::Cuckoo => ("cuckoo", 28, None),
+            Self::HashBrown => ("hashbrown", 36, None),
+            Self::PtrHash => ("ptr_hash", 48, Some("peers")),
+            Self::Sux => ("sux", 48, Some("peers")),
+            Self::Efd => ("efd", 120, Some("dpdk")),
+            Self::RteHash => ("rte_hash", 120, Some("dpdk")),
         }
     }
 
-    /// The feature that enables it, if any.
-    pub const fn feature(self) -> Option<&'static str> {
-        match self {
-            Self::PtrHash | Self::Sux => Some("peers"),
-            Self::Efd | Self::RteHash => Some("dpdk"),
-            _ => None,
-        }
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        self.properties().0
     }
 
     /// Whether it is available in this binary.
-    pub const fn is_built_in(self) -> bool {
-        let is_left_out = match self {
-            Self::PtrHash | Self::Sux => !cfg!(feature = "peers"),
-            Self::Efd | Self::RteHash => !cfg!(feature = "dpdk"),
-            _ => false,
-        };
-        !is_left_out
+    pub fn is_built_in(self) -> bool {
+        let enabled = [("peers", cfg!(feature = "peers")), ("dpdk", cfg!(feature = "dpdk"))];
+        self.properties().2.is_none_or(|feature| enabled.contains(&(feature, true)))
     }
 
     /// A note for its rows on the conditions of the comparison.
@@ -152,15 +140,7 @@ impl Structure {
 
     /// Approximate maximum bytes per key while building.
     pub const fn building_bytes_per_key(self) -> u64 {
-        match self {
-            Self::SetSep => 40,
-            Self::Othello => 80,
-            Self::FullCopy => 48 + 36,
-            Self::Cuckoo => 28,
-            Self::HashBrown => 36,
-            Self::PtrHash | Self::Sux => 48,
-            Self::Efd | Self::RteHash => 120,
-        }
+        self.properties().1
     }
 
     /// Makes sure that the machine has the memory for a build: see [`huge::warm`](warm).
@@ -168,25 +148,25 @@ impl Structure {
         warm(self.building_bytes_per_key() * keys as u64);
     }
 
-    /// Converts a key set into the structure's own form.
+    /// Converts a key set into the structure's own form, and returns the function that builds from it.
     ///
     /// # Errors
     /// [`BenchError::Usage`] if it is not available.
-    pub fn prepare<'a>(self, set: &'a KeySet, make: BuildConfig) -> Result<Box<dyn Build + 'a>, BenchError> {
+    pub fn prepare(self, set: &KeySet, make: BuildConfig) -> Result<Build<'_>, BenchError> {
         Ok(match self {
-            Self::SetSep => Box::new(setsep::Prepared::new(set, make)?),
-            Self::Othello => Box::new(othello::Prepared::new(set, make)?),
-            Self::FullCopy => Box::new(full_copy::Prepared::new(set)),
-            Self::Cuckoo => Box::new(cuckoo::Prepared::new(set)),
-            Self::HashBrown => Box::new(hash_map::Prepared::new(set)),
+            Self::SetSep => compact::prepare::<SetSep>(set, make)?,
+            Self::Othello => compact::prepare::<Othello>(set, make)?,
+            Self::FullCopy => exact::full_copy(set),
+            Self::Cuckoo => exact::cuckoo(set),
+            Self::HashBrown => exact::hash_map(set),
             #[cfg(feature = "peers")]
-            Self::PtrHash => Box::new(ptr_hash::Prepared::new(set)),
+            Self::PtrHash => ptr_hash::prepare(set),
             #[cfg(feature = "peers")]
-            Self::Sux => Box::new(sux::Prepared::new(set, make.threads)),
+            Self::Sux => sux::prepare(set, make.threads),
             #[cfg(feature = "dpdk")]
-            Self::Efd => Box::new(dpdk::PreparedEfd::new(set)),
+            Self::Efd => dpdk::prepare_efd(set),
             #[cfg(feature = "dpdk")]
-            Self::RteHash => Box::new(dpdk::PreparedHash::new(set)),
+            Self::RteHash => dpdk::prepare_hash(set),
             #[cfg(not(all(feature = "peers", feature = "dpdk")))]
             _ => return Err(BenchError::Usage(self.missing())),
         })
@@ -194,23 +174,20 @@ impl Structure {
 
     /// A message that it is not available, with the remedy.
     pub fn missing(self) -> String {
-        let feature = self.feature().unwrap_or_default();
+        let feature = self.properties().2.unwrap_or_default();
         format!("{} was not built in: build with --features {feature}", self.name())
     }
 
     /// The lookup modes to measure for these numbers of keys per call.
     pub fn modes(self, batches: &[usize]) -> Vec<LookupMode> {
-        batches.iter().flat_map(|&batch| self.modes_of(batch)).collect()
-    }
-
-    fn modes_of(self, batch: usize) -> Vec<LookupMode> {
-        match (self, batch) {
+        let modes = |&batch: &usize| match (self, batch) {
             (Self::SetSep | Self::Othello, ..=1) => vec![LookupMode::OnePin, LookupMode::PinEach],
             (_, ..=1) => vec![LookupMode::Loop],
             (Self::HashBrown | Self::Sux, _) => vec![LookupMode::Plain(batch)],
             (Self::PtrHash, _) => vec![LookupMode::Batch(batch), LookupMode::Stream(batch)],
             _ => vec![LookupMode::Batch(batch)],
-        }
+        };
+        batches.iter().flat_map(modes).collect()
     }
 }
 
@@ -219,14 +196,11 @@ impl Structure {
 ///
 /// # Errors
 /// [`BenchError::Usage`] if no number of partitions works.
-pub fn fewest_partitions<P, E: std::fmt::Display>(
+pub fn fewest_partitions<P, E: std::error::Error + Send + Sync + 'static>(
     params: impl Fn(PartitionCount) -> Result<P, E>,
 ) -> Result<P, BenchError> {
-    let of = |shift: u32| {
-        let partitions = PartitionCount::new(1 << shift).map_err(|error| error.to_string())?;
-        params(partitions).map_err(|error| error.to_string())
-    };
-    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift))).map_err(BenchError::Usage)
+    let of = |shift: u32| params(PartitionCount::new(1 << shift).usage()?).usage();
+    (1..=8).fold(of(0), |found, shift| found.or_else(|_| of(shift)))
 }
 
 /// How SetSep and Othello are built; other structures ignore it.
@@ -269,14 +243,8 @@ impl BuildConfig {
     }
 }
 
-/// Input for a build in the structure's own form.
-pub trait Build: Send {
-    /// Builds the structure. This is the timed part.
-    ///
-    /// # Errors
-    /// [`BenchError::Structure`] with the structure's error.
-    fn build(&mut self) -> Result<Box<dyn Table>, BenchError>;
-}
+/// Builds a structure from input in its own form. This is the timed part.
+pub type Build<'a> = Box<dyn FnMut() -> Result<Box<dyn Table>, BenchError> + Send + 'a>;
 
 /// A built structure.
 pub trait Table: Send + Sync {
@@ -355,7 +323,7 @@ mod tests {
         let set = KeySet::new(20_000, 2);
         Structure::start(&Structure::built_in(), &[20_000]).unwrap();
         for structure in Structure::built_in() {
-            let table = structure.prepare(&set, BuildConfig::table()).unwrap().build().unwrap();
+            let table = structure.prepare(&set, BuildConfig::table()).unwrap()().unwrap();
             assert!(table.table_bytes() > 4_000, "{}", structure.name());
             let forms = KeyForms::of(&set, [table.form()]);
             for mode in structure.modes(&[1, 17, 32, 64, 1024]) {

@@ -16,31 +16,21 @@ const AHEAD: usize = 32;
 
 type Function = FastPtrHash<NoHash, u64>;
 
-/// Keys and values to build from.
-pub struct Prepared<'a> {
-    set: &'a KeySet,
-    keys: Vec<u64>,
-}
-
-impl<'a> Prepared<'a> {
-    pub fn new(set: &'a KeySet) -> Self {
-        Self { set, keys: set.hashes.iter().map(|hash| hash.get()).collect() }
-    }
-}
-
-impl Build for Prepared<'_> {
-    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
-        let function = Function::try_new(&self.keys, PtrHashParams::default_fast())
+/// Converts a key set for a build.
+pub fn prepare(set: &KeySet) -> Build<'_> {
+    let keys: Vec<u64> = set.hashes.iter().map(|hash| hash.get()).collect();
+    Box::new(move || {
+        let function = Function::try_new(&keys, PtrHashParams::default_fast())
             .ok_or_else(|| BenchError::of("ptr_hash", "no function found in ten attempts"))?;
-        let mut values = Packed::new(function.max_index(), self.set.value_bits);
-        let mut given = self.set.values.iter();
-        function.index_stream::<AHEAD, _>(&self.keys).for_each(|place| {
+        let mut values = Packed::new(function.max_index(), set.value_bits);
+        let mut given = set.values.iter();
+        function.index_stream::<AHEAD, _>(&keys).for_each(|place| {
             if let Some(&value) = given.next() {
                 values.put(place, value);
             }
         });
         Ok(Box::new(Filled { function, values }))
-    }
+    })
 }
 
 struct Filled {

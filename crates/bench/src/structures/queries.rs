@@ -71,11 +71,10 @@ impl KeyForms {
     pub fn of(set: &KeySet, forms: impl IntoIterator<Item = KeyForm>) -> Self {
         let mut made = Self::default();
         for form in forms {
-            if form == KeyForm::Flow && made.flows.is_empty() {
-                made.flows = set.query_flows();
-            }
-            if form == KeyForm::Words && made.words.is_empty() {
-                made.words = set.query_words();
+            match form {
+                KeyForm::Flow if made.flows.is_empty() => made.flows = set.queried(keys::flow),
+                KeyForm::Words if made.words.is_empty() => made.words = set.queried(keys::words),
+                _ => {}
             }
         }
         made
@@ -132,6 +131,31 @@ pub(super) fn in_batches<K, V: Copy>(
         for (answer, &mut said) in answers.iter_mut().zip(said) {
             *answer = decode(said);
         }
+    }
+}
+
+/// Looks up keys one by one in an exact table.
+#[inline(always)]
+pub(super) fn look_up_each<K, const V: usize>(
+    keys: &[K],
+    hashes: &[KeyHash],
+    answers: &mut [u8],
+    get: impl Fn(&K, KeyHash) -> Option<[u64; V]>,
+) {
+    for ((key, &hash), answer) in keys.iter().zip(hashes).zip(answers) {
+        *answer = exact(get(key, hash));
+    }
+}
+
+/// Reports the lines of each key, with its position.
+pub(super) fn touch_each<K>(
+    keys: &[K],
+    hashes: &[KeyHash],
+    visit: &mut dyn FnMut(usize, *const u8),
+    touched: impl Fn(&K, KeyHash, &mut dyn FnMut(*const u8)),
+) {
+    for (place, (key, &hash)) in keys.iter().zip(hashes).enumerate() {
+        touched(key, hash, &mut |at| visit(place, at));
     }
 }
 

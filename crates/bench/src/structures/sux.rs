@@ -12,30 +12,15 @@ use sux::func::{VBuilder, VFunc};
 
 type Function = VFunc<u64, BitFieldVec<Box<[usize]>>>;
 
-/// Keys and values to build from.
-pub struct Prepared {
-    keys: Vec<u64>,
-    values: Vec<usize>,
-    threads: usize,
-}
-
-impl Prepared {
-    pub fn new(set: &KeySet, threads: usize) -> Self {
-        Self {
-            keys: set.hashes.iter().map(|hash| hash.get()).collect(),
-            values: set.values.iter().map(|&value| value.into()).collect(),
-            threads,
-        }
-    }
-}
-
-impl Build for Prepared {
-    fn build(&mut self) -> Result<Box<dyn Table>, BenchError> {
-        let builder = VBuilder::default().expected_num_keys(self.keys.len()).max_num_threads(self.threads);
-        let function = Function::try_par_new_with_builder(&self.keys, &self.values, builder, no_logging![])
-            .map_err(|error| BenchError::of("sux", error))?;
-        Ok(Box::new(Filled(function)))
-    }
+/// Converts a key set for a build.
+pub fn prepare(set: &KeySet, threads: usize) -> Build<'_> {
+    let keys: Vec<u64> = set.hashes.iter().map(|hash| hash.get()).collect();
+    let values: Vec<usize> = set.values.iter().map(|&value| value.into()).collect();
+    Box::new(move || {
+        let builder = VBuilder::default().expected_num_keys(keys.len()).max_num_threads(threads);
+        let function = Function::try_par_new_with_builder(&keys, &values, builder, no_logging![]);
+        Ok(Box::new(Filled(function.map_err(|error| BenchError::of("sux", error))?)))
+    })
 }
 
 struct Filled(Function);

@@ -2,11 +2,11 @@
 
 use super::{ANONYMOUS, Parser};
 use crate::lexer::{Kind, Token};
-use crate::number;
 use crate::problem::Problem;
 use crate::program::{ClassId, Role};
 use crate::source::Span;
 use crate::text::Text;
+use crate::values::unsigned;
 use std::rc::Rc;
 
 /// Ports in brackets. `open` ones continue after the last: `[0,]`.
@@ -228,14 +228,12 @@ impl Parser<'_> {
 
     fn port(&mut self, token: Token) -> u32 {
         let max = self.limits.port;
-        match number::unsigned(self.text(token)) {
-            Ok(port) if port <= u128::from(max) => port as u32,
-            _ => {
-                let text = self.shown(token);
-                self.report(token.span, Problem::PortNumber { text, max });
-                0
-            }
+        if let Some(port) = unsigned(self.text(token)).filter(|&port| port <= u64::from(max)) {
+            return port as u32;
         }
+        let text = self.shown(token);
+        self.report(token.span, Problem::PortNumber { text, max });
+        0
     }
 
     /// Adds a written element to the scope, or finds the one it refers to.

@@ -12,10 +12,8 @@ impl Parser<'_> {
         let Some(config) = self.parenthesized() else { return };
         for argument in config_strings::arguments(config.as_str()) {
             let span = config.place(argument.range.clone()).0;
-            let all: Vec<Vec<u8>> = words(&argument.text)
-                .into_iter()
-                .map(|word| config_strings::unquote(&argument.text[word]))
-                .collect();
+            let all: Vec<Vec<u8>> =
+                words(&argument.text).map(|word| config_strings::unquote(&argument.text[word])).collect();
             let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
             match all.as_slice() {
                 [] => {}

@@ -1,7 +1,6 @@
 //! IP addresses, prefixes and MAC addresses.
 
-use super::{Names, Value, ValueError};
-use crate::config_strings;
+use super::{Names, Value};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -49,108 +48,67 @@ impl fmt::Display for Mac {
 }
 
 /// One to four dot-separated numbers, missing ones 0, and how many there are.
-fn octets(text: &str, what: &str) -> Result<(Ipv4Addr, usize), ValueError> {
-    let wrong = |at: usize| ValueError::new(at, format!("expected {what}, not `{text}`"));
+fn octets(text: &str) -> Option<(Ipv4Addr, u8)> {
     let mut octets = [0; 4];
     let mut count = 0;
-    let mut at = 0;
     for part in text.split('.') {
-        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 || digits < part.len() {
-            return Err(wrong(at + digits));
-        }
-        let octet = octets.get_mut(count).ok_or_else(|| wrong(at))?;
-        *octet = part.parse().map_err(|_| wrong(at))?;
+        *octets.get_mut(usize::from(count))? = decimal(part)?;
         count += 1;
-        at += part.len() + 1;
     }
-    Ok((Ipv4Addr::from(octets), count))
+    Some((Ipv4Addr::from(octets), count))
 }
 
-pub(super) fn ip(text: &str) -> Result<Ipv4Addr, ValueError> {
-    let what = "an IP address such as 192.0.2.1";
-    match octets(text, what)? {
-        (address, 4) => Ok(address),
-        _ => Err(ValueError::new(text.len(), format!("expected {what}, not `{text}`"))),
-    }
+/// Digits without a sign.
+fn decimal(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
-pub(super) fn prefix(text: &str) -> Result<Prefix, ValueError> {
-    let what = "an IP prefix such as 192.0.2.0/24";
-    let Some((left, right)) = text.split_once('/') else {
-        return Err(ValueError::new(text.len(), format!("expected {what}, not `{text}`")));
+pub(super) fn ip(text: &str) -> Option<Ipv4Addr> {
+    octets(text).filter(|(_, count)| *count == 4).map(|(address, _)| address)
+}
+
+pub(super) fn prefix(text: &str) -> Option<Prefix> {
+    let (left, right) = text.split_once('/')?;
+    let (address, count) = octets(left)?;
+    let length = match ip(right).map(Ipv4Addr::to_bits) {
+        Some(mask) => Some(mask.leading_ones() as u8).filter(|&length| mask.count_ones() as u8 == length)?,
+        None => decimal(right)?,
     };
-    let (address, count) = octets(left, what)?;
-    let at = left.len() + 1;
-    let wrong = || ValueError::new(at, format!("expected {what}: no prefix length or mask `{right}`"));
-    let length = if right.contains('.') {
-        let mask = ip(right).map_err(|error| error.shifted(at))?.to_bits();
-        let length = mask.leading_ones();
-        if mask.trailing_zeros() + length < 32 {
-            return Err(ValueError::new(at, format!("`{right}` is no prefix mask: it has holes")));
-        }
-        length
-    } else {
-        let digits = !right.is_empty() && right.bytes().all(|byte| byte.is_ascii_digit());
-        right.parse().ok().filter(|length| digits && *length <= 32).ok_or_else(wrong)?
-    };
-    if (count as u32) * 8 < length {
-        return Err(ValueError::new(
-            left.len(),
-            format!("expected {what}: the length needs more of the address"),
-        ));
-    }
-    Ok(Prefix { address, length: length as u8 })
+    (length <= 32 && length <= count * 8).then_some(Prefix { address, length })
 }
 
-pub(super) fn mac(text: &str) -> Result<Mac, ValueError> {
-    let wrong =
-        |at: usize| ValueError::new(at, format!("expected a MAC address such as 2:0:0:0:0:1, not `{text}`"));
+pub(super) fn mac(text: &str) -> Option<Mac> {
     let separator = if text.contains('-') { '-' } else { ':' };
-    let mut bytes = [0; 6];
-    let mut count = 0;
-    let mut at = 0;
-    for part in text.split(separator) {
-        let digits = part.bytes().take_while(|&byte| config_strings::hex(byte).is_some()).count();
-        if !(1..=2).contains(&digits) || digits < part.len() {
-            return Err(wrong(at + digits.min(2)));
-        }
-        let byte = bytes.get_mut(count).ok_or_else(|| wrong(at))?;
-        *byte = u8::from_str_radix(part, 16).map_err(|_| wrong(at))?;
-        count += 1;
-        at += part.len() + 1;
-    }
-    if count == 6 { Ok(Mac(bytes)) } else { Err(wrong(text.len())) }
-}
-
-pub(super) fn ip6(text: &str) -> Result<Ipv6Addr, ValueError> {
-    text.parse().map_err(|_| {
-        ValueError::new(0, format!("expected an IPv6 address such as 2001:db8::1, not `{text}`"))
-    })
+    let byte = |part: &str| {
+        let is_byte = part.len() <= 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u8::from_str_radix(part, 16).ok().filter(|_| is_byte)
+    };
+    let bytes: Vec<u8> = text.split(separator).map(byte).collect::<Option<_>>()?;
+    bytes.try_into().ok().map(Mac)
 }
 
 impl Value for Ipv4Addr {
-    fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError> {
-        names.find(text, "ip", |entry| entry.ip).map_or_else(|| ip(text), Ok)
+    fn read(text: &str, names: &Names<'_>) -> Option<Self> {
+        names.find(text, "ip", |entry| entry.ip).or_else(|| ip(text))
     }
 }
 
 impl Value for Ipv6Addr {
-    fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError> {
-        names.find(text, "ip6", |entry| entry.ip6).map_or_else(|| ip6(text), Ok)
+    fn read(text: &str, names: &Names<'_>) -> Option<Self> {
+        names.find(text, "ip6", |entry| entry.ip6).or_else(|| text.parse().ok())
     }
 }
 
 impl Value for Prefix {
     /// `192.0.2.0/24`, `192.0.2/24` or `192.0.2.0/255.255.255.0`.
-    fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError> {
-        names.find(text, "ipnet", |entry| entry.prefix).map_or_else(|| prefix(text), Ok)
+    fn read(text: &str, names: &Names<'_>) -> Option<Self> {
+        names.find(text, "ipnet", |entry| entry.prefix).or_else(|| prefix(text))
     }
 }
 
 impl Value for Mac {
-    fn read(text: &str, names: &Names<'_>) -> Result<Self, ValueError> {
-        names.find(text, "eth", |entry| entry.mac).map_or_else(|| mac(text), Ok)
+    fn read(text: &str, names: &Names<'_>) -> Option<Self> {
+        names.find(text, "eth", |entry| entry.mac).or_else(|| mac(text))
     }
 }
 
@@ -160,39 +118,36 @@ mod tests {
 
     #[test]
     fn addresses() {
-        assert_eq!(ip("18.26.4.15"), Ok(Ipv4Addr::new(18, 26, 4, 15)));
-        let wrong = |text| ip(text).unwrap_err().at;
-        assert_eq!(
-            [wrong("18.26.4"), wrong("18.26.400.1"), wrong("18.26.x.1"), wrong("1.2.3.4.5"), wrong("")],
-            [7, 6, 6, 8, 0]
-        );
-        assert!(ip6("2001:db8::1").is_ok() && ip6("x").is_err());
-        assert_eq!(mac("0:a0:C9:9c:fd:9c"), Ok(Mac([0, 0xa0, 0xc9, 0x9c, 0xfd, 0x9c])));
+        assert_eq!(ip("18.26.4.15"), Some(Ipv4Addr::new(18, 26, 4, 15)));
+        for wrong in ["18.26.4", "18.26.400.1", "18.26.x.1", "1.2.3.4.5", "1.2.3.+4", ""] {
+            assert_eq!(ip(wrong), None, "{wrong}");
+        }
+        assert_eq!(mac("0:a0:C9:9c:fd:9c"), Some(Mac([0, 0xa0, 0xc9, 0x9c, 0xfd, 0x9c])));
         assert_eq!(mac("0-a0-c9-9c-fd-9c").unwrap().to_string(), "00:a0:c9:9c:fd:9c");
-        let wrong = |text| mac(text).unwrap_err().at;
-        assert_eq!(
-            [wrong("0:1:2:3:4"), wrong("0:1:2:g:4:5"), wrong("0:111:2:3:4:5"), wrong("0:1:2:3:4:5:6")],
-            [9, 6, 4, 12]
-        );
+        for wrong in
+            ["0:1:2:3:4", "0:1:2:g:4:5", "0:111:2:3:4:5", "0:1:2:3:4:5:6", "0:1:2:3:4:+5", "0:1:2:3:4:"]
+        {
+            assert_eq!(mac(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
     fn prefixes() {
-        let read =
-            |text| prefix(text).map(|prefix| (prefix.network().to_string(), prefix.length)).map_err(|e| e.at);
-        assert_eq!(read("1.2.3.4/8"), Ok(("1.0.0.0".into(), 8)));
-        assert_eq!(read("18.26/16"), Ok(("18.26.0.0".into(), 16)));
-        assert_eq!(read("1.2.3.4/255.0.0.0"), Ok(("1.0.0.0".into(), 8)));
-        assert_eq!(read("0.0.0.0/0"), Ok(("0.0.0.0".into(), 0)));
-        assert_eq!(read("1.2.3.4/32"), Ok(("1.2.3.4".into(), 32)));
-        assert_eq!(read("1.2.3.4"), Err(7));
-        assert_eq!(read("1.2.3.4/33"), Err(8));
-        assert_eq!(read("1.2.3.4/+8"), Err(8));
-        assert_eq!(read("1.2.3.4/255.0.255.0"), Err(8));
-        assert_eq!(read("18.26/24"), Err(5));
+        for (text, network, length) in [
+            ("1.2.3.4/8", "1.0.0.0", 8),
+            ("18.26/16", "18.26.0.0", 16),
+            ("1.2.3.4/255.0.0.0", "1.0.0.0", 8),
+            ("0.0.0.0/0", "0.0.0.0", 0),
+            ("1.2.3.4/32", "1.2.3.4", 32),
+        ] {
+            let prefix = prefix(text).unwrap();
+            assert_eq!((prefix.network().to_string().as_str(), prefix.length), (network, length));
+        }
+        for wrong in ["1.2.3.4", "1.2.3.4/33", "1.2.3.4/+8", "1.2.3.4/255.0.255.0", "18.26/24", "1.2.3.4/"] {
+            assert_eq!(prefix(wrong), None, "{wrong}");
+        }
         let prefix = prefix("10.1.2.3/24").unwrap();
-        assert!(
-            prefix.contains(Ipv4Addr::new(10, 1, 2, 200)) && !prefix.contains(Ipv4Addr::new(10, 1, 3, 1))
-        );
+        assert!(prefix.contains(Ipv4Addr::new(10, 1, 2, 200)));
+        assert!(!prefix.contains(Ipv4Addr::new(10, 1, 3, 1)));
     }
 }

@@ -26,18 +26,18 @@ pub(super) struct Entry {
 impl Entry {
     /// Adds an address; false if one of its kind exists. A prefix with host bits is an address too.
     fn add(&mut self, text: &str) -> Option<bool> {
-        if let Ok(prefix) = address::prefix(text) {
+        if let Some(prefix) = address::prefix(text) {
             let host = prefix.address != prefix.network() || prefix.length == 32;
             let ok = self.prefix.replace(prefix).is_none();
             return Some(ok && (!host || self.ip.replace(prefix.address).is_none()));
         }
-        if let Ok(ip) = address::ip(text) {
+        if let Some(ip) = address::ip(text) {
             return Some(self.ip.replace(ip).is_none());
         }
-        if let Ok(mac) = address::mac(text) {
+        if let Some(mac) = address::mac(text) {
             return Some(self.mac.replace(mac).is_none());
         }
-        address::ip6(text).ok().map(|ip| self.ip6.replace(ip).is_none())
+        text.parse().ok().map(|ip| self.ip6.replace(ip).is_none())
     }
 }
 
@@ -76,7 +76,7 @@ impl AddressInfo {
 
     fn define(&mut self, scope: &str, argument: &Argument) -> Result<(), (usize, String)> {
         let text = argument.text.as_str();
-        let all = words(text);
+        let all: Vec<_> = words(text).collect();
         let Some((name, addresses)) = all.split_first().filter(|(_, addresses)| !addresses.is_empty()) else {
             return Err((0, format!("expected `NAME ADDRESS…`, not `{text}`")));
         };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_for_addresses_where_they_are_seen() {
+    fn names_stand_for_addresses_where_they_are_visible() {
         let info = info(
             "AddressInfo(me 18.26.4.24/24 0:0:c0:ae:67:ef, net 10.0.0.0/8, six 2001:db8::1);
              a :: { AddressInfo(me 1.1.1.1); x :: X; b :: { X } }",
@@ -147,23 +147,23 @@ mod tests {
         let outside = info.names("y");
         let inside = info.names("a/b/X@1");
         let me = Ipv4Addr::new(18, 26, 4, 24);
-        assert_eq!(Ipv4Addr::read("me", &outside), Ok(me));
-        assert_eq!(Ipv4Addr::read("me:ip", &outside), Ok(me));
-        assert_eq!(Ipv4Addr::read("me", &inside), Ok(Ipv4Addr::new(1, 1, 1, 1)));
-        assert_eq!(Mac::read("me:eth", &inside), Ok(Mac([0, 0, 0xc0, 0xae, 0x67, 0xef])));
+        assert_eq!(Ipv4Addr::read("me", &outside), Some(me));
+        assert_eq!(Ipv4Addr::read("me:ip", &outside), Some(me));
+        assert_eq!(Ipv4Addr::read("me", &inside), Some(Ipv4Addr::new(1, 1, 1, 1)));
+        assert_eq!(Mac::read("me:eth", &inside), Some(Mac([0, 0, 0xc0, 0xae, 0x67, 0xef])));
         assert_eq!(
             Prefix::read("net", &outside),
-            Ok(Prefix { address: Ipv4Addr::new(10, 0, 0, 0), length: 8 })
+            Some(Prefix { address: Ipv4Addr::new(10, 0, 0, 0), length: 8 })
         );
         assert_eq!(Prefix::read("me:ipnet", &outside).unwrap().network(), Ipv4Addr::new(18, 26, 4, 0));
-        assert!(Ipv4Addr::read("net", &outside).is_err(), "a network is no host");
-        assert!(Ipv6Addr::read("six", &outside).is_ok());
-        assert!(Ipv4Addr::read("you", &outside).is_err());
-        assert!(Ipv4Addr::read("me", &Names::none()).is_err());
+        assert!(Ipv4Addr::read("net", &outside).is_none(), "a network is no host");
+        assert!(Ipv6Addr::read("six", &outside).is_some());
+        assert!(Ipv4Addr::read("you", &outside).is_none());
+        assert!(Ipv4Addr::read("me", &Names::none()).is_none());
     }
 
     #[test]
-    fn what_defines_no_name_is_refused_at_its_place() {
+    fn wrong_definitions_are_located() {
         let shown = info("AddressInfo(me 1.2.3.4 1.2.3.5, you,\n they 1.2.3.x)").unwrap_err().to_string();
         assert!(
             shown

@@ -1,12 +1,12 @@
 //! Beats: sent to all peers at once, and judged as they come.
 
-use super::Shared;
+use super::MeshState;
 use super::config::MeshError;
 use super::counters::{PeerCount, StrangerCount};
-use super::datagram::{self, DATAGRAM_BYTES, Head, Kind, Refusal, Session, Ticket};
+use super::datagram::{self, DATAGRAM_BYTES, Head, Kind, Refusal, SessionId, Ticket};
 use super::keys;
 use super::lock;
-use super::proof::{Link, Verdict};
+use super::proof::{PeerProof, Verdict};
 use ring::hmac::{HMAC_SHA256, Key};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 /// How long to wait when the system lets nothing be received.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What is between us and all peers.
+/// The links to all peers.
 pub(super) struct Beats {
     /// Never waits: a datagram that it does not take at once is not sent.
     socket: UdpSocket,
-    session: Session,
+    session: SessionId,
     secret: Key,
-    links: Mutex<BTreeMap<NodeId, Link>>,
+    links: Mutex<BTreeMap<NodeId, PeerProof>>,
 }
 
 impl Beats {
@@ -31,12 +31,12 @@ impl Beats {
         let session = keys::random().ok_or(MeshError::Random)?;
         let secret = Key::new(HMAC_SHA256, &keys::random::<32>().ok_or(MeshError::Random)?);
         let now = Instant::now();
-        let links = peers.map(|peer| (peer, Link::new(peer, &secret, now))).collect();
+        let links = peers.map(|peer| (peer, PeerProof::new(peer, &secret, now))).collect();
         Ok(Self { socket, session, secret, links: Mutex::new(links) })
     }
 }
 
-impl Shared {
+impl MeshState {
     /// Sends a beat to all peers.
     pub(super) fn beat(&self, payload: &[u8]) {
         for peer in self.peers.keys() {
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// Tells all peers that we are there, so that they have proven themselves, and we ourselves, before the first beat.
+    /// Sends greetings to all peers, so that both ends have proven themselves before the first heartbeat.
     pub(super) fn greet_all(&self) {
         for peer in self.peers.keys() {
             self.greet(*peer, None);
@@ -59,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// Sends a datagram to where the configuration has the peer, wherever something may have come from. It bears the
-    /// peer's last ticket, or this one. Under the lock, so that counters rise on the wire as well.
+    /// Sends a datagram to the peer's configured address, not to the source of an earlier one. It bears the peer's last ticket, or
+    /// this one. Takes the lock, so that counters rise on the wire as well.
     fn say(&self, receiver: NodeId, kind: Kind, bears: Option<Ticket>, payload: &[u8]) -> bool {
         let mut links = lock(&self.beats.links);
         let (Some(link), Some(peer)) = (links.get_mut(&receiver), self.peers.get(&receiver)) else {
@@ -85,7 +85,7 @@ impl Shared {
         let Some(link) = link else { return self.strangers.one(StrangerCount::DatagramMisdirected) };
         let verdict = link.judge(&self.beats.secret, &head, now);
         let is_unproven = verdict == Verdict::Unproven;
-        // Who comes back is told at once what it needs to believe us, and to be believed.
+        // A peer that comes back immediately gets what it needs to believe this node and to be believed.
         let answers = verdict == Verdict::Fresh { is_new: true } || (is_unproven && link.may_greet(now));
         let sent_after = link.sent_after();
         drop(links);
@@ -101,21 +101,21 @@ impl Shared {
             Verdict::Unproven => self.count(head.sender, PeerCount::DatagramsUnproven, 1),
         }
         if answers {
-            // Its ticket is not kept, as nobody knows how old it is: good enough for an answer to the peer itself.
+            // Its ticket is not kept, as its age is unknown; it is good enough for an answer to the peer itself.
             self.greet(head.sender, is_unproven.then_some(head.gives));
         }
     }
 }
 
-/// Takes datagrams for as long as the mesh is there.
-pub(super) async fn receive(shared: Arc<Shared>, socket: tokio::net::UdpSocket) {
-    // One byte more than any of ours, so that what is cut off is not taken for whole.
+/// Receives datagrams until the mesh ends.
+pub(super) async fn receive(shared: Arc<MeshState>, socket: tokio::net::UdpSocket) {
+    // One byte more than the longest datagram, to detect longer ones.
     let mut bytes = [0; DATAGRAM_BYTES + 1];
     loop {
         match socket.recv_from(&mut bytes).await {
             Ok((length, _)) => shared.judge(bytes.get(..length).unwrap_or_default()),
             Err(error) => {
-                tracing::debug!(%error, "no datagram received");
+                tracing::debug!(%error, "cannot receive a datagram");
                 tokio::time::sleep(RETRY).await;
             }
         }

@@ -1,4 +1,4 @@
-//! What a mesh is told, and why it may not start.
+//! Configuration of a mesh, and errors of its start.
 
 use crate::secret;
 use scalebricks_types::NodeId;
@@ -9,18 +9,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a mesh is told.
+/// Configuration of a mesh.
 #[derive(Debug, Clone)]
 pub struct MeshConfig {
-    /// The cluster's name: nodes of clusters with other names do not understand each other, even under the same key.
+    /// The cluster's name: nodes of clusters with other names reject each other, even with the same key.
     pub cluster: String,
     /// This node.
     pub node: NodeId,
     /// Where it listens, by TCP and by UDP. With port 0 one is chosen.
     pub listen: SocketAddr,
-    /// Where the others listen. The node itself is passed over if it is among them.
+    /// Addresses of the other nodes. The node's own entry is ignored.
     pub peers: BTreeMap<NodeId, SocketAddr>,
-    /// What only the nodes of the cluster know.
+    /// The secret of the cluster's nodes.
     pub key: ClusterKey,
     /// How much room and time others get.
     pub limits: MeshLimits,
@@ -37,10 +37,9 @@ pub struct MeshLimits {
     pub queue_bytes: usize,
     /// Connections at once that have not shown yet whose they are. With one more the oldest is closed.
     pub unknown_connections: usize,
-    /// Time for a connection to be made, and for both ends to show who they are.
+    /// Time limit for a connection and its handshake.
     pub handshake_time: Duration,
-    /// A connection over which nothing comes, or is taken, for so long is given up. Four times in this time something is
-    /// sent over it.
+    /// A connection without received or acknowledged data for this time is closed. The sender sends something four times in it.
     pub silence: Duration,
     /// Time to wait after the first failed connection to a peer. It doubles with each further one.
     pub first_retry: Duration,
@@ -63,7 +62,7 @@ impl Default for MeshLimits {
     }
 }
 
-/// A secret that all nodes of a cluster share. Who has it can speak for any node. Never printed.
+/// A secret that all nodes of a cluster share. A holder can speak for any node. Never printed.
 #[derive(Clone)]
 pub struct ClusterKey(Box<[u8]>);
 
@@ -73,7 +72,7 @@ impl ClusterKey {
     /// Most bytes of a key.
     pub const LONGEST: usize = 4096;
 
-    /// These bytes, which nobody should be able to guess; `None` if there are too few or too many.
+    /// A key of these bytes, which must be hard to guess; `None` if there are too few or too many.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (Self::SHORTEST..=Self::LONGEST).contains(&bytes.len()).then(|| Self(bytes.into()))
     }
@@ -116,14 +115,14 @@ pub enum MeshError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// A limit that nothing could pass.
     #[error("mesh limits: {0}")]
     Limit(&'static str),
     /// The system gave no random numbers.
-    #[error("no random numbers")]
+    #[error("the system provides no random numbers")]
     Random,
     /// It was not started inside a runtime.
     #[error("a mesh needs a tokio runtime with its network and its clock")]

@@ -1,10 +1,10 @@
-//! What is counted, by peer and by reason.
+//! Counters by peer and by reason.
 
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes an enum of what is counted, its list, and its names.
+/// Defines an enum of counters, its list, and its names.
 macro_rules! counted {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -24,27 +24,27 @@ macro_rules! counted {
 }
 
 counted! {
-    /// What is counted for each peer.
+    /// Counters of each peer.
     PeerCount {
-        /// Beats that were sent to it.
+        /// Heartbeats sent to it.
         BeatsSent = "beats_sent",
-        /// Beats that the system did not take.
+        /// Heartbeats that the system did not accept.
         BeatsNotSent = "beats_not_sent",
-        /// Datagrams that asked it to prove itself, or proved us.
+        /// Datagrams that asked it to prove itself, or proved this node.
         GreetingsSent = "greetings_sent",
-        /// Beats that were signs of life.
+        /// Accepted heartbeats.
         BeatsReceived = "beats_received",
-        /// Beats that a newer one replaced before they were taken.
+        /// Heartbeats that a newer one replaced before they were taken.
         BeatsReplaced = "beats_replaced",
-        /// Datagrams that, or a later one, had been here before.
+        /// Replayed or reordered datagrams.
         DatagramsStale = "datagrams_stale",
-        /// Datagrams that could be old: the peer has just started, or does not hear us, or somebody sends them again.
+        /// Datagrams that may be old: the peer has just started, or does not hear this node, or they are replayed.
         DatagramsUnproven = "datagrams_unproven",
         /// Messages that were written to a connection.
         MessagesSent = "messages_sent",
         /// Their bytes.
         BytesSent = "bytes_sent",
-        /// Messages that came.
+        /// Messages received.
         MessagesReceived = "messages_received",
         /// Their bytes.
         BytesReceived = "bytes_received",
@@ -58,54 +58,54 @@ counted! {
         Connected = "connected",
         /// Connections to it that could not be made.
         ConnectFailed = "connect_failed",
-        /// Whatever answers at its address does not have the key.
+        /// A server at its address does not have the key.
         ConnectWrongKey = "connect_wrong_key",
         /// Connections from it.
         Accepted = "accepted",
         /// Connections from it that it closed, or that broke.
         Broken = "broken",
-        /// Connections from it that were closed as nothing came over them.
+        /// Connections from it that were closed because nothing arrived over them.
         Silent = "silent",
-        /// Connections from it that were closed as a message was not what it had sent.
+        /// Connections from it that were closed because a message was altered.
         FrameWrongKey = "frame_wrong_key",
-        /// Connections from it that were closed as a message was too large.
+        /// Connections from it that were closed because a message was too large.
         FrameTooLarge = "frame_too_large",
     }
 }
 
 counted! {
-    /// What is counted of those who have not shown that they are peers.
+    /// Counters of senders that have not proven to be peers.
     StrangerCount {
-        /// Datagrams that are none of ours.
+        /// Malformed datagrams.
         DatagramMalformed = "datagram_malformed",
-        /// Datagrams whose writer does not have the key, or that were changed.
+        /// Datagrams that were altered, or whose sender does not have the key.
         DatagramWrongKey = "datagram_wrong_key",
-        /// Datagrams of the cluster from a node that is no peer, or for another.
+        /// Datagrams of the cluster from a node that is not a peer, or for another node.
         DatagramMisdirected = "datagram_misdirected",
-        /// Connections that began with something else.
+        /// Connections that began with other bytes.
         ConnectionMalformed = "connection_malformed",
-        /// Connections from one that does not have the key.
+        /// Connections of senders without the key.
         ConnectionWrongKey = "connection_wrong_key",
-        /// Connections from a node that is no peer, or to another.
+        /// Connections from a node that is not a peer, or to another node.
         ConnectionMisdirected = "connection_misdirected",
-        /// Connections that ended before it was clear whose they are.
+        /// Connections that ended before their peer was identified.
         ConnectionUnfinished = "connection_unfinished",
-        /// Connections that took too long to show whose they are.
+        /// Connections whose peer was not identified in time.
         ConnectionTimedOut = "connection_timed_out",
-        /// Connections that were closed as too many newer ones were unknown.
+        /// Connections that were closed because too many newer ones were unidentified.
         ConnectionCrowdedOut = "connection_crowded_out",
-        /// The system let no connection be accepted.
+        /// The system accepted no connection.
         AcceptFailed = "accept_failed",
     }
 }
 
-/// Counters that many tasks add to.
+/// Counters shared by many tasks.
 pub(super) struct Counters<const N: usize>([AtomicU64; N]);
 
 /// The counters of a peer.
 pub(super) type PeerCounters = Counters<{ PeerCount::ALL.len() }>;
 
-/// The counters of the others.
+/// The counters of strangers.
 pub(super) type StrangerCounters = Counters<{ StrangerCount::ALL.len() }>;
 
 impl<const N: usize> Counters<N> {
@@ -148,33 +148,33 @@ impl StrangerCounters {
     }
 }
 
-/// The counters of a mesh, read one by one: not all of the same instant.
+/// The counters of a mesh, read one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshStats {
     /// For each peer.
     pub peers: BTreeMap<NodeId, PeerStats>,
-    /// Of those who have not shown that they are peers.
+    /// Of senders that have not proven to be peers.
     pub strangers: BTreeMap<StrangerCount, u64>,
 }
 
-/// What there is to say about a peer.
+/// State of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerStats {
     /// Whether there is a connection over which messages go to it.
     pub is_connected: bool,
     /// Messages that wait to be sent to it.
     pub waiting: usize,
-    /// What was counted.
+    /// Its counters.
     pub counts: BTreeMap<PeerCount, u64>,
 }
 
 impl MeshStats {
-    /// What was counted for a peer; 0 for a node that is none.
+    /// A counter of a peer; 0 for an unknown node.
     pub fn of(&self, peer: NodeId, what: PeerCount) -> u64 {
         self.peers.get(&peer).and_then(|peer| peer.counts.get(&what)).copied().unwrap_or(0)
     }
 
-    /// What was counted of those who have not shown that they are peers.
+    /// A counter of senders that have not proven to be peers.
     pub fn strangers(&self, what: StrangerCount) -> u64 {
         self.strangers.get(&what).copied().unwrap_or(0)
     }

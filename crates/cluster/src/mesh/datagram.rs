@@ -1,14 +1,15 @@
-//! Datagrams: their form, and whether one was written by a node of the cluster.
+//! Encoding and authentication of datagrams.
 
 use super::keys::{self, MAC_BYTES};
+use borsh::{BorshDeserialize, BorshSerialize};
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
 
-/// Most bytes of a beat's payload.
+/// Most bytes of a heartbeat's payload.
 pub const BEAT_BYTES: usize = 1200;
 
 /// First byte of all datagrams.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Bytes before the payload: version, kind, sender, receiver, session, counter, two tickets.
 const HEAD_BYTES: usize = 4 + 16 + 8 + 16 + 16;
@@ -16,40 +17,41 @@ const HEAD_BYTES: usize = 4 + 16 + 8 + 16 + 16;
 /// Most bytes of a datagram.
 pub(super) const DATAGRAM_BYTES: usize = HEAD_BYTES + BEAT_BYTES + MAC_BYTES;
 
-/// A start of a node: drawn once by each.
-pub(super) type Session = [u8; 16];
+/// One start of a node, drawn at random.
+pub(super) type SessionId = [u8; 16];
 
-/// What a receiver wants to see again.
+/// A value that a receiver wants to see again.
 pub(super) type Ticket = [u8; 16];
 
-/// Says nothing about whom the sender has heard.
+/// The ticket of a sender that has not heard the receiver.
 pub(super) const NO_TICKET: Ticket = [0; 16];
 
-/// What a datagram is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The kind of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[borsh(use_discriminant = true)]
 pub(super) enum Kind {
-    /// A sign of life, with a payload.
-    Beat,
+    /// A heartbeat, with a payload.
+    Beat = 1,
     /// Tickets only.
-    Greeting,
+    Greeting = 2,
 }
 
-/// What a datagram says before its payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The header of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(super) struct Head {
     pub(super) kind: Kind,
     pub(super) sender: NodeId,
     pub(super) receiver: NodeId,
-    pub(super) session: Session,
+    pub(super) session: SessionId,
     /// Rises with each datagram of a session to this receiver.
     pub(super) counter: u64,
-    /// What the sender wants to see.
+    /// The ticket that the sender wants to see.
     pub(super) gives: Ticket,
-    /// What the receiver wanted to see.
+    /// The ticket that the receiver wanted to see.
     pub(super) bears: Ticket,
 }
 
-/// Why bytes are no datagram for us.
+/// Why a datagram was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Malformed,
@@ -58,23 +60,15 @@ pub(super) enum Refusal {
 
 /// The datagram's bytes. The payload is at most [`BEAT_BYTES`] long.
 pub(super) fn encode(key: &Key, head: &Head, payload: &[u8]) -> Vec<u8> {
-    let kind = match head.kind {
-        Kind::Beat => 1,
-        Kind::Greeting => 2,
-    };
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + payload.len() + MAC_BYTES);
-    bytes.extend_from_slice(&[VERSION, kind, head.sender.get(), head.receiver.get()]);
-    bytes.extend_from_slice(&head.session);
-    bytes.extend_from_slice(&head.counter.to_le_bytes());
-    bytes.extend_from_slice(&head.gives);
-    bytes.extend_from_slice(&head.bears);
+    // Writing to memory does not fail.
+    let mut bytes = borsh::to_vec(&(VERSION, head)).unwrap_or_default();
     bytes.extend_from_slice(payload);
     let mac = keys::mac(key, &[&bytes]);
     bytes.extend_from_slice(&mac);
     bytes
 }
 
-/// What a datagram says, if somebody with the key has written it.
+/// Decodes a datagram, if its sender has the key.
 pub(super) fn decode<'a>(key: &Key, bytes: &'a [u8]) -> Result<(Head, &'a [u8]), Refusal> {
     if bytes.len() > DATAGRAM_BYTES {
         return Err(Refusal::Malformed);
@@ -87,20 +81,10 @@ pub(super) fn decode<'a>(key: &Key, bytes: &'a [u8]) -> Result<(Head, &'a [u8]),
     Ok((head, payload))
 }
 
-fn parse(said: &[u8]) -> Option<(Head, &[u8])> {
-    let (&[version, kind, sender, receiver], rest) = said.split_first_chunk()?;
-    let (&session, rest) = rest.split_first_chunk()?;
-    let (&counter, rest) = rest.split_first_chunk()?;
-    let (&gives, rest) = rest.split_first_chunk()?;
-    let (&bears, payload) = rest.split_first_chunk()?;
-    let kind = match kind {
-        1 => Kind::Beat,
-        2 if payload.is_empty() => Kind::Greeting,
-        _ => return None,
-    };
-    let counter = u64::from_le_bytes(counter);
-    let (sender, receiver) = (NodeId::new(sender), NodeId::new(receiver));
-    (version == VERSION).then_some((Head { kind, sender, receiver, session, counter, gives, bears }, payload))
+fn parse(mut said: &[u8]) -> Option<(Head, &[u8])> {
+    let (version, head) = <(u8, Head)>::deserialize(&mut said).ok()?;
+    let is_valid = version == VERSION && (head.kind == Kind::Beat || said.is_empty());
+    is_valid.then_some((head, said))
 }
 
 #[cfg(test)]
@@ -116,7 +100,7 @@ mod tests {
 
     fn heads() -> impl Strategy<Value = (Head, Vec<u8>)> {
         let numbers = (any::<u8>(), any::<u8>(), any::<u64>());
-        let blobs = (any::<Session>(), any::<Ticket>(), any::<Ticket>());
+        let blobs = (any::<SessionId>(), any::<Ticket>(), any::<Ticket>());
         (any::<bool>(), numbers, blobs, prop::collection::vec(any::<u8>(), 0..=BEAT_BYTES)).prop_map(
             |(is_beat, (sender, receiver, counter), (session, gives, bears), payload)| {
                 let kind = if is_beat { Kind::Beat } else { Kind::Greeting };
@@ -129,14 +113,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_read((head, payload) in heads()) {
+        fn datagrams_survive_encoding((head, payload) in heads()) {
             let bytes = encode(&key(), &head, &payload);
             prop_assert!(bytes.len() <= DATAGRAM_BYTES);
             prop_assert_eq!(decode(&key(), &bytes), Ok((head, &payload[..])));
         }
 
         #[test]
-        fn what_was_changed_or_cut_is_refused((head, payload) in heads(), at: prop::sample::Index, bit in 0_u32..8) {
+        fn altered_or_cut_datagrams_are_refused((head, payload) in heads(), at: prop::sample::Index, bit in 0_u32..8) {
             let bytes = encode(&key(), &head, &payload);
             let mut changed = bytes.clone();
             changed[at.index(bytes.len())] ^= 1_u8 << bit;
@@ -157,7 +141,7 @@ mod tests {
         let head = Head { kind: Kind::Beat, sender, receiver, session, counter: 6, gives, bears };
         let bytes = encode(&key(), &head, b"hi");
         let said =
-            [&[1, 1, 3, 4][..], &[5; 16], &[6, 0, 0, 0, 0, 0, 0, 0], &[7; 16], &[8; 16], b"hi"].concat();
+            [&[2, 1, 3, 4][..], &[5; 16], &[6, 0, 0, 0, 0, 0, 0, 0], &[7; 16], &[8; 16], b"hi"].concat();
         assert_eq!(bytes[..62], said);
         assert_eq!(bytes.len(), 94);
         let other = Keys::new("other", &ClusterKey::new(&[9; 32]).unwrap()).datagrams;

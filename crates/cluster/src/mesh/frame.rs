@@ -11,7 +11,7 @@ use tokio::time::timeout;
 /// Bytes before the payload: its length, and a code over the frame's number, the length and the payload.
 const HEAD_BYTES: usize = 4 + MAC_BYTES;
 
-/// Bytes that are taken from a peer, or worked on, at once.
+/// Most bytes that are read or hashed at once.
 const PIECE: usize = 256 * 1024;
 
 /// Why no message could be read.
@@ -23,11 +23,11 @@ pub(super) enum Refusal {
     Silent,
     /// A length that is not allowed.
     TooLarge,
-    /// It is not the next thing that the peer has sent.
+    /// The frame was altered, or is not the next one of the peer.
     WrongKey,
 }
 
-/// One direction of a connection: its key, and how many frames have gone.
+/// One direction of a connection: its key, and the number of frames so far.
 pub(super) struct Frames {
     key: Key,
     number: u64,
@@ -38,7 +38,7 @@ impl Frames {
         Self { key, number: 0 }
     }
 
-    /// The code of the next frame, as far as its length. It must be given all of the payload.
+    /// The code of the next frame up to its length; the payload must follow.
     fn begin(&mut self, length: [u8; 4]) -> Context {
         let mut context = Context::with_key(&self.key);
         context.update(&self.number.to_le_bytes());
@@ -47,7 +47,7 @@ impl Frames {
         context
     }
 
-    /// Writes a message. After an error, or if it is given up, the connection is of no use.
+    /// Writes a message. After an error or cancellation the connection is unusable.
     pub(super) async fn write(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
@@ -67,7 +67,7 @@ impl Frames {
         stream.flush().await
     }
 
-    /// Reads a message of up to so many bytes. Memory is taken as bytes come, not as a length asks for it.
+    /// Reads a message of up to `most` bytes. Memory grows with the bytes received, not with the announced length.
     pub(super) async fn read(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -87,7 +87,7 @@ impl Frames {
     }
 }
 
-/// Reads so many bytes, and shows them as they come.
+/// Reads so many bytes, and passes them to `seen` as they arrive.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     mut bytes: Vec<u8>,
@@ -97,7 +97,7 @@ async fn read(
 ) -> Result<Vec<u8>, Refusal> {
     while bytes.len() < length {
         let had = bytes.len();
-        // At most twice what has come, so that a length alone costs nothing.
+        // At most twice what has arrived, so that an announced length costs nothing.
         let piece = (length - had).min(PIECE);
         bytes.reserve(piece.min(had.max(4096)));
         let room = piece.min(bytes.capacity() - had);
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn frames_survive_a_connection(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..6),
         ) {
             let (read, end) = run(async { read_all(&written(&messages).await, 3000).await });
@@ -158,7 +158,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_changed_is_never_passed_on(
+        fn altered_frames_are_refused(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..6),
             at: prop::sample::Index,
             bit in 0_u32..8,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_were_swapped_or_said_twice_are_refused() {
+    fn swapped_or_repeated_frames_are_refused() {
         run(async {
             let bytes = written(&[vec![1; 10], vec![2; 10]]).await;
             let (one, two) = bytes.split_at(bytes.len() / 2);

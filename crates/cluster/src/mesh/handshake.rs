@@ -1,25 +1,26 @@
-//! How both ends of a connection show that they have the key.
+//! The handshake of a connection: both ends prove that they have the key.
 
 use super::keys::{self, Keys, MAC_BYTES, Mac, NONCE_BYTES};
+use borsh::{BorshDeserialize, BorshSerialize};
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// First bytes of a connection, the version among them.
-const MAGIC: [u8; 4] = *b"SBM\x01";
+const MAGIC: [u8; 4] = *b"SBM\x02";
 
-/// Bytes of the first thing that is said: magic, sender, receiver, nonce.
+/// Bytes of the first message: magic, sender, receiver, nonce.
 const HELLO_BYTES: usize = MAGIC.len() + 2 + NONCE_BYTES;
 
 type Nonce = [u8; NONCE_BYTES];
 
-/// Why a connection came to nothing.
+/// Why a handshake failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It began with something else.
+    /// It began with other bytes.
     Malformed,
-    /// The sender is no peer, or means another node.
+    /// The sender is not a peer, or meant another node.
     Misdirected,
     /// The other end does not have the key.
     WrongKey,
@@ -33,8 +34,8 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// The first thing that is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The first message of a connection, after the magic number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(super) struct Hello {
     pub(super) sender: NodeId,
     pub(super) receiver: NodeId,
@@ -42,25 +43,14 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    fn encode(&self) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        let said = MAGIC.into_iter().chain([self.sender.get(), self.receiver.get()]).chain(self.nonce);
-        bytes.iter_mut().zip(said).for_each(|(to, from)| *to = from);
-        bytes
-    }
-
-    fn decode(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
-        let (magic, rest) = bytes.split_first_chunk()?;
-        let (&[sender, receiver], rest) = rest.split_first_chunk()?;
-        let nonce = *rest.first_chunk()?;
-        let (sender, receiver) = (NodeId::new(sender), NodeId::new(receiver));
-        (*magic == MAGIC).then_some(Self { sender, receiver, nonce })
+    fn encode(&self) -> Vec<u8> {
+        borsh::to_vec(&(MAGIC, self)).unwrap_or_default() // writing to memory does not fail
     }
 }
 
-/// What both ends have said, which their codes and the connection's key cover.
+/// The messages of both ends, covered by their codes and the connection's key.
 struct Said {
-    hello: [u8; HELLO_BYTES],
+    hello: Vec<u8>,
     nonce: Nonce,
 }
 
@@ -82,7 +72,7 @@ fn nonce() -> Result<Nonce, Refusal> {
     keys::random().ok_or(Refusal::Unfinished)
 }
 
-/// The end that connects; gives the connection's key.
+/// The connecting end; returns the connection's key.
 pub(super) async fn connect(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     keys: &Keys,
@@ -101,8 +91,7 @@ pub(super) async fn connect(
     Ok(said.key(keys))
 }
 
-/// The end that accepts; gives the peer and the connection's key. `is_for_us` says whether a pair of sender and receiver
-/// is a peer and we.
+/// The accepting end; returns the peer and the connection's key. `is_for_us` checks sender and receiver.
 pub(super) async fn accept(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     keys: &Keys,
@@ -113,15 +102,13 @@ pub(super) async fn accept(
     if magic != MAGIC {
         return Err(Refusal::Malformed);
     }
-    let mut bytes = [0; HELLO_BYTES];
-    let (start, rest) = bytes.split_at_mut(MAGIC.len());
-    start.copy_from_slice(&magic);
-    stream.read_exact(rest).await?;
-    let hello = Hello::decode(&bytes).ok_or(Refusal::Malformed)?;
+    let mut bytes = [0; HELLO_BYTES - MAGIC.len()];
+    stream.read_exact(&mut bytes).await?;
+    let hello: Hello = borsh::from_slice(&bytes).map_err(|_| Refusal::Malformed)?;
     if !is_for_us(&hello) {
         return Err(Refusal::Misdirected);
     }
-    let said = Said { hello: bytes, nonce: nonce()? };
+    let said = Said { hello: hello.encode(), nonce: nonce()? };
     stream.write_all(&[said.nonce, said.accepting(keys)].concat()).await?;
     let mut code = [0; MAC_BYTES];
     stream.read_exact(&mut code).await?;
@@ -189,7 +176,7 @@ mod tests {
         let thief = async {
             let mut hello = [0; HELLO_BYTES];
             there.read_exact(&mut hello).await.unwrap();
-            let said = Said { hello, nonce: [0; 32] };
+            let said = Said { hello: hello.to_vec(), nonce: [0; 32] };
             there.write_all(&[said.nonce, said.connecting(&keys(1))].concat()).await.unwrap();
         };
         let (one, ()) = tokio::join!(connect(&mut here, &us, (A, B)), thief);
@@ -198,10 +185,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hellos_are_read_as_they_were_said(sender: u8, receiver: u8, nonce: [u8; 32], other: [u8; HELLO_BYTES]) {
+        fn the_form_of_a_hello_does_not_change(sender: u8, receiver: u8, nonce: [u8; 32]) {
             let hello = Hello { sender: NodeId::new(sender), receiver: NodeId::new(receiver), nonce };
-            prop_assert_eq!(Hello::decode(&hello.encode()), Some(hello));
-            prop_assert_eq!(Hello::decode(&other).is_some(), other[..4] == MAGIC);
+            let bytes = [&MAGIC[..], &[sender, receiver], &nonce].concat();
+            prop_assert_eq!(hello.encode(), &bytes[..]);
+            prop_assert_eq!(borsh::from_slice::<Hello>(&bytes[4..]).unwrap(), hello);
         }
 
         #[test]

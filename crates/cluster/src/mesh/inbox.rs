@@ -1,4 +1,4 @@
-//! What came, until it is taken.
+//! Queues of received events.
 
 use super::config::MeshLimits;
 use super::lock;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Something came.
+/// An event of the mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A peer is alive. Of several beats that were not taken in time only the newest is left.
+    /// A heartbeat of a peer. Only the newest one not yet taken is kept.
     Beat {
         /// The peer.
         from: NodeId,
-        /// What it says.
+        /// Its payload.
         payload: Vec<u8>,
-        /// When it was sent at the earliest.
+        /// The earliest time at which it can have been sent.
         sent_after: Instant,
     },
     /// A peer sent a message.
@@ -33,25 +33,25 @@ pub enum Event {
         /// The peer.
         peer: NodeId,
     },
-    /// Messages cannot go to this peer, and some that were sent may be lost. Told before each next `Connected`.
+    /// Messages cannot go to this peer, and some sent messages may be lost. Comes before each next `Connected`.
     Disconnected {
         /// The peer.
         peer: NodeId,
     },
 }
 
-/// What comes to a node. Dropping it does not stop the mesh.
+/// The received events of a node. Dropping it does not stop the mesh.
 pub struct Events(pub(super) Arc<Inbox>);
 
 impl Events {
-    /// Waits for the next event; `None` once the mesh is gone. Nothing is lost if the wait is given up.
+    /// Waits for the next event; `None` once the mesh has ended. Cancelling the wait loses nothing.
     ///
-    /// Changes of connections come first, then beats, then messages: of all peers in turn, and of each in order.
+    /// Changes of connections come first, then heartbeats, then messages: of all peers in turn, and of each in order.
     pub async fn next(&mut self) -> Option<Event> {
         self.first(State::take).await
     }
 
-    /// The same, but messages stay where they are.
+    /// Like [`Events::next`], without messages.
     pub async fn next_sign(&mut self) -> Option<Event> {
         self.first(State::take_sign).await
     }
@@ -78,7 +78,7 @@ impl fmt::Debug for Events {
     }
 }
 
-/// What came and was not taken: a beat, a connection's change, and a bounded row of messages for each peer.
+/// Events not yet taken: of each peer a heartbeat, a change of its connection, and a bounded queue of messages.
 pub(super) struct Inbox {
     messages: usize,
     bytes: usize,
@@ -87,15 +87,15 @@ pub(super) struct Inbox {
 }
 
 struct State {
-    lanes: BTreeMap<NodeId, Lane>,
+    lanes: BTreeMap<NodeId, PeerQueue>,
     /// The peer whose message was taken last.
     last: Option<NodeId>,
     is_closed: bool,
 }
 
 #[derive(Default)]
-struct Lane {
-    /// The number of the connection that is up, and of the one that was told to be.
+struct PeerQueue {
+    /// The number of the present connection, and of the one last reported.
     up: Option<u64>,
     told: Option<u64>,
     beat: Option<(Vec<u8>, Instant)>,
@@ -106,23 +106,23 @@ struct Lane {
 
 impl Inbox {
     pub(super) fn new(peers: impl Iterator<Item = NodeId>, limits: &MeshLimits) -> Self {
-        let lanes = peers.map(|peer| (peer, Lane::default())).collect();
+        let lanes = peers.map(|peer| (peer, PeerQueue::default())).collect();
         let state = Mutex::new(State { lanes, last: None, is_closed: false });
         Self { messages: limits.queue_messages, bytes: limits.queue_bytes, state, came: Notify::new() }
     }
 
-    fn change<R>(&self, peer: NodeId, change: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+    fn change<R>(&self, peer: NodeId, change: impl FnOnce(&mut PeerQueue) -> R) -> Option<R> {
         let result = lock(&self.state).lanes.get_mut(&peer).map(change);
         self.came.notify_one();
         result
     }
 
-    /// Takes a beat; whether it replaced one.
+    /// Adds a heartbeat; whether it replaced one.
     pub(super) fn beat(&self, from: NodeId, payload: &[u8], sent_after: Instant) -> bool {
         self.change(from, |lane| lane.beat.replace((payload.to_vec(), sent_after)).is_some()).unwrap_or(false)
     }
 
-    /// The connection to this peer with this number is up, or none is.
+    /// The connection to this peer has this number, or is down.
     pub(super) fn connection(&self, peer: NodeId, number: Option<u64>) {
         self.change(peer, |lane| lane.up = number);
     }
@@ -131,7 +131,7 @@ impl Inbox {
         lock(&self.state).lanes.get(&peer).is_some_and(|lane| lane.up.is_some())
     }
 
-    /// Waits until there is room for a message of this peer, and takes it. One task at a time may for each peer.
+    /// Waits for room for a message of this peer, and adds it. Only one task at a time may call it for each peer.
     pub(super) async fn message(&self, from: NodeId, payload: Vec<u8>) {
         loop {
             let room = {
@@ -150,7 +150,7 @@ impl Inbox {
         self.came.notify_one();
     }
 
-    /// Nothing more is told.
+    /// No more events are reported.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
@@ -161,7 +161,7 @@ impl Inbox {
 }
 
 impl State {
-    /// What is no message.
+    /// Takes an event other than a message.
     fn take_sign(&mut self) -> Option<Event> {
         for (peer, lane) in &mut self.lanes {
             if lane.told != lane.up {
@@ -185,7 +185,7 @@ impl State {
         if let Some(sign) = self.take_sign() {
             return Some(sign);
         }
-        let waits = |(peer, lane): (&NodeId, &Lane)| (!lane.messages.is_empty()).then_some(*peer);
+        let waits = |(peer, lane): (&NodeId, &PeerQueue)| (!lane.messages.is_empty()).then_some(*peer);
         let behind = self.lanes.iter().filter(|(peer, _)| Some(**peer) > self.last).find_map(waits);
         let from = behind.or_else(|| self.lanes.iter().find_map(waits))?;
         let lane = self.lanes.get_mut(&from)?;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_beat_wins_and_every_change_is_told() {
+    async fn the_newest_heartbeat_wins_and_every_change_is_reported() {
         let (inbox, mut events) = inbox(10, 100);
         let now = Instant::now();
         assert!(!inbox.beat(A, b"1", now));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_too_much_waits_alone() {
+    async fn a_fast_sender_waits_alone() {
         let (inbox, mut events) = inbox(10, 100);
         inbox.message(A, vec![1; 200]).await;
         let waiting = inbox.message(A, vec![2; 1]);

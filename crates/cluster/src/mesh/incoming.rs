@@ -3,7 +3,7 @@
 use super::counters::{PeerCount, StrangerCount};
 use super::frame::{self, Frames};
 use super::handshake::{self, Refusal};
-use super::{Shared, lock, prepare};
+use super::{MeshState, lock, prepare};
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
 use std::collections::VecDeque;
@@ -14,15 +14,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-/// How long to wait when the system lets no connection be accepted: it has no descriptor left, most likely.
+/// Time to wait after a failed accept: most likely the process has no free descriptor.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Bytes that are read ahead.
 const AHEAD: usize = 64 * 1024;
 
-/// Accepts connections for as long as the mesh is there. Those that have not shown whose they are, are few: a new one
-/// pushes out the oldest, so that a peer, which needs a moment only, gets through a crowd of others.
-pub(super) async fn run(shared: Arc<Shared>, listener: TcpListener) {
+/// Accepts connections until the mesh ends. Few connections may be unidentified: a new one replaces the oldest, so a peer, which
+/// needs only a moment, gets through among many strangers.
+pub(super) async fn run(shared: Arc<MeshState>, listener: TcpListener) {
     let mut unknown: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -41,8 +41,8 @@ pub(super) async fn run(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-/// Finds out whose a connection is, and has a task read it then.
-async fn admit(shared: Arc<Shared>, mut stream: TcpStream) {
+/// Identifies the peer of a connection, and starts to read it.
+async fn admit(shared: Arc<MeshState>, mut stream: TcpStream) {
     match timeout(shared.limits.handshake_time, shake_hands(&shared, &mut stream)).await {
         Ok(Ok((peer, key))) => receive(&shared, peer, stream, Frames::new(key)),
         Ok(Err(refusal)) => shared.strangers.one(match refusal {
@@ -55,7 +55,7 @@ async fn admit(shared: Arc<Shared>, mut stream: TcpStream) {
     }
 }
 
-async fn shake_hands(shared: &Shared, stream: &mut TcpStream) -> Result<(NodeId, Key), Refusal> {
+async fn shake_hands(shared: &MeshState, stream: &mut TcpStream) -> Result<(NodeId, Key), Refusal> {
     prepare(stream, shared.limits.silence)?;
     handshake::accept(stream, &shared.keys, |hello| {
         hello.receiver == shared.node && shared.peers.contains_key(&hello.sender)
@@ -63,8 +63,8 @@ async fn shake_hands(shared: &Shared, stream: &mut TcpStream) -> Result<(NodeId,
     .await
 }
 
-/// Has a task read this connection from a peer, instead of the one there was.
-fn receive(shared: &Arc<Shared>, peer: NodeId, stream: TcpStream, frames: Frames) {
+/// Starts a task that reads this connection, instead of the peer's previous one.
+fn receive(shared: &Arc<MeshState>, peer: NodeId, stream: TcpStream, frames: Frames) {
     shared.count(peer, PeerCount::Accepted, 1);
     let mut readers = lock(&shared.readers);
     let reader = shared.spawn(read(Arc::clone(shared), peer, stream, frames));
@@ -73,7 +73,7 @@ fn receive(shared: &Arc<Shared>, peer: NodeId, stream: TcpStream, frames: Frames
     }
 }
 
-async fn read(shared: Arc<Shared>, peer: NodeId, stream: TcpStream, mut frames: Frames) {
+async fn read(shared: Arc<MeshState>, peer: NodeId, stream: TcpStream, mut frames: Frames) {
     let mut stream = BufReader::with_capacity(AHEAD, stream);
     let limits = shared.limits;
     let end = loop {

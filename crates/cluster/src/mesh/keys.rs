@@ -1,20 +1,20 @@
-//! Keys for each purpose, made from the cluster's one, so that no bytes said for one purpose are good for another.
+//! A key for each purpose, derived from the cluster's key, so that bytes of one purpose are invalid for another.
 
 use super::config::ClusterKey;
 use ring::hmac::{Context, HMAC_SHA256, Key, sign};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
-/// Bytes of a code that says who wrote something.
+/// Bytes of a message authentication code.
 pub(super) const MAC_BYTES: usize = 32;
 
-/// Shows that the writer has the key, and that nothing was changed.
+/// Proves that the writer has the key, and that nothing was altered.
 pub(super) type Mac = [u8; MAC_BYTES];
 
-/// Bytes of a number that is drawn once.
+/// Bytes of a nonce.
 pub(super) const NONCE_BYTES: usize = 32;
 
-/// What a mesh has of the cluster's key.
+/// The keys of a mesh.
 pub(super) struct Keys {
     pub(super) datagrams: Key,
     pub(super) handshake: Key,
@@ -35,13 +35,13 @@ impl Keys {
         }
     }
 
-    /// The key of one connection, by what both ends have said.
+    /// The key of one connection, derived from the handshake's messages.
     pub(super) fn connection(&self, said: &[&[u8]]) -> Key {
         Key::new(HMAC_SHA256, &mac(&self.connections, said))
     }
 }
 
-/// The code over these parts, one behind the other.
+/// The code over these parts in order.
 pub(super) fn mac(key: &Key, parts: &[&[u8]]) -> Mac {
     let mut context = Context::with_key(key);
     for part in parts {
@@ -50,7 +50,7 @@ pub(super) fn mac(key: &Key, parts: &[&[u8]]) -> Mac {
     finish(context)
 }
 
-/// The code over what a context has taken.
+/// The code of the data in a context.
 pub(super) fn finish(context: Context) -> Mac {
     let mut mac = [0; MAC_BYTES];
     for (to, from) in mac.iter_mut().zip(context.sign().as_ref()) {
@@ -59,12 +59,12 @@ pub(super) fn finish(context: Context) -> Mac {
     mac
 }
 
-/// Whether two codes are the same, in a time that does not tell how much of them is.
+/// Compares codes in constant time.
 pub(super) fn is_same(a: &[u8], b: &Mac) -> bool {
     a.ct_eq(b).into()
 }
 
-/// Bytes that nobody can guess; `None` if the system has none.
+/// Random bytes; `None` if the system has none.
 pub(super) fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).ok().map(|()| bytes)

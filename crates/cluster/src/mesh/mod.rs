@@ -1,53 +1,54 @@
-//! How the nodes of a cluster speak to each other about the cluster: *beats* over UDP, by which they see who is alive,
-//! and *messages* over TCP. Payloads are opaque.
+//! The mesh: *heartbeats* over UDP, by which the nodes of a cluster detect which nodes are alive, and *messages* over TCP. Payloads
+//! are opaque.
 //!
-//! A beat goes to all peers at once, and may be lost. Messages to a peer come in order while its connection lasts. Those
-//! that wait or are on their way when it breaks may be lost, and nothing says which; nothing comes twice. Why so, and not
-//! by what others have made: `docs/adr/0017-control-mesh.md`.
+//! A heartbeat goes to all peers and may be lost. Messages to a peer arrive in order while its connection lasts. When it breaks,
+//! queued and sent messages may be lost without notice; none is duplicated. `docs/adr/0017-control-mesh.md` gives the reasons, and
+//! why no existing library is used.
 //!
-//! # What is defended
+//! # Guarantees and limits
 //!
-//! All nodes share a key. One without it can neither make, change nor repeat what a node takes for a peer's. It can read
-//! everything: there is no secrecy. It can, on the way between two nodes, hold things back; then a node that is dead looks
-//! alive for up to two seconds. One *with* the key, so every node, can speak for any other. What strangers send costs
-//! a checksum or a connection out of few, and is counted ([`StrangerCount`]), never logged one by one.
+//! All nodes share a key. A party without it can neither forge, alter nor replay messages of a peer. It can read everything: there
+//! is no secrecy. A party between two nodes can delay messages; then a dead node looks alive for up to two seconds. A party *with*
+//! the key, so every node, can speak for any other. Traffic of strangers costs a checksum or one of few connections, and is
+//! counted ([`StrangerCount`]), never logged one by one.
 //!
-//! # The form on the wire
+//! # Wire format
 //!
-//! Numbers are little-endian. A code is HMAC-SHA256, 32 bytes. Keys are `HMAC(cluster key, "scalebricks mesh 1 " purpose
+//! Numbers are little-endian, encoded with borsh. A code is HMAC-SHA256, 32 bytes. Keys are
+//! `HMAC(cluster key, "scalebricks mesh 1 " purpose
 //! " " cluster name)`, with the purposes `datagrams`, `handshake` and `connections`.
 //!
 //! **Datagrams**, of up to 1,292 bytes:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 1 | version, 1 |
-//! | 1 | kind: 1 beat, 2 greeting |
+//! | 1 | version, 2 |
+//! | 1 | kind: 1 heartbeat, 2 greeting |
 //! | 1, 1 | sender, receiver |
-//! | 16 | the sender's session, drawn when it started |
+//! | 16 | the sender's session, drawn at its start |
 //! | 8 | counter, rising with each datagram of the session to this receiver |
 //! | 16 | the ticket that the sender gives the receiver |
 //! | 16 | the ticket that the receiver gave the sender, or zeros |
 //! | 0 to 1,200 | payload; a greeting has none |
 //! | 32 | code of all before |
 //!
-//! A datagram counts if its counter is higher than all before it in the session, and the session has proven itself in the
-//! last two seconds, by bearing a ticket that was made in that time and not borne before. What did not prove itself is
-//! answered by a greeting, at the peer's configured address, that bears its ticket; a session that is new and proven is
-//! greeted as well. So a node that starts is believed after one and a half round trips, with no clock and nothing kept on
-//! a disk, and a link must work both ways for either node to see the other.
+//! A datagram is accepted if its counter is higher than all before it in the session, and the session has proven itself in the
+//! last two seconds, by bearing a ticket that was created in that time and not borne before. Other datagrams are answered by a
+//! greeting, to the peer's configured address, that bears their ticket; a new session that has proven itself is greeted as well.
+//! So a starting node is accepted after one and a half round trips, without a clock or a file, and a link must work in both
+//! directions for either node to see the other.
 //!
-//! **Connections.** Each node connects to each peer, and only who has connected sends messages.
+//! **Connections.** Each node connects to each peer, and only the connecting end sends messages.
 //!
-//! | who | bytes | what |
+//! | end | bytes | content |
 //! |---|---|---|
-//! | connecting | 4, 1, 1, 32 | `SBM` and version 1, sender, receiver, nonce: *hello* |
+//! | connecting | 4, 1, 1, 32 | `SBM` and version 2, sender, receiver, nonce: *hello* |
 //! | accepting | 32, 32 | nonce, code of `"accept"` hello nonce |
 //! | connecting | 32 | code of `"connect"` hello nonce |
 //! | connecting, any number of times | 4, 32, length | length, code, payload: a frame |
 //!
-//! The code of a frame is over its number on the connection (8 bytes), the length and the payload, by the key
-//! `HMAC(connections, hello nonce)`. An empty frame says that the sender is there.
+//! The code of a frame covers its number on the connection (8 bytes), the length and the payload, with the key
+//! `HMAC(connections, hello nonce)`. An empty frame is a keep-alive.
 
 mod beats;
 mod config;
@@ -87,31 +88,31 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// How often another port is tried if one was to be chosen, and only TCP has it free.
+/// How many ports are tried if only TCP has the chosen one free.
 const PORT_TRIES: usize = 16;
 
-/// Why something was not sent. It was counted, where it was for a peer.
+/// Why a message was not sent. Counted if it was for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The node is no peer.
-    #[error("{0} is no peer")]
+    #[error("{0} is not a peer")]
     NoPeer(NodeId),
     /// The payload is empty, or longer than the limit.
-    #[error("a payload of {0} bytes")]
+    #[error("a payload of {0} bytes is empty or too long")]
     Length(usize),
-    /// Too much waits for this peer already.
-    #[error("too much waits for {0}")]
+    /// The peer's queue is full.
+    #[error("the queue to {0} is full")]
     Full(NodeId),
 }
 
-/// A node's part in the mesh. Dropping it ends all its connections and tasks.
+/// One node's end of the mesh. Dropping it ends all its connections and tasks.
 pub struct Mesh {
-    shared: Arc<Shared>,
+    shared: Arc<MeshState>,
     address: SocketAddr,
 }
 
-/// What the tasks of a mesh have in common.
-struct Shared {
+/// State shared by the tasks of a mesh.
+struct MeshState {
     node: NodeId,
     limits: MeshLimits,
     keys: Keys,
@@ -123,7 +124,7 @@ struct Shared {
     readers: Mutex<BTreeMap<NodeId, AbortHandle>>,
     /// Connections to peers so far.
     connections: AtomicU64,
-    /// Tells all tasks to end; each holds a receiver.
+    /// Stops all tasks; each holds a receiver.
     stop: watch::Sender<bool>,
 }
 
@@ -134,7 +135,7 @@ struct Peer {
 }
 
 impl Mesh {
-    /// Starts to listen, and to connect to all peers, on tasks of the tokio runtime this is called in.
+    /// Listens, and connects to all peers, on tasks of the current tokio runtime.
     ///
     /// # Errors
     /// [`MeshError`], before anything is sent.
@@ -146,7 +147,7 @@ impl Mesh {
         let address = tcp.local_addr().map_err(failed)?;
         let incoming_udp = udp.try_clone().and_then(tokio::net::UdpSocket::from_std).map_err(failed)?;
         let incoming_tcp = tokio::net::TcpListener::from_std(tcp).map_err(failed)?;
-        let shared = Arc::new(Shared::new(config, udp)?);
+        let shared = Arc::new(MeshState::new(config, udp)?);
         shared.spawn(beats::receive(Arc::clone(&shared), incoming_udp));
         shared.spawn(incoming::run(Arc::clone(&shared), incoming_tcp));
         for (id, peer) in &shared.peers {
@@ -158,7 +159,7 @@ impl Mesh {
         Ok((Self { shared, address }, events))
     }
 
-    /// Where it listens, with the port that was chosen if 0 was asked for.
+    /// The listening address, with the chosen port if port 0 was configured.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -181,7 +182,7 @@ impl Mesh {
         Ok(())
     }
 
-    /// Tells all peers that this node is alive. Never waits; costs a code and a call to the system for each peer.
+    /// Sends a heartbeat to all peers. Never waits; costs a code and a system call per peer.
     ///
     /// # Errors
     /// [`SendError::Length`] if the payload is longer than [`BEAT_BYTES`].
@@ -232,7 +233,7 @@ impl fmt::Debug for Mesh {
     }
 }
 
-impl Shared {
+impl MeshState {
     fn new(config: MeshConfig, udp: UdpSocket) -> Result<Self, MeshError> {
         let MeshConfig { cluster, node, mut peers, key, limits, .. } = config;
         peers.remove(&node);
@@ -275,7 +276,7 @@ impl Shared {
     }
 }
 
-/// Listens by TCP and by UDP on one address. If the port is to be chosen, another is tried while only one of the two is free.
+/// Listens for TCP and UDP on one address. With port 0, tries other ports while only one of the two is free.
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let mut tries = if address.port() == 0 { PORT_TRIES } else { 1 };
     loop {
@@ -292,7 +293,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     }
 }
 
-/// What both ends of a connection want: nothing waits for more to come, and a peer that confirms nothing for so long is gone.
+/// Options of both ends of a connection: no delay, and a peer that acknowledges nothing for so long is disconnected.
 fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
@@ -300,7 +301,7 @@ fn prepare(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing under these locks can be half done.
+/// No panic can leave a value under these locks inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What waits to be sent to one peer.
+//! The queue of messages to one peer.
 
 use super::lock;
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use tokio::sync::Notify;
 
-/// Messages in the order in which they go out, up to a number and up to a number of bytes.
+/// Messages in sending order, limited in number and bytes.
 pub(super) struct Outbox {
     messages: usize,
     bytes: usize,
@@ -25,7 +25,7 @@ impl Outbox {
         Self { messages, bytes, queue: Mutex::default(), came: Notify::new() }
     }
 
-    /// Puts a message behind the others, if there is room. An empty queue takes any.
+    /// Adds a message, if there is room. An empty queue takes any.
     #[must_use]
     pub(super) fn push(&self, message: Bytes) -> bool {
         let mut queue = lock(&self.queue);
@@ -40,7 +40,7 @@ impl Outbox {
         true
     }
 
-    /// Waits for a message. One task at a time may; nothing is lost if it stops to wait.
+    /// Waits for a message. Only one task at a time may; cancelling loses nothing.
     pub(super) async fn pop(&self) -> Bytes {
         loop {
             if let Some(message) = self.take() {
@@ -57,12 +57,12 @@ impl Outbox {
         Some(message)
     }
 
-    /// How many wait.
+    /// Number of waiting messages.
     pub(super) fn len(&self) -> usize {
         lock(&self.queue).waiting.len()
     }
 
-    /// Drops all that wait; how many they were.
+    /// Drops all waiting messages, and returns their number.
     pub(super) fn clear(&self) -> usize {
         let dropped = std::mem::take(&mut *lock(&self.queue));
         dropped.waiting.len()

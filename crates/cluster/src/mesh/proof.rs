@@ -1,58 +1,57 @@
-//! Whether a datagram that a node once wrote was written just now.
+//! Detects replayed datagrams.
 //!
-//! A datagram can be captured and sent again, at once or after years. What counts as a sign of life must therefore show
-//! that its sender has heard us not long ago. In all that we send to a peer we *give* it a ticket that nobody could have
-//! known before, and it *bears* the last one it was given. A ticket proves once, and is replaced then; one that is older than
-//! [`LEASE`] proves nothing. A session (a start of the peer) that has proven itself is believed for [`LEASE`] from when
-//! that ticket was made, as long as its counter rises. Nothing is kept over a restart of either side, and nobody's wall
-//! clock matters.
+//! A datagram can be captured and sent again, at once or after years. A heartbeat must therefore show that its sender heard this
+//! node recently. Every datagram to a peer *gives* it an unpredictable ticket, and *bears* the last one received from it. A ticket
+//! proves once, and is then replaced; one older than [`LEASE`] proves nothing. A session (one start of the peer) that has proven
+//! itself is accepted for [`LEASE`] from the creation of that ticket, as long as its counter rises. Nothing is stored over a
+//! restart of either side, and no wall clock is used.
 
-use super::datagram::{Head, NO_TICKET, Session, Ticket};
+use super::datagram::{Head, NO_TICKET, SessionId, Ticket};
 use super::keys;
 use ring::hmac::Key;
 use scalebricks_types::NodeId;
 use std::time::{Duration, Instant};
 
-/// How long a proof holds. A node that died can be made to look alive for no longer by one who holds back its datagrams.
+/// How long a proof holds: a dead node can be made to look alive for at most this time by delaying its datagrams.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
-/// Time between two answers to what proved nothing.
+/// Time between two answers to datagrams that proved nothing.
 const GREETING: Duration = Duration::from_millis(10);
 
-/// What a datagram is worth.
+/// The judgement of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Its sender is alive.
     Fresh {
-        /// It has just started, or we have.
+        /// The peer or this node has just started.
         is_new: bool,
     },
-    /// It, or a later one, has been here before.
+    /// It is a replay, or was reordered.
     Stale,
     /// It may be old.
     Unproven,
 }
 
-/// What is between us and a peer.
-pub(super) struct Link {
+/// The state of the link to a peer.
+pub(super) struct PeerProof {
     peer: NodeId,
-    /// The ticket that is given, when it was made, and how many were.
+    /// The ticket given to the peer, its time, and the number of tickets so far.
     ticket: Ticket,
     made: Instant,
     serial: u64,
-    /// The ticket that is borne.
+    /// The ticket borne for the peer.
     borne: Ticket,
     /// The peer's session that has proven itself, and its highest counter.
-    session: Option<(Session, u64)>,
+    session: Option<(SessionId, u64)>,
     /// When the ticket was made that has proven it.
     proven: Instant,
-    /// Of our own datagrams.
+    /// Counter of this node's datagrams.
     counter: u64,
     greeted: Option<Instant>,
 }
 
-impl Link {
-    /// A peer of whom nothing is known. `secret` is drawn by each start, and makes the tickets.
+impl PeerProof {
+    /// The state for an unknown peer. `secret` is drawn at each start, and creates the tickets.
     pub(super) fn new(peer: NodeId, secret: &Key, now: Instant) -> Self {
         let mut link = Self {
             peer,
@@ -104,8 +103,8 @@ impl Link {
         Verdict::Fresh { is_new: known.is_none() }
     }
 
-    /// When the newest datagram that was believed can have been sent at the earliest: when the ticket was made that has proven its
-    /// session. At most [`LEASE`] ago then.
+    /// The earliest time at which the newest accepted datagram can have been sent: when the ticket that proved its session was
+    /// created. At most [`LEASE`] before it was accepted.
     pub(super) const fn sent_after(&self) -> Instant {
         self.proven
     }
@@ -127,17 +126,17 @@ mod tests {
     use proptest::prelude::*;
     use ring::hmac::HMAC_SHA256;
 
-    /// One end, which speaks to the other.
+    /// One end of a link.
     struct End {
-        link: Link,
+        link: PeerProof,
         secret: Key,
-        session: Session,
+        session: SessionId,
     }
 
     impl End {
         fn new(peer: u8, start: u8, now: Instant) -> Self {
             let secret = Key::new(HMAC_SHA256, &[start; 32]);
-            let link = Link::new(NodeId::new(peer), &secret, now);
+            let link = PeerProof::new(NodeId::new(peer), &secret, now);
             Self { link, secret, session: [start; 16] }
         }
 
@@ -147,7 +146,7 @@ mod tests {
             Head { kind: Kind::Beat, sender, receiver, session: self.session, counter, gives, bears }
         }
 
-        /// The answer to what proved nothing.
+        /// The answer to a datagram that proved nothing.
         fn greet(&mut self, said: &Head, now: Instant) -> Head {
             Head { bears: said.gives, ..self.say(now) }
         }
@@ -195,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_back_is_worth_nothing_after_the_lease() {
+    fn a_delayed_datagram_proves_nothing_after_the_lease() {
         let start = Instant::now();
         let (mut a, mut b) = pair(start);
         let back = b.say(start);
         a.hear(&back, start);
         let held: Vec<Head> = (0..10).map(|_| a.say(start)).collect();
-        // A is dead now. The first still comes in time, and what follows is believed as long as the lease runs.
+        // A is dead now. The first datagram is still in time, and later ones are accepted until the lease ends.
         assert_eq!(b.hear(&held[0], start + BEAT), OLD);
         assert_eq!(b.hear(&held[1], start + BEAT * 9), OLD);
         for said in &held[2..] {
@@ -267,13 +266,13 @@ mod tests {
         assert!(a.link.may_greet(now + GREETING));
     }
 
-    /// What may happen between two ends, with one between them who keeps all that A says.
+    /// Steps of two ends, with an attacker between them who keeps all datagrams of A.
     #[derive(Debug, Clone)]
     enum Step {
         Say,
-        /// B says something, which A hears.
+        /// B sends something, which A receives.
         Back,
-        /// One of the things that A said comes to B, and B's answer to A, or not.
+        /// One of A's datagrams reaches B, and B's answer reaches A or not.
         Deliver(prop::sample::Index, bool),
         Wait(u64),
         RestartA,
@@ -295,11 +294,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_counts_was_said_within_the_lease_and_counts_once(steps in steps()) {
+        fn an_accepted_datagram_was_sent_within_the_lease_and_is_accepted_once(steps in steps()) {
             let mut now = Instant::now();
             let (mut a, mut b) = pair(now);
             let mut starts = 10;
-            // What A said, when, and whether it has counted.
+            // A's datagrams, when they were sent, and whether they were accepted.
             let mut said: Vec<(Head, Instant, bool)> = Vec::new();
             for step in steps {
                 match step {
@@ -331,7 +330,7 @@ mod tests {
                     }
                 }
             }
-            // Whatever has happened: who is there now is believed after a round trip and a half.
+            // Whatever has happened: a running peer is accepted after one and a half round trips.
             let first = a.say(now);
             if b.hear(&first, now) == Verdict::Unproven {
                 let answer = b.greet(&first, now);

@@ -14,7 +14,7 @@ const A: NodeId = NodeId::new(1);
 const B: NodeId = NodeId::new(2);
 const C: NodeId = NodeId::new(3);
 
-/// A mesh, and what came to it.
+/// A mesh and its events.
 struct Node {
     mesh: Mesh,
     events: Events,
@@ -65,7 +65,7 @@ impl Node {
         timeout(PATIENCE, self.events.next()).await.expect("nothing came").expect("the mesh is gone")
     }
 
-    /// The next event of the kind that is asked for; what comes before it is passed over.
+    /// The next event of this kind; others are skipped.
     async fn find<T>(&mut self, what: impl Fn(Event) -> Option<T>) -> T {
         loop {
             if let Some(found) = what(self.next().await) {

@@ -1,4 +1,4 @@
-//! Keys of one partition: what the RIB says, and what the tables have.
+//! Compares the keys of one partition between RIB and tables.
 
 use super::Readable;
 use super::verdict::{Difference, DifferenceKind};
@@ -7,27 +7,27 @@ use scalebricks_control::record::Session;
 use scalebricks_tables::FibValue;
 use scalebricks_types::{FlowKey, NodeId, PartitionId};
 
-/// Keys read from the tables at a time: whoever changes these waits for one of them at most.
+/// Keys read from the tables at a time: an update of the tables waits for at most one such read.
 const BATCH: usize = 256;
 
-/// A key that is not as the RIB has it, unless something was said of it meanwhile.
+/// A key that differs from the RIB, unless an entry changed it meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suspect {
     pub(super) key: FlowKey,
     pub(super) kind: DifferenceKind,
-    expected: Word,
-    found: Word,
+    expected: KeyState,
+    found: KeyState,
 }
 
-/// What is said of a key.
+/// The state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum KeyState {
     Node(u8),
     Value(FibValue),
     Nothing,
 }
 
-impl Word {
+impl KeyState {
     fn text(self) -> String {
         match self {
             Self::Node(node) => format!("node {node}"),
@@ -49,7 +49,7 @@ impl Suspect {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     pub(super) keys: u64,
@@ -57,7 +57,7 @@ pub(super) struct Compared {
     pub(super) suspects: Vec<Suspect>,
 }
 
-/// Compares every key of the RIB, and every key that the node's FIB held a moment ago.
+/// Compares every key of the RIB, and every key that the node's FIB held recently.
 pub(super) fn all(rib: &Partition, node: NodeId, held: &[FlowKey], tables: &dyn Readable) -> Compared {
     let mut compared = Compared::default();
     let mut batch = Vec::with_capacity(BATCH);
@@ -109,16 +109,21 @@ fn look_for_surplus(
 }
 
 fn surplus(key: FlowKey, held: FibValue) -> Suspect {
-    Suspect { key, kind: DifferenceKind::FibSurplus, expected: Word::Nothing, found: Word::Value(held) }
+    Suspect {
+        key,
+        kind: DifferenceKind::FibSurplus,
+        expected: KeyState::Nothing,
+        found: KeyState::Value(held),
+    }
 }
 
-/// Compares keys that the RIB has: the GPT's word, and the FIB's for those that are pinned here.
+/// Compares keys of the RIB: the GPT's node, and the FIB's value of keys that are pinned here.
 fn look(node: NodeId, batch: &[(FlowKey, Session)], tables: &dyn Readable, suspects: &mut Vec<Suspect>) {
     let keys: Vec<FlowKey> = batch.iter().map(|(key, _)| *key).collect();
     for ((key, session), named) in batch.iter().zip(tables.named(&keys)) {
         let right = session.node.get();
         if named != right {
-            let (expected, found) = (Word::Node(right), Word::Node(named));
+            let (expected, found) = (KeyState::Node(right), KeyState::Node(named));
             suspects.push(Suspect { key: *key, kind: DifferenceKind::GptNode, expected, found });
         }
     }
@@ -127,9 +132,9 @@ fn look(node: NodeId, batch: &[(FlowKey, Session)], tables: &dyn Readable, suspe
     for ((key, session), held) in here().zip(tables.held(&keys)) {
         let (kind, found) = match held {
             Some(held) if held == session.value => continue,
-            Some(held) => (DifferenceKind::FibValue, Word::Value(held)),
-            None => (DifferenceKind::FibMissing, Word::Nothing),
+            Some(held) => (DifferenceKind::FibValue, KeyState::Value(held)),
+            None => (DifferenceKind::FibMissing, KeyState::Nothing),
         };
-        suspects.push(Suspect { key: *key, kind, expected: Word::Value(session.value), found });
+        suspects.push(Suspect { key: *key, kind, expected: KeyState::Value(session.value), found });
     }
 }

@@ -1,15 +1,15 @@
-//! Does a node hold what the logs say? Each node compares its own tables, a partition at a time, with a RIB that it makes
-//! itself; whoever is asked for the whole cluster asks all living nodes.
+//! Compares the tables of nodes with the logs. Each node compares its own tables, one partition at a time, with a RIB that it
+//! builds itself; one node asks all living nodes for the whole cluster.
 //!
 //! ```text
 //! engine ─▶ RIB at R ─▶ wait until the tables are at R ─▶ compare all keys ─▶ suspects
 //!             ▲                                                                  │
-//!             └── read on to R' ◀── keys of which something was said meanwhile ◀─┴─▶ the others differ
+//!            └── read on to R' ◀── keys that were changed meanwhile ◀────────────┴─▶ the others differ
 //! ```
 //!
-//! While updates come, tables and RIB are never at the same entry. But what was read from the tables is from between R and R',
-//! the end of the log after the reading: a key of which no entry between the two says anything has to be as the RIB has it.
-//! The others are looked at again, and left out at last, and counted.
+//! While updates arrive, tables and RIB are never at the same entry. But the tables were read between R and R', the end of the log
+//! after the reading: a key that no entry between the two changes must be as in the RIB. Other keys are compared again, and
+//! finally left out and counted.
 
 mod asking;
 mod compare;
@@ -19,7 +19,7 @@ pub(super) use asking::Verifications;
 pub use verdict::{Difference, DifferenceKind, Verdict};
 
 use super::event::Event;
-use super::rib::{Reading, RibError, blocking};
+use super::rib::{LogReader, RibError, blocking};
 use compare::Suspect;
 use scalebricks_control::partition::Partition;
 use scalebricks_tables::FibValue;
@@ -31,24 +31,24 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Between two looks how far the tables are.
+/// Time between two checks of the tables' positions.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A partition's tables that do not come so far as its log was are behind.
+/// Tables that do not reach their log's end within this time are reported as behind.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// How often the keys of which something was said meanwhile are looked at again.
+/// How often keys that were changed meanwhile are compared again.
 const ROUNDS: usize = 4;
 
-/// How often all of the FIB is read: the keys of a share of the partitions are in memory at a time.
+/// How often the whole FIB is read: the keys of one part of the partitions are in memory at a time.
 const SCANS: usize = 8;
 
-/// A node's tables, for a look beside whoever changes them.
+/// A node's tables, readable beside their updates.
 pub trait Readable: Send + Sync {
     /// The nodes that the GPT names for these keys, one each.
     fn named(&self, keys: &[FlowKey]) -> Vec<u8>;
 
-    /// What the FIB holds for these keys, as the log has it; one each.
+    /// The FIB's values of these keys, as the log has them; one each.
     fn held(&self, keys: &[FlowKey]) -> Vec<Option<FibValue>>;
 
     /// The FIB's keys of some partitions. Cost: reads all of the FIB.
@@ -56,17 +56,17 @@ pub trait Readable: Send + Sync {
 }
 
 /// Compares a node's tables with the logs.
-pub(super) struct Verifying {
+pub(super) struct Comparison {
     pub(super) node: NodeId,
     pub(super) partitions: PartitionCount,
-    pub(super) reading: Reading,
+    pub(super) reading: LogReader,
     pub(super) tables: Arc<dyn Readable>,
     pub(super) events: mpsc::Sender<Event>,
-    /// Differences that are told of; of the others, how many.
+    /// Most differences to list; the others are counted.
     pub(super) told: usize,
 }
 
-impl Verifying {
+impl Comparison {
     /// Compares all partitions.
     pub(super) async fn run(self) -> Verdict {
         let mut verdict = Verdict::default();
@@ -155,8 +155,7 @@ impl Verifying {
         Ok(())
     }
 
-    /// Waits until this node's tables hold what the RIB says, as far as positions tell; how far behind they are if that takes too
-    /// long.
+    /// Waits until this node's tables are at the RIB's positions; returns how far behind they are if that takes too long.
     async fn behind(&self, rib: &Partition) -> Result<Option<Difference>, RibError> {
         let began = Instant::now();
         let (fib, gpt) = (rib.fib_position(self.node), rib.gpt_position());
@@ -175,7 +174,7 @@ impl Verifying {
         }
     }
 
-    /// Without keys that the node holds on purpose, until all others know that they have left.
+    /// Removes keys that the node holds deliberately until all others know that they have left.
     async fn without_leaving(
         &self,
         partition: PartitionId,
@@ -190,7 +189,7 @@ impl Verifying {
         let (answer, leaving) = oneshot::channel();
         self.ask(Event::Leaving(partition, keys.clone(), answer)).await?;
         let leaving = leaving.await.map_err(|_| RibError::Stopping)?;
-        // What has left since is not leaving any more, and not there either.
+        // A key that has been removed since is not leaving any more, and not in the FIB either.
         let tables = Arc::clone(&self.tables);
         let held = blocking(move || tables.held(&keys)).await?;
         let still = surplus.into_iter().zip(leaving).zip(held);

@@ -1,12 +1,25 @@
-//! What a node found when it compared its tables with the logs.
+//! The result of a node's comparison of its tables with the logs.
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::PartitionId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What differs.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    BorshSerialize,
+    BorshDeserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum DifferenceKind {
@@ -36,7 +49,9 @@ impl DifferenceKind {
 }
 
 /// One place where a table is not as the log says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, BorshSerialize, BorshDeserialize,
+)]
 pub struct Difference {
     /// What differs.
     pub kind: DifferenceKind,
@@ -65,21 +80,32 @@ impl Difference {
 }
 
 /// What a node found.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    BorshSerialize,
+    BorshDeserialize,
+)]
 pub struct Verdict {
     /// Partitions that were compared.
     pub partitions: u64,
-    /// Keys of the cluster that the GPT was asked for.
+    /// Keys of the cluster that were looked up in the GPT.
     pub keys: u64,
     /// Keys that are pinned to the node.
     pub keys_here: u64,
-    /// Keys that were left out: something was said of them again and again while they were looked at.
+    /// Keys that were left out: they changed again and again while they were compared.
     pub in_flight: u64,
     /// Differences, by what differs.
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// The first of them, partition by partition.
     pub differences: Vec<Difference>,
-    /// Why not all was compared; none if it was.
+    /// Why not everything was compared; none if it was.
     pub problem: Option<String>,
 }
 
@@ -94,7 +120,7 @@ impl Verdict {
         self.problem.is_none() && self.counts.values().all(|count| *count == 0)
     }
 
-    /// A difference; it is told of if it is one of the first `told`.
+    /// Adds a difference; the first `told` are listed.
     pub(super) fn differ(&mut self, told: usize, difference: Difference) {
         *self.counts.entry(difference.kind).or_default() += 1;
         if self.differences.len() < told {

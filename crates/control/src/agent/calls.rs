@@ -1,4 +1,4 @@
-//! A node's part in calls: what the owners of partitions do for callers.
+//! Calls at the owners of partitions.
 
 use super::ownership::Ownership;
 use super::{Action, Agent};
@@ -6,25 +6,21 @@ use crate::calls::{Answer, Refusal, Reply};
 use crate::distribution::Tables;
 use crate::partition::Judged;
 use crate::record::{Call, CallId};
-use crate::version::Version;
 use scalebricks_types::{NodeId, PartitionId};
 
 impl<T: Tables> Agent<T> {
-    /// A node, which may be this one, asks for changes in a partition. It is answered by an [`Action::Answer`] when they are
-    /// judged, or if they are not logged; a node that asks too early is told so, and asks again.
+    /// A node, which may be this one, asks for changes in a partition. Its answers are an [`Action::Answer`] when the calls are
+    /// judged or refused. Calls to a partition that is not loaded yet are refused, and the caller repeats them.
     pub fn called(&mut self, from: NodeId, partition: PartitionId, calls: Vec<Call>) {
-        let is_understood = self.spoken() >= Version::VERDICTS;
-        let open = self.owned.get(&partition).and_then(Ownership::open).filter(|_| is_understood);
-        let Some(owner) = open else {
-            let refusal = if is_understood { Refusal::NotOwner } else { Refusal::Version };
-            let refused = calls.into_iter().map(|call| refused(call.id, &refusal));
+        let Some(owner) = self.owned.get(&partition).and_then(Ownership::open) else {
+            let refused = calls.into_iter().map(|call| refused(call.id, &Refusal::NotOwner));
             return self.answers.entry((from, partition)).or_default().extend(refused);
         };
-        let desk = self.desks.entry(partition).or_default();
+        let server = self.servers.entry(partition).or_default();
         let mut new = Vec::new();
         for call in calls {
             let id = call.id;
-            match desk.take(owner, from, call) {
+            match server.take(owner, from, call) {
                 Ok(call) => new.extend(call),
                 Err(reply) => {
                     let waits = reply == Reply::Refused(Refusal::Delayed);
@@ -41,20 +37,20 @@ impl<T: Tables> Agent<T> {
 
     /// Calls of an [`Action::Append`] are not in the log, and never will be.
     pub fn not_logged(&mut self, partition: PartitionId, calls: &[CallId], refusal: &Refusal) {
-        let Some(desk) = self.desks.get_mut(&partition) else { return };
+        let Some(server) = self.servers.get_mut(&partition) else { return };
         for id in calls {
-            for node in desk.over(*id) {
+            for node in server.over(*id) {
                 self.stats.calls_refused += 1;
                 self.answers.entry((node, partition)).or_default().push(refused(*id, refusal));
             }
         }
     }
 
-    /// The log says what became of calls.
+    /// Calls were applied from the log.
     pub(super) fn judged(&mut self, partition: PartitionId, calls: &[Judged]) {
-        let Some(desk) = self.desks.get_mut(&partition) else { return };
+        let Some(server) = self.servers.get_mut(&partition) else { return };
         for (id, verdict) in calls {
-            for node in desk.over(*id) {
+            for node in server.over(*id) {
                 let answer = Answer { id: *id, reply: Reply::Judged(verdict.clone()) };
                 self.answers.entry((node, partition)).or_default().push(answer);
             }
@@ -64,13 +60,13 @@ impl<T: Tables> Agent<T> {
     /// A partition is loaded, with verdicts of calls that were handed over to be logged when it was this node's before.
     pub(super) fn judged_meanwhile(&mut self, partition: PartitionId) {
         let owner = self.owned.get(&partition).and_then(Ownership::owner);
-        let (Some(owner), Some(desk)) = (owner, self.desks.get(&partition)) else { return };
-        let known = desk.calls().filter_map(|id| Some((id, owner.partition().verdict(id)?)));
+        let (Some(owner), Some(server)) = (owner, self.servers.get(&partition)) else { return };
+        let known = server.calls().filter_map(|id| Some((id, owner.partition().verdict(id)?)));
         let known: Vec<Judged> = known.collect();
         self.judged(partition, &known);
     }
 
-    /// Tells callers what is known by now.
+    /// Sends the answers that are known by now.
     pub(super) fn answer(&mut self, actions: &mut Vec<Action>) {
         let answers = std::mem::take(&mut self.answers);
         actions.extend(

@@ -1,5 +1,4 @@
-//! A node's part in the control plane: it says that it is alive, owns its share of the partitions, and follows the owners of
-//! all.
+//! One node's control plane: it sends heartbeats, owns its share of the partitions, and follows the owners of all partitions.
 //!
 //! ```text
 //!          view ─▶ ┌────────────┐ ─▶ beats, proposals
@@ -7,42 +6,42 @@
 //!                  └─────┬──────┘ who is alive, who owns what
 //!                        ▼
 //! log, snapshots ─▶ ┌─────────┐ ── messages ─▶ all nodes, this one too
-//!       reports ─▶  │ Owner   │ × partitions   ─▶ what a death appends, snapshots
+//! reports ─▶       │ Owner   │ × partitions   ─▶ closures and snapshots to store
 //!                   └─────────┘
 //!      messages ─▶ ┌─────────┐
 //!                  │ Replica │ ─▶ reports     and the node's tables
 //!                  └─────────┘
 //! ```
 //!
-//! A machine without I/O: whoever drives it hands in what came and the time, and does what it is told by [`Action`]s.
+//! A state machine without I/O: its driver passes in what it received and the time, and carries out the [`Action`]s.
 
 mod calls;
-mod keeping;
 mod lost;
 mod ownership;
 mod packet;
 mod reports;
 mod reshaping;
+mod snapshots;
 mod tenures;
 
 pub use crate::distribution::Applied;
-pub use keeping::{REPLAY, SNAPSHOT_AGE};
 pub use packet::Packet;
 pub use reports::REPORT_EVERY;
+pub use snapshots::{REPLAY, SNAPSHOT_AGE};
 
-use crate::calls::{Answer, Desk};
-use crate::distribution::{Message, Replica, Tables, Trouble};
+use crate::calls::{Answer, CallServer};
+use crate::distribution::{Message, Replica, ReplicaError, Tables};
 use crate::engine::{Entry, Revision, Snapshot};
 use crate::lease::LeaseTimes;
 use crate::membership::{self, Beat, Fitness, Membership, View};
 use crate::partition::{EntryError, Partition};
-use crate::record::{Call, Closure, Repin, Reshape};
+use crate::record::{Call, Closure, Reshape};
 use crate::shape::{Known, Shape};
 use crate::version::Version;
-use keeping::Keeping;
 use ownership::Ownership;
-use reports::Early;
+use reports::EarlyReports;
 use scalebricks_types::{NodeId, PartitionCount, PartitionId, Position};
+use snapshots::SnapshotSchedule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenures::KnownTenures;
@@ -50,7 +49,7 @@ use tenures::KnownTenures;
 /// Time between two looks at all partitions that are this node's; those to which something happened are looked at every time.
 const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
-/// What a node has to do.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Send this heartbeat to all other nodes.
@@ -63,33 +62,30 @@ pub enum Action {
     Propose(Option<Revision>, View),
     /// Send this to another node.
     Send(NodeId, Packet),
-    /// Ask for the last position of a partition's log, restore its newest snapshot, or begin with an empty one, and hand both to
-    /// [`Agent::restored`]; then hand all entries behind it to [`Agent::entry`], until told to stop.
+    /// Read the last position of a partition's log, restore its newest snapshot or an empty partition, and pass both to
+    /// [`Agent::restored`]. Then pass all later entries to [`Agent::entry`], until [`Action::Unload`].
     Load(PartitionId),
     /// Stop that: the partition is another's.
     Unload(PartitionId),
-    /// Append this to the partition's log, until it is there, and say so by [`Agent::repinned`].
-    Repin(PartitionId, Repin),
-    /// Append these to the partition's log, in this order, until they are there, and say so by [`Agent::closed`].
+    /// Append these closures to the partition's log, in this order, retrying until they are logged. Then call [`Agent::closed`].
     Close(PartitionId, Vec<Closure>),
-    /// Append to the partition's log that its bits get this shape, until it is there, and say so by [`Agent::reshaped`].
+    /// Append this change of shape to the partition's log, retrying until it is logged. Then call [`Agent::reshaped`].
     Reshape(PartitionId, Reshape),
     /// Swap the record of the table's shape, if it is still at this revision, for this one.
     ProposeShape(Revision, Shape),
-    /// Append these calls to the partition's log, as a batch of their own or with others, once, and say by [`Agent::not_logged`] if
-    /// they are not there and never will be.
+    /// Append these calls to the partition's log once, in a batch of their own or with others. If they are not logged and never
+    /// will be, call [`Agent::not_logged`].
     Append(PartitionId, Vec<Call>),
-    /// Tell a node, which may be this one, what became of its calls to a partition.
+    /// Send a node, which may be this one, the answers to its calls to a partition.
     Answer(NodeId, PartitionId, Vec<Answer>),
-    /// Keep this snapshot, read it back, and trim the log below it; say by [`Agent::kept`] what came of it. No other is asked for
-    /// before.
+    /// Store this snapshot, read it back, and trim the log below it. Then call [`Agent::kept`]. The agent asks for one at a time.
     Keep(PartitionId, Snapshot),
-    /// A node says that it is at this position, which its partition's owner has not come to: read from the one behind it, and if the
-    /// engine says that the log ends before ([`ReadError::Ahead`](crate::engine::ReadError::Ahead)), tell [`Agent::log_ends`].
+    /// A node reported this position, which the partition's owner has not reached. Read from the next position; if the engine
+    /// answers that the log ends before it ([`ReadError::Ahead`](crate::engine::ReadError::Ahead)), call [`Agent::log_ends`].
     Confirm(PartitionId, Position),
 }
 
-/// How it went so far.
+/// Counters of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentStats {
     /// Messages of owners that something was missing before.
@@ -102,13 +98,13 @@ pub struct AgentStats {
     pub astray: u64,
     /// Keys that are this node's, and that its FIB has no room for now.
     pub shedding: u64,
-    /// Keys that its FIB had no room for when they came.
+    /// Keys that its FIB had no room for when they arrived.
     pub shed: u64,
     /// Calls that were not logged, by this node as their partition's owner.
     pub calls_refused: u64,
-    /// Partitions whose entries in the FIB here were found to be wrong, and loaded anew.
+    /// Partitions whose FIB entries here were wrong and were loaded again.
     pub fib_astray: u64,
-    /// Times that the GPT had to begin anew, as its shape was none that the cluster is in.
+    /// Times that the GPT was restarted because its shape was none that the cluster uses.
     pub begun_anew: u64,
     /// Partitions whose tables here had to be filled again, as their log had lost entries that were in them.
     pub rewound: u64,
@@ -127,20 +123,20 @@ pub struct Agent<T> {
     /// Those of them to which something happened since they were last looked at.
     touched: BTreeSet<PartitionId>,
     next_sweep: Duration,
-    early: Early,
+    early: EarlyReports,
     tenures: KnownTenures,
     /// The record of the table's shape; `None` until it is known.
     shape: Option<Known>,
-    /// How often the GPT refused what it should take, since when.
+    /// How often the GPT refused an update, and since when that is counted.
     out_of_shape: (u32, Duration),
-    /// Partitions whose owner is to hear at once where this node is, and who said what led there.
+    /// Partitions whose owner gets a report at once, with the node whose message caused it.
     to_report: BTreeSet<(NodeId, PartitionId)>,
     next_report: Duration,
-    keeping: Keeping,
+    snapshots: SnapshotSchedule,
     actions: Vec<Action>,
-    /// Where calls come in, for partitions that are this node's, or were: what was handed over to be logged then may be so yet.
-    desks: BTreeMap<PartitionId, Desk>,
-    /// What callers are to be told.
+    /// Calls at the partitions that this node owns or owned: calls handed over then may still be logged.
+    servers: BTreeMap<PartitionId, CallServer>,
+    /// Answers to send.
     answers: BTreeMap<(NodeId, PartitionId), Vec<Answer>>,
     /// How long keys that a removed node may still forward are not given to other flows.
     rebind_after: Duration,
@@ -169,15 +165,15 @@ impl<T: Tables> Agent<T> {
             owned: BTreeMap::new(),
             touched: BTreeSet::new(),
             next_sweep: now,
-            early: Early::default(),
+            early: EarlyReports::default(),
             tenures: KnownTenures::default(),
             shape: None,
             out_of_shape: (0, now),
             to_report: BTreeSet::new(),
             next_report: now,
-            keeping: Keeping::default(),
+            snapshots: SnapshotSchedule::default(),
             actions: Vec::new(),
-            desks: BTreeMap::new(),
+            servers: BTreeMap::new(),
             answers: BTreeMap::new(),
             rebind_after: LeaseTimes::default().rebind_after(),
             stats: AgentStats::default(),
@@ -191,27 +187,22 @@ impl<T: Tables> Agent<T> {
         self
     }
 
-    /// The version that packets are to be encoded in: see [`View::spoken`].
-    pub fn spoken(&self) -> Version {
-        self.membership.view().spoken().min(Version::NEWEST)
-    }
-
     /// Which node it is.
     pub const fn node(&self) -> NodeId {
         self.me
     }
 
-    /// Who is alive and owns what, as this node knows it.
+    /// The members and owners that this node knows.
     pub const fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// Its tables, and how far they are.
+    /// The node's tables and their positions.
     pub const fn replica(&self) -> &Replica<T> {
         &self.replica
     }
 
-    /// How it went so far.
+    /// The counters.
     pub const fn stats(&self) -> AgentStats {
         self.stats
     }
@@ -226,7 +217,7 @@ impl<T: Tables> Agent<T> {
         Some(self.owned.get(&partition)?.open()?.partition())
     }
 
-    /// Waits so long, when a node was removed, before keys that it may still forward go to other flows. See [`crate::lease`].
+    /// Sets how long keys that a removed node may still forward are not given to other flows. See [`crate::lease`].
     pub const fn set_rebind_after(&mut self, wait: Duration) {
         self.rebind_after = wait;
     }
@@ -241,8 +232,8 @@ impl<T: Tables> Agent<T> {
         self.owned.keys().copied()
     }
 
-    /// Whether the tables hold all that they are to hold, as the owners of all partitions told it in this life: a node that is
-    /// not there yet should not be sent packets from outside.
+    /// Whether the tables hold everything that the owners of all partitions reported in this life. Do not send packets from outside
+    /// to a node before that.
     pub fn has_caught_up(&self) -> bool {
         self.membership.is_in()
             && (0..self.partitions.get()).all(|at| self.replica.has_caught_up(PartitionId(at as u16)))
@@ -253,7 +244,7 @@ impl<T: Tables> Agent<T> {
         let before = self.membership.view().epoch();
         self.membership.viewed(revision, view, now);
         if self.membership.view().epoch() != before {
-            // Owners may have changed, and this node's life: they wait for a word.
+            // Owners or this node's life may have changed: they get a report.
             self.next_report = now;
         }
         self.next_sweep = now;
@@ -272,7 +263,7 @@ impl<T: Tables> Agent<T> {
             if let Some(ownership) = self.owned.get_mut(&partition) {
                 ownership.follow(view);
             } else {
-                self.owned.insert(partition, Ownership::new(self.keeping.limits));
+                self.owned.insert(partition, Ownership::new(self.snapshots.limits));
                 self.actions.push(Action::Load(partition));
             }
         }
@@ -294,8 +285,8 @@ impl<T: Tables> Agent<T> {
         self.membership.pulsed(node, now);
     }
 
-    /// A partition that was to be loaded, in the state of a snapshot or of no entry, and the last position of its log: nobody
-    /// hears anything of it before it is there. Whether it is still wanted: its log then.
+    /// A partition was loaded from a snapshot or is empty; `last` is the last position of its log. Nothing is sent for it before
+    /// that position is applied. Returns whether the partition is still wanted, and so the entries of its log.
     pub fn restored(&mut self, partition: Partition, last: Position) -> bool {
         let (id, view) = (partition.id(), self.membership.view());
         let Some(ownership) = self.owned.get_mut(&id) else { return false };
@@ -331,26 +322,19 @@ impl<T: Tables> Agent<T> {
                 self.reload(partition);
                 Err(error)
             }
-            Err(error @ EntryError::Newer { .. }) => {
-                self.owned.insert(partition, Ownership::new(self.keeping.limits));
+            Err(error @ EntryError::Version { .. }) => {
+                self.owned.insert(partition, Ownership::new(self.snapshots.limits));
                 self.actions.push(Action::Unload(partition));
                 Err(error)
             }
         }
     }
 
-    /// The log or the snapshot of a partition could not be read, or was trimmed away: to be loaded anew.
+    /// Loads a partition again: its log or snapshot could not be read, or the log was trimmed.
     pub fn reload(&mut self, partition: PartitionId) {
         if let Some(ownership) = self.owned.get_mut(&partition) {
-            *ownership = Ownership::new(self.keeping.limits);
+            *ownership = Ownership::new(self.snapshots.limits);
             self.actions.push(Action::Load(partition));
-        }
-    }
-
-    /// An [`Action::Repin`] is in the log.
-    pub fn repinned(&mut self, partition: PartitionId, from: NodeId) {
-        if let Some(ownership) = self.owned.get_mut(&partition) {
-            ownership.repinned(from);
         }
     }
 
@@ -373,21 +357,21 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// An owner speaks. It hears at once what came of it, and so does who owns the partition by the view, if that is another.
+    /// Handles a message of an owner. Reports the result at once to its sender, and to the owner in the view if that is another node.
     fn message(&mut self, from: NodeId, message: &Message, now: Duration) {
         let partition = message.partition();
         match self.replica.receive(message, now) {
             Ok(false) => return,
             Ok(true) => {}
-            Err(Trouble::Gap(..)) => self.stats.gaps += 1,
-            Err(Trouble::Astray(_)) => self.stats.astray += 1,
-            Err(Trouble::FibAstray(_)) => self.stats.fib_astray += 1,
-            Err(Trouble::Rewound(..)) => self.stats.rewound += 1,
-            Err(Trouble::Gpt(_)) => {
+            Err(ReplicaError::Gap(..)) => self.stats.gaps += 1,
+            Err(ReplicaError::Astray(_)) => self.stats.astray += 1,
+            Err(ReplicaError::FibAstray(_)) => self.stats.fib_astray += 1,
+            Err(ReplicaError::Rewound(..)) => self.stats.rewound += 1,
+            Err(ReplicaError::Gpt(_)) => {
                 self.stats.refused += 1;
                 self.refused_by_gpt(now);
             }
-            Err(Trouble::Piece(_) | Trouble::NoPartition(_)) => self.stats.refused += 1,
+            Err(ReplicaError::Piece(_) | ReplicaError::NoPartition(_)) => self.stats.refused += 1,
         }
         let Some(partition) = partition else { return };
         self.to_report.insert((from, partition));
@@ -396,7 +380,7 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// What is to be done now. To be called every few milliseconds, and after everything that came.
+    /// Returns the actions that are due. Call it every few milliseconds and after every event.
     pub fn poll(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.actions);
         for action in self.membership.poll(now) {
@@ -411,7 +395,7 @@ impl<T: Tables> Agent<T> {
             });
         }
         self.settle_tenures(now, &mut actions);
-        if self.spoken() >= Version::PIECES && self.replica.sweep(now) {
+        if self.replica.sweep(now) {
             // The owners compare it with their own, which know the newest positions best.
             self.next_report = now;
         }
@@ -425,8 +409,8 @@ impl<T: Tables> Agent<T> {
         actions
     }
 
-    /// Works on the partitions that are this node's. What is for the node itself arrives at once, and so does its answer: FIB,
-    /// bits and the word that all have them may be three rounds.
+    /// Handles the partitions of this node. Messages to the node itself arrive at once, and so do their answers: FIB, bits and the
+    /// target may be three rounds.
     fn own(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let mut partitions = std::mem::take(&mut self.touched);
         if now >= self.next_sweep {
@@ -462,10 +446,6 @@ impl<T: Tables> Agent<T> {
             let partition = *partition;
             let Some(ownership) = self.owned.get_mut(&partition) else { continue };
             actions.extend(ownership.doubt(now).map(|reported| Action::Confirm(partition, reported)));
-            for repin in ownership.repins(view, &self.tenures.placement, now) {
-                self.stats.repins += 1;
-                actions.push(Action::Repin(partition, repin));
-            }
             let closures = ownership.closures(view, now);
             if !closures.is_empty() {
                 self.stats.repins += closures.len() as u64;

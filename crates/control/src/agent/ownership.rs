@@ -1,34 +1,23 @@
-//! A partition that a node owns: loading it, and what it has to append for nodes that died.
+//! A partition that this node owns: loads it and appends closures for nodes that died.
 
-use super::keeping::SNAPSHOT_AGE;
+use super::snapshots::SNAPSHOT_AGE;
 use crate::distribution::{Message, Owner};
-use crate::membership::{Placement, View};
+use crate::membership::View;
 use crate::partition::Partition;
-use crate::record::{Closure, Epoch, Repin, Reshape};
+use crate::record::{Closure, Epoch, Reshape};
 use crate::replay::{Limits, Replay};
-use crate::version::Version;
 use scalebricks_types::{NodeId, Position};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A change of shape that did nothing is asked for again after this.
 const RESHAPE_AGAIN: Duration = Duration::from_secs(30);
 
-/// Keys that were pinned to a dead node after its others had been given away wait for so long, as do those of a drained node:
-/// whoever drains it has given most of them away already.
+/// Closures of nodes that are alive and able wait this long before the owner appends them: the drain command appends them first.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Nodes that are further than this owner for so long are asked about at the engine, and again after the same time: an owner that
-/// reads the log a little later than another catches up sooner.
+/// If nodes report positions beyond this owner's for this time, it asks the engine, and again after the same time. An owner
+/// that only reads the log later than another catches up sooner.
 const AHEAD: Duration = Duration::from_secs(2);
-
-/// The last time that a dead node's keys were given away here.
-#[derive(Debug, Clone, Copy)]
-struct Repinned {
-    life: u64,
-    at: Duration,
-    is_in_log: bool,
-}
 
 /// A shape that was asked for here.
 #[derive(Debug, Clone, Copy)]
@@ -56,21 +45,20 @@ pub(super) struct Ownership {
     /// Since when the partition lacks a closure of the view.
     lacks_since: Option<Duration>,
     closing: Option<Closing>,
-    repinned: BTreeMap<NodeId, Repinned>,
     reshaping: Option<Reshaping>,
     /// Where its log was when it was loaded.
     last: Position,
-    /// What is behind the newest snapshot.
+    /// What follows the newest snapshot.
     pub(super) replay: Replay,
     /// Since when something was seen behind it, and no snapshot taken.
     behind_since: Option<Duration>,
-    /// Where its log was found to end, if that was before what was applied here.
+    /// Where the log ended, if that was before the applied position.
     lost: Option<Position>,
     /// Since when a node is further than this owner, and the engine was not asked.
     ahead_since: Option<Duration>,
 }
 
-/// How far it is.
+/// State of the ownership.
 #[derive(Debug)]
 enum State {
     /// Its snapshot and its log are being read.
@@ -80,14 +68,13 @@ enum State {
 }
 
 impl Ownership {
-    /// One that is to be loaded. What a restart would replay is held within these limits.
+    /// A partition that is not loaded yet. Snapshots keep its replay within these limits.
     pub(super) const fn new(limits: Limits) -> Self {
         Self {
             state: State::Loading,
             complete_in: None,
             lacks_since: None,
             closing: None,
-            repinned: BTreeMap::new(),
             reshaping: None,
             last: Position(0),
             replay: Replay::new(limits, 0),
@@ -97,7 +84,7 @@ impl Ownership {
         }
     }
 
-    /// The same of a partition whose log was found to end here, before what was applied.
+    /// Records that the partition's log ended at `last`, before the applied position.
     pub(super) const fn behind(mut self, last: Position) -> Self {
         self.lost = Some(last);
         self
@@ -138,8 +125,8 @@ impl Ownership {
         true
     }
 
-    /// What is to be sent now; nothing while it is on its way to where its log was when it was loaded: a node that starts would
-    /// take for all what is only the beginning.
+    /// The messages to send now. None before the partition reaches the position that its log had when it was loaded: a starting
+    /// node would take an early state for the whole.
     pub(super) fn messages(&mut self, now: Duration) -> Vec<(NodeId, Message)> {
         let last = self.last;
         let owner = self.owner_mut().filter(|owner| owner.partition().position() >= last);
@@ -156,19 +143,12 @@ impl Ownership {
     /// Nodes come and go.
     pub(super) fn follow(&mut self, view: &View) {
         let Some(owner) = self.owner_mut() else { return };
-        owner.speak(view.spoken());
         for (node, member) in view.members() {
             if member.is_alive {
                 owner.joined(node, member.life);
             } else {
                 owner.left(node);
             }
-        }
-    }
-
-    pub(super) fn repinned(&mut self, from: NodeId) {
-        if let Some(repinned) = self.repinned.get_mut(&from) {
-            repinned.is_in_log = true;
         }
     }
 
@@ -191,7 +171,7 @@ impl Ownership {
         if partition.position() < self.last || partition.shapes() >= number {
             return false;
         }
-        // What was in vain is asked for again, but not all the time.
+        // A change that had no effect is asked for again after a while.
         let is_due = self
             .reshaping
             .is_none_or(|last| last.number != number || last.is_in_log && now >= last.at + RESHAPE_AGAIN);
@@ -201,13 +181,13 @@ impl Ownership {
         is_due
     }
 
-    /// The closures of the view that are to be appended, as the partition lacks them; in their order, of which the log must keep that
-    /// of each node. All partitions get all of them, whether they have keys of the node or not: some may be on their way.
+    /// The closures of the view that the partition lacks and that are due, in their order; the log must keep that of each node. Every
+    /// partition gets every closure, whether it has keys of the node or not: some may still be on their way to the log.
     pub(super) fn closures(&mut self, view: &View, now: Duration) -> Vec<Closure> {
         let State::Running(owner) = &self.state else { return Vec::new() };
         let partition = owner.partition();
         let is_complete = self.complete_in == Some(view.epoch());
-        if is_complete || partition.position() < self.last || view.spoken() < Version::TENURES {
+        if is_complete || partition.position() < self.last {
             return Vec::new();
         }
         let known = partition.closures();
@@ -217,7 +197,7 @@ impl Ownership {
             (self.complete_in, self.lacks_since, self.closing) = (Some(view.epoch()), None, None);
             return lacking;
         };
-        // Whoever drains a node appends its closure, too, at once.
+        // The drain command appends the node's closure at once, too.
         let since = *self.lacks_since.get_or_insert(now);
         let may_wait = |closure: &Closure| view.is_able(closure.node);
         if now < since + AGAIN && lacking.iter().all(may_wait) {
@@ -233,37 +213,6 @@ impl Ownership {
         lacking
     }
 
-    /// What is to be appended for nodes that are dead or drained and still have keys, while a member does not know of tenures.
-    pub(super) fn repins(&mut self, view: &View, placement: &Placement, now: Duration) -> Vec<Repin> {
-        let State::Running(owner) = &self.state else { return Vec::new() };
-        let partition = owner.partition();
-        if partition.position() < self.last || view.spoken() >= Version::TENURES {
-            return Vec::new();
-        }
-        let mut repins = Vec::new();
-        for (node, member) in view.members() {
-            let is_drained = member.is_alive && placement.is_drained(node);
-            if member.is_alive && !is_drained || partition.keys_of(node) == 0 {
-                continue;
-            }
-            if is_drained {
-                let seen = Repinned { life: member.life, at: now, is_in_log: true };
-                let known = self.repinned.entry(node).or_insert(seen);
-                // A life that others ended before is not the one that is drained.
-                known.life = member.life;
-            }
-            let is_due = self.repinned.get(&node).is_none_or(|last| {
-                // Another life's keys are given away at once.
-                last.is_in_log && (last.life != member.life || now >= last.at + AGAIN)
-            });
-            if is_due && let Some(heirs) = placement.heirs(node, view, |heir| partition.is_node(heir)) {
-                self.repinned.insert(node, Repinned { life: member.life, at: now, is_in_log: false });
-                repins.push(Repin { from: node, upto: partition.position(), heirs });
-            }
-        }
-        repins
-    }
-
     /// Whether entries have been behind the newest snapshot for long.
     pub(super) fn is_old(&mut self, now: Duration) -> bool {
         if self.owner().is_none() || self.replay.behind().entries == 0 {
@@ -277,7 +226,7 @@ impl Ownership {
         is_old
     }
 
-    /// A position of which it is now to be found out whether the log reaches so far, as a node says.
+    /// The position to check against the end of the log, if a node has reported one beyond this owner's for long enough.
     pub(super) fn doubt(&mut self, now: Duration) -> Option<Position> {
         let last = self.last;
         let owner = self.owner().filter(|owner| owner.partition().position() >= last);

@@ -1,38 +1,20 @@
-//! What nodes send each other.
+//! Packets between the agents of two nodes.
 
+use crate::codec::Encoded;
 use crate::distribution::{Message, Report};
-use crate::record::DecodeError;
-use crate::version::Version;
+use borsh::{BorshDeserialize, BorshSerialize};
 
 /// Between two nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Packet {
-    /// An owner speaks to a node.
+    /// From an owner to a node.
     Message(Message),
-    /// A node tells an owner where it is.
+    /// A node's positions, to an owner.
     Reports(Vec<Report>),
 }
 
-impl Packet {
-    /// The packet as bytes, as nodes of this version understand it: a message, or reports one behind the other.
-    pub fn encode(&self, version: Version) -> Vec<u8> {
-        match self {
-            Self::Message(message) => message.encode(version),
-            Self::Reports(reports) => reports.iter().flat_map(|report| report.encode(version)).collect(),
-        }
-    }
-
-    /// The packet in exactly these bytes.
-    ///
-    /// # Errors
-    /// [`DecodeError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if let Some(len) = Report::len(bytes) {
-            bytes.chunks(len).map(Report::decode).collect::<Result<_, _>>().map(Self::Reports)
-        } else {
-            Message::decode(bytes).map(Self::Message)
-        }
-    }
+impl Encoded for Packet {
+    const NAME: &'static str = "packet of the agent";
 }
 
 #[cfg(test)]
@@ -59,15 +41,15 @@ mod tests {
             room: 6,
             keys: 7,
             shapes: 8,
-            again: None,
+            again: 0,
             newest: Position(5),
         };
         for packet in
             [Packet::Message(Message::Target(target)), Packet::Reports((0..64).map(report).collect())]
         {
-            assert_eq!(Packet::decode(&packet.encode(Version::NEWEST)), Ok(packet));
+            assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
         }
-        let two = Packet::Reports(vec![report(1), report(2)]).encode(Version::NEWEST);
+        let two = Packet::Reports(vec![report(1), report(2)]).encode();
         assert!(Packet::decode(&two[..two.len() - 1]).is_err());
         assert!(Packet::decode(&[]).is_err());
     }

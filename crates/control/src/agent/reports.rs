@@ -1,4 +1,4 @@
-//! Where nodes are, as they tell the owners of partitions.
+//! Reports of positions from nodes to the owners of partitions.
 
 use super::ownership::Ownership;
 use super::{Action, Agent, Packet};
@@ -7,16 +7,16 @@ use scalebricks_types::{NodeId, PartitionId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time between two reports of everything; what changes is reported at once.
+/// Time between two reports of all partitions; changes are reported at once.
 pub const REPORT_EVERY: Duration = Duration::from_millis(200);
 
-/// What came too early.
+/// Reports that arrived before they could be handled.
 #[derive(Debug, Default)]
-pub(super) struct Early(BTreeMap<PartitionId, BTreeMap<NodeId, Report>>);
+pub(super) struct EarlyReports(BTreeMap<PartitionId, BTreeMap<NodeId, Report>>);
 
 impl<T: Tables> Agent<T> {
-    /// A node says where it is. That may be before this node knows of its life, or that it owns the partition, or has loaded it:
-    /// the newest is kept until then, as the next comes only after [`REPORT_EVERY`].
+    /// Handles a node's report. Before this node knows the sender's life, owns the partition and has loaded it, it keeps the newest
+    /// report, since the next comes only after [`REPORT_EVERY`].
     pub(super) fn reported(&mut self, from: NodeId, report: Report) {
         let partition = report.partition;
         let member = self.membership.view().member(from);
@@ -30,7 +30,7 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// Hands on what came too early for a partition.
+    /// Handles the reports that arrived too early for a partition.
     pub(super) fn hear_early(&mut self, partition: PartitionId) {
         let is_loaded = self.owned.get(&partition).is_some_and(|ownership| ownership.owner().is_some());
         if is_loaded && let Some(early) = self.early.0.remove(&partition) {
@@ -48,7 +48,7 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// Tells this node's own part of a partition where its tables are.
+    /// Reports this node's own positions to its owner of a partition.
     pub(super) fn report_to_self(&mut self, partition: PartitionId) {
         if let Some(report) = self.replica.report(partition)
             && let Some(owner) = self.owned.get_mut(&partition).and_then(Ownership::owner_mut)
@@ -57,7 +57,7 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// Tells owners where this node is.
+    /// Sends reports to owners.
     pub(super) fn report(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if now >= self.next_report {
             self.next_report = now + REPORT_EVERY;

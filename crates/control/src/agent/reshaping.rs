@@ -4,7 +4,6 @@ use super::{Action, Agent};
 use crate::distribution::Tables;
 use crate::engine::Revision;
 use crate::shape::{Known, Shape};
-use crate::version::Version;
 use scalebricks_types::PartitionId;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const OUT_OF_SHAPE: (u32, Duration) = (8, Duration::from_secs(10));
 
 impl<T: Tables> Agent<T> {
-    /// The record of the table's shape is now this one. Older ones than known are passed over.
+    /// The record of the table's shape was read. Older revisions are ignored.
     pub fn shaped(&mut self, revision: Revision, shape: Shape) {
         if self.shape.is_none_or(|known| known.revision < revision) {
             self.shape = Some(Known { shape, revision, proposed: None });
@@ -35,7 +34,7 @@ impl<T: Tables> Agent<T> {
         }
     }
 
-    /// The GPT refused what it should take.
+    /// The GPT refused an update.
     pub(super) fn refused_by_gpt(&mut self, now: Duration) {
         let (times, since) = &mut self.out_of_shape;
         if now > *since + OUT_OF_SHAPE.1 {
@@ -44,13 +43,13 @@ impl<T: Tables> Agent<T> {
         *times += 1;
     }
 
-    /// Brings the table's shape to what the record says, and the record to what the cluster needs. The latter is done by the
-    /// owner of the first partition; if two believe that they are, the record knows one winner.
+    /// Brings the table to the record's shape, and the record to the shape that the cluster needs. Only the owner of the first
+    /// partition does the latter; if two nodes believe that they own it, compare-and-set chooses one.
     pub(super) fn reshape(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        let Some(known) = self.shape.filter(|_| self.spoken() >= Version::RESHAPES) else { return };
+        let Some(known) = self.shape else { return };
         let shape = known.shape;
         if self.out_of_shape.0 >= OUT_OF_SHAPE.0 {
-            // The shape changed too much while this node was away, or it was told of an old one.
+            // The shape changed too much while this node was away, or it was sent an old one.
             self.replica.begin(shape.now);
             self.out_of_shape = (0, now);
             self.stats.begun_anew += 1;

@@ -1,4 +1,4 @@
-//! A node's part in agreeing on tenures: which nodes take flows, and who takes whose.
+//! One node's part in the agreement on tenures: which nodes take flows, and which nodes inherit them.
 
 use super::{Action, Agent};
 use crate::distribution::Tables;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long a proposal may take before it is made again.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a node knows of tenures beside the view.
+/// State of tenures beside the view.
 #[derive(Debug, Default)]
 pub(super) struct KnownTenures {
     pub(super) placement: Placement,
@@ -20,14 +20,14 @@ pub(super) struct KnownTenures {
 }
 
 impl<T: Tables> Agent<T> {
-    /// Who is to get no keys, and who takes whose: the record at this revision. An older one than known is passed over.
+    /// The placement record was read. Older revisions are ignored.
     pub fn set_placement(&mut self, revision: Option<Revision>, placement: Placement) {
         if revision >= self.tenures.placed {
             (self.tenures.placed, self.tenures.placement) = (revision, placement);
         }
     }
 
-    /// The view that follows this one so that tenures are as they are to be.
+    /// The next view after this one with the tenures that it should have; `None` if nothing changes.
     pub(super) fn with_tenures(&self, view: &View) -> Option<View> {
         let shape = self.shape()?;
         let placed = Placed { placement: &self.tenures.placement, revision: self.tenures.placed };
@@ -40,7 +40,7 @@ impl<T: Tables> Agent<T> {
         let view = self.membership.view();
         let (epoch, is_mine) = (view.epoch(), view.owner(PartitionId(0)) == Some(self.me));
         let is_due = self.tenures.proposed.is_none_or(|(of, at)| of != epoch || now >= at + PATIENCE);
-        // What membership proposes has the tenures in it.
+        // Membership's proposals contain the tenures.
         let proposes = actions.iter().any(|action| matches!(action, Action::Propose(..)));
         if !is_mine || !is_due || proposes || !self.membership.is_in() {
             return;

@@ -1,38 +1,39 @@
-//! Requests for changes, from whoever accepts them to the owner of their partition, and verdicts back.
+//! Calls: requests for changes, sent to the owner of their partition, which returns verdicts.
 //!
 //! ```text
-//! callers ─▶ Lane ══ calls ══▶ Desk ─ room? ─▶ log ─▶ Partition ─ verdicts ─▶ Desk ══ answers ══▶ Lane ─▶ callers
+//! callers ─▶ CallClient ══ calls ══▶ CallServer ─ room? ─▶ log ─▶ Partition ─ verdicts ─▶ CallServer ══ answers ══▶ CallClient ─▶ callers
 //!             └── again, under the same numbers, to the next owner
 //! ```
 //!
-//! A [`Lane`] is one process's way to one partition. A [`Desk`] is the owner's end: it decides room before anything is logged, has
-//! each call logged once, and answers with what applying the log says. A call that comes again is answered with its first
-//! verdict, by whoever owns the partition then, as the verdicts of recent calls are part of the partition's state. So two owners
-//! at once do no harm: each may log a call, and the log has one first.
+//! A [`CallClient`] is one process's end for one partition, a [`CallServer`] the owner's. The owner checks that there is room before it logs
+//! a call, logs each call once, and answers with the result of applying the log. A repeated call is answered with its first
+//! verdict by any later owner, because the verdicts of recent calls are part of the partition's state. Two owners at once do no
+//! harm: both may log a call, and only the first entry counts.
 
-mod codec;
-mod desk;
-mod lane;
+use borsh::{BorshDeserialize, BorshSerialize};
+mod client;
+mod server;
+#[cfg(test)]
+mod tests;
 
-pub use codec::{decode_answers, decode_request, encode_answers, encode_request};
-pub use desk::{DESK_CALLS, DESK_CHANGES, Desk};
-pub use lane::{CALL_CHANGES, DEADLINE, DELAY, Failure, Lane, MESSAGE_CHANGES, RETRY};
+pub use client::{CALL_CHANGES, CallClient, DEADLINE, DELAY, Failure, MESSAGE_CHANGES, RETRY};
+pub use server::{CallServer, MAX_CALLS, MAX_CHANGES};
 
 use crate::partition::Verdict;
 use crate::record::CallId;
 use scalebricks_types::NodeId;
 
-/// What an owner says of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An owner's answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Answer {
     /// Which.
     pub id: CallId,
-    /// What.
+    /// The reply.
     pub reply: Reply,
 }
 
-/// What became of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The result of a call.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Reply {
     /// It is in the log, and this is its verdict for good.
     Judged(Verdict),
@@ -41,7 +42,7 @@ pub enum Reply {
 }
 
 /// Why an owner does not log a call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error, BorshSerialize, BorshDeserialize)]
 pub enum Refusal {
     /// The partition is another's, or not loaded yet: ask the owner.
     #[error("the partition has another owner")]
@@ -56,13 +57,10 @@ pub enum Refusal {
     #[error("the FIB of {0} has no room for new flows: pin the flow to another node")]
     NodeFull(NodeId),
     /// The engine did not take the batch, and will not.
-    #[error("the log did not take the changes: {0}")]
+    #[error("the log refused the changes: {0}")]
     Log(String),
-    /// A node that was removed may still forward a key of the call for another flow. Whoever calls asks again until its lease has
-    /// expired: see [`crate::lease`].
+    /// A node that was removed may still forward a key of the call for another flow. The caller repeats the call until that node's
+    /// lease has expired: see [`crate::lease`].
     #[error("a node that was removed may still forward one of the keys for another flow; try again soon")]
     Delayed,
-    /// A member of the cluster cannot read logged calls.
-    #[error("a node runs older software that cannot read the change: upgrade all nodes first")]
-    Version,
 }

@@ -1,52 +1,51 @@
-//! Counts of flows that left a node, on their way to where the flows are now: each is delivered once.
+//! Transfers the counts of flows that left a node to the flows' current nodes: each count is delivered once.
 //!
-//! What goes to a node goes in *parcels*, one under way at a time, numbered from 1. The receiver takes the next number and says
-//! so by a *receipt*; what it has had it only receipts again. The sender keeps a parcel until its receipt is there, and sends it
-//! again every [`RESEND`]. Counts of a flow that wait for the same node become one.
+//! Counts travel in *parcels*, one to each node at a time, numbered from 1. The receiver accepts the next number and confirms it
+//! by a *receipt*; a repeated parcel only gets another receipt. The sender keeps a parcel until it has its receipt, and repeats
+//! it every [`RESEND`]. Waiting counts of one flow for one node are added up.
 //!
 //! ```text
-//!  post ─▶ fresh ─ place ─▶ waiting for a node ─▶ parcel under way ─ receipt ─▶ gone: the receiver has delivered it
+//! post ─▶ fresh ─ place ─▶ waiting for a node ─▶ parcel under way ─ receipt ─▶ done: the receiver has delivered it
 //!            │  ▲                │ it is not alive
 //!            │  └────────────────┘
 //!            ├─▶ back: the flow is here
 //!            └─▶ held ─ it is nowhere for some time ─▶ ended
 //! ```
 //!
-//! **Between processes, not lives.** What has been delivered is known for as long as the receiver's memory lasts. That ends with its
-//! process, not with its life: a node that was only taken for dead begins a new life and still has all its counts. So
-//! parcels are between two [`ProcessId`]s, and bear both. A parcel for a process that is no more is not taken. One that came late
-//! from such a process is not either.
+//! **Between processes, not lives.** A receiver knows what it delivered until its process ends, which is longer than its life: a
+//! node that was wrongly removed begins a new life and still has its counts. So a parcel names two [`ProcessId`]s, and is
+//! ignored if either process has ended.
 //!
-//! **What is exact.** As long as no process ends, each count is delivered exactly once, whatever is lost, doubled or overtaken on
-//! the way, and whoever is taken for dead meanwhile. When a process ends, all counts that it had are gone with it. Of what others had
-//! sent it, the one parcel without a receipt may have been delivered before, and passed on: it is not
-//! sent again, but [lost](CourierStats::lost). So a count is never delivered twice, and for each pair of nodes at most
-//! [`PARCEL_FLOWS`] flows' counts are lost that were not with the process. A parcel to a node that stays away stays under way.
+//! **Guarantees.** While no process ends, each count is delivered exactly once, whatever messages are lost, duplicated or
+//! reordered, and whichever nodes are wrongly removed. When a process ends, the counts that it held are lost. Of the counts sent
+//! to it, the one parcel without a receipt may have been delivered and passed on before: it is not repeated but counted as
+//! [lost](CourierStats::lost). So no count is delivered twice, and each pair of nodes loses the counts of at most
+//! [`PARCEL_FLOWS`] flows beyond those of the ended process. A parcel to a node that stays away stays unconfirmed.
 //!
-//! A machine without I/O. Memory: about 60 bytes for each flow that waits, and a parcel of up to 40 KiB for each node.
+//! A state machine without I/O. Memory: about 60 bytes per waiting flow, and a parcel of up to 40 KiB per node.
 
-mod codec;
-mod lane;
+use borsh::{BorshDeserialize, BorshSerialize};
+mod destination;
 #[cfg(test)]
 mod tests;
 
-pub use codec::COURIER_VERSION;
-
-use lane::Lane;
+use crate::codec::{Encoded, checked};
+use destination::Destination;
 use scalebricks_types::{NodeId, Teid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::time::Duration;
 
-/// What is not receipted is sent again after so long.
+/// A parcel without a receipt is repeated after this time.
 pub const RESEND: Duration = Duration::from_millis(200);
 
 /// Flows of one parcel, at most: 36 KiB of counts.
 pub const PARCEL_FLOWS: usize = 1_024;
 
-/// A flow that is nowhere for so long has ended.
+/// A flow that no node has for this time has ended.
 pub const ENDED_AFTER: Duration = Duration::from_secs(5);
 
-/// A flow at a node that is not alive for so long has ended: it would have been given to another.
+/// A flow at a node that is not alive for this time has ended: it would have been given to another node.
 pub const LOST_SIGHT_AFTER: Duration = Duration::from_secs(60);
 
 /// Flows that wait, from which on no more should be posted.
@@ -56,11 +55,11 @@ pub const ENOUGH: usize = 1 << 18;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A start of a process: higher than those of all that were started before, in the whole cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct ProcessId(pub u64);
 
 /// Four counters of a flow, opaque here. Sums stop at the highest number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub struct Count(pub [u64; 4]);
 
 impl std::ops::AddAssign for Count {
@@ -72,9 +71,9 @@ impl std::ops::AddAssign for Count {
 }
 
 /// Between two nodes' couriers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Packet {
-    /// Who is there? Answered by a receipt.
+    /// Asks for the receiver's process. Answered by a receipt.
     Hello(ProcessId),
     /// Counts.
     Parcel(Parcel),
@@ -82,12 +81,16 @@ pub enum Packet {
     Receipt(Receipt),
 }
 
+impl Encoded for Packet {
+    const NAME: &'static str = "courier packet";
+}
+
 /// Counts of flows, on their way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize)]
 pub struct Parcel {
-    /// Who sends it.
+    /// The sending process.
     pub from: ProcessId,
-    /// Who is to deliver it, and nobody else.
+    /// The receiving process; any other ignores the parcel.
     pub to: ProcessId,
     /// Its number among those between the two, from 1.
     pub number: u64,
@@ -95,10 +98,26 @@ pub struct Parcel {
     pub counts: Vec<(Teid, Count)>,
 }
 
-/// What has been delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl BorshDeserialize for Parcel {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |(from, to, number, counts): (_, _, _, Vec<(Teid, Count)>)| {
+            if number == 0 {
+                Err("parcel number 0")
+            } else if counts.is_empty() || counts.len() > PARCEL_FLOWS {
+                Err("a parcel without flows or with too many")
+            } else if !counts.is_sorted_by(|(one, _), (next, _)| one < next) {
+                Err("the flows of a parcel are not in ascending order")
+            } else {
+                Ok(Self { from, to, number, counts })
+            }
+        })
+    }
+}
+
+/// Confirms parcels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Receipt {
-    /// Who delivered.
+    /// The process that delivered them.
     pub from: ProcessId,
     /// Whose parcels.
     pub to: ProcessId,
@@ -106,7 +125,7 @@ pub struct Receipt {
     pub number: u64,
 }
 
-/// Where a flow is, as its node's tables say.
+/// Where a flow is, according to the node's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Here.
@@ -115,20 +134,20 @@ pub enum Place {
     At(NodeId),
     /// The tables name this node, which has no such flow.
     Nowhere,
-    /// The tables cannot tell as they are now.
+    /// The tables cannot tell at the moment.
     Unknown,
 }
 
-/// What came of a packet.
+/// The result of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
-    /// To be delivered: added to what the flows have counted here.
+    /// To deliver: add them to the flows' counts here.
     pub counts: Vec<(Teid, Count)>,
     /// To be sent to whom it came from.
     pub reply: Option<Packet>,
 }
 
-/// What is to be done.
+/// The work that is due.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Work {
     /// To be sent.
@@ -139,7 +158,7 @@ pub struct Work {
     pub ended: Vec<(Teid, Count)>,
 }
 
-/// How it went so far.
+/// Counters of the courier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CourierStats {
     /// Flows' counts whose receipt came. A flow counts each time.
@@ -152,13 +171,13 @@ pub struct CourierStats {
     pub duplicates: u64,
     /// Packets of a process that is no more, for one, or with a number that cannot be.
     pub strange: u64,
-    /// Flows' counts that were under way to a process that ended: that may have had them.
+    /// Flows whose counts were under way to a process that ended, and that may have received them.
     pub lost_flows: u64,
-    /// What these were.
+    /// Their sums.
     pub lost: Count,
 }
 
-/// What has come from a node.
+/// The state of a sending node.
 #[derive(Debug)]
 struct Sender {
     process: ProcessId,
@@ -171,18 +190,18 @@ struct Sender {
 pub struct Courier {
     process: ProcessId,
     alive: BTreeSet<NodeId>,
-    /// Counts that nobody has looked for a place for yet.
+    /// Counts without a known destination yet.
     fresh: BTreeMap<Teid, Count>,
     /// Those of flows without a place to send them to, and since when.
     held: BTreeMap<Teid, (Count, Duration)>,
     next_look: Duration,
-    lanes: BTreeMap<NodeId, Lane>,
+    destinations: BTreeMap<NodeId, Destination>,
     senders: BTreeMap<NodeId, Sender>,
     stats: CourierStats,
 }
 
 impl Courier {
-    /// That of a process that has just started. Others are not alive before [`Courier::set_alive`] says so.
+    /// The courier of a process that has just started. Other nodes are not alive before [`Courier::set_alive`].
     pub fn new(process: ProcessId) -> Self {
         Self {
             process,
@@ -190,25 +209,25 @@ impl Courier {
             fresh: BTreeMap::new(),
             held: BTreeMap::new(),
             next_look: Duration::ZERO,
-            lanes: BTreeMap::new(),
+            destinations: BTreeMap::new(),
             senders: BTreeMap::new(),
             stats: CourierStats::default(),
         }
     }
 
-    /// How it went so far.
+    /// The counters.
     pub const fn stats(&self) -> CourierStats {
         self.stats
     }
 
-    /// Flows whose counts wait here, and flows whose counts are under way to another node, which may have them.
+    /// Flows whose counts wait here, and flows whose counts are in parcels without a receipt.
     pub fn flows(&self) -> (usize, usize) {
-        let waiting: usize = self.lanes.values().map(Lane::waiting).sum();
-        let under_way = self.lanes.values().map(Lane::under_way).sum();
+        let waiting: usize = self.destinations.values().map(Destination::waiting).sum();
+        let under_way = self.destinations.values().map(Destination::under_way).sum();
         (self.fresh.len() + self.held.len() + waiting, under_way)
     }
 
-    /// Whether more may be posted. Who posts nothing more for as long as not bounds what waits here.
+    /// Whether more may be posted. Respecting it bounds the memory.
     pub fn has_room(&self) -> bool {
         self.flows().0 < ENOUGH
     }
@@ -218,17 +237,17 @@ impl Courier {
         *self.fresh.entry(flow).or_default() += count;
     }
 
-    /// Who is alive. What waits for others finds another place.
+    /// Sets which nodes are alive. Counts that wait for others get another destination.
     pub fn set_alive(&mut self, alive: BTreeSet<NodeId>) {
         self.alive = alive;
-        for (_, lane) in self.lanes.iter_mut().filter(|(node, _)| !self.alive.contains(node)) {
-            for (flow, count) in lane.give_back() {
+        for (_, destination) in self.destinations.iter_mut().filter(|(node, _)| !self.alive.contains(node)) {
+            for (flow, count) in destination.give_back() {
                 *self.fresh.entry(flow).or_default() += count;
             }
         }
     }
 
-    /// A packet came from another node. What it has for delivery must be delivered: it will not come again.
+    /// Handles a packet of another node. Its counts must be delivered: they are not sent again.
     pub fn receive(&mut self, from: NodeId, packet: Packet) -> Received {
         let process = match &packet {
             Packet::Hello(process) => *process,
@@ -244,16 +263,16 @@ impl Courier {
             Packet::Parcel(parcel) => self.parcel(from, parcel),
             Packet::Receipt(receipt) => {
                 if receipt.to == self.process
-                    && let Some(lane) = self.lanes.get_mut(&from)
+                    && let Some(destination) = self.destinations.get_mut(&from)
                 {
-                    self.stats.sent_flows += lane.receipted(receipt.number) as u64;
+                    self.stats.sent_flows += destination.receipted(receipt.number) as u64;
                 }
                 Received::default()
             }
         }
     }
 
-    /// A node speaks. False: it is a process of it that is no more.
+    /// Notes a node's process. False if that process has ended.
     fn meet(&mut self, node: NodeId, process: ProcessId) -> bool {
         let sender = self.senders.entry(node).or_insert(Sender { process, delivered: 0 });
         if process < sender.process {
@@ -262,7 +281,7 @@ impl Courier {
         if process > sender.process {
             *sender = Sender { process, delivered: 0 };
         }
-        for (_, count) in self.lanes.entry(node).or_default().meet(process) {
+        for (_, count) in self.destinations.entry(node).or_default().meet(process) {
             self.stats.lost_flows += 1;
             self.stats.lost += count;
         }
@@ -287,13 +306,13 @@ impl Courier {
         Received { counts, reply: self.receipt(from) }
     }
 
-    /// What has been delivered of what a node sent.
+    /// The receipt for everything delivered from a node.
     fn receipt(&self, node: NodeId) -> Option<Packet> {
         let Sender { process, delivered } = *self.senders.get(&node)?;
         Some(Packet::Receipt(Receipt { from: self.process, to: process, number: delivered }))
     }
 
-    /// What is to be done now. To be called some times a second, and after everything that came. `place` says where a flow is.
+    /// Returns the work that is due. Call it several times a second and after every packet. `place` returns where a flow is.
     pub fn poll(&mut self, now: Duration, mut place: impl FnMut(Teid) -> Place) -> Work {
         let mut work = Work::default();
         for (flow, count) in std::mem::take(&mut self.fresh) {
@@ -305,8 +324,9 @@ impl Courier {
                 self.put(flow, count, since, now, place(flow), &mut work);
             }
         }
-        for (&node, lane) in self.lanes.iter_mut().filter(|(node, _)| self.alive.contains(node)) {
-            if let Some((packet, is_again)) = lane.poll(self.process, now) {
+        for (&node, destination) in self.destinations.iter_mut().filter(|(node, _)| self.alive.contains(node))
+        {
+            if let Some((packet, is_again)) = destination.poll(self.process, now) {
                 self.stats.resent += u64::from(is_again);
                 work.packets.push((node, packet));
             }
@@ -327,7 +347,7 @@ impl Courier {
         let patience = match place {
             Place::Here => return work.back.push((flow, count)),
             Place::At(node) if self.alive.contains(&node) => {
-                return self.lanes.entry(node).or_default().add(flow, count);
+                return self.destinations.entry(node).or_default().add(flow, count);
             }
             Place::At(_) => LOST_SIGHT_AFTER,
             Place::Nowhere => ENDED_AFTER,

@@ -1,4 +1,4 @@
-//! What is worth a test of its own; whole clusters are in `tests/courier.rs`.
+//! Tests of single cases; whole clusters are in `tests/courier.rs`.
 
 use super::*;
 
@@ -19,14 +19,14 @@ fn courier(process: u64, alive: &[NodeId]) -> Courier {
     courier
 }
 
-/// What a courier sends now, if all flows are at B.
+/// The packets that a courier sends now, if all flows are at B.
 fn sends(courier: &mut Courier, now: Duration) -> Vec<Packet> {
     let work = courier.poll(now, |_| Place::At(B));
     assert_eq!((work.back, work.ended), (Vec::new(), Vec::new()));
     work.packets.into_iter().map(|(to, packet)| (assert_eq!(to, B), packet).1).collect()
 }
 
-/// One packet to B, and B's answer back. What B delivers.
+/// Passes one packet to B and its answer back. Returns what B delivers.
 fn carry(a: &mut Courier, b: &mut Courier, packet: &Packet) -> Vec<(Teid, Count)> {
     let received = b.receive(A, Packet::decode(&packet.encode()).unwrap());
     if let Some(reply) = received.reply {
@@ -55,7 +55,7 @@ fn parcels_follow_each_other_and_hold_no_more_than_they_may() {
     let hello = sends(&mut a, Duration::ZERO);
     assert_eq!(hello, [Packet::Hello(ProcessId(1))]);
     assert_eq!(sends(&mut a, RESEND / 2), [], "asked already");
-    assert_eq!(sends(&mut a, RESEND), hello, "nobody answered");
+    assert_eq!(sends(&mut a, RESEND), hello, "no answer yet");
     assert_eq!(carry(&mut a, &mut b, &hello[0]), []);
     let mut delivered = Vec::new();
     for number in 1..=3 {
@@ -73,7 +73,7 @@ fn parcels_follow_each_other_and_hold_no_more_than_they_may() {
 }
 
 #[test]
-fn what_comes_twice_is_delivered_once_and_receipted_again() {
+fn a_repeated_parcel_is_delivered_once_and_receipted_again() {
     let (mut a, mut b) = pair();
     a.post(flow(1), count(1));
     let first = sends(&mut a, Duration::ZERO);
@@ -93,7 +93,7 @@ fn what_comes_twice_is_delivered_once_and_receipted_again() {
 }
 
 #[test]
-fn who_is_only_taken_for_dead_loses_nothing() {
+fn a_node_that_was_wrongly_removed_loses_nothing() {
     let (mut a, mut b) = pair();
     a.post(flow(1), count(1));
     let parcel = sends(&mut a, Duration::ZERO);
@@ -102,7 +102,7 @@ fn who_is_only_taken_for_dead_loses_nothing() {
     a.set_alive(BTreeSet::new());
     assert_eq!(a.poll(10 * RESEND, |_| Place::At(B)), Work::default(), "nothing for the dead");
     let work = a.poll(10 * RESEND + LOST_SIGHT_AFTER, |_| Place::At(B));
-    assert_eq!(work.ended, [(flow(2), count(2))], "it was given to nobody");
+    assert_eq!(work.ended, [(flow(2), count(2))], "no node got it");
     assert_eq!(a.flows(), (0, 1), "B may have it");
     a.set_alive([B].into());
     let late = sends(&mut a, Duration::from_secs(99));
@@ -112,7 +112,7 @@ fn who_is_only_taken_for_dead_loses_nothing() {
 }
 
 #[test]
-fn what_a_process_may_have_had_goes_to_no_other() {
+fn counts_that_an_ended_process_may_have_had_are_lost() {
     let (mut a, mut b) = pair();
     a.post(flow(1), count(1));
     let parcel = sends(&mut a, Duration::ZERO);
@@ -183,7 +183,7 @@ fn counts_find_their_place_or_an_end() {
 }
 
 #[test]
-fn too_much_is_told() {
+fn a_full_courier_has_no_room() {
     let mut a = courier(1, &[]);
     for number in 0..ENOUGH as u32 {
         assert!(a.flows().0 > 0 || a.has_room());
@@ -199,4 +199,36 @@ fn sums_stop_at_the_highest_number() {
     let mut sum = Count([u64::MAX, 1, 2, 3]);
     sum += Count([1, 1, 1, 1]);
     assert_eq!(sum, Count([u64::MAX, 2, 3, 4]));
+}
+
+#[test]
+fn golden_bytes() {
+    let counts = vec![(Teid::new(0x0a0b_0c0d), Count([1, 2, 3, 0x0405]))];
+    let parcel = Parcel { from: ProcessId(7), to: ProcessId(8), number: 9, counts };
+    #[rustfmt::skip]
+    let bytes = [
+        4, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
+        0x0d, 0x0c, 0x0b, 0x0a, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+        3, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0, 0, 0, 0, 0, 0,
+    ];
+    let packet = Packet::Parcel(parcel);
+    assert_eq!(packet.encode(), bytes);
+    assert_eq!(Packet::decode(&bytes), Ok(packet));
+    assert!((0..bytes.len()).all(|len| Packet::decode(&bytes[..len]).is_err()));
+    assert!(Packet::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn parcels_that_no_courier_sends_are_refused() {
+    let decode = |number, flows: &[u32]| {
+        let counts = flows.iter().map(|flow| (Teid::new(*flow), Count::default())).collect();
+        let parcel = Parcel { from: ProcessId(1), to: ProcessId(2), number, counts };
+        Packet::decode(&Packet::Parcel(parcel).encode())
+    };
+    assert!(decode(1, &[3, 4]).is_ok());
+    let many: Vec<u32> = (0..=PARCEL_FLOWS as u32).collect();
+    assert!(decode(1, &many[1..]).is_ok());
+    for (number, flows) in [(0, &[3, 4][..]), (1, &[4, 4]), (1, &[]), (1, &many)] {
+        assert!(decode(number, flows).is_err(), "{number}, {} flows", flows.len());
+    }
 }

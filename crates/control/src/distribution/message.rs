@@ -1,30 +1,29 @@
-//! What owners and nodes tell each other.
+//! Messages between owners and nodes.
 
 use super::room::FibRoom;
 use crate::partition::FibUpdate;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{Delta, FlowKey, PartitionId, Position};
 use std::cmp::Reverse;
 
 /// From an owner to a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Message {
     /// The next change of the node's FIB.
     Fib(FibUpdate),
-    /// All that the node's FIB holds of a partition.
-    FibWhole(FibWhole),
     /// New bits, in order, the next of them first.
     Gpt(Vec<Delta>),
-    /// Where the node is to be.
+    /// The positions that the node should reach.
     Target(Target),
-    /// What its bits are to be.
+    /// The digest of the partition's bits.
     Digest(Digest),
-    /// Some of what the node's FIB holds of a partition.
+    /// A part of a whole FIB.
     FibPiece(FibPiece),
     /// Some of the bytes of a delta that is too long for one message.
     GptPiece(GptPiece),
-    /// What the node has comes from entries that the log does not have.
+    /// The node's state comes from entries that the log does not have.
     Rewind(Rewind),
 }
 
@@ -33,7 +32,6 @@ impl Message {
     pub fn partition(&self) -> Option<PartitionId> {
         match self {
             Self::Fib(update) => Some(update.partition),
-            Self::FibWhole(whole) => Some(whole.partition),
             Self::Gpt(deltas) => deltas.first().map(|delta| delta.partition),
             Self::Target(target) => Some(target.partition),
             Self::Digest(digest) => Some(digest.partition),
@@ -44,8 +42,9 @@ impl Message {
     }
 }
 
-/// What an owner tells a node of its partition again and again: where all are, and where this one is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The positions of a partition, which its owner sends each node repeatedly: those of all nodes and those that this node should
+/// reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Target {
     /// The partition.
     pub partition: PartitionId,
@@ -59,20 +58,19 @@ pub struct Target {
     pub gpt: Position,
     /// Keys that the partition has room for beyond those it holds.
     pub room: u64,
-    /// Keys it holds; 0 from nodes that speak version 1.
+    /// Keys it holds.
     pub keys: u64,
-    /// The number of the last change of shape that all nodes have this partition's bits in; 0 from nodes that speak version 1.
+    /// The number of the last change of shape that all nodes have this partition's bits in.
     pub shapes: u32,
-    /// [`Report::again`] of the report that this answers; `None` from nodes that speak a version below 3. A node that has begun
-    /// anew since then ignores the target: its positions may be of entries that the log has lost.
-    pub again: Option<u32>,
-    /// The last bits that the owner knows of: those that may not go out yet included. From nodes that speak a version below 3 the
-    /// same as `gpt`.
+    /// [`Report::again`] of the report that this answers. A node that has restarted the partition since then ignores the target: its
+    /// positions may be of entries that the log has lost.
+    pub again: u32,
+    /// The last bits that the owner knows of, including those that may not go out yet.
     pub newest: Position,
 }
 
-/// The bits of a partition: whoever is at this position and has others has gone astray.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The digest of a partition's bits. A node at this position with another digest has wrong bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Digest {
     /// The partition.
     pub partition: PartitionId,
@@ -82,34 +80,23 @@ pub struct Digest {
     pub digest: u32,
 }
 
-/// The log of a partition ends before a position that the node has reported: an older log took its place. The node drops its
-/// positions and is given all of the FIB and all bits again; what its tables hold stays until then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The log of a partition ends before a position that the node has reported: an older log replaced it. The node drops its
+/// positions and is sent the whole FIB and all bits again; its tables keep their contents until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Rewind {
     /// The partition.
     pub partition: PartitionId,
     /// The life of the node that this is about.
     pub life: u64,
-    /// [`Report::again`] of the report that was ahead of the log: a node that has begun anew since then passes this over.
+    /// [`Report::again`] of the report that was ahead of the log: a node that has restarted the partition since then ignores this.
     pub again: u32,
     /// Where the log ended.
     pub last: Position,
 }
 
-/// The keys of one partition that one node handles, all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FibWhole {
-    /// The partition.
-    pub partition: PartitionId,
-    /// The last entry that meant something for this node.
-    pub position: Position,
-    /// The keys with their values.
-    pub entries: Vec<(FlowKey, FibValue)>,
-}
-
-/// Some of the keys of one partition that one node handles, in the order of their hashes. With all pieces of a position the node
-/// has what a [`FibWhole`] of that position holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Some of the keys of one partition that one node handles, in the order of their hashes. All pieces of a position
+/// together hold all keys of the partition that the node handles at that position.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct FibPiece {
     /// The partition.
     pub partition: PartitionId,
@@ -127,7 +114,7 @@ pub struct FibPiece {
 }
 
 /// Some of the bytes of an encoded delta.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct GptPiece {
     /// The partition.
     pub partition: PartitionId,
@@ -144,9 +131,9 @@ pub struct GptPiece {
 }
 
 /// How much a node has of an image that comes in pieces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub struct Part {
-    /// The image's position; 0 if none is under way.
+    /// The image's position; 0 if none is being transferred.
     pub at: Position,
     /// The position from which on it carries every change; 0 for all keys or bits.
     pub since: Position,
@@ -160,15 +147,15 @@ impl Part {
         (self.at, self.since) == (other.at, other.since)
     }
 
-    /// The later one: a node goes on to images of higher positions, and to one that carries more, and gets more of each.
+    /// The later one: a node advances to images of higher positions, to one that contains more, and within an image.
     pub(super) fn later(self, other: Self) -> Self {
         let order = |part: &Self| (part.at, Reverse(part.since), part.have);
         std::cmp::max_by_key(self, other, order)
     }
 }
 
-/// What a node found when it read the entries of its FIB, as they are, to the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The result of reading all entries of the node's FIB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub struct Sweep {
     /// Rises with each sweep in the node's process; 0 if there was none.
     pub number: u32,
@@ -178,34 +165,33 @@ pub struct Sweep {
     pub digest: FibDigest,
 }
 
-/// From a node to an owner: where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A node's positions, sent to an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Report {
     /// The partition.
     pub partition: PartitionId,
-    /// Which of the node's lives this is about: a node that starts anew draws a higher number, as it has forgotten all.
+    /// The node's life that this is about: a restarted node draws a higher number because its memory is empty.
     pub life: u64,
     /// The last FIB update applied.
     pub fib: Position,
-    /// The last [`FibWhole`] applied. Keys that came and left before it may never have been in this FIB.
+    /// The last whole FIB applied. Keys that came and left before it may never have been in this FIB.
     pub whole: Position,
     /// The last GPT delta applied.
     pub gpt: Position,
-    /// How often the node found its bits to be wrong in this life, or was [rewound](Rewind), and began anew; 0 from nodes that
-    /// speak version 1. Positions may be lower than those of reports with a lower number.
+    /// How often in this life the node restarted the partition because its bits were wrong or it was [rewound](Rewind). Positions may
+    /// be lower than those of reports with a lower number.
     pub again: u32,
-    /// Whole FIBs of the partition that were applied in this life. This and all below is nothing from nodes that speak
-    /// version 2.
+    /// Whole FIBs of the partition that were applied in this life.
     pub wholes: u32,
-    /// What the node has of a whole FIB that comes in pieces.
+    /// How much the node has of a whole FIB.
     pub fib_part: Part,
-    /// What the node has of a GPT delta that comes in pieces.
+    /// How much the node has of a GPT delta in pieces.
     pub gpt_part: Part,
     /// The newest sweep.
     pub sweep: Sweep,
-    /// How full the node's FIB is, of all partitions; unlimited from nodes that speak version 2.
+    /// How full the node's FIB is, of all partitions.
     pub room: FibRoom,
-    /// The node's FIB holds no key that entries up to here took away, by what owners told it in this life.
+    /// The node's FIB holds no key that entries up to here removed, as far as owners have reported in this life.
     pub let_go: Position,
 }
 
@@ -236,8 +222,12 @@ impl Report {
         self.fib.max(self.whole).max(self.gpt).max(self.fib_part.at).max(self.gpt_part.at)
     }
 
-    /// Whether the node began anew and waits for all of its FIB.
+    /// Whether the node restarted the partition and waits for a whole FIB.
     pub fn needs_whole_fib(&self) -> bool {
         self.again > 0 && self.fib == Position(0)
     }
 }
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,31 +1,30 @@
-//! From a partition's owner to the tables of all nodes, make before break.
+//! Distributes a partition's state from its owner to the tables of all nodes, make before break.
 //!
 //! ```text
 //! log ─▶ Owner ─▶ FIB updates ─▶ handling nodes
 //!          ▲  └─▶ GPT deltas, once the FIBs they name hold their keys ─▶ all nodes
-//!          │  └─▶ "settled up to here", once all nodes have the bits ─▶ all nodes drop what has left them
+//!          │  └─▶ "settled up to here", once all nodes have the bits ─▶ all nodes drop keys that left them
 //!        reports
 //! ```
 //!
-//! Both ends are machines without I/O. Messages may be lost, doubled and overtaken: updates say where they begin and end, a
-//! node takes the one that follows what it has, and reports what that is; whatever is missing is sent again. Several owners
-//! at once do no harm, as all say the same.
+//! Both ends are state machines without I/O. Messages may be lost, duplicated and reordered: each update names the positions
+//! where it begins and ends; a node applies the update that follows its position, and reports its position; the owner repeats
+//! what is missing. Several owners at once do no harm, as they send the same updates.
 
-mod codec;
-mod images;
+mod bulk;
 mod message;
 mod node;
+mod overflow;
 mod owner;
-mod parts;
+mod reassembly;
 mod rebinding;
 mod recent;
 mod replica;
 mod room;
-mod shed;
 mod transfer;
 
-pub use message::{Digest, FibPiece, FibWhole, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
+pub use message::{Digest, FibPiece, GptPiece, Message, Part, Report, Rewind, Sweep, Target};
 pub use owner::{Applied, COMPARE_EVERY, Owner, RESEND};
-pub use replica::{FIB_SWEEP_EVERY, Replica, Tables, Trouble};
+pub use replica::{FIB_SWEEP_EVERY, Replica, ReplicaError, Tables};
 pub use room::{FibRoom, USED_PERCENT};
 pub use transfer::Limits;

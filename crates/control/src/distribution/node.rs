@@ -1,7 +1,7 @@
-//! What an owner knows of a node.
+//! An owner's state of one node.
 
 use super::RESEND;
-use super::images::{Bits, FibImage};
+use super::bulk::{FibTransfer, GptTransfer};
 use super::message::{Part, Report};
 use super::room::OnTheirWay;
 use super::transfer::TAKE_OVER;
@@ -9,26 +9,26 @@ use scalebricks_types::Position;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-/// How long a FIB rests that was loaded anew twice and is still wrong. Doubles each time.
+/// How long a FIB is left alone that was loaded again twice and is still wrong. Doubles each time.
 const FIRST_REST: Duration = Duration::from_secs(10);
 
 /// The longest rest: a FIB that cannot be mended, as the node holds another form of a value, costs one image in this time.
 const LAST_REST: Duration = Duration::from_secs(640);
 
-/// Something that is sent in order, and again when the node does not report that it came on.
+/// Updates that are sent in order, and repeated if the node's position does not advance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sending {
     /// The last position sent.
     pub(super) upto: Position,
-    /// What the node had when it last came on.
+    /// The node's position when it last advanced.
     have: Position,
-    /// When it did, or when it was last sent what follows what it has.
+    /// When it did, or when the update after its position was last sent.
     at: Duration,
 }
 
 impl Sending {
-    /// Where to go on for a node at `have`, or `None` if all up to `target` is on its way. Goes back to `have` if the node has not
-    /// come on for [`RESEND`], however much was sent since: while updates come, something is sent all the time.
+    /// The position to continue from for a node at `have`, or `None` if all updates up to `target` were sent. Returns to `have` if the
+    /// node has not advanced for [`RESEND`], however much was sent since.
     pub(super) fn from(&mut self, have: Position, target: Position, now: Duration) -> Option<Position> {
         if have > self.have {
             (self.have, self.at) = (have, now);
@@ -44,60 +44,60 @@ impl Sending {
     }
 }
 
-/// What is said again and again.
+/// A statement that is repeated.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Saying {
-    /// What was said.
+pub(super) struct Repeated {
+    /// The position in it.
     pub(super) upto: Position,
     /// When.
     pub(super) at: Duration,
 }
 
-/// An image that a node gets, from whatever owner, and when it last got more of it.
+/// An image that some owner sends the node, and when the node last got more of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
+pub(super) struct Progress {
     part: Part,
     at: Duration,
 }
 
-impl Seen {
+impl Progress {
     fn see(&mut self, part: Part, now: Duration) {
         if self.part != part {
             *self = Self { part, at: now };
         }
     }
 
-    /// Whether somebody sends the node an image.
+    /// Whether some owner is sending the node an image.
     pub(super) fn is_served(&self, now: Duration) -> bool {
         self.part.at > Position(0) && now < self.at + TAKE_OVER
     }
 }
 
-/// What is known of a node.
+/// State of one node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Which of its lives it is in.
     pub(super) life: u64,
-    /// Where it said to be; `None` until it does.
+    /// The node's last report; `None` before the first.
     pub(super) report: Option<Report>,
     pub(super) fib: Sending,
     pub(super) gpt: Sending,
-    pub(super) settled: Saying,
+    pub(super) settled: Repeated,
     /// Keys given to it.
     pub(super) keys: OnTheirWay,
-    /// A whole FIB on its way.
-    pub(super) image: Option<FibImage>,
-    pub(super) image_seen: Seen,
-    /// A long delta on its way.
-    pub(super) bits: Option<Bits>,
-    pub(super) bits_seen: Seen,
+    /// A whole FIB being sent.
+    pub(super) image: Option<FibTransfer>,
+    pub(super) image_seen: Progress,
+    /// A long delta being sent.
+    pub(super) bits: Option<GptTransfer>,
+    pub(super) bits_seen: Progress,
     /// The last of its sweeps that was compared.
     pub(super) compared: u32,
-    /// No FIB is loaded anew before this.
+    /// No FIB is loaded again before this time.
     pub(super) rests_until: Duration,
     rest: Duration,
-    /// It has what no entry of the log brought: `again` of the report that showed it. Nothing else is sent to it before it has
-    /// begun anew.
+    /// The node's state comes from lost entries: `again` of the report that showed it. Nothing else is sent to the node before it has
+    /// restarted the partition.
     pub(super) rewound: Option<u32>,
     pub(super) rewind: Sending,
 }
@@ -107,7 +107,7 @@ impl Node {
         Self { life, ..Self::default() }
     }
 
-    /// Notes when images came on.
+    /// Notes when images advanced.
     pub(super) fn look(&mut self, report: &Report, now: Duration) {
         self.image_seen.see(report.fib_part, now);
         self.bits_seen.see(report.gpt_part, now);
@@ -118,18 +118,18 @@ impl Node {
         (self.rests_until, self.rest) = (Duration::ZERO, Duration::ZERO);
     }
 
-    /// Its FIB was loaded anew because it was wrong.
+    /// Its FIB was wrong and was loaded again.
     pub(super) fn mended(&mut self, now: Duration) {
         self.rests_until = now + self.rest;
         self.rest = (self.rest * 2).clamp(FIRST_REST, LAST_REST);
     }
 
-    /// It says where it is.
+    /// Handles a report.
     pub(super) fn heard(&mut self, report: Report) {
         self.keys.reported(report.fib);
         // Reports overtake each other, and within a life a node never goes back.
         let before = self.report.unwrap_or(report);
-        // But for one that began anew.
+        // Except if the node restarted the partition.
         match report.again.cmp(&before.again) {
             Ordering::Less => return self.report = Some(before),
             Ordering::Equal => {}
@@ -156,7 +156,7 @@ impl Node {
     }
 }
 
-/// What a node has of an image, by the report of later words.
+/// The newer of two states of an image, ordered by the reports' words.
 fn newer<T: Ord + Copy>(word: T, before: T, part: Part, part_before: Part) -> Part {
     match word.cmp(&before) {
         Ordering::Less => part_before,
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_sent_again_while_more_is_sent() {
+    fn lost_updates_are_repeated_while_newer_ones_are_sent() {
         let (mut sending, mut now) = (Sending::default(), Duration::from_secs(1));
         assert_eq!(sending.from(Position(0), Position(1), now), Some(Position(0)));
         sending.upto = Position(1); // and lost

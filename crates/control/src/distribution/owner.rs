@@ -1,15 +1,14 @@
 //! The owner of a partition: applies its log, and brings every node's tables to it.
 
-use super::images::{Bits, FibImage, fib_entries};
-use super::message::{Digest, FibWhole, Message, Report, Rewind, Target};
-use super::node::{Node, Saying, Sending};
+use super::bulk::{FibTransfer, GptTransfer};
+use super::message::{Digest, Message, Report, Rewind, Target};
+use super::node::{Node, Repeated, Sending};
 use super::rebinding::Rebinding;
-use super::recent::{NodeUpdate, Recent, Way, bytes_of_delta};
+use super::recent::{CatchUp, NodeUpdate, Recent, bytes_of_delta};
 use super::transfer::Limits;
 use crate::engine::Entry as LogEntry;
 use crate::partition::{Effects, EntryError, Judged, Outcome, Partition, Void};
 use crate::record::Change;
-use crate::version::Version;
 use scalebricks_tables::fib::{FibDigest, FibOp};
 use scalebricks_types::{Delta, NodeId, Position};
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ pub const RESEND: Duration = Duration::from_millis(200);
 /// Time between two comparisons of a partition's bits at all nodes.
 pub const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
-/// What became of an entry.
+/// The result of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// As a whole.
@@ -32,7 +31,7 @@ pub struct Applied {
     pub calls: Vec<Judged>,
 }
 
-/// A rewind is sent as if it led to this position, and again until its node has begun anew.
+/// A rewind is sent as an update to this position, and repeated until the node has restarted the partition.
 const REWIND: Position = Position(1);
 
 /// All bits of a partition, for nodes that need them. They are those of the newest entry, and may go out when that may; while
@@ -65,12 +64,10 @@ pub struct Owner {
     nodes: BTreeMap<NodeId, Node>,
     recent: Recent,
     limits: Limits,
-    /// What all nodes understand.
-    spoken: Version,
     settled: Position,
     /// The last entry that may have changed the shape of the bits.
     shaped: Position,
-    /// The number of the last change that all nodes have come through.
+    /// The number of the last change of shape that all nodes have made.
     shapes: u32,
     next_digest: Duration,
     whole: Whole,
@@ -95,7 +92,6 @@ impl Owner {
             nodes: BTreeMap::new(),
             recent: Recent::new(),
             limits,
-            spoken: Version::NEWEST,
             settled: Position(0),
             shaped,
             shapes: 0,
@@ -107,8 +103,8 @@ impl Owner {
         }
     }
 
-    /// The log was here when the partition was loaded. To be called before nodes join: one of which nothing is known may forward what
-    /// entries up to here took away.
+    /// Sets the position that the log had when the partition was loaded. Call it before nodes join: a node of unknown state may
+    /// forward by entries up to this position.
     pub const fn loaded_to(&mut self, last: Position) {
         self.loaded_to = last;
     }
@@ -118,17 +114,12 @@ impl Owner {
         &self.partition
     }
 
-    /// Entries up to here are in all tables, and no table names what they took away.
+    /// All tables contain the entries up to here, and no table names what they removed.
     pub const fn settled(&self) -> Position {
         self.settled
     }
 
-    /// All nodes understand this version: what is too long for one message goes in pieces if it knows of them.
-    pub const fn speak(&mut self, version: Version) {
-        self.spoken = version;
-    }
-
-    /// A node is alive, in this life: nothing counts as settled without it, and what it said in lives before is forgotten.
+    /// A node is alive in this life: nothing is settled without it. Reports of its earlier lives are forgotten.
     pub fn joined(&mut self, node: NodeId, life: u64) {
         match self.nodes.get(&node).map(|known| known.life) {
             Some(known) if known >= life => return,
@@ -140,9 +131,9 @@ impl Owner {
         self.rebinding.joined(node, position);
     }
 
-    /// A node is dead, or paused for so long that it counts as dead: nothing waits for it.
+    /// A node is dead, or was paused for so long that it counts as dead: nothing waits for it.
     ///
-    /// It may forward by the tables that it has until its lease expires: see [`Owner::must_wait`].
+    /// It may forward by its old tables until its lease expires: see [`Owner::must_wait`].
     pub fn left(&mut self, node: NodeId) {
         let report = self.nodes.remove(&node).and_then(|known| known.report);
         let let_go = report.map_or(Position(0), |report| report.let_go);
@@ -165,15 +156,14 @@ impl Owner {
         self.rebinding.waits(&self.partition, change)
     }
 
-    /// New keys of this partition that a node's FIB takes, besides those that the log has; `None`: as many as there are, as far as
-    /// is known here.
+    /// The number of new keys of this partition that a node's FIB takes, beside logged ones; `None` if no limit is known.
     pub fn fib_room(&self, node: NodeId) -> Option<u64> {
         let known = self.nodes.get(&node)?;
         let room = known.report?.room;
         Some(room.share(self.nodes.len(), self.partition.params().partitions(), known.keys.keys()))
     }
 
-    /// Applies the next entry of the log, and tells what became of it.
+    /// Applies the next entry of the log, and returns its result.
     ///
     /// # Errors
     /// [`EntryError`]; nothing is then changed.
@@ -195,7 +185,7 @@ impl Owner {
         Ok(Applied { outcome, voids, calls })
     }
 
-    /// A node says where it is. Reports of nodes that are not alive, of other lives and of other partitions say nothing.
+    /// Handles a node's report. Reports of nodes that are not alive, of other lives and of other partitions are ignored.
     pub fn report(&mut self, node: NodeId, report: Report) {
         if report.partition == self.partition.id()
             && let Some(known) = self.nodes.get_mut(&node).filter(|known| known.life == report.life)
@@ -209,16 +199,15 @@ impl Owner {
         }
     }
 
-    /// The furthest position that a node reported, if it is behind the newest entry applied here. Another owner may be ahead of this
-    /// one, or the log may have been replaced by an older one: the end of the log tells which.
+    /// The highest reported position, if it is beyond the newest entry applied here. Another owner may be ahead of this one, or an
+    /// older log may have replaced the log: the end of the log tells which.
     pub fn ahead(&self) -> Option<Position> {
         let reports = self.nodes.values().filter_map(|node| node.report);
         reports.map(|report| report.furthest()).max().filter(|furthest| *furthest > self.partition.position())
     }
 
-    /// The log was found to end here, before a position that a node had reported or an owner had come to: whatever is behind it in
-    /// any table comes from entries that are lost. Nodes whose last report, or first report yet to come, is from behind it are told
-    /// to begin anew.
+    /// The log ends at `last`, before a position that a node reported or an owner applied: all later state in any table comes from
+    /// lost entries. Nodes whose newest report, or first report still to come, is beyond `last` are sent a [`Rewind`].
     pub fn rewind(&mut self, last: Position) {
         self.rewound_to = Some(last);
         for node in self.nodes.values_mut() {
@@ -227,9 +216,9 @@ impl Owner {
         }
     }
 
-    /// What is to be sent now.
+    /// The messages to send now.
     pub fn messages(&mut self, now: Duration) -> Vec<(NodeId, Message)> {
-        // What all had is out, even if somebody came back since who is behind.
+        // What all nodes had is released, even if a node that is behind has come back since.
         let released = self.released().max(self.settled);
         let gpt_target = self.gpt_target(released);
         self.settle(released, gpt_target);
@@ -241,11 +230,10 @@ impl Owner {
         self.compare(now, &mut out);
         let wholes = self.wholes();
         let release = Release { released, wholes, gpt_target };
-        let look = Look {
+        let look = NodeContext {
             partition: &self.partition,
             recent: &self.recent,
             limits: &self.limits,
-            has_pieces: self.spoken >= Version::PIECES,
             shaped: self.shaped,
             now,
         };
@@ -260,8 +248,8 @@ impl Owner {
                 }
                 continue;
             }
-            // What is sent to who began anew also says which keys are not there: it stands for all entries so far, not only for those
-            // that concern the node.
+            // A whole FIB for a node that restarted the partition also shows which keys are absent: it covers all entries so far, not
+            // only those that concern the node.
             let is_anew = report.needs_whole_fib();
             let fib_target =
                 if is_anew { self.partition.position() } else { self.partition.fib_position(number) };
@@ -273,17 +261,17 @@ impl Owner {
                 let gpt = gpt_target.unwrap_or_else(|| self.partition.gpt_position());
                 let settled = self.settled;
                 let (room, keys) = (self.partition.room(), self.partition.len() as u64);
-                let again = Some(report.again);
+                let again = report.again;
                 let (fib, newest) = (fib_target, self.partition.gpt_position());
                 let target = Target { partition, life, settled, fib, gpt, room, keys, shapes, again, newest };
                 out.push((number, Message::Target(target)));
-                node.settled = Saying { upto: self.settled, at: now };
+                node.settled = Repeated { upto: self.settled, at: now };
             }
         }
         out
     }
 
-    /// Tells all nodes what their bits are to be, now and then, if all are where this owner is.
+    /// Periodically sends all nodes the digest of the bits, while all nodes are at this owner's position.
     fn compare(&mut self, now: Duration, out: &mut Vec<(NodeId, Message)>) {
         let (partition, gpt) = (self.partition.id(), self.partition.gpt_position());
         if now < self.next_digest || self.settled < gpt {
@@ -301,11 +289,11 @@ impl Owner {
         out.extend(self.nodes.keys().map(|&node| (node, Message::Digest(digest))));
     }
 
-    /// The last entry whose bits may go out: the FIBs of all living nodes hold what it and those before it brought.
+    /// The last entry whose bits may be sent: the FIBs of all living nodes contain the entries up to it.
     fn released(&self) -> Position {
         let reports = || self.nodes.values().filter_map(|node| node.report);
         if reports().any(|report| report.fib > self.partition.position()) {
-            // Somebody else is ahead of this owner, and what he made of the FIBs this one cannot know.
+            // Another owner is ahead of this one, and this one does not know what that owner sent.
             return self.settled;
         }
         let limit = |(&number, node): (&NodeId, &Node)| {
@@ -330,7 +318,7 @@ impl Owner {
     /// The position of the last delta that may go out; `None` if it is older than all that are kept.
     fn gpt_target(&self, released: Position) -> Option<Position> {
         // A FIB that was given as a whole lacks keys that came and left before. Bits in between, which would name its node for
-        // them, must not go out alone.
+        // them, must not be sent alone.
         if self.wholes() > released {
             return None;
         }
@@ -338,7 +326,7 @@ impl Owner {
         if newest <= released {
             return Some(newest);
         }
-        // The oldest one kept tells of the one before it.
+        // The oldest kept delta names its predecessor.
         let oldest = self.recent.oldest_delta().map(|delta| delta.previous);
         let kept = self.recent.deltas_back().find(|delta| delta.position <= released);
         let kept = kept.map(|delta| delta.position);
@@ -366,28 +354,27 @@ struct Release {
     gpt_target: Option<Position>,
 }
 
-/// What an owner looks at to find out what a node needs.
-struct Look<'a> {
+/// The inputs that decide what a node needs.
+struct NodeContext<'a> {
     partition: &'a Partition,
     recent: &'a Recent,
     limits: &'a Limits,
-    has_pieces: bool,
     shaped: Position,
     now: Duration,
 }
 
-impl Look<'_> {
-    /// What is to be sent of a node's FIB.
+impl NodeContext<'_> {
+    /// The messages for a node's FIB.
     fn fib(&self, number: NodeId, node: &mut Node, report: &Report, target: Position) -> Vec<Message> {
         let now = self.now;
-        if let Some(image) = node.image.take_if(|image| !self.has_pieces || image.is_over(report)) {
+        if let Some(image) = node.image.take_if(|image| image.is_over(report)) {
             node.fib = Sending::default();
             if image.has_mended(report) {
                 node.mended(now);
             }
         }
         if node.image.is_none() {
-            let wrong = if self.has_pieces { self.wrong(number, node, report) } else { 0 };
+            let wrong = self.wrong(number, node, report);
             let from = node.fib.from(report.fib, target, now);
             // Another owner has begun an image: the node takes nothing else until it has that, or a newer one.
             let is_begun = report.fib_part.at > Position(0);
@@ -399,31 +386,20 @@ impl Look<'_> {
             }
             if wrong == 0 && !is_begun && !report.needs_whole_fib() {
                 let Some(from) = from else { return Vec::new() };
-                let update = match self.recent.fib_update(number, from, self.limits.message_bytes) {
-                    Way::Next(update) => Some(update),
-                    Way::TooLong(update) => Some(update).filter(|_| !self.has_pieces),
-                    Way::Everything => None,
-                };
-                if let Some(update) = update {
+                if let Some(update) = self.recent.fib_update(number, from, self.limits.message_bytes) {
                     node.fib.upto = update.position;
                     return vec![Message::Fib(update)];
                 }
             }
-            if !self.has_pieces {
-                node.fib.upto = target;
-                let (partition, entries) = (self.partition.id(), fib_entries(self.partition, number));
-                return vec![Message::FibWhole(FibWhole { partition, position: target, entries })];
-            }
             node.compared = node.compared.max(wrong);
             node.image =
-                Some(FibImage::new(self.partition, number, target.max(report.fib), wrong, report, now));
+                Some(FibTransfer::new(self.partition, number, target.max(report.fib), wrong, report, now));
         }
-        let pieces = |image: &mut FibImage| image.pieces(self.partition.id(), report, self.limits, now);
+        let pieces = |image: &mut FibTransfer| image.pieces(self.partition.id(), report, self.limits, now);
         node.image.as_mut().map(pieces).unwrap_or_default()
     }
 
-    /// The number of the node's newest sweep, if it shows that the node's FIB is not what it was to be at the sweep's position;
-    /// else 0.
+    /// The number of the node's newest sweep, if it shows that the node's FIB was wrong at the sweep's position; else 0.
     fn wrong(&self, number: NodeId, node: &mut Node, report: &Report) -> u32 {
         let sweep = report.sweep;
         let newest = self.partition.position();
@@ -433,14 +409,14 @@ impl Look<'_> {
         match self.digest_at(number, sweep.at) {
             Some(digest) if digest == sweep.digest => node.is_right(),
             Some(_) if self.now >= node.rests_until => return sweep.number,
-            // It was loaded anew not long ago, or is further behind than is kept.
+            // It was loaded again not long ago, or is further behind than the kept entries.
             Some(_) | None => {}
         }
         node.compared = sweep.number;
         0
     }
 
-    /// The digest of what a node's FIB was to hold at a position; `None` if that is not known any more.
+    /// The digest that a node's FIB should have had at a position; `None` if it is not known any more.
     fn digest_at(&self, number: NodeId, position: Position) -> Option<FibDigest> {
         if position >= self.partition.fib_position(number) {
             Some(self.partition.fib_digest(number))
@@ -449,46 +425,46 @@ impl Look<'_> {
         }
     }
 
-    /// What is to be sent of a node's bits.
+    /// The messages for a node's bits.
     fn gpt(&self, node: &mut Node, report: &Report, release: &Release, whole: &mut Whole) -> Vec<Message> {
         let now = self.now;
-        let is_over = |bits: &mut Bits| !self.has_pieces || bits.is_over(report, release.wholes);
+        let is_over = |bits: &mut GptTransfer| bits.is_over(report, release.wholes);
         if node.bits.take_if(is_over).is_some() {
             node.gpt = Sending::default();
         }
         if node.bits.is_none() {
             let Some(target) = release.gpt_target else { return Vec::new() };
             let Some(from) = node.gpt.from(report.gpt, target, now) else { return Vec::new() };
-            // Whose bits are wrong, or of a shape of no account any more, needs all of them, not what has changed.
+            // A node with wrong bits, or with bits of an older shape, needs all bits, not the changes.
             let needs_all = from == Position(0) && (report.again > 0 || self.shaped > Position(0));
             let way = if needs_all {
-                Way::Everything
+                CatchUp::Everything
             } else {
-                // Bits older than a FIB that was given as a whole must not be seen alone.
+                // Bits older than a whole FIB must not be visible alone.
                 self.recent.gpt_deltas(from, target, release.wholes, self.limits.message_bytes)
             };
             let deltas = match way {
-                Way::Next(deltas) => deltas,
+                CatchUp::Next(deltas) => deltas,
                 // A single long one goes in pieces. Of several nothing is seen before all are there, so all bits are sent.
-                Way::TooLong(deltas) if !self.has_pieces || deltas.len() == 1 => deltas,
-                Way::TooLong(_) | Way::Everything => {
+                CatchUp::TooLong(deltas) if deltas.len() == 1 => deltas,
+                CatchUp::TooLong(_) | CatchUp::Everything => {
                     let whole = whole.get(self.partition, release.released, release.wholes);
                     whole.into_iter().collect()
                 }
             };
             let Some(last) = deltas.last() else { return Vec::new() };
-            if !self.has_pieces || deltas.len() > 1 || bytes_of_delta(last) <= self.limits.message_bytes {
+            if deltas.len() > 1 || bytes_of_delta(last) <= self.limits.message_bytes {
                 node.gpt.upto = last.position;
                 return vec![Message::Gpt(deltas)];
             }
             let is_served = node.bits_seen.is_served(now) && report.gpt_part.at >= last.position;
-            // What is before it is under way, and may be lost: this waits until the node has that.
+            // The delta before it is on its way and may be lost: this one waits until the node has that.
             if is_served || last.previous > report.gpt {
                 return Vec::new();
             }
-            node.bits = Some(Bits::new(last, now));
+            node.bits = Some(GptTransfer::new(last, now));
         }
-        let pieces = |bits: &mut Bits| bits.pieces(self.partition.id(), report, self.limits, now);
+        let pieces = |bits: &mut GptTransfer| bits.pieces(self.partition.id(), report, self.limits, now);
         node.bits.as_mut().map(pieces).unwrap_or_default()
     }
 }

@@ -1,13 +1,13 @@
-//! Keys that a removed node may still forward, for a flow that they were of before.
+//! Delays giving a key to another flow while a removed node may still forward the key for its previous flow.
 //!
-//! A node that is cut off forwards by the tables that it has until its lease expires ([`crate::lease`]). Meanwhile the owner of a
-//! partition gives no key to another session that the node may hold. A key may be held there
+//! A node that is cut off forwards by its old tables until its lease expires ([`crate::lease`]). Until then the owner of a
+//! partition gives no key to another session that the node may hold. The node may hold a key
 //!
-//! - if it is pinned there, or was last changed after what the node reported to have let go of, or
-//! - if it was deleted, or was of another flow, in an entry after that.
+//! - if the key is pinned there, or last changed after the position up to which the node reported to have removed keys, or
+//! - if the key was deleted, or belonged to another flow, in an entry after that position.
 //!
-//! A flow's TEID names its session, except that a deleted key begins another session even with the TEID that it had. All else goes on:
-//! the same flow moves to its heir, and other keys get flows.
+//! A flow's TEID names its session, except that a deleted key begins another session even with the same TEID. Other changes are
+//! not delayed: a flow moves to its heir, and other keys get flows.
 
 use crate::partition::{Ended, Partition};
 use crate::record::{Change, FlowId};
@@ -22,7 +22,7 @@ pub(super) const REMEMBERED: usize = 65_536;
 /// A node that was removed from the view, as far as this owner knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Removal {
-    /// It holds nothing that entries up to here took away.
+    /// It holds no key that entries up to here removed.
     let_go: Position,
     /// When its lease has expired for certain; `None` until the time is known.
     until: Option<Duration>,
@@ -31,7 +31,7 @@ struct Removal {
     is_over: bool,
 }
 
-/// What keys were of, and which nodes may still forward them so.
+/// Previous flows of keys, and the nodes that may still forward them.
 #[derive(Debug, Default)]
 pub(super) struct Rebinding {
     removals: BTreeMap<NodeId, Removal>,
@@ -39,7 +39,7 @@ pub(super) struct Rebinding {
     ended: HashMap<FlowKey, Vec<(Position, FlowId)>>,
     /// The same keys in the order of entries.
     order: VecDeque<(Position, FlowKey)>,
-    /// What ended up to here is not remembered, though a node may hold it.
+    /// Ended flows up to here are forgotten, though a node may hold them.
     forgotten: Position,
     /// The first entry that gave a key to another session while a removed node may forward it for the one before.
     held: Option<Position>,
@@ -48,19 +48,19 @@ pub(super) struct Rebinding {
 }
 
 impl Rebinding {
-    /// A node is not alive any more. It reported to have let go of what entries up to `let_go` took away.
+    /// A node is not alive any more. It reported that it holds no key that entries up to `let_go` removed.
     pub(super) fn removed(&mut self, node: NodeId, let_go: Position) {
         let removal = Removal { let_go, until: None, back: None, is_over: false };
         let known = self.removals.entry(node).or_insert(removal);
         if known.back.is_some() {
-            // Once more, before it had let go of what it held the first time.
+            // Removed again before it had dropped what it held the first time.
             *known = Removal { let_go: known.let_go.min(let_go), ..removal };
         }
         self.is_new = true;
     }
 
-    /// A node is alive, in another life than before, or for the first time that is known here. It may have been removed before. Until it
-    /// reports to have let go of what entries up to `back` took away, it counts as if it still were.
+    /// A node is alive in a new life, or is seen for the first time. It may have been removed before. Until it reports that it holds
+    /// no key that entries up to `back` removed, it counts as removed.
     pub(super) fn joined(&mut self, node: NodeId, back: Position) {
         let unknown = Removal { let_go: Position(0), until: None, back: None, is_over: false };
         let removal = self.removals.entry(node).or_insert(unknown);
@@ -72,8 +72,8 @@ impl Rebinding {
         self.is_new = true;
     }
 
-    /// Time passes. `wait`: how long a removed node may forward, by this clock. `let_go`: what each living node has let go of, in its
-    /// present life.
+    /// Time passes. `wait`: how long a removed node may forward, by this clock. `let_go`: up to where each living node has removed
+    /// keys in its present life.
     pub(super) fn pass(
         &mut self,
         now: Duration,
@@ -125,7 +125,7 @@ impl Rebinding {
         }
     }
 
-    /// The entry at `position` ended what keys were of.
+    /// The entry at `position` ended these keys' flows.
     pub(super) fn ended(&mut self, position: Position, ended: &[Ended]) {
         for Ended { key, flow } in ended {
             self.ended.entry(*key).or_default().push((position, *flow));
@@ -141,22 +141,22 @@ impl Rebinding {
         self.is_new = true;
     }
 
-    /// The first entry that came too soon: it was on its way to the log when a node was removed that is not back. Without one that
-    /// is back nothing counts as settled anyway.
+    /// The first entry that was logged too early: it was on its way to the log when a node was removed that has not returned. If
+    /// the node has returned, nothing is settled without it anyway.
     fn first_held(&self, partition: &Partition) -> Option<Position> {
         let away = self.active().filter(|removal| removal.back.is_none());
         let let_go = away.map(|removal| removal.let_go).min()?;
         let ended_early = |(key, flows): (&FlowKey, &Vec<(Position, FlowId)>)| {
             let mut later = flows.iter().filter(|(at, _)| *at > let_go);
             let (at, _) = later.next()?;
-            // What a key is of after it ended is another session, even if it has the TEID of the one before.
+            // A key that is set after it ended belongs to another session, even if it has the TEID of the previous one.
             (later.next().is_some() || partition.session(key).is_some()).then_some(*at)
         };
         self.ended.iter().filter_map(ended_early).min()
     }
 
-    /// The position before which the partition must not count as settled, if there is one: an entry gave a key to another flow that a
-    /// removed node may forward for the flow before.
+    /// The position of an entry that gave a key to another flow while a removed node may forward the key for its previous flow: the
+    /// partition must not be settled up to it.
     pub(super) const fn held(&self) -> Option<Position> {
         self.held
     }
@@ -170,7 +170,7 @@ impl Rebinding {
 
     fn may_be_held(&self, partition: &Partition, key: &FlowKey, flow: FlowId, let_go: Position) -> bool {
         let now = partition.session(key);
-        // Pinned to the removed node it was until the tenure's closure, which is later than what the node let go of; or it still is.
+        // It was pinned to the removed node until the tenure's closure, which is later than the node's position; or it still is.
         let is_of_another = now.is_some_and(|(session, since)| {
             let is_there = self.removals.get(&session.node).is_some_and(|removal| !removal.is_over);
             session.flow() != flow && (since > let_go || is_there)

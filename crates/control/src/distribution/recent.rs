@@ -1,16 +1,15 @@
-//! What the newest entries of a partition's log meant, kept for nodes that are behind.
+//! The effects of a log's newest entries, kept for nodes that are behind.
 
-use super::message::Message;
 use crate::partition::FibUpdate;
 use scalebricks_tables::FibValue;
 use scalebricks_tables::fib::{FibDigest, FibOp};
 use scalebricks_types::{Delta, FlowKey, NodeId, Position};
 use std::collections::{HashMap, VecDeque};
 
-/// Entries whose effects are kept for nodes that are behind. Who is further behind is sent everything.
+/// Number of entries whose effects are kept. A node that is further behind is sent everything.
 const KEPT: usize = 4_096;
 
-/// What one entry meant for a node's FIB.
+/// The effect of one entry on a node's FIB.
 #[derive(Debug)]
 pub(super) struct NodeUpdate {
     pub(super) node: NodeId,
@@ -19,7 +18,7 @@ pub(super) struct NodeUpdate {
     pub(super) digest: FibDigest,
 }
 
-/// What one entry meant.
+/// The effects of one entry.
 #[derive(Debug)]
 struct Kept {
     position: Position,
@@ -27,18 +26,18 @@ struct Kept {
     gpt: Option<Delta>,
 }
 
-/// What is kept.
+/// The kept entries.
 #[derive(Debug, Default)]
 pub(super) struct Recent(VecDeque<Kept>);
 
-/// How to bring a node from what it has to what it is to have.
+/// How to bring a node up to date.
 #[derive(Debug)]
-pub(super) enum Way<T> {
+pub(super) enum CatchUp {
     /// By this.
-    Next(T),
-    /// What follows is too long for one message: by everything, in pieces.
-    TooLong(T),
-    /// What follows is no longer kept: by everything.
+    Next(Vec<Delta>),
+    /// The next updates are too long for one message: send everything, in pieces.
+    TooLong(Vec<Delta>),
+    /// The next updates are no longer kept: send everything.
     Everything,
 }
 
@@ -47,7 +46,7 @@ impl Recent {
         Self(VecDeque::new())
     }
 
-    /// What the entry at a position meant.
+    /// Adds the effects of the entry at a position.
     pub(super) fn push(&mut self, position: Position, fib: Vec<NodeUpdate>, gpt: Option<Delta>) {
         if !fib.is_empty() || gpt.is_some() {
             self.0.push_back(Kept { position, fib, gpt });
@@ -57,12 +56,12 @@ impl Recent {
         }
     }
 
-    /// What is kept of the entries behind a position.
+    /// The kept entries after a position.
     fn behind(&self, from: Position) -> impl Iterator<Item = &Kept> {
         self.0.range(self.0.partition_point(|kept| kept.position <= from)..)
     }
 
-    /// What is kept of the updates of a node's FIB behind a position.
+    /// The kept updates of a node's FIB after a position.
     pub(super) fn updates(&self, node: NodeId, from: Position) -> impl Iterator<Item = &FibUpdate> {
         let of_node = move |kept: &'_ &NodeUpdate| kept.node == node;
         self.behind(from).flat_map(move |kept| kept.fib.iter().filter(of_node)).map(|kept| &kept.update)
@@ -85,21 +84,21 @@ impl Recent {
         self.0.iter().find_map(|kept| kept.gpt.as_ref())
     }
 
-    /// The updates of a node's FIB behind a position, as one, up to about so many bytes: it arrives as a whole, and overtakes
-    /// nothing.
-    pub(super) fn fib_update(&self, node: NodeId, from: Position, most_bytes: usize) -> Way<FibUpdate> {
+    /// Merges the updates of a node's FIB after a position into one of up to about `most_bytes`, which is applied as a whole. `None`
+    /// if the next one is not kept or is too long for one message.
+    pub(super) fn fib_update(&self, node: NodeId, from: Position, most_bytes: usize) -> Option<FibUpdate> {
         let mut updates = self.updates(node, from).peekable();
-        let Some(first) = updates.peek().filter(|first| first.previous <= from) else {
-            return Way::Everything;
-        };
+        let first = updates.peek().filter(|first| first.previous <= from)?;
+        if bytes_of(first) > most_bytes {
+            return None;
+        }
         let mut all = FibUpdate { ops: Vec::new(), ..**first };
-        let (is_too_long, first_position) = (bytes_of(first) > most_bytes, first.position);
         let mut bytes = 0;
-        // In the order in which keys first come, so that all owners say the same.
+        // In the order in which keys first occur, so that all owners send the same.
         let (mut places, mut newest) = (HashMap::new(), Vec::<(FlowKey, Option<FibValue>, bool)>::new());
         for update in updates {
             bytes += bytes_of(update);
-            if bytes > most_bytes && update.position > first_position {
+            if bytes > most_bytes {
                 break;
             }
             all.position = update.position;
@@ -120,33 +119,33 @@ impl Recent {
             all.ops.extend(value.map(|value| FibOp::Set(key, value)));
             all.ops.extend(is_gone.then_some(FibOp::Delete(key)));
         }
-        if is_too_long { Way::TooLong(all) } else { Way::Next(all) }
+        Some(all)
     }
 
-    /// The deltas behind one position up to another: as many as fit into about so many bytes, and at least those up to `least`,
-    /// which must not go out without the others.
+    /// The deltas after one position up to another: as many as fit into about `most_bytes`, and at least those up to `least`, which
+    /// must not be sent without the others.
     pub(super) fn gpt_deltas(
         &self,
         from: Position,
         to: Position,
         least: Position,
         most_bytes: usize,
-    ) -> Way<Vec<Delta>> {
+    ) -> CatchUp {
         let deltas = self.behind(from).take_while(|kept| kept.position <= to);
         let mut deltas = deltas.filter_map(|kept| kept.gpt.as_ref()).peekable();
         if deltas.peek().is_none_or(|first| first.previous > from) {
-            return Way::Everything;
+            return CatchUp::Everything;
         }
         let (mut bytes, mut fitting) = (0, Vec::new());
         for delta in deltas {
             bytes += bytes_of_delta(delta);
             let has_least = fitting.last().is_some_and(|last: &Delta| last.position >= least);
             if bytes > most_bytes && has_least {
-                return Way::Next(fitting);
+                return CatchUp::Next(fitting);
             }
             fitting.push(delta.clone());
         }
-        if bytes > most_bytes { Way::TooLong(fitting) } else { Way::Next(fitting) }
+        if bytes > most_bytes { CatchUp::TooLong(fitting) } else { CatchUp::Next(fitting) }
     }
 }
 
@@ -169,10 +168,4 @@ const fn bytes_of_key(key: &FlowKey) -> usize {
 /// Bytes of a delta in a message.
 pub(super) const fn bytes_of_delta(delta: &Delta) -> usize {
     32 + delta.payload.len()
-}
-
-impl From<FibUpdate> for Message {
-    fn from(update: FibUpdate) -> Self {
-        Self::Fib(update)
-    }
 }

@@ -1,15 +1,15 @@
 //! A node's tables, as they follow the owners of all partitions.
 
-use super::message::{Digest, FibPiece, FibWhole, GptPiece, Message, Report, Rewind, Sweep, Target};
-use super::parts::{DeltaParts, FibParts, Piece};
+use super::message::{Digest, FibPiece, GptPiece, Message, Report, Rewind, Sweep, Target};
+use super::overflow::Overflow;
+use super::reassembly::{DeltaReassembly, FibReassembly, Piece};
 use super::room::FibRoom;
-use super::shed::Shed;
 use crate::partition::FibUpdate;
 use scalebricks_tables::compact::Params;
 use scalebricks_tables::fib::{FibDigest, FibOp};
 use scalebricks_tables::{FibError, FibValue};
 use scalebricks_types::{Applied, ApplyError, Delta, FlowKey, PartitionCount, PartitionId, Position};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 /// Time between two tries to put keys into a FIB that was full.
@@ -17,7 +17,7 @@ const RETRY_EVERY: Duration = Duration::from_millis(100);
 /// Time between two sweeps of a node's FIB, each of which reads all of its entries.
 pub const FIB_SWEEP_EVERY: Duration = Duration::from_secs(4);
 
-/// A partition with more keys that have left and are still held is swept when they have gone.
+/// A partition with more keys that have left and are still held is not swept until they are removed.
 const MOST_LEAVING: usize = 1 << 14;
 
 /// Bytes of deltas that come in pieces, of all partitions. Beyond it those of all others are dropped, and come again.
@@ -25,7 +25,7 @@ const MOST_DELTA_BYTES: usize = 128 << 20;
 
 /// The tables of a node.
 pub trait Tables {
-    /// Begins anew with the GPT: no keys, this shape. Its partitions are those it has.
+    /// Restarts the GPT: no keys, this shape, the same partitions.
     fn begin(&mut self, params: Params);
 
     /// Applies a delta to the GPT.
@@ -37,16 +37,16 @@ pub trait Tables {
     /// Where a partition's bits in the GPT are, and their digest; `None` if they have none now.
     fn digest(&self, partition: PartitionId) -> Option<(Position, u32)>;
 
-    /// Begins anew with a partition's bits: they answer as they did, and whatever comes next has to be all of them.
+    /// Restarts a partition's bits: they answer as before, and the next delta must contain all of them.
     fn forget(&mut self, partition: PartitionId);
 
-    /// Puts a key into the FIB, whether it is there or not.
+    /// Sets a key in the FIB, new or existing.
     ///
     /// # Errors
     /// Those of the FIB; nothing is then changed.
     fn set(&mut self, key: &FlowKey, value: FibValue) -> Result<(), FibError>;
 
-    /// Takes a key out of the FIB, if it is there.
+    /// Removes a key from the FIB, if it is there.
     fn remove(&mut self, key: &FlowKey);
 
     /// The FIB's keys of a partition.
@@ -63,29 +63,29 @@ pub trait Tables {
     /// The digest of the entry that the FIB really holds for a key; that of nothing if it holds none.
     fn entry_digest(&self, key: &FlowKey) -> FibDigest;
 
-    /// Entries of a partition were found to be wrong, and have all been set anew or removed.
+    /// Entries of a partition were wrong, and have all been set again or removed.
     fn mended(&mut self, _partition: PartitionId) {}
 }
 
-/// Why a message did not do what it should.
+/// Why a message had no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum ReplicaError {
     /// Something before it is missing: the owner sends it when it sees the node's report.
     #[error("partition {} is at {}, an update begins at {}", .0.0, .1.0, .2.0)]
     Gap(PartitionId, Position, Position),
     /// The GPT refused it.
     #[error("the GPT refused a delta: {0}")]
     Gpt(ApplyError),
-    /// Its bits are not those that its owner has, though it is where he is. It begins anew with them.
+    /// The bits differ from the owner's at the same position. They are replaced.
     #[error("partition {}: the GPT's bits are wrong", .0.0)]
     Astray(PartitionId),
-    /// The FIB's entries are not those that its owner has, at the position of its last sweep. They are loaded anew.
+    /// The FIB's entries differ from the owner's at the position of the last sweep. They are loaded again.
     #[error("partition {}: the FIB's entries are wrong", .0.0)]
     FibAstray(PartitionId),
     /// A piece that can be of no image.
     #[error("partition {}: a piece of no image", .0.0)]
     Piece(PartitionId),
-    /// Its log ends before what these tables have: they are to be given all of it again.
+    /// The log ends before the state of these tables: they are filled again.
     #[error("partition {}: its log ends at {}, and the tables are at {}", .0.0, .1.0, .2.0)]
     Rewound(PartitionId, Position, Position),
     /// There is no such partition.
@@ -103,36 +103,36 @@ struct Share {
     /// Whole FIBs that were applied in this process.
     wholes: u32,
     /// A whole FIB that is coming.
-    fib_parts: Option<FibParts>,
+    fib_parts: Option<FibReassembly>,
     /// A long delta that is coming.
-    gpt_parts: Option<DeltaParts>,
+    gpt_parts: Option<DeltaReassembly>,
     sweep: Sweep,
-    /// Where it is to be, as it was last told in this life.
+    /// The newest target of this life.
     target: Option<Target>,
-    /// The newest bits that there were when this node was first told of them in this life: it has not caught up before it has them.
-    /// The bits of a target alone may be older, while other nodes lack keys that newer ones name.
+    /// The newest bits when the owner sent its first target of this life: the node has not caught up before it has them. The bits of
+    /// the target alone may be older, while other nodes lack keys that newer bits name.
     goal: Option<Position>,
     /// Whether it was there once in this life. While updates come, it always has a few before it.
     has_caught_up: bool,
-    /// Whether it ever had. Before, no node that knows what is settled sends packets here for a key that had left by then.
+    /// Whether it ever had. Before that, no node that knows the settled position sends packets here for a key that had left.
     was_there: bool,
     /// Keys that have left, with the entry that took them away. A key that comes back leaves the list.
     leaving: HashMap<FlowKey, Position>,
-    /// Updates by which keys left, with what the FIB had been at before: entries from there on may have taken the keys away.
+    /// Updates by which keys left, with the FIB's position before: entries from there on may have removed the keys.
     left_from: VecDeque<(Position, Position)>,
     /// The same in the order of entries, until all nodes have the bits.
     unsettled: VecDeque<(Position, Vec<FlowKey>)>,
     /// Keys that the FIB has no room for.
-    shed: Shed,
-    /// Those that left, with the time from which nobody can send packets of them here.
+    shed: Overflow,
+    /// Keys that left, with the time from which no node can send packets for them here.
     settled: VecDeque<(Duration, Position, Vec<FlowKey>)>,
 }
 
 impl Share {
-    /// The FIB holds no key that entries up to here took away.
+    /// The position up to which the FIB holds no removed key.
     fn let_go(&self) -> Position {
         let Some(target) = self.target else { return Position(0) };
-        // What was settled before this node came may be in updates that it does not have.
+        // Removals that settled before this node joined may be in updates that it does not have.
         let settled = if self.fib >= target.fib { target.settled } else { target.settled.min(self.fib) };
         let from = self.first_held().map(|held| {
             let from = self.left_from.iter().find(|(at, _)| *at == held);
@@ -156,7 +156,7 @@ impl Share {
     }
 }
 
-/// A node's tables and where they are. See the [module](super).
+/// A node's tables and their positions. See the [module](super).
 #[derive(Debug)]
 pub struct Replica<T> {
     tables: T,
@@ -205,7 +205,7 @@ impl<T: Tables> Replica<T> {
         &self.tables
     }
 
-    /// The tables, for those who change them behind the owners' backs: tests of what happens then.
+    /// The tables, for tests that change them without their owners.
     pub const fn tables_mut(&mut self) -> &mut T {
         &mut self.tables
     }
@@ -214,8 +214,8 @@ impl<T: Tables> Replica<T> {
     pub fn report(&self, partition: PartitionId) -> Option<Report> {
         let share = self.shares.get(usize::from(partition.0))?;
         let Share { fib, whole, gpt, again, wholes, sweep, .. } = *share;
-        let fib_part = share.fib_parts.as_ref().map(FibParts::part).unwrap_or_default();
-        let gpt_part = share.gpt_parts.as_ref().map(DeltaParts::part).unwrap_or_default();
+        let fib_part = share.fib_parts.as_ref().map(FibReassembly::part).unwrap_or_default();
+        let gpt_part = share.gpt_parts.as_ref().map(DeltaReassembly::part).unwrap_or_default();
         let room = FibRoom { shed: self.shedding() as u64, ..self.tables.room() };
         Some(Report {
             partition,
@@ -253,7 +253,7 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Begins anew with the GPT, in this shape: its bits are arbitrary until the owners have told all of them.
+    /// Restarts the GPT in this shape: its bits are arbitrary until the owners have sent all of them.
     pub fn begin(&mut self, params: Params) {
         self.tables.begin(params);
         for share in &mut self.shares {
@@ -262,12 +262,12 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Where a partition's owner told this node to be, in this life.
+    /// The newest target of a partition in this life.
     pub fn target(&self, partition: PartitionId) -> Option<Target> {
         self.shares.get(usize::from(partition.0))?.target
     }
 
-    /// Whether a partition's owner has told, in this life, where the node is to be, and it came there.
+    /// Whether this node reached the target of a partition in this life.
     pub fn has_caught_up(&self, partition: PartitionId) -> bool {
         self.shares.get(usize::from(partition.0)).is_some_and(|share| share.has_caught_up)
     }
@@ -282,11 +282,11 @@ impl<T: Tables> Replica<T> {
         self.shares.get(usize::from(partition.0)).is_some_and(|share| share.leaving.contains_key(key))
     }
 
-    /// Acts on what an owner says. Whether it was news.
+    /// Handles an owner's message. Whether it changed anything.
     ///
     /// # Errors
-    /// [`Trouble`], to be counted: the owner sends it again.
-    pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
+    /// [`ReplicaError`], to be counted: the owner repeats the message.
+    pub fn receive(&mut self, message: &Message, now: Duration) -> Result<bool, ReplicaError> {
         let outcome = self.act_on(message, now);
         if let Some(share) = message.partition().and_then(|at| self.shares.get_mut(usize::from(at.0))) {
             // Bits older than a whole FIB may name this node for keys that have left before it.
@@ -300,10 +300,9 @@ impl<T: Tables> Replica<T> {
         outcome
     }
 
-    fn act_on(&mut self, message: &Message, now: Duration) -> Result<bool, Trouble> {
+    fn act_on(&mut self, message: &Message, now: Duration) -> Result<bool, ReplicaError> {
         match message {
             Message::Fib(update) => self.fib(update),
-            Message::FibWhole(whole) => self.fib_whole(whole),
             Message::Gpt(deltas) => {
                 deltas.iter().try_fold(false, |is_news, delta| Ok(self.gpt(delta)? || is_news))
             }
@@ -315,11 +314,11 @@ impl<T: Tables> Replica<T> {
         }
     }
 
-    /// Forgets where a partition is. The FIB keeps all it holds, and the bits answer as they did, until the whole of both has come:
-    /// what is right in them goes on to be found.
-    fn rewind(&mut self, Rewind { partition, life, again, last }: Rewind) -> Result<bool, Trouble> {
+    /// Forgets the position of a partition. The FIB keeps its entries, and the bits answer as before, until the whole of both has
+    /// arrived: correct entries stay in use.
+    fn rewind(&mut self, Rewind { partition, life, again, last }: Rewind) -> Result<bool, ReplicaError> {
         let is_mine = self.life == life;
-        let here = self.report(partition).ok_or(Trouble::NoPartition(partition))?;
+        let here = self.report(partition).ok_or(ReplicaError::NoPartition(partition))?;
         if !is_mine || here.again != again || here.furthest() <= last {
             return Ok(false);
         }
@@ -330,22 +329,22 @@ impl<T: Tables> Replica<T> {
         let (wholes, sweep, was_there) = (share.wholes, share.sweep, share.was_there);
         *share = Share { again: again.saturating_add(1), wholes, sweep, was_there, ..Share::default() };
         self.shedding -= shed;
-        Err(Trouble::Rewound(partition, last, here.furthest()))
+        Err(ReplicaError::Rewound(partition, last, here.furthest()))
     }
 
-    fn share(&mut self, partition: PartitionId) -> Result<&mut Share, Trouble> {
-        self.shares.get_mut(usize::from(partition.0)).ok_or(Trouble::NoPartition(partition))
+    fn share(&mut self, partition: PartitionId) -> Result<&mut Share, ReplicaError> {
+        self.shares.get_mut(usize::from(partition.0)).ok_or(ReplicaError::NoPartition(partition))
     }
 
-    fn fib(&mut self, update: &FibUpdate) -> Result<bool, Trouble> {
+    fn fib(&mut self, update: &FibUpdate) -> Result<bool, ReplicaError> {
         let share = self.share(update.partition)?;
         let have = share.fib;
-        // While an image comes, some keys are of its position and some are older: updates go on when all are there.
+        // While an image arrives, some keys are newer than others: updates continue when it is complete.
         if update.position <= have || share.fib_parts.is_some() {
             return Ok(false);
         }
         if update.previous > have {
-            return Err(Trouble::Gap(update.partition, have, update.previous));
+            return Err(ReplicaError::Gap(update.partition, have, update.previous));
         }
         let sets = update.ops.iter().filter_map(|op| match op {
             FibOp::Set(key, value) => Some((key, *value)),
@@ -360,62 +359,54 @@ impl<T: Tables> Replica<T> {
         self.leave(update.partition, update.position, deleted)
     }
 
-    fn fib_whole(&mut self, whole: &FibWhole) -> Result<bool, Trouble> {
-        let share = self.share(whole.partition)?;
-        let coming = share.fib_parts.as_ref().map_or(Position(0), |parts| parts.part().at);
-        if whole.position <= share.fib || whole.position < coming {
-            return Ok(false);
-        }
-        let sets = whole.entries.iter().map(|(key, value)| (key, *value));
-        self.set_all(whole.partition, sets)?;
-        let stay: HashSet<&FlowKey> = whole.entries.iter().map(|(key, _)| key).collect();
-        let mut gone = self.known(whole.partition)?;
-        gone.retain(|key| !stay.contains(key));
-        self.has_all(whole.partition, whole.position, gone)
-    }
-
-    /// Takes some of a whole FIB. Its keys are set as they come; what is to go is known when all have come.
-    fn fib_piece(&mut self, piece: &FibPiece) -> Result<bool, Trouble> {
+    /// Handles a piece of a whole FIB. Sets its keys at once; the keys to remove are known when all pieces have arrived.
+    fn fib_piece(&mut self, piece: &FibPiece) -> Result<bool, ReplicaError> {
         let partition = piece.partition;
         let share = self.share(partition)?;
         let mends = piece.wrong > 0 && piece.wrong == share.sweep.number;
-        let was_coming = share.fib_parts.as_ref().map(|parts| parts.mends);
-        let sorted = FibParts::sort(share.fib_parts.as_ref(), piece, share.fib, mends);
+        let was_coming = share.fib_parts.as_ref().map(|reassembly| reassembly.mends);
+        let sorted = FibReassembly::sort(share.fib_parts.as_ref(), piece, share.fib, mends);
         match sorted {
             Piece::Stale => return Ok(false),
-            Piece::Malformed => return Err(Trouble::Piece(partition)),
+            Piece::Malformed => return Err(ReplicaError::Piece(partition)),
             Piece::Gap => {
-                let have = share.fib_parts.as_ref().map_or(share.fib, |parts| parts.part().at);
-                return Err(Trouble::Gap(partition, have, piece.position));
+                let have = share.fib_parts.as_ref().map_or(share.fib, |reassembly| reassembly.part().at);
+                return Err(ReplicaError::Gap(partition, have, piece.position));
             }
             Piece::First => {
                 let held = self.known(partition)?;
-                let parts = FibParts::begin(piece, mends || was_coming == Some(true), held);
-                self.share(partition)?.fib_parts = Some(parts);
+                let reassembly = FibReassembly::begin(piece, mends || was_coming == Some(true), held);
+                self.share(partition)?.fib_parts = Some(reassembly);
             }
             Piece::Next => {}
         }
         let sets = piece.entries.iter().map(|(key, value)| (key, *value));
         self.set_all(partition, sets)?;
         let share = self.share(partition)?;
-        let Some(parts) = &mut share.fib_parts else { return Ok(false) };
+        let Some(reassembly) = &mut share.fib_parts else { return Ok(false) };
         for (key, _) in &piece.entries {
-            parts.unconfirmed.remove(key);
+            reassembly.unconfirmed.remove(key);
         }
-        if parts.advance(piece.entries.len()) {
-            let mends = parts.mends;
-            let gone = share.fib_parts.take().into_iter().flat_map(|parts| parts.unconfirmed).collect();
+        if reassembly.advance(piece.entries.len()) {
+            let mends = reassembly.mends;
+            let gone =
+                share.fib_parts.take().into_iter().flat_map(|reassembly| reassembly.unconfirmed).collect();
             self.has_all(partition, piece.position, gone)?;
             if mends {
                 self.tables.mended(partition);
             }
         }
         let is_found = sorted == Piece::First && mends && was_coming.is_none();
-        if is_found { Err(Trouble::FibAstray(partition)) } else { Ok(true) }
+        if is_found { Err(ReplicaError::FibAstray(partition)) } else { Ok(true) }
     }
 
-    /// A whole FIB is there, and these keys are not in it.
-    fn has_all(&mut self, partition: PartitionId, at: Position, gone: Vec<FlowKey>) -> Result<bool, Trouble> {
+    /// A whole FIB has arrived, and these keys are not in it.
+    fn has_all(
+        &mut self,
+        partition: PartitionId,
+        at: Position,
+        gone: Vec<FlowKey>,
+    ) -> Result<bool, ReplicaError> {
         let share = self.share(partition)?;
         share.whole = at;
         share.wholes += 1;
@@ -427,7 +418,7 @@ impl<T: Tables> Replica<T> {
     }
 
     /// The keys of a partition that the FIB holds, or should hold and has no room for.
-    fn known(&mut self, partition: PartitionId) -> Result<Vec<FlowKey>, Trouble> {
+    fn known(&mut self, partition: PartitionId) -> Result<Vec<FlowKey>, ReplicaError> {
         let mut keys = self.tables.keys(partition);
         keys.extend(self.share(partition)?.shed.keys());
         Ok(keys)
@@ -438,9 +429,9 @@ impl<T: Tables> Replica<T> {
         &mut self,
         partition: PartitionId,
         sets: impl IntoIterator<Item = (&'a FlowKey, FibValue)>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReplicaError> {
         let at = usize::from(partition.0);
-        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
+        let share = self.shares.get_mut(at).ok_or(ReplicaError::NoPartition(partition))?;
         self.shedding -= share.shed.len();
         for (key, value) in sets {
             match share.shed.set(&mut self.tables, key, value) {
@@ -460,9 +451,9 @@ impl<T: Tables> Replica<T> {
         partition: PartitionId,
         position: Position,
         gone: Vec<FlowKey>,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ReplicaError> {
         let at = usize::from(partition.0);
-        let share = self.shares.get_mut(at).ok_or(Trouble::NoPartition(partition))?;
+        let share = self.shares.get_mut(at).ok_or(ReplicaError::NoPartition(partition))?;
         let from = std::mem::replace(&mut share.fib, position);
         self.shedding -= share.shed.len();
         for key in &gone {
@@ -470,7 +461,7 @@ impl<T: Tables> Replica<T> {
         }
         self.shedding += share.shed.len();
         if !share.was_there && share.target.is_some_and(|target| position <= target.settled) {
-            // What is read again of the log: these keys left before this node was there.
+            // The log is read again: these keys left before this node joined.
             for key in &gone {
                 share.leaving.remove(key);
                 self.tables.remove(key);
@@ -483,7 +474,7 @@ impl<T: Tables> Replica<T> {
         Ok(true)
     }
 
-    fn gpt(&mut self, delta: &Delta) -> Result<bool, Trouble> {
+    fn gpt(&mut self, delta: &Delta) -> Result<bool, ReplicaError> {
         let have = self.share(delta.partition)?.gpt;
         match self.tables.apply_gpt(delta) {
             Ok(Applied::Advanced) => {
@@ -491,31 +482,31 @@ impl<T: Tables> Replica<T> {
                 Ok(true)
             }
             Ok(Applied::Stale) => Ok(false),
-            Err(ApplyError::Gap { .. }) => Err(Trouble::Gap(delta.partition, have, delta.previous)),
-            Err(error) => Err(Trouble::Gpt(error)),
+            Err(ApplyError::Gap { .. }) => Err(ReplicaError::Gap(delta.partition, have, delta.previous)),
+            Err(error) => Err(ReplicaError::Gpt(error)),
         }
     }
 
-    /// Takes some of the bytes of a delta, which is applied when all have come.
-    fn gpt_piece(&mut self, piece: &GptPiece) -> Result<bool, Trouble> {
+    /// Handles a piece of a delta, which is applied when it is complete.
+    fn gpt_piece(&mut self, piece: &GptPiece) -> Result<bool, ReplicaError> {
         let partition = piece.partition;
         let share = self.share(partition)?;
-        match DeltaParts::sort(share.gpt_parts.as_ref(), piece, share.gpt) {
+        match DeltaReassembly::sort(share.gpt_parts.as_ref(), piece, share.gpt) {
             Piece::Stale => return Ok(false),
-            Piece::Malformed => return Err(Trouble::Piece(partition)),
-            Piece::Gap => return Err(Trouble::Gap(partition, share.gpt, piece.previous)),
-            Piece::First => share.gpt_parts = Some(DeltaParts::begin(piece)),
+            Piece::Malformed => return Err(ReplicaError::Piece(partition)),
+            Piece::Gap => return Err(ReplicaError::Gap(partition, share.gpt, piece.previous)),
+            Piece::First => share.gpt_parts = Some(DeltaReassembly::begin(piece)),
             Piece::Next => {}
         }
-        let Some(parts) = &mut share.gpt_parts else { return Ok(false) };
-        if parts.advance(&piece.part) {
-            let delta = Delta::decode(parts.have());
+        let Some(reassembly) = &mut share.gpt_parts else { return Ok(false) };
+        if reassembly.advance(&piece.part) {
+            let delta = Delta::decode(reassembly.have());
             share.gpt_parts = None;
             let delta = delta.ok().filter(|delta| {
                 (delta.partition, delta.position, delta.previous)
                     == (partition, piece.position, piece.previous)
             });
-            self.gpt(&delta.ok_or(Trouble::Piece(partition))?)?;
+            self.gpt(&delta.ok_or(ReplicaError::Piece(partition))?)?;
         } else {
             self.bound_deltas(partition);
         }
@@ -524,14 +515,14 @@ impl<T: Tables> Replica<T> {
 
     /// Deltas in pieces take only so much memory.
     fn bound_deltas(&mut self, newest: PartitionId) {
-        let bytes = |share: &Share| share.gpt_parts.as_ref().map_or(0, |parts| parts.have().len());
+        let bytes = |share: &Share| share.gpt_parts.as_ref().map_or(0, |reassembly| reassembly.have().len());
         if self.shares.iter().map(bytes).sum::<usize>() > MOST_DELTA_BYTES {
             let others = self.shares.iter_mut().enumerate().filter(|(at, _)| *at != usize::from(newest.0));
             others.for_each(|(_, share)| share.gpt_parts = None);
         }
     }
 
-    /// Reads all entries of the FIB, if it is time, and notes their digests for the owners to compare. Whether it did.
+    /// If a sweep is due, reads all entries of the FIB and notes their digests for the owners to compare. Whether it did.
     ///
     /// Cost: about 0.1 µs per entry, and a lookup for each key that has left and is still held.
     pub fn sweep(&mut self, now: Duration) -> bool {
@@ -541,7 +532,7 @@ impl<T: Tables> Replica<T> {
         }
         self.next_sweep = Some(now + self.sweep_every);
         for (share, mut digest) in self.shares.iter_mut().zip(self.tables.fib_digests()) {
-            // What is shed is known to be missing.
+            // Keys without room are known to be missing.
             let is_at_rest = share.fib_parts.is_none() && share.shed.len() == 0;
             if !is_at_rest || share.leaving.len() > MOST_LEAVING {
                 continue;
@@ -555,7 +546,7 @@ impl<T: Tables> Replica<T> {
     }
 
     /// Finds out whether the bits are those of the owner.
-    fn compare(&mut self, theirs: Digest) -> Result<bool, Trouble> {
+    fn compare(&mut self, theirs: Digest) -> Result<bool, ReplicaError> {
         let partition = theirs.partition;
         let here = self.share(partition)?.gpt;
         let is_astray = here == theirs.gpt
@@ -570,18 +561,18 @@ impl<T: Tables> Replica<T> {
         let share = self.share(partition)?;
         (share.gpt, share.again) = (Position(0), share.again + 1);
         share.gpt_parts = None;
-        Err(Trouble::Astray(partition))
+        Err(ReplicaError::Astray(partition))
     }
 
-    fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, Trouble> {
+    fn aim(&mut self, target: &Target, now: Duration) -> Result<bool, ReplicaError> {
         let (grace, life) = (self.grace, self.life);
         let share = self.share(target.partition)?;
         let due = if share.was_there { now + grace } else { now };
-        if target.again.is_some_and(|again| again != share.again) {
+        if target.again != share.again {
             return Ok(false);
         }
         if target.life == life {
-            // Another owner may not have come so far.
+            // Another owner's target may be older.
             share.goal.get_or_insert(target.newest);
             let before = share.target.unwrap_or(*target);
             share.target = Some(Target {
@@ -591,7 +582,7 @@ impl<T: Tables> Replica<T> {
                 ..*target
             });
         }
-        // All that count as alive have the bits. If this node was given up, it may itself be none of them.
+        // All nodes that count as alive have the bits. A node that was removed may be none of them.
         let has_bits = share.gpt >= target.gpt;
         let gpt = share.gpt;
         let is_settled = |at: Position| at <= target.settled && (has_bits || at <= gpt);
@@ -604,7 +595,7 @@ impl<T: Tables> Replica<T> {
         Ok(is_news)
     }
 
-    /// Drops what has left and nobody asks for any longer, and returns how many keys. Keys that found no room are tried again.
+    /// Removes keys that left and that no node asks for any longer, and returns their number. Retries keys that found no room.
     pub fn poll(&mut self, now: Duration) -> usize {
         let mut dropped = 0;
         if self.shedding > 0 && now >= self.next_retry {
@@ -618,7 +609,7 @@ impl<T: Tables> Replica<T> {
             while share.settled.front().is_some_and(|(due, ..)| *due <= now) {
                 let Some((_, at, keys)) = share.settled.pop_front() else { break };
                 for key in keys {
-                    // It may have come back since, or left once more.
+                    // It may have come back, or left again.
                     if share.leaving.get(&key) == Some(&at) {
                         share.leaving.remove(&key);
                         self.tables.remove(&key);

@@ -1,18 +1,18 @@
-//! How many keys more a node's FIB takes, as the owner of a partition counts.
+//! Room in nodes' FIBs, as the owner of a partition counts it.
 //!
-//! Nodes report how full their FIBs are. An owner hands out its share of what is free, one of as many as there are partitions, and
-//! counts what it has handed out until a report includes it. New flows use less than what there is, so that those of a node that
-//! dies fit with the others: of N living nodes each is filled to (N−1)/N of [`USED_PERCENT`] % of its capacity. What is re-pinned
-//! is not limited.
+//! Nodes report how full their FIBs are. With P partitions an owner may use 1/P of the free entries, and counts the keys that it
+//! has assigned until a report includes them. New flows leave room for the flows of a node that dies: with N living nodes each is
+//! filled to (N−1)/N of [`USED_PERCENT`] % of its capacity. Re-pinned flows are not limited.
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::{PartitionCount, Position};
 use std::collections::VecDeque;
 
-/// Of a FIB's capacity, what flows may use: owners count with reports that are some milliseconds old.
+/// Percentage of a FIB's capacity that flows may use: owners count with reports that are some milliseconds old.
 pub const USED_PERCENT: u64 = 95;
 
 /// A node's FIB, as the node reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct FibRoom {
     /// Keys held.
     pub used: u64,
@@ -26,7 +26,7 @@ impl FibRoom {
     /// A FIB that is never full.
     pub const UNLIMITED: Self = Self { used: 0, capacity: u64::MAX, shed: 0 };
 
-    /// Keys up to which new flows are taken, with so many nodes alive.
+    /// The number of keys up to which new flows are accepted, with so many nodes alive.
     fn limit(self, alive: usize) -> u64 {
         let alive = alive.max(1) as u128;
         let of = if alive == 1 { (1, 1) } else { (alive - 1, alive) };
@@ -34,7 +34,7 @@ impl FibRoom {
         limit as u64 // below the capacity
     }
 
-    /// New keys of one partition that may come, besides `on_their_way`.
+    /// New keys that one partition may still assign, beside `on_their_way`.
     pub(super) fn share(self, alive: usize, partitions: PartitionCount, on_their_way: u64) -> u64 {
         if self.shed > 0 {
             return 0;
@@ -52,7 +52,7 @@ pub(super) struct OnTheirWay {
 }
 
 impl OnTheirWay {
-    /// The entry at this position brings so many.
+    /// The entry at this position assigns so many keys.
     pub(super) fn bring(&mut self, position: Position, keys: u64) {
         if keys > 0 {
             self.entries.push_back((position, keys));
@@ -60,7 +60,7 @@ impl OnTheirWay {
         }
     }
 
-    /// The FIB holds what the entries up to this one brought.
+    /// The FIB contains the keys of the entries up to this one.
     pub(super) fn reported(&mut self, position: Position) {
         while let Some((_, keys)) = self.entries.front().filter(|(at, _)| *at <= position) {
             self.keys -= keys;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_report_includes_is_on_its_way_no_more() {
+    fn keys_in_a_report_are_not_counted_as_assigned() {
         let mut keys = OnTheirWay::default();
         keys.bring(Position(3), 5);
         keys.bring(Position(4), 0);

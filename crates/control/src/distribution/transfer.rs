@@ -1,43 +1,43 @@
-//! Tables that are too large for one message: sent in pieces, the next ones as the node says how many it has.
+//! Transfers tables that are larger than a message, in pieces.
 //!
-//! The receiver takes pieces in order only and says in its reports how far it is; the sender has a window of pieces under way
-//! and goes back to what the node has if it hears of no progress (go-back-N). So a piece that is lost, doubled or overtaken
-//! costs time and nothing else, and any owner can go on where another stopped, since all make the same image of a position.
+//! The receiver accepts pieces in order and reports how many it has; the sender keeps a window of pieces unconfirmed and returns to
+//! the receiver's position if that does not advance (go-back-N). A lost, duplicated or reordered piece only costs time. Any owner
+//! can continue another's transfer, since all make the same image of a position.
 
 use super::RESEND;
 use super::message::Part;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How long an image that another owner sends may stand still before this one sends one.
+/// How long another owner's transfer may stall before this owner starts one.
 pub(super) const TAKE_OVER: Duration = Duration::from_secs(1);
 
-/// Sizes of messages, far below what a link between nodes takes in one frame.
+/// Sizes of messages, far below the frame limit of a link between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a piece, about.
     pub piece_bytes: usize,
     /// Bytes of updates, about, that go in one message. A longer update goes as an image, in pieces.
     pub message_bytes: usize,
-    /// Pieces of one image that may be under way.
+    /// Most unconfirmed pieces of one image.
     pub window: u64,
 }
 
 impl Default for Limits {
-    /// Pieces of 256 KiB, 8 of them under way; messages of up to 4 MiB.
+    /// Pieces of 256 KiB, 8 of them unconfirmed; messages of up to 4 MiB.
     fn default() -> Self {
         Self { piece_bytes: 256 << 10, message_bytes: 4 << 20, window: 8 }
     }
 }
 
-/// Where the sender of an image is. Numbers are entries or bytes, whatever the image is counted in.
+/// The state of a sender. Numbers count entries or bytes, depending on the image.
 #[derive(Debug)]
 pub(super) struct Transfer {
-    /// Which image, by the node's words; `have` is what the node has of it.
+    /// The image; `have` is what the node has of it.
     part: Part,
     total: u64,
     sent: u64,
-    /// Whether the last piece is under way.
+    /// Whether the last piece was sent.
     is_out: bool,
     /// The last progress, or the last time that it went back.
     at: Duration,
@@ -54,7 +54,7 @@ impl Transfer {
         self.part
     }
 
-    /// The node says what it has.
+    /// Handles the node's report.
     pub(super) fn heard(&mut self, node: Part, now: Duration) {
         if node.is_of(&self.part) && node.have > self.part.have {
             self.part.have = node.have.min(self.total);
@@ -63,7 +63,7 @@ impl Transfer {
         }
     }
 
-    /// What is to be sent next, of up to `piece`; `None` if enough is under way.
+    /// The next range to send, of up to `piece`; `None` if enough is unconfirmed.
     pub(super) fn next(&mut self, piece: u64, window: u64, now: Duration) -> Option<Range<u64>> {
         if now >= self.at + RESEND {
             (self.sent, self.is_out, self.at) = (self.part.have, false, now);

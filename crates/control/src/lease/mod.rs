@@ -1,24 +1,24 @@
-//! A node's lease: until when it may act on what it knows, without word from the log or from the other members.
+//! A node's lease: until when it may act without contact to the log and to the other members.
 //!
-//! A node that is cut off cannot learn that it was removed from the view. Others then answer for its addresses, take its flows, and
-//! give its keys to other flows. The lease bounds for how long the node can act beside them. It is renewed when
+//! A node that is cut off cannot learn that it was removed from the view. Others then answer for its addresses, take its flows,
+//! and give its keys to other flows. The lease bounds how long the node can act in parallel. It is renewed when
 //!
 //! - at least half of the *other* members grant it, so a strict majority with the node itself, or
 //! - the node reads from the engine that it is alive in its present life.
 //!
 //! A grant is a set bit in what another member sends, over the control network or the fabric: that member's newest view has the
 //! node alive, in the life in which the member hears it ([`HearingReport::grants`](crate::membership::HearingReport::grants)).
-//! All renewals count from a time at which they can still have been true: a read from when it was sent, a grant from when it was
-//! sent at the earliest.
+//! A renewal counts from a time at which it was certainly still true: a read from when it was sent, a grant from the earliest
+//! time at which it can have been sent.
 //!
 //! Two deadlines follow from the newest renewal. After [`LeaseTimes::claim`] the node claims no address and reports no error to
 //! peers. After [`LeaseTimes::forward`] it forwards nothing. A node whose lease expired has tables of unknown age: it forwards
 //! again when it has caught up with the owners in its present life, not as soon as the lease is renewed.
 //!
-//! Owners of partitions count on this. They give keys that a removed node may still forward to another flow only after
-//! [`LeaseTimes::rebind_after`]. Only delay depends on clocks here, never agreement.
+//! Owners of partitions rely on this. They give keys that a removed node may still forward to another flow only after
+//! [`LeaseTimes::rebind_after`]. Only delays depend on clocks, never agreement.
 //!
-//! What a lease does not cover is said in `docs/adr/0032-leases.md`.
+//! `docs/adr/0032-leases.md` describes what a lease does not cover.
 
 use crate::membership::View;
 use scalebricks_types::NodeId;
@@ -67,7 +67,7 @@ pub struct Deadlines {
     pub forward_until: Duration,
 }
 
-/// How a lease stands.
+/// State of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
     /// It was renewed lately.
@@ -90,7 +90,7 @@ impl LeaseState {
 }
 
 impl Deadlines {
-    /// How the lease stands.
+    /// The state of the lease.
     pub fn state(&self, now: Duration) -> LeaseState {
         if now >= self.forward_until {
             LeaseState::Expired
@@ -134,8 +134,7 @@ impl Lease {
         }
     }
 
-    /// The newest view that the node knows, and the life that it is in. An older view than known is passed over. In another life
-    /// than before nothing counts that was said in the life before; the deadlines stay as they are.
+    /// Sets the newest view and this node's life. Older views are ignored. Grants of an earlier life are dropped; the deadlines stay.
     pub fn viewed(&mut self, view: &View, life: u64) {
         if life != self.life {
             (self.life, self.joined) = (life, None);
@@ -154,7 +153,7 @@ impl Lease {
         self.others = others.map(|node| (node, self.others.get(&node).copied().flatten())).collect();
     }
 
-    /// Another member grants the lease, by a view of this epoch. `since`: when it said so at the earliest.
+    /// Another member grants the lease, by a view of this epoch. `since`: the earliest time at which it can have sent the grant.
     pub fn granted(&mut self, by: NodeId, epoch: u64, since: Duration) {
         let is_of_this_life = self.joined.is_some_and(|joined| epoch >= joined);
         if let Some(grant) = self.others.get_mut(&by).filter(|_| is_of_this_life) {
@@ -172,8 +171,8 @@ impl Lease {
         is_alive
     }
 
-    /// Until when the node may act. `has_caught_up`: its tables hold all that they are to hold, in its present life. To be called
-    /// before what came since the last call is told, and after it.
+    /// The deadlines of the node. `has_caught_up`: its tables are complete in its present life. Call it before passing in events, and
+    /// after it.
     pub fn deadlines(&mut self, has_caught_up: bool, now: Duration) -> Deadlines {
         let Some(renewed) = self.renewed else { return Deadlines::default() };
         let until = renewed + self.times.forward;
@@ -201,7 +200,7 @@ impl Lease {
     }
 
     fn renew(&mut self, since: Duration) {
-        // Nobody may have looked while the lease had expired.
+        // The lease may have expired between two calls.
         self.has_lapsed |= self.renewed.is_some_and(|renewed| since >= renewed + self.times.forward);
         self.renewed = self.renewed.max(Some(since));
     }

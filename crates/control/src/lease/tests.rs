@@ -212,7 +212,7 @@ fn after_it_expired_a_node_forwards_again_when_it_has_caught_up() {
     let (mut lease, view) = lease(3);
     assert!(lease.read(&view, at(1_000)));
     assert_eq!(lease.deadlines(false, at(1_000)).forward_until, at(11_000), "never expired");
-    assert!(lease.read(&view, at(11_000)), "nobody looked while it had expired");
+    assert!(lease.read(&view, at(11_000)), "the lease had expired unnoticed");
     assert_eq!(lease.deadlines(false, at(11_000)), Deadlines::default());
     assert_eq!(lease.deadlines(true, at(11_100)).forward_until, at(21_000));
     assert_eq!(lease.deadlines(false, at(20_999)).forward_until, at(21_000), "it had caught up before");

@@ -1,5 +1,6 @@
-//! Whether a node can do its work, as it says itself with each heartbeat.
+//! Fitness: whether a node can do its work, as it reports with each heartbeat.
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
 
 /// Why a node cannot do its work, or a part of it.
@@ -59,7 +60,7 @@ impl Unfitness {
         }
     }
 
-    /// What it means, for operators.
+    /// The description for operators.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Worker => "a worker makes no progress",
@@ -83,7 +84,7 @@ impl Unfitness {
     }
 }
 
-/// In what nodes are compared with each other: a node is taken out only where others are better off.
+/// Aspects in which nodes are compared: a node is suspended only where others do better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Respect {
     /// The workers.
@@ -102,7 +103,7 @@ impl Respect {
 }
 
 /// How fit a node is: a set of [`Unfitness`], empty if it can do all of its work. One octet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, BorshSerialize, BorshDeserialize)]
 pub struct Fitness(u8);
 
 impl Fitness {

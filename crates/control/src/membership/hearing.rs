@@ -1,4 +1,4 @@
-//! Which nodes are heard here, and which nodes the others report to hear.
+//! Received heartbeats and the reports in them.
 
 use super::HEARING;
 use super::beat::{Beat, HearingReport};
@@ -17,7 +17,7 @@ struct Heard {
     life: u64,
     since: Duration,
     at: Duration,
-    /// Its newest reports in this life, the newest last. Empty if it sends none.
+    /// Its newest reports in this life, the newest last.
     reports: VecDeque<(Duration, HearingReport)>,
 }
 
@@ -25,7 +25,7 @@ struct Heard {
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
     heard: BTreeMap<NodeId, Heard>,
-    /// Members count as heard at this time, whatever was received.
+    /// Members that count as heard at this time, whatever was received.
     granted: BTreeMap<NodeId, Duration>,
 }
 
@@ -42,15 +42,10 @@ impl Hearing {
         }
         let Some(heard) = self.heard.get_mut(&from) else { return };
         heard.at = now;
-        match beat.report {
-            None => heard.reports.clear(),
-            Some(report) => {
-                if heard.reports.len() == REPORTS {
-                    heard.reports.pop_front();
-                }
-                heard.reports.push_back((now, report));
-            }
+        if heard.reports.len() == REPORTS {
+            heard.reports.pop_front();
         }
+        heard.reports.push_back((now, beat.report));
     }
 
     /// A member counts as heard now.
@@ -74,14 +69,14 @@ impl Hearing {
         last.max(self.granted.get(&node).copied()).is_none_or(|last| now >= last + within)
     }
 
-    /// Whether a node has said for this time that the life is over: it beats in a newer one.
+    /// Whether a node has sent heartbeats of a newer life than this one for the given time.
     pub(super) fn has_ended(&self, node: NodeId, life: u64, within: Duration, now: Duration) -> bool {
         self.heard
             .get(&node)
             .is_some_and(|heard| heard.life > life && now < heard.at + HEARING && now >= heard.since + within)
     }
 
-    /// What to report to the others: nodes received or granted within [`HEARING`].
+    /// The nodes to report as heard: received or granted within [`HEARING`].
     pub(super) fn set(&self, now: Duration) -> NodeSet {
         let received = self.heard.iter().filter(|(_, heard)| now < heard.at + HEARING);
         let granted = self.granted.iter().filter(|(_, at)| now < **at + HEARING);
@@ -98,11 +93,10 @@ impl Hearing {
         self.heard.get(&of)?.reports.back().map(|(at, report)| (*at, report))
     }
 
-    /// Whether a witness confirms that it does not hear a node: all its reports of at least this time say so. A witness that sends
-    /// no reports is assumed to agree with this node, which asks only about those that it does not hear.
+    /// Whether a witness confirms that it does not hear a node, by all its reports over at least this time.
     pub(super) fn denies(&self, witness: NodeId, node: NodeId, span: Duration) -> bool {
         let Some(heard) = self.heard.get(&witness) else { return false };
-        let Some((newest, _)) = heard.reports.back() else { return true };
+        let Some((newest, _)) = heard.reports.back() else { return false };
         let mut denials = heard.reports.iter().rev().take_while(|(_, report)| !report.hears.contains(node));
         denials.any(|(at, _)| *at + span <= *newest)
     }

@@ -1,13 +1,13 @@
-//! A node's part in deciding who is alive.
+//! Decides which nodes are alive.
 //!
-//! The rules are argued, and proven not to cycle, in `docs/adr/0028-membership-by-witnesses.md`. Who is suspended is in `unfit.rs`.
+//! `docs/adr/0028-membership-by-witnesses.md` explains the rules, and proves that they cannot cycle. Suspension is in `unfit.rs`.
 
 use super::beat::{Beat, HearingReport};
 use super::fitness::Fitness;
 use super::hearing::Hearing;
 use super::pulses::{PULSE, PULSELESS, Pulses};
-use super::returning::Returning;
-use super::unfit::Fit;
+use super::returning::RejoinDelay;
+use super::unfit::FitnessState;
 use super::view::View;
 use super::{BEAT, CONFIRM, CONTEST, HEARING, PATIENCE, PAUSE, REFUTE_EVERY, SUSPICION};
 use crate::engine::Revision;
@@ -16,7 +16,7 @@ use scalebricks_types::{NodeId, NodeSet};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a node has to do.
+/// An action for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Send this heartbeat to all other nodes.
@@ -34,28 +34,28 @@ pub enum Action {
 pub struct Membership {
     me: NodeId,
     knows: Version,
-    /// This life; 0 before the first view tells which was the last.
+    /// This life; 0 before the first view, which names the previous life.
     life: u64,
     view: View,
     revision: Option<Revision>,
     hearing: Hearing,
     pulses: Pulses,
-    pub(super) fit: Fit,
+    pub(super) fit: FitnessState,
     last_poll: Duration,
     next_beat: Duration,
     last_beat: Duration,
-    /// Somebody reported that it does not hear this node.
+    /// Another node reported that it does not hear this node.
     refutes: bool,
     next_pulse: Duration,
     listens: bool,
     proposed: Option<(Option<Revision>, Duration)>,
-    returning: Returning,
+    returning: RejoinDelay,
 }
 
 impl Membership {
     /// A node that starts. `view` and `revision` are the record as it was read, or an empty view and `None`.
     pub fn new(me: NodeId, view: View, revision: Option<Revision>, now: Duration) -> Self {
-        // A new life: what this node said before does not count any more.
+        // A new life: messages of earlier lives are ignored.
         let life = view.member(me).map_or(0, |member| member.life) + 1;
         let mut machine = Self {
             me,
@@ -65,7 +65,7 @@ impl Membership {
             revision,
             hearing: Hearing::default(),
             pulses: Pulses::new(me),
-            fit: Fit::default(),
+            fit: FitnessState::default(),
             last_poll: now,
             next_beat: now,
             last_beat: Duration::ZERO,
@@ -73,7 +73,7 @@ impl Membership {
             next_pulse: now,
             listens: false,
             proposed: None,
-            returning: Returning::default(),
+            returning: RejoinDelay::default(),
         };
         machine.give_everybody_time(now);
         machine.fit.viewed(&machine.view, now);
@@ -107,7 +107,7 @@ impl Membership {
         self.life
     }
 
-    /// Whether the others have it for alive, in this life: only then is it to act on what it owns.
+    /// Whether the view has this node alive in this life. Only then may it act on what it owns.
     pub fn is_in(&self) -> bool {
         self.view.member(self.me).is_some_and(|member| member.is_alive && member.life == self.life)
     }
@@ -122,7 +122,7 @@ impl Membership {
         self.hearing.report(of)
     }
 
-    /// The record is now this one. Older ones than known are passed over.
+    /// The record was read. Older revisions are ignored.
     pub fn viewed(&mut self, revision: Revision, view: View, now: Duration) {
         if self.revision.is_some_and(|known| known >= revision) {
             return;
@@ -151,7 +151,7 @@ impl Membership {
     /// A heartbeat was received.
     pub fn heard(&mut self, from: NodeId, beat: &Beat, now: Duration) {
         self.hearing.received(from, beat, now);
-        self.refutes |= beat.report.is_some_and(|report| !report.hears.contains(self.me));
+        self.refutes |= !beat.report.hears.contains(self.me);
     }
 
     /// A pulse of a node came through the engine.
@@ -163,9 +163,9 @@ impl Membership {
         self.view.alive().for_each(|node| self.hearing.grant(node, now));
     }
 
-    /// What is to be done now. To be called every 100 ms or so, and after everything that came.
+    /// Returns the actions that are due. Call it about every 100 ms and after every event.
     pub fn poll(&mut self, now: Duration) -> Vec<Action> {
-        // A node that did nothing for so long was stopped itself, and has heard nobody for that reason.
+        // After such a pause this node itself was stopped, and has received nothing for that reason.
         if now >= self.last_poll + PAUSE {
             self.give_everybody_time(now);
             self.fit.paused();
@@ -205,8 +205,7 @@ impl Membership {
         hears.insert(self.me);
         let grants = self.witnesses(now).collect();
         let report = HearingReport { epoch: self.view.epoch(), hears, fitness: self.fit.now, grants };
-        let is_understood = self.view.spoken() >= Version::WITNESSES;
-        Beat { life: self.life, report: is_understood.then_some(report) }
+        Beat { life: self.life, report }
     }
 
     /// The other members, with their lives.
@@ -226,7 +225,7 @@ impl Membership {
         self.hearing.newest(node).filter(|_| is_heard)
     }
 
-    /// The other members that this node hears: those whose reports count.
+    /// The other members that this node hears: their reports count.
     fn witnesses(&self, now: Duration) -> impl Iterator<Item = NodeId> {
         let heard = self.others().filter(move |(node, life)| self.hearing.hears(*node, *life, HEARING, now));
         heard.map(|(node, _)| node)
@@ -281,8 +280,8 @@ impl Membership {
                 && !self.witnesses(now).any(|witness| self.hearing.vouches(witness, node)))
     }
 
-    /// Whether at least half of all members do not hear a node that this node does not hear. If somebody may hear it still, the
-    /// others have to say so for longer, as a few lost heartbeats could decide.
+    /// Whether at least half of all members do not hear a node that this node does not hear. If a member may still hear it, the
+    /// others have to deny that for longer, as a few lost heartbeats could decide.
     fn is_given_up_by_half(&self, node: NodeId, life: u64, now: Duration) -> bool {
         let members = 1 + self.others().count();
         let denials = |span: Duration| {
@@ -292,7 +291,7 @@ impl Membership {
         if against * 2 < members {
             return false;
         }
-        // The members that somebody hears: this node, its witnesses, and whom these hear.
+        // The members that are heard: this node, its witnesses, and the nodes that these hear.
         let is_heard = |other: NodeId| {
             let mut witnesses = self.witnesses(now);
             witnesses.any(|witness| witness == other || self.hearing.vouches(witness, other))
@@ -307,14 +306,14 @@ impl Membership {
         self.others().filter_map(|(node, _)| Some((node, self.relay(node, now)?))).collect()
     }
 
-    /// The node to send through what is for a member without contact to this node in both directions: it has contact with both.
-    /// `None`: send directly.
+    /// The relay to a member that has no contact with this node in both directions: a node that has contact with both. `None`: send
+    /// directly.
     fn relay(&self, to: NodeId, now: Duration) -> Option<NodeId> {
         if to == self.me || self.mutual(now).any(|node| node == to) {
             return None;
         }
         let hears = |witness: &NodeId| match self.hearing.report(to) {
-            // What it last said, if that was lately.
+            // Its last report, if that is recent.
             Some(report) if self.witnesses(now).any(|node| node == to) => report.hears.contains(*witness),
             _ => true,
         };

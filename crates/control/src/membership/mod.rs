@@ -1,12 +1,11 @@
-//! Who is in the cluster, who is alive, and who owns which partition.
+//! Membership: the members, which of them are alive, and which owns which partition.
 //!
-//! All of that is one record, the [`View`], which is changed by compare-and-set only: what it says, it says to all. Nodes send
-//! each other heartbeats that list the nodes they hear. A member that has not heard another for [`SUSPICION`] proposes a view
-//! without it if at least half of the members confirm that they do not hear it either. Of several who propose the same one is
-//! first, and the others find it done. A view is safe whatever it says: two owners of a partition send the same bytes, and a
-//! node that was removed wrongly joins again.
+//! All of it is one record, the [`View`], changed only by compare-and-set. Nodes send each other heartbeats that list the nodes
+//! they hear. A member that has not heard another for [`SUSPICION`] proposes a view without it if at least half of the members
+//! confirm that they do not hear it either. If several propose the same, one succeeds and the others find it done. Any view is
+//! safe: two owners of a partition send the same bytes, and a node that was removed wrongly joins again.
 //!
-//! Why these rules, and why they cannot cycle: `docs/adr/0028-membership-by-witnesses.md`.
+//! `docs/adr/0028-membership-by-witnesses.md` explains the rules, and proves that they cannot cycle.
 //!
 //! A member that others hear and that cannot do its work is *suspended*: `docs/adr/0030-unfit-members-are-suspended.md`.
 
@@ -25,14 +24,14 @@ mod view;
 pub use beat::{Beat, HearingReport};
 pub use fitness::{Fitness, Respect, Unfitness};
 pub use machine::{Action, Membership};
-pub use placement::{Placement, PlacementError, Standby};
+pub use placement::{Placement, Standby};
 pub use pulses::{PULSE, PULSELESS};
 pub use returning::{CALM, HALF_HEARD, LONGEST_HOLD};
 pub use scalebricks_types::NodeSet;
 pub use suspension::Suspension;
 pub use tenures::Placed;
 pub use unfit::{FIT_HOLD, RESTARTS};
-pub use view::{Member, View, ViewError};
+pub use view::{Member, View};
 
 use std::time::Duration;
 
@@ -53,10 +52,10 @@ pub const CONFIRM: Duration = Duration::from_millis(150);
 /// The same where some member may still hear the node.
 pub const CONTEST: Duration = Duration::from_secs(1);
 
-/// A node that learns that somebody does not hear it sends a heartbeat at once, but not more often than this.
+/// A node that another node does not hear sends a heartbeat at once, but not more often than this.
 pub const REFUTE_EVERY: Duration = Duration::from_millis(100);
 
-/// A node that did nothing for so long was stopped itself, and has heard nobody for that reason.
+/// After a pause of this length a node was stopped itself, and has received nothing for that reason.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a proposal may take before it is made again.

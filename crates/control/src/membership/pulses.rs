@@ -1,7 +1,7 @@
-//! Which nodes are in contact with the engine.
+//! Detects which nodes are in contact with the engine.
 //!
-//! Every node publishes a pulse through the engine each [`PULSE`]. A node that cannot be heard over the mesh may be dead or cut
-//! off; its pulse tells the two apart for whoever has contact with the engine itself, which its own pulse proves.
+//! Every node publishes a pulse through the engine each [`PULSE`]. A node that is not heard over the mesh may be dead or cut off.
+//! Its pulse tells the two apart for a node that has contact with the engine itself, which that node's own pulse proves.
 
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;

@@ -15,12 +15,12 @@ const HOLD: Duration = Duration::from_secs(1);
 /// The longest wait of a node that most members hear, and of one that is fit again.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
-/// Doublings of [`HALF_HEARD`] at the most: a wait of 64 minutes.
+/// Most doublings of [`HALF_HEARD`]: a wait of 64 minutes.
 const DOUBLINGS: u32 = 6;
 
 /// How a node that is out comes back, damped by how often it was removed.
 #[derive(Debug, Default)]
-pub(super) struct Returning {
+pub(super) struct RejoinDelay {
     /// Removals with less than [`CALM`] between each and the return before it.
     flaps: u32,
     joined: Option<Duration>,
@@ -29,7 +29,7 @@ pub(super) struct Returning {
     half_since: Option<Duration>,
 }
 
-impl Returning {
+impl RejoinDelay {
     /// This process has been a member.
     pub(super) const fn has_been_in(&self) -> bool {
         self.flaps > 0 || self.joined.is_some()
@@ -49,7 +49,7 @@ impl Returning {
         }
     }
 
-    /// Whether to come in, given the number of members and how many of them hear this node and are heard by it.
+    /// Whether this node may join, given the number of members and how many of them hear it and are heard by it.
     pub(super) fn may_join(&mut self, members: usize, mutual: usize, now: Duration) -> bool {
         let since = |since: Option<Duration>, holds: bool| holds.then(|| since.unwrap_or(now));
         self.most_since = since(self.most_since, mutual * 4 >= members * 3);

@@ -6,42 +6,24 @@
 
 use super::fitness::Fitness;
 use super::view::View;
-use crate::record::DecodeError;
-use crate::record::codec::Reader;
+use crate::codec::checked;
 use crate::rendezvous;
-use crate::version::Version;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, Read};
 
 /// Why a member that is alive takes no flows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Suspension {
-    /// Others can do what it cannot, for these reasons.
+    /// Other members can do what it cannot, for these reasons.
     Unfit(Fitness),
     /// It died again and again, and has not run for long enough since.
     Restarts,
 }
 
 impl Suspension {
-    /// One octet: [`Fitness::bits`], or 0 for [`Suspension::Restarts`].
-    const fn octet(self) -> u8 {
-        match self {
-            Self::Unfit(reasons) => reasons.bits(),
-            Self::Restarts => 0,
-        }
-    }
-
-    /// The suspension with this octet; `None` if a bit of it is not known.
-    fn of_octet(octet: u8) -> Option<Self> {
-        let reasons = Fitness::from_bits(octet);
-        match octet {
-            0 => Some(Self::Restarts),
-            _ if reasons.reasons().collect::<Fitness>() == reasons => Some(Self::Unfit(reasons)),
-            _ => None,
-        }
-    }
-
     /// Names of the reasons, for metrics, JSON and logs.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let (reasons, restarts) = match self {
@@ -71,8 +53,8 @@ impl fmt::Display for Suspension {
     }
 }
 
-/// What a view says of nodes that cannot do their work, or could not of late.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Suspended members, and recent lapses.
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize)]
 pub(super) struct Suspensions {
     suspended: BTreeMap<NodeId, Suspension>,
     /// How often nodes left or were suspended, with less than [`CALM`](super::CALM) between each and the time before.
@@ -89,59 +71,27 @@ impl Suspensions {
         *lapses = lapses.saturating_add(1);
     }
 
-    /// The number of suspended nodes (2 octets) and each with its suspension (1 and 1), ascending; then lapses in the same way.
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
-        put_pairs(out, self.suspended.iter().map(|(node, suspension)| (*node, suspension.octet())));
-        put_pairs(out, self.lapses.iter().map(|(node, lapses)| (*node, *lapses)));
-    }
-
-    /// Reads what [`Suspensions::put`] wrote.
-    ///
-    /// # Errors
-    /// [`DecodeError`].
-    pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let mut suspensions = Self::default();
-        for (node, octet) in take_pairs(reader)? {
-            let suspension = Suspension::of_octet(octet);
-            let suspension = suspension.ok_or_else(|| reader.malformed("a reason that is not known"))?;
-            suspensions.suspended.insert(node, suspension);
-        }
-        for (node, lapses) in take_pairs(reader)? {
-            if lapses == 0 {
-                return Err(reader.malformed("a node without lapses among those that have some"));
-            }
-            suspensions.lapses.insert(node, lapses);
-        }
-        Ok(suspensions)
-    }
-
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.suspended.keys().copied()
     }
 }
 
-/// A number (2 octets) of nodes with an octet each.
-fn put_pairs(out: &mut Vec<u8>, pairs: impl ExactSizeIterator<Item = (NodeId, u8)>) {
-    out.extend_from_slice(&(pairs.len() as u16).to_le_bytes()); // at most 256
-    out.extend(pairs.flat_map(|(node, octet)| [node.get(), octet]));
-}
-
-/// Reads what [`put_pairs`] wrote, ascending.
-fn take_pairs(reader: &mut Reader<'_>) -> Result<Vec<(NodeId, u8)>, DecodeError> {
-    let count = usize::from(u16::from_le_bytes(reader.take()?));
-    if count > 1 << 8 {
-        return Err(reader.malformed("more nodes than there can be"));
+impl BorshDeserialize for Suspensions {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |(suspended, lapses): (BTreeMap<_, Suspension>, BTreeMap<_, u8>)| {
+            let is_unknown = |suspension: &Suspension| {
+                matches!(suspension, Suspension::Unfit(reasons)
+                    if reasons.is_fit() || reasons.reasons().collect::<Fitness>() != *reasons)
+            };
+            if suspended.values().any(is_unknown) {
+                Err("unknown reason of a suspension")
+            } else if lapses.values().any(|lapses| *lapses == 0) {
+                Err("a node with 0 lapses")
+            } else {
+                Ok(Self { suspended, lapses })
+            }
+        })
     }
-    let mut pairs: Vec<(NodeId, u8)> = Vec::with_capacity(count);
-    for _ in 0..count {
-        let [node, octet] = reader.take()?;
-        let node = NodeId::new(node);
-        if pairs.last().is_some_and(|(last, _)| *last >= node) {
-            return Err(reader.malformed("nodes are not in ascending order"));
-        }
-        pairs.push((node, octet));
-    }
-    Ok(pairs)
 }
 
 impl View {
@@ -155,16 +105,16 @@ impl View {
         self.is_alive(node) && self.suspension(node).is_none()
     }
 
-    /// How often a node left or was suspended of late: with less than [`CALM`](super::CALM) between each and the time before, as far
-    /// as the members could tell.
+    /// How often a node left or was suspended recently: with less than [`CALM`](super::CALM) between each and the time before, as
+    /// far as the members could tell.
     pub fn lapses(&self, node: NodeId) -> u8 {
         self.tenures.suspensions.lapses.get(&node).copied().unwrap_or_default()
     }
 
-    /// Who stands in for a node that died or is suspended: answers for its addresses. All who know this view name the same, one
-    /// of the living; of several such nodes each may have another, and nobody else's changes when one more dies or comes back,
-    /// but for what that one has. Suspended ones stand in only for the dead, and only if all of the living are suspended. `None` for
-    /// a node that answers for its own addresses or was never there, and if nobody is left.
+    /// The stand-in of a node that died or is suspended: the living node that answers for its addresses. All nodes with this view
+    /// name the same. When another node dies or returns, a stand-in changes only if it was that node or becomes it. A suspended node
+    /// stands in only for dead nodes, and only if all living nodes are suspended. `None` for a node that answers for its own
+    /// addresses or was never a member, and if there is no living node.
     ///
     /// The node with the highest hash of both numbers: rendezvous hashing (Thaler and Ravishankar, 1998).
     pub fn stand_in(&self, node: NodeId) -> Option<NodeId> {
@@ -179,12 +129,12 @@ impl View {
         }
     }
 
-    /// Whether a node is to answer for its own addresses: it is alive, and nobody stands in for it.
+    /// Whether a node answers for its own addresses: it is alive and has no stand-in.
     pub fn answers_for_itself(&self, node: NodeId) -> bool {
         self.is_alive(node) && self.stand_in(node).is_none()
     }
 
-    /// The next view, in which a member is suspended, for this reason beside those that it is suspended for already. The same view
+    /// The next view, in which a member is suspended for this reason, in addition to earlier ones. The same view
     /// if it is not alive, or is suspended for that reason.
     #[must_use]
     pub fn with_suspended(&self, node: NodeId, suspension: Suspension) -> Self {
@@ -226,12 +176,10 @@ impl View {
         self
     }
 
-    /// A node's life ends: its suspension does, and the life counts as a lapse. Older software cannot read that.
+    /// A node's life ends: its suspension does, and the life counts as a lapse.
     pub(super) fn end_life(&mut self, node: NodeId) {
         self.tenures.suspensions.lift(node);
-        if self.spoken() >= Version::TENURES {
-            self.tenures.suspensions.lapse(node);
-        }
+        self.tenures.suspensions.lapse(node);
     }
 }
 
@@ -239,7 +187,8 @@ impl View {
 mod tests {
     use super::super::fitness::Unfitness;
     use super::*;
-    use crate::membership::ViewError;
+    use crate::codec::{DecodeError, Encoded};
+    use crate::version::Version;
     use proptest::prelude::*;
     use scalebricks_types::PartitionCount;
 
@@ -286,8 +235,6 @@ mod tests {
         let dead = suspended.without(one);
         assert_eq!(dead.with(one, 2, Version::NEWEST).lapses(one), 2, "to return is no lapse");
         assert_eq!(dead.with_suspended(one, UNFIT), dead, "who is dead is not suspended");
-        let old = together(2).with(node(2), 1, Version::RESHAPES);
-        assert_eq!(old.without(one).lapses(one), 0, "older software could not read it");
     }
 
     #[test]
@@ -300,36 +247,39 @@ mod tests {
     }
 
     #[test]
-    fn what_no_view_says_of_suspended_nodes_is_refused() {
+    fn malformed_suspensions_are_refused() {
         let bytes = together(3).with_suspended(node(1), UNFIT).encode();
-        // The placement's revision and no closed nodes; then one suspended node, one with a lapse, and no closures.
-        let at = bytes.len() - 2 - 4 - 4;
-        assert_eq!(bytes[at..], [1, 0, 1, 32, 1, 0, 1, 1, 0, 0]);
-        let refused = |at: usize, octet: u8, more: &[u8]| -> ViewError {
+        // One suspended node, one with a lapse, no closures and the placement's revision.
+        let at = bytes.len() - (4 + 3) - (4 + 2) - 4 - 8;
+        assert_eq!(bytes[at..at + 13], [1, 0, 0, 0, 1, 0, 32, 1, 0, 0, 0, 1, 1]);
+        let refused = |at: usize, octet: u8, more: &[u8]| -> DecodeError {
             let mut bytes = bytes.clone();
             bytes[at] = octet;
             let rest = bytes.split_off(at + 1);
             bytes.extend(more.iter().chain(&rest));
             View::decode(&bytes).unwrap_err()
         };
-        assert!(refused(at + 3, 0x80, &[]).to_string().contains("a reason that is not known"));
-        assert!(refused(at + 2, 9, &[]).to_string().contains("is not a living member"));
-        assert!(refused(at + 7, 0, &[]).to_string().contains("without lapses"));
-        assert!(refused(at + 1, 2, &[]).to_string().contains("more nodes than there can be"));
-        assert!(refused(at, 2, &[0, 1, 32]).to_string().contains("ascending order"));
+        assert!(refused(at + 6, 0x80, &[]).to_string().contains("unknown reason"));
+        assert!(refused(at + 6, 0, &[]).to_string().contains("unknown reason"));
+        assert!(refused(at + 4, 9, &[]).to_string().contains("is not a living member"));
+        assert!(refused(at + 12, 0, &[]).to_string().contains("0 lapses"));
+        refused(at + 1, 2, &[]);
+        refused(at, 2, &[0, 0, 0, 1, 0, 32]);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whoever comes, goes, is suspended or not: each node that is there answers for itself or has one stand-in, and the
-        /// record survives.
+        /// For any joins, deaths and suspensions: each member answers for itself or has one stand-in, and the record survives encoding.
         #[test]
-        fn somebody_answers_for_each_node(steps in prop::collection::vec((0..5_u8, 0..5_u8, any::<u8>()), 1..60)) {
+        fn each_node_has_one_node_that_answers_for_it(steps in prop::collection::vec((0..5_u8, 0..5_u8, any::<u8>()), 1..60)) {
             let mut view = together(3);
             for (at, (number, what, bits)) in steps.into_iter().enumerate() {
                 let node = node(number);
-                let suspension = Suspension::of_octet(bits & 0x7f).unwrap();
+                let suspension = match Fitness::from_bits(bits & 0x7f) {
+                    Fitness::FIT => Suspension::Restarts,
+                    reasons => Suspension::Unfit(reasons),
+                };
                 view = match what {
                     0 => view.with(node, at as u64 + 2, Version::NEWEST),
                     1 => view.without(node),

@@ -1,68 +1,30 @@
-//! Which nodes take flows, and who takes the flows of those that do not: agreed in the view.
+//! Tenures: which nodes take flows, and which nodes inherit the flows of others, agreed in the view.
 //!
-//! A node's tenure is *closed* by the compare-and-set that declares it dead, or that follows the record which says that it is
-//! drained. The same change names its heirs. So does the change that suspends a member. A node that is alive and neither drained nor
-//! suspended has an open tenure.
+//! A node's tenure is *closed* by the compare-and-set that declares it dead, that follows its drain in the placement record, or
+//! that suspends it. The same change names its heirs. A node that is alive and neither drained nor suspended has an open tenure.
 
 use super::placement::Placement;
 use super::suspension::Suspensions;
 use super::view::View;
 use crate::engine::Revision;
-use crate::record::codec::{Reader, put_words};
-use crate::record::{Closure, Closures, DecodeError, Epoch};
-use crate::version::Version;
+use crate::record::{Closure, Closures, Epoch};
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::NodeId;
 use std::collections::BTreeSet;
 
-/// What a view says of tenures.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Tenures in a view.
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub(super) struct Tenures {
     /// Nodes whose tenure is closed and that take no flows.
     closed: BTreeSet<NodeId>,
-    /// Who is suspended, and who was of late.
+    /// Suspended members, and recent lapses.
     pub(super) suspensions: Suspensions,
-    closures: Closures,
+    pub(super) closures: Closures,
     /// The newest revision of the placement that tenures were closed or opened by.
     placed: u64,
 }
 
-impl Tenures {
-    /// The placement's revision (8 octets), the number of closed nodes (2) and each (1), ascending, what it says of
-    /// suspended nodes, and the closures.
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
-        put_words(out, &[self.placed]);
-        out.extend_from_slice(&(self.closed.len() as u16).to_le_bytes()); // at most 256
-        out.extend(self.closed.iter().map(|node| node.get()));
-        self.suspensions.put(out);
-        self.closures.put(out);
-    }
-
-    /// Reads what [`Tenures::put`] wrote, in a view of this epoch.
-    ///
-    /// # Errors
-    /// [`DecodeError`].
-    pub(super) fn take(reader: &mut Reader<'_>, epoch: u64) -> Result<Self, DecodeError> {
-        let [placed] = reader.words()?;
-        let count = u16::from_le_bytes(reader.take()?);
-        let mut closed = BTreeSet::new();
-        for _ in 0..count.min(1 << 8) {
-            let [node] = reader.take()?;
-            let node = NodeId::new(node);
-            if closed.last().is_some_and(|last| *last >= node) {
-                return Err(reader.malformed("closed nodes are not in ascending order"));
-            }
-            closed.insert(node);
-        }
-        let suspensions = Suspensions::take(reader)?;
-        let closures = Closures::take(reader)?;
-        if closures.newest() > Epoch::of_view(epoch) {
-            return Err(reader.malformed("a closure is newer than the view"));
-        }
-        Ok(Self { closed, suspensions, closures, placed })
-    }
-}
-
-/// What the controller says of nodes, and which revision of its record that is.
+/// The placement record and its revision.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
     /// The record.
@@ -82,28 +44,20 @@ impl View {
         &self.tenures.closures
     }
 
-    /// The epoch that pins to a node name if they are accepted by this view; `None` if the node takes no flows now. While a
-    /// member does not know of tenures no epoch is named, and nodes that had a tenure closed take no flows: such pins would
-    /// follow that closure.
+    /// The epoch that pins to a node name if they are accepted by this view; `None` if the node takes no flows now.
     pub fn pins_in(&self, node: NodeId) -> Option<Epoch> {
-        if !self.is_open(node) {
-            None
-        } else if self.spoken() >= Version::TENURES {
-            Some(Epoch::of_view(self.epoch))
-        } else {
-            (self.closures().newest_of(node) == Epoch::UNKNOWN).then_some(Epoch::UNKNOWN)
-        }
+        self.is_open(node).then(|| Epoch::of_view(self.epoch))
     }
 
-    /// The next view, in which the tenures are as lives, suspensions and the placement have them: of nodes that are dead, suspended or
-    /// drained closed, with their heirs, and of all others open. `None` if they are so already, and while a member does not know of
-    /// tenures.
+    /// The next view, with tenures as lives, suspensions and the placement require: closed, with their heirs, for nodes that are dead,
+    /// suspended or drained, and open for all others. `None` if nothing changes.
     ///
-    /// `can_be` says which nodes the table can name. A node for which there is no heir keeps its flows. A placement that is older than one that was acted on before changes nothing.
+    /// `can_be` tells which nodes the table can name. A node without heirs keeps its flows. A placement older than the last one acted
+    /// on changes nothing.
     #[must_use]
     pub fn with_tenures(&self, placed: Placed<'_>, can_be: impl Fn(NodeId) -> bool) -> Option<Self> {
         let revision = placed.revision.map_or(0, |revision| revision.0);
-        if self.spoken() < Version::TENURES || revision < self.tenures.placed {
+        if revision < self.tenures.placed {
             return None;
         }
         let mut tenures = self.tenures.clone();
@@ -118,7 +72,7 @@ impl View {
         let epoch = self.epoch.saturating_add(1);
         for node in ends {
             let Some(heirs) = placed.placement.heirs(node, self, &can_be) else { continue };
-            // A drained or suspended node is an heir where nobody else is left.
+            // A drained or suspended node is an heir only where no other is left.
             for heir in heirs.nodes() {
                 tenures.closed.remove(heir);
                 tenures.suspensions.lift(*heir);
@@ -140,7 +94,9 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Encoded;
     use crate::membership::Standby;
+    use crate::version::Version;
     use proptest::prelude::*;
     use scalebricks_types::PartitionCount;
 
@@ -186,7 +142,7 @@ mod tests {
             "a second death moves its flows as the first did"
         );
         let placed = Placed { placement: &nothing, revision: None };
-        assert_eq!(died.with_tenures(placed, |_| false), None, "nobody can be an heir yet");
+        assert_eq!(died.with_tenures(placed, |_| false), None, "no node can be an heir yet");
     }
 
     #[test]
@@ -199,7 +155,7 @@ mod tests {
         assert_eq!(settled(&died, &placement, 5), None, "its flows went when it was drained");
         let undrained = settled(&drained, &Placement::default(), 6).unwrap();
         assert!(undrained.is_open(node(1)));
-        assert_eq!(settled(&undrained, &placement, 5), None, "somebody has not heard yet");
+        assert_eq!(settled(&undrained, &placement, 5), None, "the placement is older than the view");
         assert_eq!(settled(&undrained, &placement, 7).map(|view| newest(&view).0), Some(node(1)));
     }
 
@@ -216,22 +172,9 @@ mod tests {
         let view = settled(&view.without(node(3)), &placement, 1).unwrap();
         assert_eq!(newest(&view), (node(3), vec![1]));
         assert!(view.is_open(node(1)));
-        assert_eq!(settled(&view, &placement, 1), None, "it keeps them while nobody else is there");
+        assert_eq!(settled(&view, &placement, 1), None, "it keeps them while no other node is alive");
         let view = settled(&view.with(node(2), 2, Version::NEWEST), &placement, 1).unwrap();
         assert_eq!(newest(&view), (node(1), vec![2]));
-    }
-
-    #[test]
-    fn while_somebody_knows_no_tenures_none_is_closed() {
-        let old = four().with(node(3), 2, Version::RESHAPES);
-        assert_eq!(settled(&old.without(node(2)), &Placement::default(), 0), None);
-        assert_eq!(old.pins_in(node(2)), Some(Epoch::UNKNOWN));
-        assert_eq!(old.encode()[..2], [1, 0]);
-        let closed = settled(&four().without(node(2)), &Placement::default(), 0).unwrap();
-        assert_eq!(closed.encode()[..2], [2, 0]);
-        let back = settled(&closed.with(node(2), 2, Version::NEWEST), &Placement::default(), 0).unwrap();
-        let held = back.with(node(3), 2, Version::FIRST);
-        assert_eq!((held.pins_in(node(2)), held.pins_in(node(1))), (None, Some(Epoch::UNKNOWN)));
     }
 
     #[test]
@@ -256,7 +199,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whoever comes and goes: heirs take flows in the epoch in which they become heirs, and the record survives.
+        /// For any joins and deaths: heirs take flows in the epoch in which they become heirs, and the record survives encoding.
         #[test]
         fn tenures_follow_lives_and_the_placement(steps in prop::collection::vec((0..6_u8, 0..4_u8), 1..60)) {
             let (mut view, mut placement) = (four(), Placement::default());

@@ -7,7 +7,6 @@ use super::machine::Membership;
 use super::returning::{CALM, LONGEST_HOLD};
 use super::suspension::Suspension;
 use super::view::View;
-use crate::version::Version;
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,11 +14,11 @@ use std::time::Duration;
 /// How long a suspended member has to be fit before it takes flows again, the first time.
 pub const FIT_HOLD: Duration = Duration::from_secs(2);
 
-/// The process of a node that left so often of late, or oftener, takes flows only after it has run for a while.
+/// A new process of a node with at least so many recent lapses takes flows only after it has run for a while.
 pub const RESTARTS: u8 = 2;
 
 impl Unfitness {
-    /// How long a node has to say so before others act on it: whoever is struck by the same failure notices it in this time.
+    /// How long a node has to report this reason before others act on it: nodes with the same failure notice it within this time.
     pub const fn confirm(self) -> Duration {
         match self {
             Self::Worker => Duration::from_millis(300),
@@ -41,11 +40,11 @@ impl Unfitness {
     }
 }
 
-/// What a node knows of its own fitness, and of how long others have been able.
+/// This node's fitness, and how long other nodes have been able.
 #[derive(Debug, Default)]
-pub(super) struct Fit {
+pub(super) struct FitnessState {
     pub(super) now: Fitness,
-    /// What the last heartbeat said.
+    /// The fitness in the last heartbeat.
     pub(super) told: Fitness,
     /// Since when members have given reasons why they are not fit, while at least half of the others did better.
     worse: BTreeMap<(NodeId, Unfitness), Duration>,
@@ -55,7 +54,7 @@ pub(super) struct Fit {
     able: BTreeMap<NodeId, (u64, u8, Duration)>,
 }
 
-impl Fit {
+impl FitnessState {
     /// The view is now this one.
     pub(super) fn viewed(&mut self, view: &View, now: Duration) {
         let before = std::mem::take(&mut self.able);
@@ -71,7 +70,7 @@ impl Fit {
         self.able.get(&node).is_some_and(|(_, _, since)| now >= *since + CALM)
     }
 
-    /// This node stood still: it does not know how fit anybody was.
+    /// This node was paused: it does not know how fit other nodes were.
     pub(super) fn paused(&mut self) {
         self.lifts = None;
         self.worse.clear();
@@ -89,14 +88,11 @@ fn hold(suspension: Suspension, lapses: u8) -> Duration {
 }
 
 impl Membership {
-    /// The view with suspensions as they are to be.
+    /// The view with the suspensions that it should have.
     pub(super) fn with_suspensions(&mut self, mut view: View, now: Duration) -> View {
-        if self.view().spoken() < Version::TENURES {
-            return view;
-        }
         self.compare(now);
         let me = self.me();
-        // One after the other: whoever is suspended does not count as one who could take over from the next.
+        // One after the other: a suspended node does not count as a replacement for the next.
         let members: Vec<NodeId> = self.view().alive().collect();
         let mut is_unfit = false;
         for node in members {
@@ -116,11 +112,11 @@ impl Membership {
         view.forgiving(|node| self.fit.is_calm(node, now))
     }
 
-    /// The view by which this node joins. It is suspended from the beginning if the others would suspend it for what it knows of
-    /// itself, or if it is a new process and those before it ended too often of late, more often than those of others.
+    /// The view by which this node joins. The node is suspended from the beginning if the others would suspend it for its present
+    /// fitness, or if it is a new process and earlier ones ended too often recently, more often than those of other nodes.
     pub(super) fn joined(&self, view: View, is_new: bool, now: Duration) -> View {
         let is_other_able = view.alive().any(|node| node != self.me() && view.is_able(node));
-        if view.spoken() < Version::TENURES || !is_other_able {
+        if !is_other_able {
             return view;
         }
         let is_worse = |reason: &Unfitness| self.do_better(self.me(), *reason, &view, None, now);
@@ -135,8 +131,8 @@ impl Membership {
         view.joined_suspended(self.me(), suspension)
     }
 
-    /// Whether this node lapsed [`RESTARTS`] times more than at least half of the others. Where all were started again at once,
-    /// nobody is a better heir than the next.
+    /// Whether this node has [`RESTARTS`] more lapses than at least half of the others. If all were restarted at once, no node is a
+    /// better heir than another.
     fn is_less_steady(&self, view: &View) -> bool {
         let lapses = view.lapses(self.me());
         let others = || view.alive().filter(|node| *node != self.me());
@@ -145,7 +141,7 @@ impl Membership {
         steadier > 0 && steadier * 2 >= others().count()
     }
 
-    /// Notes who is worse off than at least half of the others, and since when that is so.
+    /// Notes which members do worse than at least half of the others, and since when.
     fn compare(&mut self, now: Duration) {
         let before = std::mem::take(&mut self.fit.worse);
         let mut worse = BTreeMap::new();
@@ -160,8 +156,8 @@ impl Membership {
         self.fit.worse = worse;
     }
 
-    /// The reasons for which a member is to be suspended: it was worse off than at least half of the others for long enough, and what
-    /// they said last, they said after that time. `view` is the next view so far.
+    /// The reasons to suspend a member: it did worse than at least half of the others for long enough, by reports that are newer than
+    /// that time. `view` is the next view so far.
     fn reasons_against(&self, node: NodeId, view: &View, now: Duration) -> Fitness {
         let Some((last, _)) = self.said(node, now) else { return Fitness::FIT };
         let is_due = |reason: &Unfitness| {
@@ -173,7 +169,7 @@ impl Membership {
         Unfitness::ALL.into_iter().filter(is_due).collect()
     }
 
-    /// How fit a member is, and when it said so: this one now, others with their last heartbeat, if they are heard.
+    /// The fitness of a member and its time: now for this node, the last heartbeat for others that are heard.
     fn said(&self, node: NodeId, now: Duration) -> Option<(Duration, Fitness)> {
         if node == self.me() {
             return self.is_in().then_some((now, self.fit.now));
@@ -181,8 +177,8 @@ impl Membership {
         self.witness_report(node, now).map(|(at, report)| (at, report.fitness))
     }
 
-    /// Whether at least half of the members other than this one could do what it cannot: they are not suspended, and say that they
-    /// do better, no earlier than this.
+    /// Whether at least half of the other members do better in this respect: they are not suspended, and have reported so since
+    /// `no_earlier`.
     fn do_better(
         &self,
         than: NodeId,

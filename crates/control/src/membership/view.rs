@@ -1,20 +1,16 @@
 //! The record that all agree on.
 
 use super::tenures::Tenures;
-use crate::record::DecodeError;
-use crate::record::codec::{Reader, put_words};
+use crate::codec::{Encoded, checked};
+use crate::record::Epoch;
 use crate::version::Version;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::{NodeId, PartitionCount, PartitionId};
 use std::collections::BTreeMap;
-
-/// The record's form without tenures.
-const WITHOUT_TENURES: u16 = 1;
-
-/// The record's form with tenures behind the rest.
-const WITH_TENURES: u16 = 2;
+use std::io::{self, Read};
 
 /// A node, as the view has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Member {
     /// Which of its lives: rises each time it joins.
     pub life: u64,
@@ -24,30 +20,38 @@ pub struct Member {
     pub knows: Version,
 }
 
-/// Who is there, and who owns what.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The members, and the owners of partitions.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize)]
 pub struct View {
     pub(super) epoch: u64,
     members: BTreeMap<NodeId, Member>,
     /// By partition; no one before the first node joins and after the last has died.
     owners: Vec<Option<NodeId>>,
-    /// Who takes flows, and whose flows go to whom.
+    /// Tenures, suspensions and closures.
     pub(super) tenures: Tenures,
 }
 
-/// Why bytes are no view.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the view of the cluster cannot be read: {0}")]
-pub struct ViewError(String);
+impl Encoded for View {
+    const NAME: &'static str = "view of the cluster";
+}
 
-impl From<DecodeError> for ViewError {
-    fn from(error: DecodeError) -> Self {
-        Self(error.to_string())
+impl BorshDeserialize for View {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |(epoch, members, owners, tenures): (_, BTreeMap<_, Member>, _, Tenures)| {
+            let is_alive = |node: &NodeId| members.get(node).is_some_and(|member| member.is_alive);
+            if !tenures.suspensions.nodes().all(|node| is_alive(&node)) {
+                Err("a suspended node is not a living member")
+            } else if tenures.closures.newest() > Epoch::of_view(epoch) {
+                Err("a closure is newer than the view")
+            } else {
+                Ok(Self { epoch, members, owners, tenures })
+            }
+        })
     }
 }
 
 impl View {
-    /// Nobody.
+    /// A view without members.
     pub fn empty(partitions: PartitionCount) -> Self {
         let owners = vec![None; partitions.get() as usize];
         Self { epoch: 0, members: BTreeMap::new(), owners, tenures: Tenures::default() }
@@ -83,7 +87,7 @@ impl View {
         self.member(node).is_some_and(|member| member.is_alive)
     }
 
-    /// Who owns a partition.
+    /// The owner of a partition.
     pub fn owner(&self, partition: PartitionId) -> Option<NodeId> {
         self.owners.get(usize::from(partition.0)).copied().flatten()
     }
@@ -94,13 +98,8 @@ impl View {
         own.map(|(at, _)| PartitionId(at as u16)) // at most 2^16
     }
 
-    /// What all understand who are alive, or may come back as they were: whoever is dead and was not forgotten.
-    pub fn spoken(&self) -> Version {
-        self.members.values().map(|member| member.knows).min().unwrap_or(Version::FIRST)
-    }
-
-    /// The next view, without a node that does not come back as it was: what it knew counts no longer. If it comes back, it is a
-    /// member as any other. The same view for a node that was never there.
+    /// The next view, without a node that does not come back: its version no longer counts. If it does come back, it joins like any
+    /// other. The same view for a node that was never a member.
     #[must_use]
     pub fn forgetting(&self, node: NodeId) -> Self {
         let Some(member) = self.member(node) else { return self.clone() };
@@ -133,8 +132,8 @@ impl View {
         next
     }
 
-    /// Gives every partition an owner, so that no two who are alive differ by more than one, and as few move as can be:
-    /// whoever has more than his due gives, and whoever has less takes.
+    /// Gives every partition an owner, so that the shares of living nodes differ by at most one and as few partitions as possible
+    /// move: a node above its share gives, and one below takes.
     fn spread(&mut self) {
         let mut shares: BTreeMap<NodeId, usize> = self.alive().map(|node| (node, 0)).collect();
         if shares.is_empty() {
@@ -146,7 +145,7 @@ impl View {
                 None => *owner = None,
             }
         }
-        // One more than the others for those who have most already.
+        // One more for the nodes that have most already.
         let mut richest: Vec<(NodeId, usize)> = shares.into_iter().collect();
         richest.sort_by_key(|(node, share)| (std::cmp::Reverse(*share), *node));
         let (each, more) = (self.owners.len() / richest.len(), self.owners.len() % richest.len());
@@ -171,70 +170,7 @@ impl View {
             }
         }
     }
-
-    /// The view as bytes: version `u16`, epoch, members (number, life, alive, version), owners (number or 256), words little-endian.
-    /// Version 2 has the tenures behind these. It is written from the first closure, suspension or lapse on, which software that knows no tenures never
-    /// sees: no tenure is closed while such software is a member.
-    pub fn encode(&self) -> Vec<u8> {
-        let version = if self.tenures == Tenures::default() { WITHOUT_TENURES } else { WITH_TENURES };
-        let mut out = version.to_le_bytes().to_vec();
-        put_words(&mut out, &[self.epoch, self.members.len() as u64]);
-        for (node, member) in &self.members {
-            let (number, is_alive) = (u64::from(node.get()), u64::from(member.is_alive));
-            put_words(&mut out, &[number, member.life, is_alive, u64::from(member.knows.get())]);
-        }
-        put_words(&mut out, &[self.owners.len() as u64]);
-        for owner in &self.owners {
-            let owner = owner.map_or(NOBODY, |node| u16::from(node.get()));
-            out.extend_from_slice(&owner.to_le_bytes());
-        }
-        if version == WITH_TENURES {
-            self.tenures.put(&mut out);
-        }
-        out
-    }
-
-    /// The view in exactly these bytes.
-    ///
-    /// # Errors
-    /// [`ViewError`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, ViewError> {
-        let mut reader = Reader::new(bytes);
-        let version = u16::from_le_bytes(reader.take()?);
-        if ![WITHOUT_TENURES, WITH_TENURES].contains(&version) {
-            return Err(ViewError(format!("version {version} is not known here: use newer software")));
-        }
-        let [epoch, count] = reader.words()?;
-        let mut members = BTreeMap::new();
-        for _ in 0..count.min(1 << 8) {
-            let [node, life, is_alive, knows] = reader.words()?;
-            let node = u8::try_from(node).map_err(|_| ViewError(format!("there is no node {node}")))?;
-            let knows = u16::try_from(knows).map_or(Version::FIRST, Version::told);
-            members.insert(NodeId::new(node), Member { life, is_alive: is_alive != 0, knows });
-        }
-        let [count] = reader.words()?;
-        let mut owners = Vec::new();
-        for _ in 0..count.min(1 << 16) {
-            let owner = u16::from_le_bytes(reader.take()?);
-            owners.push(u8::try_from(owner).ok().map(NodeId::new));
-        }
-        let tenures: Tenures =
-            if version == WITH_TENURES { Tenures::take(&mut reader, epoch)? } else { Tenures::default() };
-        let is_alive = |node: &NodeId| members.get(node).is_some_and(|member: &Member| member.is_alive);
-        if let Some(node) = tenures.suspensions.nodes().find(|node| !is_alive(node)) {
-            Err(ViewError(format!("{node} is suspended, and is not a living member")))
-        } else if version == WITH_TENURES && tenures == Tenures::default() {
-            Err(ViewError("it says that it has tenures, and has none".to_owned()))
-        } else if reader.rest().is_empty() {
-            Ok(Self { epoch, members, owners, tenures })
-        } else {
-            Err(ViewError("it is too long".to_owned()))
-        }
-    }
 }
-
-/// In place of an owner's number.
-const NOBODY: u16 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -244,8 +180,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whoever comes and goes: shares are even, all are owned by someone alive, no partition moves between two who stay
-        /// unless for one who came, and the record survives.
+        /// For any joins and deaths: shares are even, all owners are alive, a partition moves between two staying nodes only to a node
+        /// that joined, and the record survives encoding.
         #[test]
         fn shares_stay_even_and_little_moves(changes in prop::collection::vec((0..20_u8, any::<bool>()), 1..60), few: bool) {
             let partitions = PartitionCount::new(if few { 4 } else { 64 }).unwrap();
@@ -273,8 +209,7 @@ mod tests {
             }
         }
 
-        /// Whoever comes and goes: each dead node has one stand-in, who lives, and keeps it while that one lives and nobody
-        /// comes.
+        /// For any joins and deaths: each dead node has one living stand-in, and keeps it while that node lives and no node joins.
         #[test]
         fn a_dead_node_has_one_stand_in(changes in prop::collection::vec((0..20_u8, any::<bool>()), 1..60)) {
             let mut view = View::empty(PartitionCount::new(16).unwrap());
@@ -304,15 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_is_dead_and_holds_nobody_to_what_it_knew() {
+    fn a_forgotten_node_is_dead_and_its_version_does_not_count() {
         let (old, new, never) = (NodeId::new(0), NodeId::new(1), NodeId::new(2));
         let view = View::empty(PartitionCount::new(4).unwrap());
         let view = view.with(old, 7, Version::FIRST).with(new, 1, Version::NEWEST);
-        assert_eq!((view.spoken(), view.without(old).spoken()), (Version::FIRST, Version::FIRST));
         let forgotten = view.forgetting(old);
-        assert_eq!(forgotten.spoken(), Version::NEWEST);
         assert_eq!(forgotten.member(old).map(|member| (member.life, member.is_alive)), Some((7, false)));
-        assert_eq!(view.forgetting(never), view, "nobody stands in for who was never there");
+        assert_eq!(view.forgetting(never), view, "no node stands in for one that was never a member");
     }
 
     #[test]

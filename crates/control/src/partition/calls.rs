@@ -3,7 +3,7 @@
 use super::Partition;
 use super::effects::{Effects, Void};
 use super::plan::{Plan, gpt_ops};
-use super::requests::Standing;
+use super::requests::CallState;
 use super::verdict::{Judged, Verdict};
 use crate::record::{Call, CallId};
 use scalebricks_types::Delta;
@@ -20,7 +20,7 @@ struct Executed {
 }
 
 impl Partition {
-    /// Executes the calls that are new, and tells the verdicts of all.
+    /// Executes the calls that are new, and returns the verdicts of all.
     pub(super) fn calls(&mut self, calls: Vec<Call>) -> Effects {
         let (mut new, mut judged, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let mut first = 0;
@@ -28,9 +28,9 @@ impl Partition {
             let changes = call.changes.len() as u32; // an entry has fewer
             if seen.insert(call.id) {
                 match self.requests.admit(call.id, call.oldest) {
-                    Standing::New => new.push((first, call)),
-                    Standing::Known(verdict) => judged.push((call.id, verdict)),
-                    Standing::Forgotten(why) => judged.push((call.id, Verdict::void(self.position, why))),
+                    CallState::New => new.push((first, call)),
+                    CallState::Known(verdict) => judged.push((call.id, verdict)),
+                    CallState::Forgotten(why) => judged.push((call.id, Verdict::void(self.position, why))),
                 }
             }
             first += changes;

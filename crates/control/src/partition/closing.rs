@@ -19,9 +19,9 @@ impl Partition {
         session.at(pin)
     }
 
-    /// A tenure is closed. In the order of hashes.
+    /// Plans the closure of a tenure, in the order of hashes.
     ///
-    /// Cost: a look at all keys of the partition, if any is pinned to the node, and a hash for each heir of those.
+    /// Cost: visits all keys of the partition, if any is pinned to the node, and a hash per heir for each key that moves.
     pub(super) fn plan_close(&self, plan: &mut Plan, closure: &Closure) -> Result<(), Void> {
         if !closure.heirs.nodes().iter().any(|&heir| self.is_node(heir)) {
             return Err(Void::NoSuchNode);

@@ -1,25 +1,27 @@
-//! What follows from an entry of the log.
+//! Effects of a log entry.
 
 use super::verdict::Judged;
 use crate::record::{FlowId, Session};
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_tables::fib::FibOp;
 use scalebricks_types::{Delta, FlowKey, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 
-/// Why an entry, or a change in it, does nothing. A function of the log before it, so all agree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+/// Why an entry, or a change in it, does nothing. A function of the log before it, so all nodes agree. The order of the reasons
+/// is part of the encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error, BorshSerialize, BorshDeserialize)]
 pub enum Void {
     /// The entry was applied before.
-    #[error("applied already")]
+    #[error("already applied")]
     Applied,
     /// The writer's batch is in the log twice.
-    #[error("a batch that is in the log already")]
+    #[error("the batch is already in the log")]
     Duplicate,
-    /// The writer's batch is older than anybody remembers.
-    #[error("a batch older than its writer's window")]
+    /// The writer's batch is below its window.
+    #[error("the batch is older than its writer's window")]
     BelowWindow,
-    /// The writer was forgotten, as newer ones came: it has to start anew.
-    #[error("a batch of a writer that was forgotten")]
+    /// The writer was forgotten because newer ones came: it has to draw another number.
+    #[error("the batch's writer was forgotten")]
     WriterRetired,
     /// The payload is no list of changes, of no version.
     #[error("not a list of changes")]
@@ -28,10 +30,10 @@ pub enum Void {
     #[error("no room in the table: give it more blocks")]
     NoRoom,
     /// The key belongs to another partition.
-    #[error("a key of another partition")]
+    #[error("the key belongs to another partition")]
     OtherPartition,
     /// The GPT has no number for this node: it needs more value bits.
-    #[error("a node the table has no value for")]
+    #[error("the table has too few value bits for the node")]
     NoSuchNode,
     /// The key is not there.
     #[error("no such key")]
@@ -40,43 +42,15 @@ pub enum Void {
     #[error("the table cannot be given this shape")]
     Shape,
     /// A change that is made alone came with others.
-    #[error("a change of shape that is not alone in its batch")]
+    #[error("the change of shape is not alone in its batch")]
     NotAlone,
     /// Another key has the same hash. The cluster's secret would have to be another.
-    #[error("another key with the same hash is there")]
+    #[error("another key has the same hash")]
     SameHash,
 }
 
-impl Void {
-    /// By code, for what is written; a code never gets another meaning. 0 is none.
-    const ALL: [Self; 12] = [
-        Self::Applied,
-        Self::Duplicate,
-        Self::BelowWindow,
-        Self::WriterRetired,
-        Self::Malformed,
-        Self::NoRoom,
-        Self::OtherPartition,
-        Self::NoSuchNode,
-        Self::Missing,
-        Self::Shape,
-        Self::NotAlone,
-        Self::SameHash,
-    ];
-
-    /// Its code.
-    pub(crate) fn code(self) -> u8 {
-        Self::ALL.iter().position(|why| *why == self).map_or(0, |at| at as u8 + 1) // few
-    }
-
-    /// The reason with this code.
-    pub(crate) fn of_code(code: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
-    }
-}
-
-/// What became of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The result of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub enum Outcome {
     /// Its changes were made, but for those that are void.
     #[default]
@@ -85,11 +59,11 @@ pub enum Outcome {
     Void(Void),
 }
 
-/// What an entry means for the FIB of one node: the next of the updates that the partition has for it.
+/// The effect of an entry on the FIB of one node.
 ///
-/// Sets are made at once. What is deleted has moved or ended: a node goes on holding it until the bits that no longer name
-/// it are everywhere, and packets on their way have arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Sets are applied at once. A deleted key has moved or ended: a node keeps it until no table names the node for it, and packets
+/// on their way have arrived.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct FibUpdate {
     /// Whose keys.
     pub partition: PartitionId,
@@ -97,11 +71,11 @@ pub struct FibUpdate {
     pub position: Position,
     /// The entry before it that meant something for this node.
     pub previous: Position,
-    /// What is set, and what is deleted after that.
+    /// Sets, then deletions.
     pub ops: Vec<FibOp>,
 }
 
-/// A key is not of a flow any more: it is of another, or gone.
+/// A key left a flow: it is of another, or was deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// The key.
@@ -110,14 +84,14 @@ pub struct Ended {
     pub flow: FlowId,
 }
 
-/// What follows from one entry.
+/// Effects of one entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effects {
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
     /// New bits for every node, if some changed. Leads to the entry's position.
     pub gpt: Option<Delta>,
-    /// What changes for FIBs, by node, ascending.
+    /// Updates of FIBs, by node, ascending.
     pub fib: Vec<(NodeId, FibUpdate)>,
     /// Keys that are not of the flow any more that they were of before the entry.
     pub ended: Vec<Ended>,
@@ -144,7 +118,7 @@ impl Effects {
 pub(super) struct ByNode(BTreeMap<NodeId, Vec<FibOp>>);
 
 impl ByNode {
-    /// Tells what became of a key.
+    /// Adds the change of one key.
     pub(super) fn tell(&mut self, key: FlowKey, before: Option<Session>, after: Option<Session>) {
         let is_same = |after: &Session| before.is_some_and(|before| before.is_handled_as(after));
         if let Some(after) = after.filter(|after| !is_same(after)) {

@@ -1,8 +1,8 @@
-//! A partition: its share of the RIB and the GPT bits that follow from it, as a pure function of its log.
+//! A partition: its part of the RIB and the GPT bits that follow from it, as a pure function of its log.
 //!
-//! Entries are applied one after the other, each exactly once, and never refused: what an entry asks for that cannot be done
-//! is *void*, by rules that look at the state alone. So whoever applies the same entries has the same state, the same bits and
-//! hands out the same deltas, byte for byte, and it does not matter how many believe that the partition is theirs.
+//! Entries are applied in order, each exactly once, and never refused: a change that cannot be made is *void*, by rules that
+//! depend only on the state. All nodes that apply the same entries have the same state and the same bits and produce the same
+//! deltas, byte for byte, so several owners at once do no harm.
 
 mod calls;
 mod closing;
@@ -17,19 +17,19 @@ mod windows;
 pub use effects::{Effects, Ended, FibUpdate, Outcome, Void};
 pub use requests::MAX_REQUESTERS;
 pub use snapshot::SnapshotError;
-pub use verdict::{Judged, VOIDS_TOLD, Verdict};
+pub use verdict::{Judged, MAX_VOIDS, Verdict};
 pub use windows::{MAX_WRITERS, WINDOW};
 
+use crate::codec::{DecodeError, Encoded};
 use crate::engine::Entry;
-use crate::record::{self, CallId, Change, Closures, DecodeError, Payload, Repin, Reshape, Session};
+use crate::record::{CallId, Change, Closures, Payload, Reshape, Session};
 use crate::shape::names;
-use crate::version::Version;
 use effects::ByNode;
 use plan::{Plan, Step, gpt_ops};
-use requests::{Requests, Standing};
+use requests::{CallState, Requests};
 use scalebricks_tables::compact::{Control, Params};
 use scalebricks_tables::fib::FibDigest;
-use scalebricks_types::{Delta, FlowKey, KeyHash, KeyHasher, NodeId, PartitionId, Position};
+use scalebricks_types::{Delta, FlowKey, KeyHasher, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
 use table::Sessions;
 use windows::Writers;
@@ -44,12 +44,12 @@ pub enum EntryError {
         partition: PartitionId,
         /// Where it is.
         have: Position,
-        /// What it was given.
+        /// The position given.
         got: Position,
     },
-    /// Newer software wrote it. To pass it over would be to have another state than those who understand it.
-    #[error("entry {} of partition {} has version {version}, not known here: use newer software", .at.0, .partition.0)]
-    Newer {
+    /// Another version of the software wrote it. Skipping it would give another state than that of nodes that understand it.
+    #[error("entry {} of partition {} has unknown version {version}", .at.0, .partition.0)]
+    Version {
         /// The partition.
         partition: PartitionId,
         /// Where it is.
@@ -94,7 +94,7 @@ impl Partition {
         }
     }
 
-    /// Which it is.
+    /// The partition's id.
     pub const fn id(&self) -> PartitionId {
         self.id
     }
@@ -114,7 +114,7 @@ impl Partition {
         self.shapes
     }
 
-    /// The digest of its bits: that of every table that is where this is.
+    /// The digest of its bits: equal to that of every table at this position.
     pub fn digest(&self) -> Option<u32> {
         self.gpt.digest(self.id)
     }
@@ -139,19 +139,19 @@ impl Partition {
         self.sessions.keys_of(node)
     }
 
-    /// The digest of the entries that a node's FIB is to hold of this partition, as of the last entry. Cost: a look into a map of
-    /// nodes; each change of a key pays two mixes for it.
+    /// The digest of the entries that a node's FIB should hold of this partition, as of the last entry. Cost: a map access; each change
+    /// of a key costs two mixes.
     pub fn fib_digest(&self, node: NodeId) -> FibDigest {
         self.sessions.digest_of(node)
     }
 
-    /// What a key leads to, and the position of the entry that said so last.
+    /// The session of a key, and the position of the entry that set it.
     pub fn session(&self, key: &FlowKey) -> Option<(Session, Position)> {
         let held = self.sessions.get(self.hasher.hash(key)).filter(|held| held.key == *key)?;
         Some((held.session, held.since))
     }
 
-    /// All keys with what they lead to, in the order of their hashes. Cost: sorts them.
+    /// All keys with their sessions, in the order of hashes. Cost: sorts them.
     pub fn sessions(&self) -> impl Iterator<Item = (FlowKey, Session)> {
         self.sessions.sorted().into_iter().map(|held| (held.key, held.session))
     }
@@ -160,9 +160,9 @@ impl Partition {
     /// process that was forgotten, one that [is forgotten](Verdict::is_forgotten).
     pub fn verdict(&self, id: CallId) -> Option<Verdict> {
         match self.requests.standing(id) {
-            Standing::New => None,
-            Standing::Known(verdict) => Some(verdict),
-            Standing::Forgotten(why) => Some(Verdict::void(self.position, why)),
+            CallState::New => None,
+            CallState::Known(verdict) => Some(verdict),
+            CallState::Forgotten(why) => Some(Verdict::void(self.position, why)),
         }
     }
 
@@ -196,11 +196,9 @@ impl Partition {
             let (partition, have, got) = (self.id, self.position, entry.position);
             return Err(EntryError::Gap { partition, have, got });
         }
-        let payload = record::decode_payload(&entry.batch.payload);
-        if let Err(DecodeError::Version(version)) = payload
-            && version > Version::NEWEST.get()
-        {
-            return Err(EntryError::Newer { partition: self.id, at: entry.position, version });
+        let payload = Payload::decode(&entry.batch.payload);
+        if let Err(DecodeError::Version { found: version, .. }) = payload {
+            return Err(EntryError::Version { partition: self.id, at: entry.position, version });
         }
         self.position = entry.position;
         if let Ok(Payload::Calls(calls)) = payload {
@@ -250,12 +248,11 @@ impl Partition {
         }
     }
 
-    /// What the changes do, one after the other, behind what is planned already. Those that do nothing, by their number.
+    /// Plans the changes, after those already planned. Returns the changes that do nothing, by their number.
     fn plan(&self, plan: &mut Plan, changes: &[Change]) -> Vec<(u32, Void)> {
         let mut voids = Vec::new();
         for (number, change) in (0..).zip(changes) {
             let done = match change {
-                Change::Repin(repin) => self.plan_repin(plan, repin),
                 Change::Close(closure) => self.plan_close(plan, closure),
                 Change::Upsert(key, session) => self.plan_one(plan, key, Some(*session), false),
                 Change::Move(key, session) => self.plan_one(plan, key, Some(*session), true),
@@ -299,34 +296,12 @@ impl Partition {
         Ok(())
     }
 
-    /// The keys of a node get new ones. In the order of hashes.
-    fn plan_repin(&self, plan: &mut Plan, repin: &Repin) -> Result<(), Void> {
-        if !repin.heirs.nodes().iter().all(|&heir| self.is_node(heir)) {
-            return Err(Void::NoSuchNode);
-        }
-        let untouched = self.sessions.iter();
-        let untouched = untouched.filter(|held| held.since <= repin.upto && !plan.has_touched(held.hash));
-        let mut affected: Vec<(KeyHash, FlowKey, Session)> =
-            untouched.map(|held| (held.hash, held.key, held.session)).collect();
-        // Those were pinned by this very entry.
-        let newest = plan.newest_of_each().filter(|_| self.position <= repin.upto);
-        affected.extend(newest.filter_map(|step| Some((step.hash, step.key, step.after?))));
-        affected.retain(|(.., session)| session.node == repin.from);
-        affected.sort_unstable_by_key(|(hash, ..)| hash.get());
-        let epoch = plan.closures.as_ref().unwrap_or(&self.closures).newest();
-        for (hash, key, session) in affected {
-            let after = Some(session.at((repin.heirs.of(hash), epoch)));
-            plan.add(Step { key, hash, before: Some(session), after });
-        }
-        Ok(())
-    }
-
     /// Whether the GPT can name this node.
     pub fn is_node(&self, node: NodeId) -> bool {
         names(&self.params(), node)
     }
 
-    /// Makes the planned steps, and tells what follows for whom.
+    /// Carries out the planned steps, and returns the effects.
     fn carry_out(&mut self, plan: Plan, gpt: Option<Delta>) -> Effects {
         for step in plan.steps() {
             match step.after {
@@ -334,7 +309,7 @@ impl Partition {
                 None => self.sessions.remove(step.hash),
             }
         }
-        // A key that several changes of the entry touched has one outcome, told where the key came first.
+        // A key that several changes of the entry touched has one outcome, at the key's first place.
         let (mut by_node, mut ended) = (ByNode::default(), Vec::new());
         for (first, newest) in plan.outcomes() {
             by_node.tell(first.key, first.before, newest.after);

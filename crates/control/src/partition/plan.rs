@@ -1,11 +1,11 @@
-//! What the changes of an entry do, before any of it is done.
+//! The plan of an entry's changes, before any of them is made.
 
 use crate::record::{Closures, Session};
 use scalebricks_tables::compact::Op;
 use scalebricks_types::{FlowKey, KeyHash};
 use std::collections::HashMap;
 
-/// What one change does to one key.
+/// The effect of one change on one key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) key: FlowKey,
@@ -75,7 +75,7 @@ impl Plan {
     }
 }
 
-/// What steps mean for the GPT: only which node is asked there.
+/// The GPT's part of steps: only changes of the node.
 pub(super) fn gpt_ops(steps: &[Step]) -> Vec<Op> {
     let op = |step: &Step| match (step.before, step.after) {
         (None, Some(after)) => Some(Op::Insert(step.hash, after.node.get())),

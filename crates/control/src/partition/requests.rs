@@ -1,33 +1,33 @@
-//! The requests of which a partition remembers the verdicts, so that one that comes again is answered and not executed.
+//! Remembered verdicts: a repeated call is answered and not executed again.
 //!
-//! For each process: the requests above its *floor*. The floor rises with what the process says it still waits for, and by
-//! [`WINDOW`] numbers at the latest. Requests below it are over: one that comes all the same is void, and may have been executed
+//! A partition remembers, for each process, the calls above its *floor*. The floor rises with the oldest call that the process
+//! still waits for, and to [`WINDOW`] below the newest at the latest. A call below the floor is void, and may have been executed
 //! before. Processes are numbered in the order in which they start; of more than [`MAX_REQUESTERS`] the oldest is forgotten.
 
 use super::effects::Void;
 use super::verdict::Verdict;
 use crate::engine::WriterId;
-use crate::record::codec::{Reader, put_words};
-use crate::record::{CallId, DecodeError, WINDOW};
+use crate::record::{CallId, WINDOW};
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::Position;
 use std::collections::BTreeMap;
 
 /// Processes remembered.
 pub const MAX_REQUESTERS: usize = 1024;
 
-/// What a call is to the partition.
+/// The state of a call in the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum CallState {
     /// Not seen yet.
     New,
     /// Judged already.
     Known(Verdict),
-    /// Nobody knows any more.
+    /// Its verdict is forgotten.
     Forgotten(Void),
 }
 
 /// The requests of one process.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 struct Window {
     /// Requests below are over.
     floor: u64,
@@ -42,17 +42,17 @@ impl Window {
         }
     }
 
-    fn standing(&self, number: u64) -> Standing {
+    fn standing(&self, number: u64) -> CallState {
         match self.verdicts.get(&number) {
-            Some(verdict) => Standing::Known(verdict.clone()),
-            None if number < self.floor => Standing::Forgotten(Void::BelowWindow),
-            None => Standing::New,
+            Some(verdict) => CallState::Known(verdict.clone()),
+            None if number < self.floor => CallState::Forgotten(Void::BelowWindow),
+            None => CallState::New,
         }
     }
 }
 
 /// The requests of all processes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub(super) struct Requests {
     known: BTreeMap<WriterId, Window>,
     /// Processes up to this one are forgotten.
@@ -60,30 +60,26 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.retired.is_none()
-    }
-
-    /// What a call is now. Changes nothing.
-    pub(super) fn standing(&self, id: CallId) -> Standing {
+    /// The state of a call. Changes nothing.
+    pub(super) fn standing(&self, id: CallId) -> CallState {
         if self.retired.is_some_and(|retired| id.by <= retired) {
-            return Standing::Forgotten(Void::WriterRetired);
+            return CallState::Forgotten(Void::WriterRetired);
         }
         if let Some(window) = self.known.get(&id.by) {
             return window.standing(id.number);
         }
         let is_oldest = self.known.first_key_value().is_none_or(|(first, _)| id.by < *first);
         if is_oldest && self.known.len() >= MAX_REQUESTERS {
-            Standing::Forgotten(Void::WriterRetired)
+            CallState::Forgotten(Void::WriterRetired)
         } else {
-            Standing::New
+            CallState::New
         }
     }
 
-    /// What a call is that comes in an entry, and what its process says besides. `oldest` is at most the call's number.
-    pub(super) fn admit(&mut self, id: CallId, oldest: u64) -> Standing {
+    /// The state of a call in an entry; raises its process's floor. `oldest` is at most the call's number.
+    pub(super) fn admit(&mut self, id: CallId, oldest: u64) -> CallState {
         let standing = self.standing(id);
-        if standing == Standing::Forgotten(Void::WriterRetired) {
+        if standing == CallState::Forgotten(Void::WriterRetired) {
             return standing;
         }
         let window = self.known.entry(id.by).or_default();
@@ -103,46 +99,14 @@ impl Requests {
         }
     }
 
-    /// Whether a process is retired and which, number of processes; each with its floor, the number of verdicts, and each of them.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let retired = self.retired.map_or([0, 0], |writer| [1, writer.0]);
-        put_words(out, &retired);
-        put_words(out, &[self.known.len() as u64]);
-        for (by, window) in &self.known {
-            put_words(out, &[by.0, window.floor, window.verdicts.len() as u64]);
-            for (number, verdict) in &window.verdicts {
-                put_words(out, &[*number]);
-                verdict.put(out);
-            }
-        }
-    }
-
-    pub(super) fn read(from: &mut Reader<'_>, position: Position) -> Result<Self, DecodeError> {
-        let malformed = DecodeError::Malformed(0, "verdicts that no log leads to");
-        let [has_retired, retired, count] = from.words()?;
-        let mut requests =
-            Self { known: BTreeMap::new(), retired: (has_retired != 0).then_some(WriterId(retired)) };
-        if count > MAX_REQUESTERS as u64 {
-            return Err(malformed);
-        }
-        for _ in 0..count {
-            let [by, floor, verdicts] = from.words()?;
-            let mut window = Window { floor, verdicts: BTreeMap::new() };
-            if verdicts > WINDOW {
-                return Err(malformed);
-            }
-            for _ in 0..verdicts {
-                let [number] = from.words()?;
-                let verdict = Verdict::take(from)?;
-                let is_next = window.verdicts.last_key_value().is_none_or(|(last, _)| *last < number);
-                if !is_next || number < floor || verdict.position > position {
-                    return Err(malformed);
-                }
-                window.verdicts.insert(number, verdict);
-            }
-            requests.known.insert(WriterId(by), window);
-        }
-        Ok(requests)
+    /// Whether a log can lead to this state at this position.
+    pub(super) fn is_valid(&self, position: Position) -> bool {
+        let is_valid = |window: &Window| {
+            let is_known =
+                |(number, verdict): (&u64, &Verdict)| *number >= window.floor && verdict.position <= position;
+            window.verdicts.len() as u64 <= WINDOW && window.verdicts.iter().all(is_known)
+        };
+        self.known.len() <= MAX_REQUESTERS && self.known.values().all(is_valid)
     }
 }
 
@@ -163,7 +127,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Windows say what a map of all verdicts says, of requests that their process still waits for.
+        /// Windows agree with a map of all verdicts, for calls that their process still waits for.
         #[test]
         fn windows_agree_with_a_map(calls in prop::collection::vec((0..3_u64, 1..60_u64, 0..9_u64, any::<bool>()), 1..300)) {
             let mut requests = Requests::default();
@@ -173,22 +137,20 @@ mod tests {
                 let oldest = number.saturating_sub(below).max(1);
                 let floor = floors.entry(by).or_default();
                 let wanted = match all.get(&(by, number)) {
-                    _ if number < *floor => Standing::Forgotten(Void::BelowWindow),
-                    Some(known) => Standing::Known(Verdict::clone(known)),
-                    None => Standing::New,
+                    _ if number < *floor => CallState::Forgotten(Void::BelowWindow),
+                    Some(known) => CallState::Known(Verdict::clone(known)),
+                    None => CallState::New,
                 };
                 *floor = (*floor).max(oldest).max((number + 1).saturating_sub(WINDOW));
                 prop_assert_eq!(requests.admit(id(by, number), oldest), wanted.clone());
-                if wanted == Standing::New {
+                if wanted == CallState::New {
                     requests.judged(id(by, number), verdict(at));
                     all.insert((by, number), verdict(at));
                 }
             }
-            let mut bytes = Vec::new();
-            requests.write(&mut bytes);
-            let mut reader = Reader::new(&bytes);
-            prop_assert_eq!(Requests::read(&mut reader, Position(300)).unwrap(), requests);
-            prop_assert!(reader.rest().is_empty());
+            let bytes = borsh::to_vec(&requests).unwrap();
+            prop_assert_eq!(borsh::from_slice::<Requests>(&bytes).unwrap(), requests.clone());
+            prop_assert!(requests.is_valid(Position(300)));
         }
     }
 
@@ -196,29 +158,29 @@ mod tests {
     fn the_oldest_process_is_forgotten_for_good() {
         let mut requests = Requests::default();
         for by in 10..10 + MAX_REQUESTERS as u64 {
-            assert_eq!(requests.admit(id(by, 1), 1), Standing::New);
+            assert_eq!(requests.admit(id(by, 1), 1), CallState::New);
             requests.judged(id(by, 1), Verdict::void(Position(by), Void::NoRoom));
         }
-        // It would be forgotten as soon as it has come.
-        assert_eq!(requests.admit(id(9, 1), 1), Standing::Forgotten(Void::WriterRetired));
-        assert!(matches!(requests.admit(id(10, 1), 1), Standing::Known(_)));
-        assert_eq!(requests.admit(id(5_000, 1), 1), Standing::New);
-        assert_eq!(requests.admit(id(10, 1), 1), Standing::Forgotten(Void::WriterRetired));
-        let Standing::Known(known) = requests.standing(id(11, 1)) else { panic!("it is remembered") };
+        // It would be forgotten at once.
+        assert_eq!(requests.admit(id(9, 1), 1), CallState::Forgotten(Void::WriterRetired));
+        assert!(matches!(requests.admit(id(10, 1), 1), CallState::Known(_)));
+        assert_eq!(requests.admit(id(5_000, 1), 1), CallState::New);
+        assert_eq!(requests.admit(id(10, 1), 1), CallState::Forgotten(Void::WriterRetired));
+        let CallState::Known(known) = requests.standing(id(11, 1)) else { panic!("it is remembered") };
         assert_eq!(known.outcome, Outcome::Void(Void::NoRoom));
     }
 
     #[test]
-    fn what_its_process_waits_for_no_more_is_forgotten() {
+    fn verdicts_below_the_floor_are_forgotten() {
         let mut requests = Requests::default();
         for number in 1..=3 {
-            assert_eq!(requests.admit(id(1, number), 1), Standing::New);
+            assert_eq!(requests.admit(id(1, number), 1), CallState::New);
             requests.judged(id(1, number), verdict(number));
         }
-        assert_eq!(requests.admit(id(1, 4), 3), Standing::New);
-        assert_eq!(requests.standing(id(1, 2)), Standing::Forgotten(Void::BelowWindow));
-        assert_eq!(requests.standing(id(1, 3)), Standing::Known(verdict(3)));
-        assert_eq!(requests.admit(id(1, 3 + WINDOW), 3 + WINDOW), Standing::New);
-        assert_eq!(requests.standing(id(1, 3)), Standing::Forgotten(Void::BelowWindow));
+        assert_eq!(requests.admit(id(1, 4), 3), CallState::New);
+        assert_eq!(requests.standing(id(1, 2)), CallState::Forgotten(Void::BelowWindow));
+        assert_eq!(requests.standing(id(1, 3)), CallState::Known(verdict(3)));
+        assert_eq!(requests.admit(id(1, 3 + WINDOW), 3 + WINDOW), CallState::New);
+        assert_eq!(requests.standing(id(1, 3)), CallState::Forgotten(Void::BelowWindow));
     }
 }

@@ -1,5 +1,5 @@
-//! The sessions of a partition by the hashes of their keys. The hash is keyed with the cluster's secret, so it is hash
-//! enough for a table, and no two keys of one hash are ever held: the GPT could not tell them apart.
+//! The sessions of a partition by the hashes of their keys. The hash is keyed with the cluster's secret, so the table needs no
+//! other. Two keys with the same hash are never held: the GPT could not tell them apart.
 
 use crate::record::Session;
 use hashbrown::HashTable;
@@ -8,7 +8,7 @@ use scalebricks_tables::fib::FibDigest;
 use scalebricks_types::{FlowKey, KeyHash, NodeId, Position};
 use std::collections::BTreeMap;
 
-/// A key and what it leads to.
+/// A key and its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) key: FlowKey,

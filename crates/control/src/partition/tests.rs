@@ -40,7 +40,7 @@ fn entry(position: u64, writer: u64, number: u64, changes: &[Change]) -> Entry {
     Entry { position: Position(position), batch: Batch { id, payload: encode(changes).unwrap().into() } }
 }
 
-/// What the partition should hold, obviously: a map, and a set of batches.
+/// A simple model of a partition: a map, and a set of batches.
 pub(super) struct Twin {
     params: Params,
     shapes: u32,
@@ -132,17 +132,6 @@ impl Twin {
                 true
             }
             Change::Delete(key) => self.sessions.remove(&hash(key)).is_some(),
-            Change::Repin(repin) if repin.heirs.nodes().iter().all(|heir| self.is_node(*heir)) => {
-                for (key, session, since) in self.sessions.values_mut() {
-                    if session.node == repin.from && *since <= repin.upto {
-                        session.node = repin.heirs.of(HASHER.hash(key));
-                        session.epoch =
-                            self.closures.iter().map(|closure| closure.epoch).max().unwrap_or_default();
-                        *since = position;
-                    }
-                }
-                true
-            }
             _ => false,
         }
     }
@@ -178,9 +167,6 @@ pub(super) fn change(keys: usize) -> impl Strategy<Value = Change> {
         6 => (key.clone(), session.clone()).prop_map(|(key, session)| Change::Upsert(key, session)),
         3 => (key.clone(), session).prop_map(|(key, session)| Change::Move(key, session)),
         3 => key.prop_map(Change::Delete),
-        1 => (0..8_u8, 0..80_u64, heirs.clone()).prop_map(|(from, upto, heirs)| {
-            Change::Repin(Repin { from: NodeId::new(from), upto: Position(upto), heirs })
-        }),
         1 => (0..8_u8, 1..20_u32, heirs).prop_map(|(node, epoch, heirs)| {
             let heirs = heirs.nodes().iter().copied().filter(|heir| *heir != NodeId::new(node));
             let heirs = Heirs::new(heirs).or_else(|_| Heirs::new([NodeId::new((node + 1) % 8)])).unwrap();
@@ -189,7 +175,7 @@ pub(super) fn change(keys: usize) -> impl Strategy<Value = Change> {
     ]
 }
 
-/// FIBs as they follow from effects: what every node holds, late departures included.
+/// FIBs computed from effects: what every node holds, including keys that left.
 #[derive(Default)]
 struct Fibs(BTreeMap<(u8, u64), FlowKeyValue>);
 
@@ -216,8 +202,8 @@ impl Fibs {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is logged, twice or not: the partition holds what a map would, deltas lead a table to its bits, effects lead
-    /// FIBs to its sessions, and one who was restored from a snapshot on the way says the same from then on.
+    /// For any log, with repeated entries or not: the partition agrees with a map, deltas lead a table to its bits, effects lead FIBs
+    /// to its sessions, and a partition restored from a snapshot behaves the same.
     #[test]
     fn a_partition_is_a_function_of_its_log(
         (structure, batches) in prop::sample::select(Structure::ALL.to_vec()).prop_flat_map(|structure| {
@@ -226,7 +212,7 @@ proptest! {
         }),
         restored_at: prop::sample::Index,
     ) {
-        // A batch that comes twice says the same.
+        // A repeated batch has no effect.
         let mut first = BTreeMap::new();
         let batches: Vec<(u64, u64, Vec<Change>)> = batches.into_iter().map(|(writer, number, changes)| {
             let changes = first.entry((writer, number)).or_insert(changes).clone();
@@ -283,7 +269,7 @@ proptest! {
         prop_assert_eq!(partition.gpt(), other.gpt());
     }
 
-    /// A bit that flipped is noticed, wherever it is.
+    /// Any flipped bit is detected.
     #[test]
     fn damaged_snapshots_are_refused(changes in prop::collection::vec(change(12), 1..20), at: prop::sample::Index, bit in 0..8_u8) {
         let mut partition = empty();
@@ -310,17 +296,19 @@ fn holes_in_the_log_are_refused() {
 }
 
 #[test]
-fn what_newer_software_wrote_is_not_passed_over() {
+fn entries_of_other_versions_are_refused() {
     let mut partition = empty();
-    let mut newer = entry(1, 1, 1, &[]);
-    newer.batch.payload = Arc::from([9, 0, 0, 0, 0, 0, 0, 0].as_slice());
-    let error = EntryError::Newer { partition: MINE, at: Position(1), version: 9 };
-    assert_eq!(partition.apply(&newer), Err(error));
-    assert_eq!(partition.position(), Position(0));
+    for version in [1, 2, 3, 9] {
+        let mut other = entry(1, 1, 1, &[]);
+        other.batch.payload = Arc::from([version as u8, 0, 0, 0, 0, 0, 0, 0].as_slice());
+        let error = EntryError::Version { partition: MINE, at: Position(1), version };
+        assert_eq!(partition.apply(&other), Err(error));
+        assert_eq!(partition.position(), Position(0));
+    }
 }
 
 #[test]
-fn what_is_void_says_why() {
+fn void_changes_have_reasons() {
     let keys = keys(2);
     let session = |node| Session::new(NodeId::new(node), [1, 2]);
     let mut partition = empty();
@@ -344,7 +332,7 @@ fn what_is_void_says_why() {
     assert!(effects.fib.is_empty(), "it came and went: {effects:?}");
     assert!(partition.is_empty());
     let broken = Entry {
-        batch: Batch { payload: Arc::new([1, 0, 3]), ..entry(2, 1, 2, &[]).batch },
+        batch: Batch { payload: Arc::new([4, 0, 3]), ..entry(2, 1, 2, &[]).batch },
         position: Position(2),
     };
     assert_eq!(partition.apply(&broken).unwrap().outcome, Outcome::Void(Void::Malformed));
@@ -381,19 +369,18 @@ fn is_voided(small: Params) {
 #[test]
 fn a_dead_node_s_keys_are_spread_evenly() {
     let keys = keys(3_000);
-    let session = |node| Session::new(NodeId::new(node), [0; 2]);
+    let session = |flow: usize| Session::new(NodeId::new(flow as u8 % 4), [(flow as u64) << 32, 0]);
     let mut partition = empty();
-    let nodes = (0..4).cycle();
     let changes: Vec<Change> =
-        keys.iter().zip(nodes).map(|(key, n)| Change::Upsert(*key, session(n))).collect();
+        keys.iter().enumerate().map(|(flow, key)| Change::Upsert(*key, session(flow))).collect();
     partition.apply(&entry(1, 1, 1, &changes)).unwrap();
     let of = |partition: &Partition, node| {
         partition.sessions().filter(|(_, session)| session.node == NodeId::new(node)).count()
     };
     let died = of(&partition, 2);
     let heirs = Heirs::new([0, 1, 3].map(NodeId::new)).unwrap();
-    let repin = Repin { from: NodeId::new(2), upto: Position(1), heirs };
-    let effects = partition.apply(&entry(2, 1, 2, &[Change::Repin(repin)])).unwrap();
+    let closure = Closure { node: NodeId::new(2), epoch: Epoch::new(1), heirs };
+    let effects = partition.apply(&entry(2, 1, 2, &[Change::Close(closure)])).unwrap();
     assert_eq!(of(&partition, 2), 0);
     let changed: BTreeMap<u8, usize> =
         effects.fib.iter().map(|(node, update)| (node.get(), update.ops.len())).collect();

@@ -1,18 +1,17 @@
-//! Which batches of which writers a partition has applied: what voids a batch that is logged twice.
+//! Windows of applied batches: a batch that is logged twice is void the second time.
 //!
-//! A retry may be logged again long after the first attempt, and in another order. So the state of a partition, which is
-//! a function of the log alone, remembers for each writer which of its last batches it has seen. What lies below is void: a
-//! writer has at most [`WINDOW`] batches to a partition under way, and never goes back.
+//! A retry may be logged long after the first attempt, and in another order. So a partition's state remembers for each writer
+//! which of its last batches were applied. Batches below the window are void: a writer has at most [`WINDOW`] batches to a
+//! partition unconfirmed, and never goes back.
 //!
-//! Writers are numbered in the order in which they start. Of more than [`MAX_WRITERS`] the oldest is forgotten, and all that
-//! it, or one older still, says from then on is void: it has to start anew.
+//! Writers are numbered in the order in which they start. Of more than [`MAX_WRITERS`] the oldest is forgotten, and its later
+//! batches, and those of older writers, are void: the writer has to draw a new number.
 
 use crate::engine::{BatchId, WriterId};
-use crate::record::DecodeError;
-use crate::record::codec::{Reader, put_words};
+use borsh::{BorshDeserialize, BorshSerialize};
 use std::collections::BTreeMap;
 
-/// Batches of one writer to one partition that may be under way.
+/// Most unconfirmed batches of one writer to one partition.
 pub const WINDOW: u64 = 1024;
 
 /// Writers remembered.
@@ -23,21 +22,21 @@ const MAX_NUMBER: u64 = 1 << 63;
 
 const WORDS: usize = WINDOW as usize / 64;
 
-/// What a batch is to the partition.
+/// The state of a batch in the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Not applied yet; now it counts as applied.
     New,
     /// Applied already.
     Duplicate,
-    /// So old that nobody knows.
+    /// Below the window: unknown.
     Below,
     /// Of a writer that was forgotten.
     Retired,
 }
 
 /// The batches of one writer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 struct Window {
     /// The highest number seen.
     highest: u64,
@@ -78,7 +77,7 @@ impl Window {
 }
 
 /// The batches of all writers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, BorshSerialize, BorshDeserialize)]
 pub(super) struct Writers {
     known: BTreeMap<WriterId, Window>,
     /// Writers up to this one are forgotten.
@@ -103,27 +102,9 @@ impl Writers {
         verdict
     }
 
-    /// Whether a writer is retired and which, number of writers, each with its highest number and its window.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let retired = self.retired.map_or([0, 0], |writer| [1, writer.0]);
-        put_words(out, &retired);
-        put_words(out, &[self.known.len() as u64]);
-        for (writer, window) in &self.known {
-            put_words(out, &[writer.0, window.highest]);
-            put_words(out, &window.seen);
-        }
-    }
-
-    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let [has_retired, retired, count] = from.words()?;
-        let mut writers =
-            Self { known: BTreeMap::new(), retired: (has_retired != 0).then_some(WriterId(retired)) };
-        for _ in 0..count.min(MAX_WRITERS as u64) {
-            let [writer, highest] = from.words()?;
-            let highest = highest.min(MAX_NUMBER - 1);
-            writers.known.insert(WriterId(writer), Window { highest, seen: from.words()? });
-        }
-        Ok(writers)
+    /// Whether a log can lead to this state.
+    pub(super) fn is_valid(&self) -> bool {
+        self.known.len() <= MAX_WRITERS && self.known.values().all(|window| window.highest < MAX_NUMBER)
     }
 }
 
@@ -140,7 +121,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// A window says what a set of all numbers ever seen says.
+        /// A window agrees with a set of all numbers.
         #[test]
         fn windows_agree_with_sets(numbers in proptest::collection::vec(
             prop_oneof![8 => 1_u64..50, 4 => 1_000_u64..1_100, 1 => 1_u64..10_000, 1 => Just(MAX_NUMBER - 1)], 1..400)
@@ -158,11 +139,9 @@ mod tests {
                 highest = highest.max(number);
                 prop_assert_eq!(writers.admit(id(7, number)), wanted, "{}", number);
             }
-            let mut bytes = Vec::new();
-            writers.write(&mut bytes);
-            let mut reader = Reader::new(&bytes);
-            prop_assert_eq!(Writers::read(&mut reader).unwrap(), writers);
-            prop_assert!(reader.rest().is_empty());
+            let bytes = borsh::to_vec(&writers).unwrap();
+            prop_assert_eq!(borsh::from_slice::<Writers>(&bytes).unwrap(), writers.clone());
+            prop_assert!(writers.is_valid());
         }
     }
 

@@ -1,15 +1,18 @@
 //! Requests of one process, as the log of a partition names them.
 
 use super::Change;
+use crate::codec::checked;
 use crate::engine::WriterId;
+use borsh::{BorshDeserialize, BorshSerialize};
+use std::io::{self, Read};
 
-/// Requests of one process to one partition that may be under way: a request's number is less than this above the oldest number
-/// that its process still waits for.
+/// Most calls of one process to one partition without a verdict: a call's number is less than this above the lowest number that
+/// the process still waits for.
 pub const WINDOW: u64 = 1024;
 
 /// Names a request for all time: a process numbers its requests to a partition, rising from 1. A request that is repeated keeps
 /// its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, BorshSerialize, BorshDeserialize)]
 pub struct CallId {
     /// The process that asks, in one of its lives.
     pub by: WriterId,
@@ -18,7 +21,7 @@ pub struct CallId {
 }
 
 /// Changes that one request asks for. They are executed together, or void together for lack of room.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize)]
 pub struct Call {
     /// The request.
     pub id: CallId,
@@ -27,4 +30,18 @@ pub struct Call {
     pub oldest: u64,
     /// The changes, made one after the other.
     pub changes: Vec<Change>,
+}
+
+impl BorshDeserialize for Call {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |(id, oldest, changes): (CallId, u64, _)| {
+            let is_in_window =
+                oldest > 0 && id.number.checked_sub(oldest).is_some_and(|below| below < WINDOW);
+            if is_in_window && id.number < 1 << 63 {
+                Ok(Self { id, oldest, changes })
+            } else {
+                Err("no call has this number")
+            }
+        })
+    }
 }

@@ -1,20 +1,24 @@
-//! Who takes the flows of a node, agreed once.
+//! Closures of tenures: which nodes inherit the flows of a node.
 //!
-//! A pin names a node and an [`Epoch`] of the view in which that node took flows. A [`Closure`] says that, as of its own epoch,
-//! the flows pinned to a node before go to heirs. The time between two closures of a node is a *tenure* of that node.
+//! A pin names a node and an [`Epoch`] of the view in which that node took flows. A [`Closure`] assigns the flows that were pinned
+//! to a node before the closure's epoch to heirs. The time between two closures of a node is a *tenure* of that node.
 //!
-//! Where a pin leads is a function of the pin, the flow and the closures alone, so it does not matter in which order a log has
-//! them: see [`Closures::lead`].
+//! The node that a pin leads to depends only on the pin, the flow and the closures, not on their order in a log: see
+//! [`Closures::lead`].
 
-use super::codec::Reader;
-use super::{DecodeError, Heirs};
+use super::Heirs;
+use crate::codec::checked;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 
 /// An epoch of the view of membership.
 ///
 /// [`Epoch::UNKNOWN`] is before all others. Pins that were logged before version 3 have it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, BorshSerialize, BorshDeserialize,
+)]
 pub struct Epoch(u32);
 
 impl Epoch {
@@ -38,62 +42,35 @@ impl Epoch {
 }
 
 /// The name of a flow, which all its keys share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize, BorshDeserialize)]
 pub struct FlowId(pub u64);
 
 /// The flows that were pinned to a node before an epoch go to heirs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize)]
 pub struct Closure {
     /// The node.
     pub node: NodeId,
     /// The epoch of the view that closed the node's tenure.
     pub epoch: Epoch,
-    /// Who takes its flows. All of them took flows in the view of that epoch, so the node is not among them.
+    /// The nodes that take its flows. All of them took flows in the view of that epoch, so the node is not among them.
     pub heirs: Heirs,
 }
 
-/// A bit for each node.
-const BITMAP_BYTES: usize = 256 / 8;
-
-impl Closure {
-    /// Epoch (4 octets), node (1), heirs as a bitmap (32): bit n mod 8 of octet n / 8 for node n.
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.epoch.0.to_le_bytes());
-        out.push(self.node.get());
-        let mut bitmap = [0_u8; BITMAP_BYTES];
-        for heir in self.heirs.nodes() {
-            bitmap[heir.index() / 8] |= 1 << (heir.index() % 8);
-        }
-        out.extend_from_slice(&bitmap);
-    }
-
-    /// Reads what [`Closure::put`] wrote.
-    ///
-    /// # Errors
-    /// [`DecodeError`], also if a node is its own heir.
-    pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let epoch = Self::epoch_of(reader)?;
-        let [node] = reader.take()?;
-        let bitmap: [u8; BITMAP_BYTES] = reader.take()?;
-        let is_set = |number: &u8| bitmap[usize::from(*number / 8)] >> (number % 8) & 1 == 1;
-        let heirs = Heirs::new((0..=u8::MAX).filter(is_set).map(NodeId::new));
-        let heirs = heirs.map_err(|_| reader.malformed("a closure without heirs"))?;
-        let node = NodeId::new(node);
-        if heirs.nodes().contains(&node) {
-            return Err(reader.malformed("a node is its own heir"));
-        }
-        Ok(Self { node, epoch, heirs })
-    }
-
-    fn epoch_of(reader: &mut Reader<'_>) -> Result<Epoch, DecodeError> {
-        match Epoch(u32::from_le_bytes(reader.take()?)) {
-            Epoch::UNKNOWN => Err(reader.malformed("a closure without epoch")),
-            epoch => Ok(epoch),
-        }
+impl BorshDeserialize for Closure {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |(node, epoch, heirs): (NodeId, Epoch, Heirs)| {
+            if epoch == Epoch::UNKNOWN {
+                Err("a closure without an epoch")
+            } else if heirs.nodes().contains(&node) {
+                Err("a node is its own heir")
+            } else {
+                Ok(Self { node, epoch, heirs })
+            }
+        })
     }
 }
 
-/// Closures that are remembered, at most: the newest of each node, and of the others the newest.
+/// Most closures that are remembered: the newest of each node, and the newest of the others.
 pub const MAX_CLOSURES: usize = 512;
 
 /// Closures, in their order. Memory: at most [`MAX_CLOSURES`], with up to 255 heirs each.
@@ -146,12 +123,12 @@ impl Closures {
         true
     }
 
-    /// Where a pin leads: while the tenure that it names is closed, to the heir of that closure, in the epoch of the closure.
-    /// `can_be` says which nodes can be pinned to. The node with the highest hash of itself and the flow is the heir: rendezvous
-    /// hashing (Thaler and Ravishankar, 1998).
+    /// The node that a pin leads to: while the tenure that the pin names is closed, the pin moves to the heir of that closure, in the
+    /// closure's epoch. `can_be` tells which nodes can be pinned to. The heir is the node with the highest hash of itself and the
+    /// flow: rendezvous hashing (Thaler and Ravishankar, 1998).
     ///
-    /// Each step leads to a later epoch, so there is an end.
-    /// Cost: nothing for a pin of the newest epoch, else a look at each later closure for each step.
+    /// Each step leads to a later epoch, so it ends.
+    /// Cost: nothing for a pin of the newest epoch, else a comparison with each later closure per step.
     pub fn lead(
         &self,
         flow: FlowId,
@@ -174,33 +151,30 @@ impl Closures {
         let later = self.all.range((Epoch(epoch.0.saturating_add(1)), NodeId::new(0))..);
         later.filter(|((_, closed), _)| *closed == node).map(|((epoch, _), heirs)| (*epoch, heirs)).next()
     }
+}
 
-    /// Number (2 octets) and each, in their order.
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.all.len() as u16).to_le_bytes()); // at most MAX_CLOSURES
-        self.iter().for_each(|closure| closure.put(out));
+impl BorshSerialize for Closures {
+    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
+        self.iter().collect::<Vec<Closure>>().serialize(writer)
     }
+}
 
-    /// Reads what [`Closures::put`] wrote.
-    ///
-    /// # Errors
-    /// [`DecodeError`], also if they are too many or not in their order.
-    pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let count = usize::from(u16::from_le_bytes(reader.take()?));
-        if count > MAX_CLOSURES {
-            return Err(reader.malformed("too many closures"));
-        }
-        let mut closures = Self::default();
-        let mut last = None;
-        for _ in 0..count {
-            let closure = Closure::take(reader)?;
-            let place = Some((closure.epoch, closure.node));
-            if last >= place || !closures.add(closure) {
-                return Err(reader.malformed("closures are not in their order"));
+impl BorshDeserialize for Closures {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        checked(reader, |closures: Vec<Closure>| {
+            let place = |closure: &Closure| (closure.epoch, closure.node);
+            if closures.len() > MAX_CLOSURES {
+                Err("too many closures")
+            } else if !closures.is_sorted_by(|one, next| place(one) < place(next)) {
+                Err("closures are not in ascending order")
+            } else {
+                let mut all = Self::default();
+                for closure in closures {
+                    all.add(closure);
+                }
+                Ok(all)
             }
-            last = place;
-        }
-        Ok(closures)
+        })
     }
 }
 
@@ -221,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Histories in which heirs took flows when they became heirs: node, and who else is closed.
+    /// Histories in which heirs took flows when they became heirs: the node, and the other closed nodes.
     fn histories() -> impl Strategy<Value = Vec<Closure>> {
         prop::collection::vec((0..6_u8, prop::collection::btree_set(0..6_u8, 1..5)), 0..30).prop_map(
             |steps| {
@@ -237,8 +211,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The closures of one node come in their order, those of different nodes in any: a pin ends at the same node, and in
-        /// whatever state between the two it is led on.
+        /// The closures of one node are added in order, those of different nodes in any order: a pin ends at the same node, from whatever
+        /// intermediate state it is led on.
         #[test]
         fn a_pin_ends_at_one_node_in_any_order(
             history in histories(), picks: Vec<prop::sample::Index>, flow: u64, at in 0..6_u8, epoch in 0..30_u32, then: prop::sample::Index,
@@ -252,7 +226,7 @@ mod tests {
                 let pick = picks.next().map_or(0, |pick| pick.index(left.len()));
                 let first = left.iter().position(|other| other.node == left[pick].node).unwrap();
                 prop_assert!(shuffled.add(left.remove(first)));
-                // From here on the pin is there, and follows each closure.
+                // The pin exists from here on, and follows each closure.
                 if shuffled.len() > then {
                     walked = shuffled.lead(FlowId(flow), walked, |_| true);
                 }
@@ -274,11 +248,8 @@ mod tests {
             for closure in history {
                 prop_assert!(closures.add(closure));
             }
-            let mut bytes = Vec::new();
-            closures.put(&mut bytes);
-            let mut reader = Reader::new(&bytes);
-            prop_assert_eq!(Closures::take(&mut reader), Ok(closures));
-            prop_assert!(reader.rest().is_empty());
+            let bytes = borsh::to_vec(&closures).unwrap();
+            prop_assert_eq!(borsh::from_slice::<Closures>(&bytes).unwrap(), closures);
         }
     }
 
@@ -314,18 +285,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn malformed_closures_are_refused() {
         let take = |closure: Closure| {
-            let mut bytes = Vec::new();
-            closure.put(&mut bytes);
-            assert_eq!(bytes.len(), 4 + 1 + BITMAP_BYTES);
-            Closure::take(&mut Reader::new(&bytes))
+            let bytes = borsh::to_vec(&closure).unwrap();
+            assert_eq!(bytes.len(), 1 + 4 + 32);
+            borsh::from_slice::<Closure>(&bytes).ok()
         };
-        assert_eq!(take(closure(1, 5, &[0, 255])), Ok(closure(1, 5, &[0, 255])));
-        assert!(take(closure(1, 0, &[2])).is_err(), "no epoch");
-        assert!(take(closure(1, 5, &[1, 2])).is_err(), "its own heir");
-        let mut empty = vec![5, 0, 0, 0, 1];
-        empty.extend([0; BITMAP_BYTES]);
-        assert!(Closure::take(&mut Reader::new(&empty)).is_err(), "no heirs");
+        assert_eq!(take(closure(1, 5, &[0, 255])), Some(closure(1, 5, &[0, 255])));
+        assert_eq!(take(closure(1, 0, &[2])), None, "no epoch");
+        assert_eq!(take(closure(1, 5, &[1, 2])), None, "its own heir");
+        let empty = [&[1, 5, 0, 0, 0][..], &[0; 32]].concat();
+        assert!(borsh::from_slice::<Closure>(&empty).is_err(), "no heirs");
     }
 }

@@ -1,12 +1,10 @@
-//! Callers at all nodes: what they are told is what the log says, and each call is executed once, whoever owns its partition when.
+//! Callers at all nodes: they get the log's verdicts, and each call is executed once, whichever node owns its partition.
 
 use crate::cluster::common::{HASHER, node};
 use crate::cluster::world::{Sent, World};
 use rand::Rng;
 use rand::seq::IndexedRandom;
-use scalebricks_control::calls::{
-    Answer, Failure, Lane, Refusal, decode_answers, decode_request, encode_answers, encode_request,
-};
+use scalebricks_control::calls::{Answer, CallClient, Failure, Refusal};
 use scalebricks_control::engine::WriterId;
 use scalebricks_control::partition::{Effects, Outcome, Verdict};
 use scalebricks_control::record::{Call, CallId, Change, Session, encode_calls};
@@ -20,7 +18,7 @@ use std::time::Duration;
 pub struct Calling {
     /// The process's number.
     pub by: u64,
-    pub lanes: BTreeMap<PartitionId, Lane<u64>>,
+    pub lanes: BTreeMap<PartitionId, CallClient<u64>>,
     /// Batches that an owner has to append, and when it gets to it.
     pub batches: Vec<(Duration, PartitionId, Vec<Call>)>,
 }
@@ -31,11 +29,11 @@ pub struct Calls {
     /// Processes so far: each has a number of its own.
     pub processes: u64,
     made: u64,
-    /// What callers were told.
+    /// The outcomes that callers got.
     told: HashMap<u64, (PartitionId, Result<Verdict, Failure>)>,
     /// Those that a process took with it.
     lost: usize,
-    /// The first verdict of each call, as the log says it.
+    /// The first verdict of each call in the log.
     first: HashMap<(PartitionId, CallId), Verdict>,
     /// How often each call has set its value.
     executed: HashMap<u64, usize>,
@@ -108,7 +106,7 @@ impl World {
                 }
                 continue;
             }
-            let bytes = encode_request(partition, &calls).unwrap();
+            let bytes = borsh::to_vec(&(partition, &calls)).unwrap();
             self.send(number, usize::from(to.get()), || Sent::Calls(bytes.clone()));
         }
     }
@@ -201,20 +199,20 @@ impl World {
         if to == node(number) {
             return self.answered(number, to, partition, answers);
         }
-        let bytes = encode_answers(partition, &answers);
+        let bytes = borsh::to_vec(&(partition, &answers)).unwrap();
         self.send(number, usize::from(to.get()), || Sent::Answers(bytes.clone()));
     }
 
     pub fn came(&mut self, from: usize, to: usize, sent: &Sent) {
         match sent {
             Sent::Calls(bytes) => {
-                let (partition, calls) = decode_request(bytes).unwrap();
+                let (partition, calls) = borsh::from_slice(bytes).unwrap();
                 if let Some(process) = &mut self.nodes[to] {
                     process.agent.called(node(from), partition, calls);
                 }
             }
             Sent::Answers(bytes) => {
-                let (partition, answers) = decode_answers(bytes).unwrap();
+                let (partition, answers) = borsh::from_slice(bytes).unwrap();
                 self.answered(to, node(from), partition, answers);
             }
             Sent::Beat(_) | Sent::Packet(_) => {}
@@ -230,13 +228,13 @@ impl World {
         }
     }
 
-    /// All callers have been told the truth.
+    /// All callers got the log's verdicts.
     pub fn judge_calls(&mut self) {
-        // Nobody waits for ever.
+        // No caller waits forever.
         let until = self.now + Duration::from_secs(60);
         let waiting = |world: &Self| {
             let processes = world.nodes.iter().flatten();
-            processes.flat_map(|process| process.calling.lanes.values()).map(Lane::len).sum::<usize>()
+            processes.flat_map(|process| process.calling.lanes.values()).map(CallClient::len).sum::<usize>()
         };
         while waiting(self) > 0 {
             assert!(self.now < until, "{} calls have no outcome", waiting(self));

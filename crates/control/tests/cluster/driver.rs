@@ -1,13 +1,13 @@
-//! What drives a node: the records and logs that it reads, and what it is told to do.
+//! The driver of a node: the records and logs that it reads, and its actions.
 
 use crate::cluster::common::{HASHER, node};
 use crate::cluster::world::{Sent, World};
 use rand::Rng;
 use scalebricks_control::agent::Action;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::Revision;
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::Change;
-use scalebricks_control::version::Version;
 use scalebricks_types::PartitionId;
 use std::time::Duration;
 
@@ -55,7 +55,6 @@ impl World {
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut process.appends).into_iter().partition(|(at, ..)| *at <= now);
         process.appends = later;
-        let spoken = process.agent.spoken();
         let (stored, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut process.keeps).into_iter().partition(|(at, ..)| *at <= now);
         process.keeps = later;
@@ -72,24 +71,21 @@ impl World {
             self.append(partition, &changes);
             let Some(process) = &mut self.nodes[number] else { continue };
             match &changes[0] {
-                Change::Repin(repin) => process.agent.repinned(partition, repin.from),
                 Change::Close(_) => process.agent.closed(partition),
                 _ => process.agent.reshaped(partition),
             }
         }
         for action in actions {
-            self.act(number, action, spoken);
+            self.act(number, action);
         }
         self.log_calls(number);
         self.ask_owners(number);
     }
 
-    fn act(&mut self, number: usize, action: Action, spoken: Version) {
+    fn act(&mut self, number: usize, action: Action) {
         match action {
             Action::Beat(beat) => {
                 for other in (0..self.nodes.len()).filter(|other| *other != number) {
-                    // Older software knows no reports.
-                    assert!(beat.report.is_none() || self.known_by(other) >= Version::WITNESSES);
                     self.send(number, other, || Sent::Beat(beat));
                 }
             }
@@ -106,7 +102,7 @@ impl World {
                 }
             }
             Action::Send(to, packet) => {
-                let bytes = packet.encode(spoken);
+                let bytes = packet.encode();
                 self.send(number, usize::from(to.get()), || Sent::Packet(bytes.clone()));
             }
             Action::Load(partition) => {
@@ -123,9 +119,6 @@ impl World {
             }
             Action::Unload(partition) => {
                 self.nodes[number].as_mut().unwrap().follows.remove(&partition);
-            }
-            Action::Repin(partition, repin) => {
-                self.append_later(number, partition, vec![Change::Repin(repin)]);
             }
             Action::Close(partition, closures) => {
                 self.append_later(number, partition, closures.into_iter().map(Change::Close).collect());

@@ -9,7 +9,7 @@ use scalebricks_types::{FlowKey, NodeId};
 use std::collections::HashMap;
 
 impl World {
-    /// Those whose packets are judged in this step: all, or some that chance picks.
+    /// The ingress nodes that are judged in this step: all, or a random choice.
     fn members_judged(&mut self, members: &[usize]) -> Vec<usize> {
         if self.judges >= members.len() {
             return members.to_vec();
@@ -73,7 +73,7 @@ impl World {
                     && all_partitions().all(|partition| {
                         let truth = &self.logs[usize::from(partition.0)].truth;
                         let report = replica.report(partition).unwrap();
-                        // A FIB that was filled anew stands for all entries, not only for those about it.
+                        // A whole FIB stands for all entries, not only for those that concern it.
                         let fib = truth.fib_position(process.agent.node())..=truth.position();
                         report.gpt == truth.gpt_position() && fib.contains(&report.fib)
                     })
@@ -105,11 +105,11 @@ impl World {
             assert!(replay.entries < 2 * REPLAY.entries && replay.bytes < 2 * limit_bytes, "{replay:?}");
         }
         self.both_keys_at_one_node();
-        // Nobody's keys are lost with a node that is gone.
+        // No keys are lost with a node that died.
         assert!(sessions().all(|(_, session)| members.contains(&usize::from(session.node.get()))));
     }
 
-    /// Whether the view says of all nodes whether they take flows, and the logs have what it closed.
+    /// Whether the view decides for all nodes whether they take flows, and the logs have its closures.
     fn tenures_are_settled(&self) -> bool {
         let Some((_, view)) = &self.record else { return false };
         let placed = Placed { placement: &self.placement.1, revision: Some(self.placement.0) };
@@ -129,7 +129,7 @@ impl World {
             found.map(|(session, _)| (session.node, session.value))
         };
         let flows: Vec<_> = (1..=FLOWS)
-            .filter(|flow| !self.pinned_without_epoch.contains(flow) && !self.torn.contains(flow))
+            .filter(|flow| !self.torn.contains(flow))
             .map(|flow| keys_of_flow(flow).map(|key| at(&key)))
             .collect();
         let split: Vec<_> = flows.iter().filter(|[one, other]| one != other).collect();

@@ -62,7 +62,7 @@ fn an_unfit_node_s_keys_are_with_others_soon() {
 
 /// Both nodes of a pair, and all of four: their flows stay where they are.
 #[test]
-fn what_all_lack_moves_no_flow() {
+fn a_failure_of_all_nodes_moves_no_flow() {
     for nodes in [2, 4] {
         seeds(120_000, 2, |seed| {
             let mut world = World::new(seed, nodes);

@@ -6,13 +6,13 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use scalebricks_control::agent::{Agent, Packet};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::engine::{Batch, BatchId, Entry, Revision, Snapshot, WriterId};
 use scalebricks_control::membership::{Beat, Placement, View};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, Epoch, Session, encode};
 use scalebricks_control::replay::{Amount, Limits, Replay};
 use scalebricks_control::shape::Shape;
-use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, NodeId, PartitionCount, PartitionId, Position, Teid};
 use std::cmp::Reverse;
@@ -51,7 +51,7 @@ pub struct Process {
     pub agent: Agent<Memory>,
     /// The logs it reads.
     pub follows: BTreeSet<PartitionId>,
-    /// What it knows of what the controller says of nodes.
+    /// The placement record that it knows.
     pub placement: Placement,
     pub paused_until: Option<Duration>,
     pub cut_until: Option<Duration>,
@@ -64,7 +64,7 @@ pub struct Process {
     pub keeps: Vec<(Duration, PartitionId, Snapshot)>,
 }
 
-/// What a log's prefix says.
+/// The contents of a log's prefix.
 pub struct Log {
     pub entries: Vec<Entry>,
     pub truth: Partition,
@@ -81,7 +81,7 @@ impl Log {
         Position(self.entries.len() as u64)
     }
 
-    /// What who loads the partition has to replay: entries, and bytes of batches.
+    /// The replay of a loading owner: entries, and bytes of batches.
     pub fn replay(&self) -> Amount {
         let at = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.position.0 as usize);
         let behind = &self.entries[at..];
@@ -120,32 +120,28 @@ pub struct World {
     pub shape: (Revision, Shape),
     /// By number; `None`: not running.
     pub nodes: Vec<Option<Process>>,
-    /// What the controller says of nodes, and how often it was changed.
+    /// The placement record, and the number of its changes.
     pub placement: (Revision, Placement),
     /// By partition, changes that were accepted and are not in the log yet, in their order, and when they are.
     writing: Vec<VecDeque<(Duration, Change)>>,
-    /// Flows that were last changed while somebody knew of no tenures: their keys may be at two nodes.
-    pub pinned_without_epoch: BTreeSet<u32>,
     /// Flows of which a lost log may have kept one key and not the other, until both are set or deleted.
     pub torn: BTreeSet<u32>,
     /// How likely it is in a step that a node is drained, or may get flows again.
     pub drains: f64,
-    /// By number, what the software there knows; the newest if it does not say.
-    pub knows: Vec<Version>,
     net: BinaryHeap<Reverse<(Duration, u64)>>,
     packets: HashMap<u64, (usize, usize, Sent)>,
     sent: u64,
     batches: u64,
     pub is_calm: bool,
-    /// Logs were replaced by older ones: until tables follow, they have what no log says.
+    /// Logs were replaced by older ones: until tables follow, they hold entries of no log.
     pub is_lost: bool,
-    /// How likely it is in a step that somebody asks for another shape.
+    /// Probability per step of a request for another shape.
     pub reshapes: f64,
     /// Ingress nodes that are judged in a step, at most.
     pub judges: usize,
     pub judged: u64,
     pub sent_on: u64,
-    /// How likely it is in a step that somebody calls.
+    /// Probability per step of a call.
     pub calls_made: f64,
     pub calls: Calls,
 }
@@ -178,11 +174,9 @@ impl World {
             shape: (Revision(1), Shape::new(params)),
             placement: (Revision(1), Placement::default()),
             writing: all_partitions().map(|_| VecDeque::new()).collect(),
-            pinned_without_epoch: BTreeSet::new(),
             torn: BTreeSet::new(),
             drains: 0.0,
             nodes: Vec::new(),
-            knows: Vec::new(),
             net: BinaryHeap::new(),
             packets: HashMap::new(),
             sent: 0,
@@ -209,9 +203,8 @@ impl World {
             None => (None, View::empty(partitions())),
         };
         let tables = Memory::new(self.shape.1.now);
-        let agent = Agent::new(node(number), tables, partitions(), view, revision, GRACE, self.now)
-            .holding_to(self.known_by(number))
-            .replaying(REPLAY);
+        let agent =
+            Agent::new(node(number), tables, partitions(), view, revision, GRACE, self.now).replaying(REPLAY);
         let process = Process {
             agent,
             follows: BTreeSet::new(),
@@ -229,10 +222,6 @@ impl World {
         self.nodes[number] = Some(process);
     }
 
-    pub fn known_by(&self, number: usize) -> Version {
-        self.knows.get(number).copied().unwrap_or(Version::NEWEST)
-    }
-
     pub const fn shape(&self) -> Shape {
         self.shape.1
     }
@@ -242,16 +231,15 @@ impl World {
         self.shape.0.0
     }
 
-    /// Somebody asks for another shape. Whether it begins to change.
+    /// Requests another shape. Whether it begins to change.
     pub fn ask_for(&mut self, next: Params) -> bool {
         let (revision, shape) = self.shape;
-        let is_understood = self.record.as_ref().is_some_and(|(_, view)| view.spoken() >= Version::RESHAPES);
-        let Some(shape) = shape.towards(next).filter(|_| is_understood) else { return false };
+        let Some(shape) = shape.towards(next) else { return false };
         self.shape = (Revision(revision.0 + 1), shape);
         true
     }
 
-    /// Somebody asks for any shape that names all nodes and is not too large.
+    /// Requests any shape that names all nodes and is not too large.
     fn ask(&mut self) {
         let now = self.shape.1.now;
         let bits = self.rng.random_range(4..=8); // for up to 16 nodes
@@ -340,11 +328,6 @@ impl World {
         let flow = self.rng.random_range(1..=FLOWS);
         let value = [u64::from(flow) << 32 | self.rng.random_range(0..1_000), 0];
         let session = Session { node: to, epoch, value };
-        if epoch == Epoch::UNKNOWN {
-            self.pinned_without_epoch.insert(flow);
-        } else {
-            self.pinned_without_epoch.remove(&flow);
-        }
         let kind = self.rng.random_range(0..10);
         if !(5..8).contains(&kind) {
             self.torn.remove(&flow);
@@ -420,7 +403,7 @@ impl World {
             let is_cut = [from, to]
                 .iter()
                 .any(|&end| self.nodes[end].as_ref().is_none_or(|process| process.cut_until.is_some()));
-            let (now, known) = (self.now, self.known_by(to));
+            let now = self.now;
             let Some(process) = self.nodes[to].as_mut().filter(|_| !is_cut) else { continue };
             if process.paused_until.is_some() {
                 // It waits in the node's socket.
@@ -436,11 +419,7 @@ impl World {
                 Sent::Calls(_) | Sent::Answers(_) => {}
                 Sent::Beat(beat) => process.agent.beat(node(from), &beat, now),
                 Sent::Packet(bytes) => {
-                    // Software does not understand what is newer, and passes it over.
-                    let version = Version::told(u16::from_le_bytes([bytes[0], bytes[1]]));
-                    if version <= known {
-                        process.agent.packet(node(from), Packet::decode(&bytes).unwrap(), now);
-                    }
+                    process.agent.packet(node(from), Packet::decode(&bytes).unwrap(), now);
                 }
             }
         }
@@ -498,7 +477,7 @@ impl World {
         }
     }
 
-    /// Whoever loads a partition from now on knows what came of its log, and none of its entries.
+    /// A partition loaded from now on has the log's results, and none of its entries.
     pub fn forget_entries(&mut self) {
         for log in &mut self.logs {
             let bytes = log.truth.snapshot().into();

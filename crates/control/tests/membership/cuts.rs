@@ -36,7 +36,7 @@ fn one_control_link_cut_among_four() {
 }
 
 #[test]
-fn a_pairwise_cut_removes_nobody() {
+fn a_pairwise_cut_removes_no_node() {
     for seed in 0..10 {
         for nodes in [3, 4, 5, 8] {
             let world = after(seed, nodes, |world| world.set_pair(0, 1, false));
@@ -46,7 +46,7 @@ fn a_pairwise_cut_removes_nobody() {
 }
 
 #[test]
-fn two_pairwise_cuts_remove_nobody_of_four_unless_both_are_one_node_s() {
+fn two_pairwise_cuts_remove_none_of_four_nodes_unless_both_are_one_node_s() {
     for seed in 0..10 {
         let apart = after(seed, 4, |world| {
             world.set_pair(0, 1, false);
@@ -64,7 +64,7 @@ fn two_pairwise_cuts_remove_nobody_of_four_unless_both_are_one_node_s() {
 }
 
 #[test]
-fn a_one_way_cut_removes_nobody() {
+fn a_one_way_cut_removes_no_node() {
     for seed in 0..10 {
         for nodes in [3, 4, 8] {
             let world = after(seed, nodes, |world| world.set_link(0, 1, false));
@@ -90,7 +90,7 @@ fn a_one_way_cut_of_a_pair_removes_one_once() {
 }
 
 #[test]
-fn a_node_that_nobody_hears_is_removed_and_one_that_hears_nobody_is_not() {
+fn an_unheard_node_is_removed_and_one_that_hears_none_is_not() {
     for seed in 0..10 {
         let mut mute = after(seed, 4, |world| (1..4).for_each(|to| world.set_link(0, to, false)));
         assert_eq!(mute.alive(), [1, 2, 3], "seed {seed}");
@@ -147,7 +147,7 @@ fn the_other_of_a_pair_takes_over_from_the_one_that_stayed() {
     }
 }
 
-/// It is heard by all others: its flows stay where they are. Nobody else is concerned.
+/// All others hear it: its flows stay where they are, and no other node is affected.
 #[test]
 fn a_node_cut_from_the_engine_stays_and_comes_back_if_it_was_removed() {
     for seed in 0..10 {
@@ -158,7 +158,7 @@ fn a_node_cut_from_the_engine_stays_and_comes_back_if_it_was_removed() {
             world.set_group(&[0], false);
         });
         assert_eq!(alone.alive(), [1, 2, 3], "seed {seed}");
-        // It hears the others again, and has no engine: it does not know that it is out, and nobody else brings it in.
+        // It hears the others again, but not the engine: it does not know that it was removed, and no other node brings it back.
         world_heals_without_engine(&mut alone);
         heals(&mut alone);
     }
@@ -301,7 +301,7 @@ fn lost_heartbeats_do_not_make_a_witness_deny() {
 
 /// The machine names whom to send through.
 #[test]
-fn a_broken_pair_is_gone_round_by_one_witness() {
+fn messages_of_a_broken_pair_are_relayed_by_one_witness() {
     for seed in 0..10 {
         let mut world = World::together(seed, 4);
         let relay = |world: &World, from: usize, to: usize| {

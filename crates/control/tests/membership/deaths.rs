@@ -35,7 +35,7 @@ fn a_dead_node_is_removed_within_a_second_and_a_little() {
             world.run(ms(480));
             assert!(!world.alive().contains(&1), "seed {seed}: {nodes} nodes");
             assert_eq!(world.record.as_ref().unwrap().1.partitions_of(id(1)).count(), 0);
-            // It wakes, removes nobody, learns that it was removed, and begins another life.
+            // It wakes, removes no node, learns that it was removed, and begins another life.
             world.freeze(1, ms(0));
             world.run(seconds(2));
             assert_eq!(
@@ -66,7 +66,7 @@ fn the_few_that_are_left_take_over() {
 }
 
 #[test]
-fn nobody_is_removed_while_nobody_hears_anybody() {
+fn no_node_is_removed_while_none_hears_another() {
     for seed in 0..50 {
         for nodes in [3, 4, 8] {
             let mut world = World::together(seed, nodes);
@@ -82,7 +82,7 @@ fn nobody_is_removed_while_nobody_hears_anybody() {
 /// The network between the nodes fails, and then the engine for a while: when it is back, nobody takes the others for dead only
 /// because their pulses were away as long as its own.
 #[test]
-fn nobody_is_removed_when_the_engine_returns_before_the_network() {
+fn no_node_is_removed_when_the_engine_returns_before_the_network() {
     for seed in 0..50 {
         let mut world = World::together(seed, 4);
         (0..4).for_each(|number| world.set_group(&[number], false));
@@ -98,7 +98,7 @@ fn nobody_is_removed_when_the_engine_returns_before_the_network() {
 }
 
 #[test]
-fn when_all_were_stopped_at_once_nobody_is_removed() {
+fn when_all_were_stopped_at_once_no_node_is_removed() {
     for seed in 0..50 {
         for nodes in [2, 4] {
             let mut world = World::together(seed, nodes);
@@ -109,7 +109,7 @@ fn when_all_were_stopped_at_once_nobody_is_removed() {
     }
 }
 
-/// A node that was stopped for less than a second is not removed, and removes nobody.
+/// A node that was stopped for less than a second is not removed, and removes no other.
 #[test]
 fn a_short_stop_changes_nothing() {
     for seed in 0..200 {
@@ -133,7 +133,7 @@ fn all_processes_start_again_at_once() {
     }
 }
 
-/// The record says that a process has started again before any heartbeat of its new life came.
+/// The record shows that a process has restarted before any heartbeat of its new life arrived.
 #[test]
 fn a_process_that_starts_again_is_given_time() {
     for seed in 0..50 {

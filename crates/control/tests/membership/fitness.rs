@@ -58,7 +58,7 @@ fn a_node_that_is_fit_again_takes_flows_after_a_while_once() {
 }
 
 #[test]
-fn a_failure_that_hits_all_alike_suspends_nobody() {
+fn a_failure_of_all_nodes_suspends_none() {
     for (seed, nodes) in (0..10).flat_map(|seed| [2, 3, 4, 8].map(|nodes| (seed, nodes))) {
         for reason in Unfitness::ALL {
             let mut world = World::together(seed, nodes);
@@ -112,7 +112,7 @@ fn at_least_half_of_the_others_go_on() {
         (0..3).for_each(|number| most.set_fitness(number, RAN));
         most.run(seconds(10));
         assert_eq!(most.suspended(), [], "seed {seed}");
-        // Each lacks something else: who is suspended first cannot take the flows of the other.
+        // Each lacks something else: the first suspended node cannot take the flows of the other.
         let mut pair = World::together(seed, 2);
         pair.set_fitness(0, RAN);
         pair.run(seconds(3));
@@ -137,7 +137,7 @@ fn of_a_pair_the_one_without_its_fabric_link_is_suspended() {
         let mut alike = World::together(seed, 2);
         (0..2).for_each(|number| alike.set_fitness(number, unreached));
         alike.run(seconds(60));
-        assert!(alike.changes.is_empty(), "seed {seed}: nobody knows whose fault it is");
+        assert!(alike.changes.is_empty(), "seed {seed}: no node is worse than another");
     }
 }
 
@@ -167,7 +167,7 @@ fn a_flapping_node_takes_flows_more_and_more_seldom() {
     }
 }
 
-/// Only one witness hears it, and that one cannot reach the engine: the node says so itself.
+/// Only one witness hears it, and that one cannot reach the engine: the node reports it itself.
 #[test]
 fn a_node_that_one_witness_hears_is_suspended() {
     for seed in 0..10 {
@@ -196,16 +196,16 @@ fn a_suspended_node_has_to_be_fit_in_all_that_others_can_do() {
         world.run(seconds(60));
         world.assert_still(marked);
         assert_eq!(world.suspended(), [0], "seed {seed}");
-        // What all lack keeps nobody from taking flows.
+        // A failure of all nodes keeps none from taking flows.
         (0..4).for_each(|number| world.set_fitness(number, INTERNET));
         world.run(FIT_HOLD + DECIDED);
         assert_eq!(world.suspended(), [], "seed {seed}");
     }
 }
 
-/// A process that stood still does not count that time as fit.
+/// A process does not count the time of a pause as fit.
 #[test]
-fn a_node_that_stood_still_shows_that_it_is_fit_anew() {
+fn a_paused_node_has_to_be_fit_again_for_the_full_time() {
     for seed in 0..10 {
         let mut world = World::together(seed, 3);
         world.set_fitness(0, WORKER);
@@ -307,7 +307,7 @@ impl World {
     }
 }
 
-/// As many seeds as `SIM_SEEDS` says, from `SIM_FIRST` on.
+/// `SIM_SEEDS` seeds, from `SIM_FIRST` on.
 #[test]
 fn every_pattern_of_fitness_ends_in_a_still_view() {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
@@ -319,7 +319,7 @@ fn every_pattern_of_fitness_ends_in_a_still_view() {
 
 /// Each of two lacks something that the other has, and a third is removed at the same time: one change suspended both.
 #[test]
-fn who_is_suspended_does_not_count_as_one_who_takes_over() {
+fn a_suspended_node_does_not_count_as_a_replacement() {
     random(128);
     for seed in 0..20 {
         let mut world = World::together(seed, 2);

@@ -30,12 +30,12 @@ impl World {
         }
     }
 
-    /// A node is suspended only if it is unfit, others are not, and somebody is left.
+    /// A node is suspended only if it is unfit, others are not, and some node is left.
     pub fn judge_suspensions(&self, change: &Change) {
         let Some((_, view)) = &self.record else { return };
         for &suspended in &change.suspended {
             let Some(suspension) = view.suspension(id(suspended)) else { continue };
-            assert!(!self.able().is_empty(), "{:?}: nobody is left without {suspended}", self.now);
+            assert!(!self.able().is_empty(), "{:?}: no node is left without {suspended}", self.now);
             let Suspension::Unfit(reasons) = suspension else { continue };
             // It may have been fit since its last report, and others may be unfit since theirs.
             let lately = |number: usize| self.now < self.nodes[number].fitness_since + HEARING * 2;

@@ -53,9 +53,9 @@ fn a_process_that_ends_too_often_to_be_missed_is_suspended() {
     }
 }
 
-/// A rolling upgrade, and the next one: nobody waits, whoever has just started.
+/// Two rolling upgrades in a row: no node waits, however recently it started.
 #[test]
-fn rolling_upgrades_suspend_nobody() {
+fn rolling_upgrades_suspend_no_node() {
     for (seed, nodes) in (0..5).flat_map(|seed| [2, 4].map(|nodes| (seed, nodes))) {
         let mut world = World::together(seed, nodes);
         for _ in 0..5 {
@@ -69,7 +69,7 @@ fn rolling_upgrades_suspend_nobody() {
     }
 }
 
-/// All are started anew at once, as after a failure of power.
+/// All nodes are restarted at once, as after a power failure.
 #[test]
 fn all_at_once_take_flows_soon() {
     for seed in 0..10 {
@@ -80,7 +80,7 @@ fn all_at_once_take_flows_soon() {
             (0..4).for_each(|number| world.start(number));
             world.run(seconds(10));
             assert_eq!(world.alive().len(), 4, "seed {seed}");
-            // Those of nobody ended more often than those of others, so nobody waits.
+            // No node's processes ended more often than those of others, so none waits.
             assert_eq!(world.suspended(), [], "seed {seed}");
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A phase is this long at least, in seconds.
 const PHASE: u64 = 10;
 
-/// Between two changes of the cut: whoever waits for a minute has come in, or not.
+/// Time between two changes of the cut: enough for a node that waits for a minute.
 pub fn disturb(world: &mut World) {
     let nodes: Vec<usize> = (0..world.size()).collect();
     let picked: Vec<usize> = nodes.choose_multiple(&mut world.rng, 2).copied().collect();
@@ -106,7 +106,7 @@ fn run(seeds: impl Iterator<Item = u64>) {
     }
 }
 
-/// As many seeds as `SIM_SEEDS` says, from `SIM_FIRST` on.
+/// `SIM_SEEDS` seeds, from `SIM_FIRST` on.
 #[test]
 fn every_cut_ends_in_a_still_view() {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
@@ -130,6 +130,6 @@ fn a_deaf_node_removes_one_without_the_engine() {
 /// Two of four members hear node 1, and four of its heartbeats in a row are lost on their way to one of them: with two reports it
 /// seemed that half of the members did not hear it.
 #[test]
-fn four_lost_heartbeats_remove_nobody_whom_others_hear() {
+fn four_lost_heartbeats_remove_no_node_that_others_hear() {
     random(381);
 }

@@ -76,7 +76,7 @@ impl World {
             .map(|_| Node {
                 machine: None,
                 rate: 1.0 + drift * rng.random_range(-1.0..=1.0),
-                // Nobody beats in step with the others.
+                // No two nodes beat in step.
                 offset: ms(rng.random_range(10_000..10_200)),
                 frozen_until: Duration::ZERO,
                 steady_since: Duration::ZERO,

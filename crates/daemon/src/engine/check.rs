@@ -5,10 +5,10 @@ use scalebricks_console::{Console, quantity, status};
 use scalebricks_engine::embedded::{self, CheckReport, Damage, PartitionReport};
 use std::path::Path;
 
-/// Reads the log of a directory, says how it is, and changes nothing.
+/// Reads the log of a directory and prints its state; changes nothing.
 ///
 /// # Errors
-/// [`EngineError::Open`] if it cannot be read, or a process has it; [`EngineError::Output`].
+/// [`EngineError::Open`]: it cannot be read, or a process has it open; [`EngineError::Output`].
 pub fn check(directory: &Path, console: &Console) -> Result<u8, EngineError> {
     let report = embedded::check(directory)
         .map_err(|error| EngineError::Open { directory: directory.to_owned(), error })?;
@@ -46,7 +46,9 @@ fn describe(directory: &Path, report: &CheckReport) -> String {
             torn.what
         ));
     } else if report.damage.is_empty() && log.segments > 0 {
-        line(if log.was_closed { "closed in order" } else { "not closed: its process was ended" }.to_owned());
+        line(
+            if log.was_closed { "closed in order" } else { "not closed: its process was killed" }.to_owned(),
+        );
     }
     for file in &log.removed {
         line(format!("unfinished: {file}. Opening removes it"));
@@ -81,9 +83,9 @@ fn advice(report: &CheckReport) -> &'static str {
     let is_log = |damage: &Damage| matches!(damage, Damage::Log { .. });
     let is_lost = |damage: &Damage| matches!(damage, Damage::NoSnapshot { .. });
     if report.damage.iter().any(is_log) {
-        "the log cannot be opened. Keep this directory as it is and put a whole copy in its place; without one, move it \
-         away and begin with an empty one: what was acknowledged and is in no copy is lost. Look after the disk first. \
-         docs/engines.md has the steps"
+        "the log cannot be opened. Keep this directory and put a whole copy in its place; without a copy, move it \
+         away and start with an empty one: entries that are in no copy are lost. Check the disk first. docs/engines.md has \
+         the steps"
     } else if report.damage.iter().any(is_lost) {
         "the log can be opened, but the state of a partition is in no snapshot of it. Put a whole copy of the snapshot back, \
          or let a node that has the state store a new one. docs/engines.md has the steps"

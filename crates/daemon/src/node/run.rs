@@ -92,7 +92,12 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, ProcessError> {
         slow_path,
         fabric,
         workers: cores,
-        hardware: Box::new(Devices { devices, pool, other_vlan, configuration: configuration.clone() }),
+        hardware: Box::new(Devices {
+            by_role: devices,
+            pool,
+            other_vlan,
+            configuration: configuration.clone(),
+        }),
         taps: Taps::default(),
         started,
         tables,
@@ -273,7 +278,7 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
 
 /// The devices behind a node's ports.
 struct Devices {
-    devices: [PortDevice; 3],
+    by_role: [PortDevice; 3],
     pool: Pool,
     other_vlan: Arc<AtomicU64>,
     configuration: Configuration,
@@ -281,7 +286,7 @@ struct Devices {
 
 impl Hardware for Devices {
     fn links(&self) -> Vec<LinkState> {
-        let ports = self.devices.iter().zip(&self.configuration.file.ports);
+        let ports = self.by_role.iter().zip(&self.configuration.file.ports);
         let state = |(link, port): (&PortDevice, &super::config::Port)| LinkState {
             port: link.role.port(),
             device: port.device.clone(),
@@ -291,7 +296,7 @@ impl Hardware for Devices {
     }
 
     fn ports(&self) -> Vec<PortView> {
-        let ports = self.devices.iter().zip(&self.configuration.file.ports);
+        let ports = self.by_role.iter().zip(&self.configuration.file.ports);
         ports
             .map(|(link, port)| {
                 let info = link.device.info();
@@ -326,7 +331,7 @@ impl Hardware for Devices {
                 tx_errors: stats.tx_errors,
             })
         };
-        self.devices.iter().filter_map(counters).collect()
+        self.by_role.iter().filter_map(counters).collect()
     }
 
     fn pool(&self) -> PoolView {

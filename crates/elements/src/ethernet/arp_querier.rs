@@ -26,7 +26,6 @@ element! {
     /// are dropped. Only answers from hosts that were asked count, so unsolicited messages cannot fill the table.
     /// Packets to 255.255.255.255 and to the network's broadcast address are broadcast; packets to groups are sent as
     /// in RFC 1112 §6.4.
-    #[derive(Debug)]
     pub struct ARPQuerier<P> as "ARPQuerier" {
         own: OwnAddress, broadcast: Option<Ipv4Addr>, config: ArpConfig, neighbours: ArpTable<P>, dst: Handle<DstIp>,
         lost: Evicted<P>, dropped: u64, bucket: Bucket,

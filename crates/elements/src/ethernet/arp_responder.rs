@@ -19,7 +19,6 @@ element! {
     /// Turns ARP requests for configured addresses into replies (RFC 826): for the router's own addresses, and for
     /// others as proxy. Of several matching networks the longest prefix counts. Requests for other addresses, and
     /// packets that are not requests, go to output 1.
-    #[derive(Debug)]
     pub struct ARPResponder as "ARPResponder" { entries: Vec<(Prefix, MacAddr)>, side: SideOutput, }
     inputs { agnostic "in": "ARP requests, with their Ethernet headers.", }
     outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets without a reply; dropped if unconnected.", }

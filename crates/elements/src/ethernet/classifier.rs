@@ -18,7 +18,6 @@ element! {
     /// hexadecimal, and a digit `?` matches any. `OFFSET/VALUE%MASK` compares only the bits that are set in `MASK`. `!`
     /// negates a clause. A clause that reaches beyond the end of a packet does not match. The pattern `-` matches every
     /// packet. Cost: up to all clauses, 8 bytes at a time.
-    #[derive(Debug)]
     pub struct Classifier as "Classifier" { patterns: Vec<Pattern>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets whose first matching pattern is this output's.", }

@@ -8,7 +8,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Drops packets that arrived as link broadcasts or multicasts: a router forwards none of them (RFC 1812 §5.3.4).
     /// Sources and `HostEtherFilter` record how a packet arrived.
-    #[derive(Debug)]
     pub struct DropBroadcasts as "DropBroadcasts" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Packets sent to one host.", }

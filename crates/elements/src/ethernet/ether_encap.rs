@@ -10,7 +10,6 @@ use scalebricks_wire::ethernet::{HEADER_LEN, header};
 
 element! {
     /// Adds a fixed Ethernet header to packets.
-    #[derive(Debug)]
     pub struct EtherEncap as "EtherEncap" { ethertype: u16, src: Mac, dst: Mac, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets with an Ethernet header.", }

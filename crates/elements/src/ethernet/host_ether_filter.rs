@@ -11,7 +11,6 @@ use scalebricks_wire::{MacAddr, ethernet};
 element! {
     /// Passes on the frames that an Ethernet interface with this address would accept: unicast to it, broadcast and
     /// multicast. Records to whom each packet was sent.
-    #[derive(Debug)]
     pub struct HostEtherFilter as "HostEtherFilter" {
         own: MacAddr, drops_own: bool, drops_other: bool, offset: usize, side: SideOutput,
     }

@@ -7,7 +7,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Removes bytes from the front of packets, such as an Ethernet header. Shorter packets are dropped; Click keeps
     /// them empty.
-    #[derive(Debug)]
     pub struct Strip as "Strip" { length: u16, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets without those bytes.", }

@@ -7,7 +7,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Adds bytes to the front of packets: the original ones, if `Strip` removed them and no element has written there
     /// since. Otherwise their contents are unspecified.
-    #[derive(Debug)]
     pub struct Unstrip as "Unstrip" { length: u16, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets with the bytes in front.", }

@@ -19,18 +19,20 @@
 //!
 //! [`Expression::parse`] takes time linear in the text's length and accepts nesting up to [`DEPTH`]. [`Program::new`]
 //! compiles expressions to a list of comparisons, each leading to another comparison or a result, without cycles.
-//! [`Expression::matches`] is a simple, slow interpreter against which programs are tested.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | `lexer`, `names` | words with positions; named ports, protocols and the like |
 //! | `parser`, `primitive`, `meaning` | expressions; single primitives and their meaning |
-//! | `ast` | the syntax tree and its interpreter |
+//! | `ast` | the syntax tree |
 //! | `lower`, `program` | primitives as comparisons; the program |
 //! | `element` | code that the elements share |
 
 mod ast;
 mod element;
+#[cfg(any(test, fuzzing))]
+#[path = "tests/interpreter.rs"]
+mod interpreter;
 mod lexer;
 mod lower;
 mod meaning;
@@ -44,6 +46,7 @@ mod tests;
 pub use ast::Expression;
 pub use element::FilterText;
 pub(crate) use element::classify;
+pub(crate) use names::icmp_type;
 pub use parser::DEPTH;
 pub use program::{Packet, Program, TooLong};
 

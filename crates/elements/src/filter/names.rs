@@ -105,7 +105,7 @@ pub(super) fn flag(name: &str) -> Option<u8> {
 }
 
 /// An ICMP type.
-pub(super) fn icmp_type(name: &str) -> Option<u8> {
+pub(crate) fn icmp_type(name: &str) -> Option<u8> {
     find(ICMP_TYPES, name)
 }
 

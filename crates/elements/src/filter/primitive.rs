@@ -4,7 +4,8 @@ use super::ast::{Expression, Relation, Side, Transport};
 use super::meaning::{ValueTest, expression};
 use super::parser::{Parsed, Parser, unexpected};
 use super::{FilterError, Problem, names};
-use scalebricks_click::values::{Names, Prefix, Value};
+use crate::values::value;
+use scalebricks_click::values::Prefix;
 use std::net::Ipv4Addr;
 
 /// The subject of a primitive.
@@ -91,10 +92,6 @@ pub(super) enum Data {
     Port(u16),
     Flag(u8),
     IcmpType(u8),
-}
-
-fn value<V: Value>(text: &str) -> Option<V> {
-    V::read(text, &Names::none()).ok()
 }
 
 const RELATIONS: &[(&str, Relation)] = &[

@@ -10,7 +10,6 @@ use std::sync::Arc;
 element! {
     /// Passes on the frames of a port that are to be flooded, as far as the storm guard allows. Only programs make it;
     /// configurations cannot name it.
-    #[derive(Debug)]
     pub struct FlatFlood as "FlatFlood" { port: PortNo, has_others: bool, storm: Option<Arc<StormGuard>>, }
     inputs { push "in": "Frames of one port.", }
     outputs { push "out": "Frames for all ports except those of the group they came from.", }

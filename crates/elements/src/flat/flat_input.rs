@@ -23,12 +23,6 @@ impl<P> FlatInput<P> {
     }
 }
 
-impl<P> std::fmt::Debug for FlatInput<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlatInput").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 impl<P: PacketBuf> FlatInput<P> {
     /// Receives a burst if none waits; returns whether frames wait.
     fn receive(&mut self, out: &Out<'_>) -> bool {

@@ -28,7 +28,6 @@ element! {
     /// Looks up the names of a port's frames in a Concise FIB, a batch at a time, and applies their actions: sends
     /// frames to the output of a port, routes them, drops them or has them flooded. Frames to group addresses are
     /// flooded unless names are bytes of the frame. Only programs make it; configurations cannot name it.
-    #[derive(Debug)]
     pub struct FlatLookup as "FlatLookup" {
         rules: LookupRules,
         port: PortNo,

@@ -49,12 +49,6 @@ impl<P> FlatOutput<P> {
     }
 }
 
-impl<P> std::fmt::Debug for FlatOutput<P> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FlatOutput").field("shares", &self.shares).finish_non_exhaustive()
-    }
-}
-
 fn bytes<P: PacketBuf>(burst: &Burst<P>) -> u64 {
     burst.iter().map(|packet| packet.data().len() as u64).sum()
 }

@@ -3,7 +3,7 @@
 //! It forwards by a *Concise FIB* (Yu et al., ICNP 2016): an Othello table from names to action numbers, 2.33 slots per
 //! name, which stores no names. For operators: docs/switch.md. `scalebricks_apps::switch` builds its graph.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | `flat_input`, `flat_lookup`, `flat_flood`, `flat_output` | the elements |
 //! | [`name`], `key` | the kinds of names; from a frame to its name |

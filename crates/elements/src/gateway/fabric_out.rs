@@ -20,7 +20,6 @@ const FABRIC: usize = PortRole::Fabric as usize;
 element! {
     /// Sends frames over the fabric. Frames that the fabric refuses wait in order; meanwhile the node takes no new
     /// packets from outside.
-    #[derive(Debug)]
     pub struct FabricOut<P> as "FabricOut" {
         waiting: VecDeque<P>, pub(super) permit: Permit, pub(super) ways: RouteCache, pub(super) down: Arc<DownLinks>,
     }

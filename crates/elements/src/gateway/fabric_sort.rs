@@ -12,7 +12,6 @@ use std::time::Duration;
 
 element! {
     /// Sorts frames from the fabric by address. Frames that are simply for a flow of this node do not pass here.
-    #[derive(Debug)]
     pub struct FabricSort as "FabricSort" { id: NodeId, own: [MacAddr; 2], pub(super) permit: Permit, drops: DropIds, }
     inputs { burst "in": "Frames from the fabric.", }
     outputs {

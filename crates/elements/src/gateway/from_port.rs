@@ -15,7 +15,6 @@ const SHARE: usize = 2 * BURST;
 element! {
     /// Takes frames from a port. While the fabric is congested it takes none from outside ports: packets already on the
     /// fabric go first.
-    #[derive(Debug)]
     pub struct FromPort as "FromPort" { role: PortRole, }
     outputs { burst "out": "Frames.", }
     counters { RECEIVED = "received": "Frames received.", }

@@ -27,7 +27,6 @@ type Column<C> = scalebricks_graph::Handle<C>;
 
 element! {
     /// Looks up each packet's flow in the FIB, then encapsulates or decapsulates the packet.
-    #[derive(Debug)]
     pub struct Handle<P> as "Handle" {
         fib: Arc<dyn Fib>, pub(super) classifier: Classifier, pub(super) tunnels: Tunnels, own: [u64; 2],
         pub(super) permit: Permit, waiting: WaitingBatch<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<MissedPacket<P>>, drops: DropIds, pub(super) place: FusedPosition,

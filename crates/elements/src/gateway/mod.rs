@@ -19,7 +19,7 @@
 //! Frames pass by value between ports and these elements. Only packets for the slow path, and packets that another
 //! element handles after steering, use slots.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`fabric`] | between the nodes: addresses, probes, paths around failures, leases |
 //! | [`packet`] | from a frame to its flow key; encapsulation; packets that exceed the MTU |

@@ -21,7 +21,6 @@ const WINDOW: Duration = Duration::from_millis(100);
 element! {
     /// Sends the fabric's probes when they are due, echoes probes of other nodes, and receives echoes. Without fabric
     /// health it takes no part in probing.
-    #[derive(Debug)]
     pub struct Probes as "Probes" { source: MacAddr, health: Option<Arc<FabricHealth>>, budget: Budget, }
     inputs { burst "in" [Optional]: "Frames for this node's probe address.", }
     outputs { burst "out": "Probes and echoes.", }

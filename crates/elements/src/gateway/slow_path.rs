@@ -9,7 +9,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Collects packets for the node's slow path until the turn ends. Without a slow path it drops them.
-    #[derive(Debug)]
     pub struct SlowPath<P> as "SlowPath" { punts: Option<Vec<Punt<P>>>, drops: DropIds, punted: Handle<PuntInfo>, }
     inputs { push "in": "Packets for the node itself, of unknown flows, or whose next hop's MAC address is unknown.", }
     reads { PuntInfo, }

@@ -34,7 +34,6 @@ impl std::fmt::Debug for LocationTable {
 
 element! {
     /// Parses each packet's key, looks up its node, and addresses frames for other nodes.
-    #[derive(Debug)]
     pub struct Steer<P> as "Steer" {
         directory: LocationTable, pub(super) classifier: Classifier, id: NodeId, size: ClusterSize, phase: Phase,
         outside: [MacAddr; 2], own: [MacAddr; 2], pub(super) permit: Permit, waiting: WaitingBatch<P>, away: Bursts<P>, drops: DropIds,

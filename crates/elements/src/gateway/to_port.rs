@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 element! {
     /// Sends frames on an outside port.
-    #[derive(Debug)]
     pub struct ToPort as "ToPort" { role: PortRole, pub(super) down: Arc<DownLinks>, }
     inputs {
         burst "in": "Finished frames. A marked frame does not count as a packet: it is a further fragment, or an answer of the node itself.",

@@ -13,7 +13,6 @@ use std::hash::{BuildHasher, RandomState};
 element! {
     /// VLB: sends each frame to its handling node through a random intermediate node. All fragments of a datagram take
     /// the same one.
-    #[derive(Debug)]
     pub struct Valiant as "Valiant" { detours: IntermediatePicker, pub(super) ways: RouteCache, datagrams: RandomState, }
     inputs { burst "in": "Frames addressed to their handling nodes.", }
     outputs { burst "out": "The same, addressed to intermediate nodes.", }

@@ -12,7 +12,6 @@ const TTL: usize = 8;
 
 element! {
     /// Decrements the TTL and updates the checksum (RFC 1624). An expired packet goes to output 1, unchanged.
-    #[derive(Debug)]
     pub struct DecIPTTL as "DecIPTTL" { side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {

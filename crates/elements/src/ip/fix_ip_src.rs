@@ -11,7 +11,6 @@ use std::net::Ipv4Addr;
 element! {
     /// Sets the source address of packets that request it, and updates their checksums. `ICMPError` makes such packets:
     /// an error must come from the interface by which it leaves (RFC 1812 §4.3.2.4).
-    #[derive(Debug)]
     pub struct FixIPSrc as "FixIPSrc" { address: Ipv4Addr, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same packets, with the request cleared.", }

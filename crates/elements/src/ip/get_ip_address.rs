@@ -9,7 +9,6 @@ use std::net::Ipv4Addr;
 element! {
     /// Sets the destination annotation from four bytes of each packet: offset 16 is the destination of a packet that
     /// starts with its IPv4 header.
-    #[derive(Debug)]
     pub struct GetIPAddress as "GetIPAddress" { offset: usize, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }

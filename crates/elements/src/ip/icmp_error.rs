@@ -2,6 +2,7 @@
 
 use crate::annotations::{self, PacketType};
 use crate::columns::{DstIp, IpHeader};
+use crate::filter::icmp_type;
 use crate::header;
 use crate::shared_names::drops;
 use crate::values::{Ip, Ips};
@@ -9,7 +10,7 @@ use scalebricks_graph::args::Param;
 use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, Meta, Out, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
-use scalebricks_wire::icmp::{HEADER_LEN, v4};
+use scalebricks_wire::icmp::{HEADER_LEN, is_error_v4, v4};
 use scalebricks_wire::icmp_error::{MAX_V4_LEN, any_v4, is_allowed};
 use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
 use scalebricks_wire::{WriteError, parse_ip, protocol};
@@ -22,7 +23,6 @@ element! {
     /// At most `RATE` errors per second are sent (RFC 1812 §4.3.2.8); Click has no such limit. A parameter problem
     /// points at the octet that `IPGWOptions` recorded; a redirect names the packet's next hop. Errors follow no source
     /// route and may be fragmented.
-    #[derive(Debug)]
     pub struct ICMPError as "ICMPError" {
         src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, id: u16, bucket: Bucket,
         dst: Handle<DstIp>,
@@ -73,31 +73,25 @@ pub struct Kind(u8);
 
 type Named = (&'static str, u8);
 
-/// Types and their codes.
-const NAMES: [(&str, u8, &[Named]); 5] = [
-    (
-        "unreachable",
-        v4::UNREACHABLE,
-        &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)],
-    ),
-    ("sourcequench", v4::SOURCE_QUENCH, &[]),
-    ("redirect", v4::REDIRECT, &[("net", 0), ("host", 1)]),
-    ("timeexceeded", v4::TIME_EXCEEDED, &[("transit", 0), ("reassembly", 1)]),
-    ("parameterproblem", v4::PARAMETER_PROBLEM, &[("erroratptr", 0), ("missingopt", 1), ("length", 2)]),
+/// The codes of each type.
+const CODES: [(u8, &[Named]); 4] = [
+    (v4::UNREACHABLE, &[("net", 0), ("host", 1), ("protocol", 2), ("port", 3), ("needfrag", 4)]),
+    (v4::REDIRECT, &[("net", 0), ("host", 1)]),
+    (v4::TIME_EXCEEDED, &[("transit", 0), ("reassembly", 1)]),
+    (v4::PARAMETER_PROBLEM, &[("erroratptr", 0), ("missingopt", 1), ("length", 2)]),
 ];
 
 impl Param for Kind {
     const KIND: &'static str = "a type of ICMP errors";
 
     fn read(text: &str) -> Option<Self> {
-        let named = NAMES.iter().find(|(name, ..)| *name == text).map(|(_, kind, _)| *kind);
-        named.or_else(|| u8::read(text).filter(|kind| scalebricks_wire::icmp::is_error_v4(*kind))).map(Self)
+        icmp_type(text).or_else(|| u8::read(text)).filter(|kind| is_error_v4(*kind)).map(Self)
     }
 }
 
 impl Kind {
     fn code(self, text: &str) -> Option<u8> {
-        let codes = NAMES.iter().find(|(_, kind, _)| *kind == self.0).map_or(&[][..], |(.., codes)| codes);
+        let codes = CODES.iter().find(|(kind, _)| *kind == self.0).map_or(&[][..], |(_, codes)| codes);
         codes.iter().find(|(name, _)| *name == text).map(|(_, code)| *code).or_else(|| u8::read(text))
     }
 }

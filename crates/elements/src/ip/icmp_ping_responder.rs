@@ -17,7 +17,6 @@ element! {
     /// Turns ICMP echo requests to any address into replies (RFC 792). Other packets go to output 1. A request with a
     /// wrong ICMP checksum, or from or to more than one host, gets no reply; Click replies to both. IP options are not
     /// returned.
-    #[derive(Debug)]
     pub struct ICMPPingResponder as "ICMPPingResponder" { reply: Vec<u8>, dst: Handle<DstIp>, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "Replies.", push "other" [Optional]: "Packets that are not requests; dropped if unconnected.", }

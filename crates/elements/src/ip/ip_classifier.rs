@@ -11,7 +11,6 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Sends each IPv4 packet to the output of the first pattern that matches. Patterns are Click's, which are mostly
     /// those of tcpdump(1): `tcp and dst port www`, `10.0.0.0/8 and not frag`, `-` for all.
-    #[derive(Debug)]
     pub struct IPClassifier as "IPClassifier" { program: Program, patterns: usize, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of the pattern with this number.", }

@@ -15,7 +15,6 @@ use scalebricks_wire::protocol;
 element! {
     /// Adds an IPv4 header to packets, the same for all except length and identification. Sets the destination
     /// annotation to its destination.
-    #[derive(Debug)]
     pub struct IPEncap as "IPEncap" { fields: Ipv4Header, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The encapsulated packets.", }

@@ -12,7 +12,6 @@ element! {
     /// Executes the action of the first filter that matches an IPv4 packet: `allow` sends it to output 0, a number to
     /// that output, and `deny` or `drop` drops it. A packet that no filter matches is dropped. Patterns are those of
     /// IPClassifier.
-    #[derive(Debug)]
     pub struct IPFilter as "IPFilter" { program: Program, actions: Vec<Option<u16>>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [ZeroOrMore]: "Packets of the filters with this output.", }

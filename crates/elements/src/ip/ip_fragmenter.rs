@@ -15,7 +15,6 @@ element! {
     /// Cuts IPv4 packets that are too long into fragments (RFC 791 §3.2). Packets that must not be fragmented go to
     /// output 1. Each fragment keeps the bytes before the IP header. Fragments leave in order; Click sends the first
     /// one last. Either all fragments of a packet leave, or none.
-    #[derive(Debug)]
     pub struct IPFragmenter<P> as "IPFragmenter" {
         mtu: usize, honours_df: bool, side: SideOutput,
         // Fragments in preparation, and slots to send.

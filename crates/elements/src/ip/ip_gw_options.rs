@@ -16,7 +16,6 @@ element! {
     /// §4.2.2.2). It does no source routing. Timestamps count milliseconds from the worker's start and are marked as
     /// non-standard time, as RFC 791 allows. A packet with a malformed option goes to output 1, and the offset of the
     /// wrong octet is recorded for `ICMPError`.
-    #[derive(Debug)]
     pub struct IPGWOptions as "IPGWOptions" { own: RouterAddresses, side: SideOutput, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs {

@@ -19,7 +19,6 @@ const DESTINATION: usize = 16;
 element! {
     /// What an IP router does with each received Ethernet frame, in one element: `Paint`, `Strip(14)`, `CheckIPHeader`
     /// and `GetIPAddress(16)`.
-    #[derive(Debug)]
     pub struct IPInputCombo as "IPInputCombo" { color: u8, rules: HeaderRules, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Ethernet frames with IPv4 packets.", }
     outputs { agnostic "out": "Valid IPv4 packets.", }

@@ -14,7 +14,6 @@ use std::net::Ipv4Addr;
 element! {
     /// What an IP router does with each packet before it leaves, in one element: `DropBroadcasts`, `PaintTee`,
     /// `IPGWOptions`, `FixIPSrc`, `DecIPTTL` and `CheckLength`. It does not fragment.
-    #[derive(Debug)]
     pub struct IPOutputCombo as "IPOutputCombo" { color: u8, address: Ipv4Addr, router: RouterAddresses, mtu: usize, }
     inputs { push "in": "IPv4 packets.", }
     outputs {

@@ -19,7 +19,6 @@ use std::fmt::Write;
 element! {
     /// Prints each IPv4 packet in a line such as `10.0.0.1.53 > 10.0.0.2.999: udp 20`, for debugging. Each line is a
     /// system call on the packet thread.
-    #[derive(Debug)]
     pub struct IPPrint as "IPPrint" { params: IPPrintParams, printer: Printer, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same.", }
@@ -111,9 +110,9 @@ impl IPPrintParams {
                 let ports = format!("{src}.{} > {dst}.{}", tcp.src_port(), tcp.dst_port());
                 format!("{ports}: {}", segment(ip, &tcp))
             }),
-            protocol::ICMPV4 => icmp::Icmp::parse(icmp::Version::V4, payload)
-                .ok()
-                .map(|icmp| format!("{src} > {dst}: icmp type {} code {}", icmp.kind(), icmp.code())),
+            protocol::ICMPV4 => payload
+                .first_chunk::<{ icmp::HEADER_LEN }>()
+                .map(|icmp| format!("{src} > {dst}: icmp type {} code {}", icmp[0], icmp[1])),
             _ => None,
         };
         let unknown = || format!("{src} > {dst}: ip-proto-{} {}", ip.protocol(), payload.len());

@@ -10,7 +10,6 @@ use scalebricks_wire::ipv4::Ipv4;
 element! {
     /// Records where packets' IPv4 headers are without checking total length or checksum. Packets without an IPv4
     /// header are dropped; Click passes them on.
-    #[derive(Debug)]
     pub struct MarkIPHeader as "MarkIPHeader" { offset: u16, }
     inputs { agnostic "in": "Packets with an IPv4 header.", }
     outputs { agnostic "out": "The same.", }

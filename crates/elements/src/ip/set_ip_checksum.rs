@@ -8,7 +8,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Recomputes the IPv4 header checksum. Elements that change a header update its checksum themselves.
-    #[derive(Debug)]
     pub struct SetIPChecksum as "SetIPChecksum" {}
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same packets with a valid checksum.", }

@@ -10,7 +10,6 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Sets the DSCP of packets (RFC 2474) and updates their checksums.
-    #[derive(Debug)]
     pub struct SetIPDSCP as "SetIPDSCP" { dscp: u8, }
     inputs { agnostic "in": "IPv4 packets.", }
     outputs { agnostic "out": "The same packets with this code point.", }

@@ -153,7 +153,6 @@ macro_rules! lookup_class {
 
         scalebricks_graph::element! {
             $(#[doc = $doc])+
-            #[derive(Debug)]
             pub struct $name as $class { lookup: crate::routes::class::Lookup, }
             inputs { push "in": "Packets.", }
             outputs { push "out" [OneOrMore]: "Packets whose route has this output.", }

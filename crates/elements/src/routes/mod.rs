@@ -1,6 +1,6 @@
 //! Route lookup for four Click classes: one implementation over [`scalebricks_tables::lpm`].
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`route`] | routes in Click's notation |
 //! | [`table`] | routes by prefix, and numbered next hops |

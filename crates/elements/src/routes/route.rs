@@ -1,6 +1,7 @@
 //! Routes in Click's notation.
 
-use scalebricks_click::values::{Names, Prefix as Network, Value};
+use crate::values::value;
+use scalebricks_click::values::Prefix as Network;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_tables::lpm::Prefix;
 use std::fmt;
@@ -23,10 +24,6 @@ pub(crate) struct Pattern {
     pub(crate) prefix: Prefix<Ipv4Addr>,
     /// Gateway and output.
     pub(crate) target: Option<(Option<Ipv4Addr>, u16)>,
-}
-
-fn value<V: Value>(text: &str) -> Option<V> {
-    V::read(text, &Names::none()).ok()
 }
 
 /// `ADDR/MASK`, or `ADDR` for a host. Host bits are ignored, as in Click.

@@ -25,7 +25,6 @@ element! {
     /// Shares the pulled bytes fairly among the inputs: deficit round robin (Shreedhar, Varghese, SIGCOMM'95). Each
     /// round an input may send `QUANTUM` more bytes; unused bytes carry over to the next round while it has packets. It
     /// holds at most one packet per input.
-    #[derive(Debug)]
     pub struct DRRSched<P> as "DRRSched" { inputs: Vec<Input<P>>, next: usize, quantum: usize, one: SlotList, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     outputs { pull "out": "Packets of all inputs.", }

@@ -5,7 +5,7 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Pulls each packet from the first input that has one.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct PrioSched as "PrioSched" {}
     inputs { pull "in" [OneOrMore]: "Packets; input 0 has the highest priority.", }
     outputs { pull "out": "Packets of all inputs.", }

@@ -21,7 +21,6 @@ element! {
     /// the lower threshold it drops nothing. From there to the upper threshold the probability rises to `MAX_P`, and
     /// from there to twice the upper threshold to 1. If output 1 is connected, packets go there instead of being
     /// dropped. Its random numbers are the same in every run.
-    #[derive(Debug)]
     pub struct RED as "RED" { early: EarlyDrop, side: SideOutput, drops: u64, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Accepted packets.", push "dropped" [Optional]: "The other packets; dropped if unconnected.", }

@@ -5,7 +5,7 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Pulls a packet from each input in turn, skipping empty ones.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct RoundRobinSched as "RoundRobinSched" { next: usize, }
     inputs { pull "in" [OneOrMore]: "Packets.", }
     outputs { pull "out": "Packets of all inputs.", }

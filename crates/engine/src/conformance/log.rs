@@ -53,7 +53,7 @@ pub async fn positions_rise_by_one_and_partitions_do_not_mix(lab: &impl Lab) {
     assert_eq!(engine.last(PartitionId(0)).await, Ok(Position(0)));
 }
 
-/// The same name is the same batch: of that partition, and of that writer.
+/// A repeated batch id is the same batch, per partition and writer.
 pub async fn a_retry_has_the_position_of_the_first_attempt(lab: &impl Lab) {
     let engine = lab.open().await;
     fill(&engine, P, 1, 1, 5).await;
@@ -66,7 +66,7 @@ pub async fn a_retry_has_the_position_of_the_first_attempt(lab: &impl Lab) {
     assert_eq!(engine.last(P).await, Ok(Position(7)));
 }
 
-/// All who append at once get positions of their own, and no position is left out.
+/// Concurrent appends get different positions without holes.
 pub async fn appends_at_the_same_time_have_one_order(lab: &impl Lab) {
     let engine = lab.open().await;
     let appends = (0..300).map(|i| engine.append(P, batch(i % 3, i / 3 + 1, &i.to_le_bytes())));
@@ -76,15 +76,11 @@ pub async fn appends_at_the_same_time_have_one_order(lab: &impl Lab) {
     assert_eq!(entries.iter().map(|entry| entry.position.0).collect::<Vec<_>>(), range(1, 300));
     for (i, position) in (0..300u64).zip(positions) {
         let entry = &entries[position.0 as usize - 1];
-        assert_eq!(
-            *entry.batch.payload,
-            i.to_le_bytes(),
-            "what was appended stands where it was said to stand"
-        );
+        assert_eq!(*entry.batch.payload, i.to_le_bytes(), "an entry is at its acknowledged position");
     }
 }
 
-/// The largest batch is taken, a larger one is not.
+/// The largest batch is accepted, a larger one refused.
 pub async fn a_batch_over_the_limit_is_refused(lab: &impl Lab) {
     let engine = lab.open().await;
     let payload = |len| Arc::<[u8]>::from(vec![0xa5; len]);
@@ -98,7 +94,7 @@ pub async fn a_batch_over_the_limit_is_refused(lab: &impl Lab) {
     assert_eq!((&entries[0].batch, entries[1].batch.payload.len()), (&fits, 0));
 }
 
-/// A read stops about where it is told to, and comes with one entry at least.
+/// A read returns about the requested bytes, and at least one entry.
 pub async fn a_read_is_bounded_and_never_empty_handed(lab: &impl Lab) {
     let engine = lab.open().await;
     for n in 1..=100 {
@@ -117,7 +113,7 @@ pub async fn a_read_is_bounded_and_never_empty_handed(lab: &impl Lab) {
     assert_eq!(seen, 100);
 }
 
-/// A watch goes from what is there to what comes without a break, for each watcher.
+/// Each watch continues from existing entries to new ones without a gap.
 pub async fn a_watch_reads_what_is_there_and_what_comes(lab: &impl Lab) {
     let engine = lab.open().await;
     fill(&engine, P, 1, 1, 10).await;
@@ -134,7 +130,7 @@ pub async fn a_watch_reads_what_is_there_and_what_comes(lab: &impl Lab) {
     assert_eq!(numbers(&late), pairs(8, 15));
 }
 
-/// Who asks for entries to come gets them, and none before.
+/// A watch from the next position gets only new entries.
 pub async fn a_watch_may_begin_at_the_next_position(lab: &impl Lab) {
     let engine = lab.open().await;
     fill(&engine, P, 1, 1, 3).await;
@@ -145,7 +141,7 @@ pub async fn a_watch_may_begin_at_the_next_position(lab: &impl Lab) {
     assert_eq!(numbers(&got), [(4, 4), (5, 5)]);
 }
 
-/// Who asks from beyond the next position has seen entries that are not in this log, and is told so.
+/// A reader beyond the next position has seen entries that are not in this log, and gets an error.
 pub async fn a_reader_ahead_of_the_log_is_refused(lab: &impl Lab) {
     let ahead = |last| ReadError::Ahead { partition: P, last: Position(last) };
     let engine = lab.open().await;
@@ -156,7 +152,7 @@ pub async fn a_reader_ahead_of_the_log_is_refused(lab: &impl Lab) {
     let mut watch = engine.watch(P, Position(5));
     assert_eq!(watch.next().await, Some(Err(ahead(3))));
     assert_eq!(watch.next().await, None, "an error ends a watch");
-    // The same when nothing is left of the log.
+    // The same with all entries trimmed.
     put(&engine, P, 3).await;
     assert_eq!(engine.trim(P, Position(4)).await, Ok(()));
     assert_eq!(engine.read(P, Position(4), ALL).await, Ok(vec![]));
@@ -165,7 +161,7 @@ pub async fn a_reader_ahead_of_the_log_is_refused(lab: &impl Lab) {
     assert_eq!(engine.read(P, Position(5), ALL).await, Ok(vec![]));
 }
 
-/// Appends go on beside a watcher that reads nothing; when it does, all is there.
+/// A watcher that does not read does not delay appends, and later gets all entries.
 pub async fn a_watcher_that_does_not_read_holds_nobody_up(lab: &impl Lab) {
     let engine = lab.open().await;
     let mut watch = engine.watch(P, Position(1));
@@ -176,7 +172,7 @@ pub async fn a_watcher_that_does_not_read_holds_nobody_up(lab: &impl Lab) {
     assert_eq!(numbers(&got), pairs(1, 100));
 }
 
-/// What was acknowledged is there when the engine is opened again, names included.
+/// Acknowledged entries and their ids survive reopening the engine.
 pub async fn the_log_outlives_the_engine(lab: &impl Lab) {
     for life in 0..3 {
         let engine = lab.open().await;
@@ -194,7 +190,7 @@ async fn put(engine: &impl Engine, partition: PartitionId, position: u64) {
     assert_eq!(engine.put_snapshot(partition, snapshot).await, Ok(()));
 }
 
-/// No entry goes whose effect no snapshot holds.
+/// An entry is trimmed only if a snapshot contains it.
 pub async fn trimming_needs_a_snapshot(lab: &impl Lab) {
     let engine = lab.open().await;
     fill(&engine, P, 1, 1, 10).await;
@@ -210,7 +206,7 @@ pub async fn trimming_needs_a_snapshot(lab: &impl Lab) {
     assert_eq!(engine.trim(P, Position(2)).await, Ok(()), "gone already");
 }
 
-/// Below what was trimmed readers are told; the log goes on, even if nothing was left of it.
+/// Reads of trimmed entries return an error; positions continue, even if all entries are trimmed.
 pub async fn what_is_trimmed_is_told_and_positions_go_on(lab: &impl Lab) {
     let trimmed = |first| ReadError::Trimmed { partition: P, first: Position(first) };
     {
@@ -236,7 +232,7 @@ pub async fn what_is_trimmed_is_told_and_positions_go_on(lab: &impl Lab) {
     assert_eq!(numbers(&engine.read(P, Position(11), ALL).await.unwrap()), [(11, 11), (12, 12)]);
 }
 
-/// Records stay, and their revisions go on, when all entries around them are gone.
+/// Records and their revisions survive the trimming of all entries around them.
 pub async fn trimming_loses_no_record(lab: &impl Lab) {
     let newest = {
         let engine = lab.open().await;
@@ -258,7 +254,7 @@ pub async fn trimming_loses_no_record(lab: &impl Lab) {
     assert!(next > newest, "{next:?} after {newest:?}");
 }
 
-/// A partition that was trimmed whole stays where it is, while others fill the log and are trimmed.
+/// A wholly trimmed partition keeps its position while others fill the log and are trimmed.
 pub async fn an_idle_partition_keeps_its_position(lab: &impl Lab) {
     {
         let engine = lab.open().await;
@@ -279,7 +275,7 @@ pub async fn an_idle_partition_keeps_its_position(lab: &impl Lab) {
     assert_eq!(numbers(&engine.read(Q, Position(200), ALL).await.unwrap()), [(200, 200)]);
 }
 
-/// A watcher that trimming overtakes hears of it, and gets no later entry in place of those it missed.
+/// A watcher overtaken by trimming gets an error, and no entry after a gap.
 pub async fn a_watch_that_is_overtaken_by_trimming_is_told(lab: &impl Lab) {
     let engine = lab.open().await;
     for n in 1..=100 {
@@ -289,7 +285,7 @@ pub async fn a_watch_that_is_overtaken_by_trimming_is_told(lab: &impl Lab) {
     assert_eq!(watch.next().await.unwrap().unwrap().position, Position(1));
     put(&engine, P, 100).await;
     assert_eq!(engine.trim(P, Position(101)).await, Ok(()));
-    // An engine may have fetched some before, or all of them.
+    // An engine may have fetched some or all of them before.
     for n in 2..=100 {
         match watch.next().await {
             Some(Ok(entry)) => assert_eq!(entry.position, Position(n)),

@@ -1,4 +1,4 @@
-//! Promises about messages that may be lost.
+//! Guarantees for messages that may be lost.
 
 use super::Lab;
 use futures_util::{FutureExt, StreamExt};
@@ -9,8 +9,8 @@ fn message(n: u64) -> Arc<[u8]> {
     Arc::from(n.to_le_bytes())
 }
 
-/// Each subscriber gets what is published from then on, at most once and in order. Some may be lost, so this sends until
-/// one comes.
+/// Each subscriber gets messages published from then on, at most once and in order. Some may be lost, so this sends
+/// until some arrive.
 pub async fn subscribers_get_messages_of_their_topic(lab: &impl Lab) {
     let engine = lab.open().await;
     engine.publish("a", message(0)).await.unwrap();
@@ -33,7 +33,7 @@ pub async fn subscribers_get_messages_of_their_topic(lab: &impl Lab) {
     assert!(other.next().now_or_never().is_none());
 }
 
-/// Topics are named as keys are; the largest message is taken, a larger one is not.
+/// Topics are named like keys; the largest message is accepted, a larger one refused.
 pub async fn topics_and_messages_have_limits(lab: &impl Lab) {
     let engine = lab.open().await;
     for topic in ["", ".", "A", "a b", "a.*", "a.>", "a."] {

@@ -1,19 +1,18 @@
-//! What [`Engine`] promises, as tests that any engine can be put to.
+//! Tests of the guarantees of [`Engine`], for any engine.
 //!
-//! Each function takes a [`Lab`], whose store is empty, and panics if a promise is broken. They need no runtime of a
-//! certain kind, except what the engine itself needs. [`conformance_tests!`](crate::conformance_tests) makes a test of
-//! each:
+//! Each function takes a [`Lab`], whose store is empty, and panics if a guarantee is violated. They need no runtime
+//! other than the engine's. [`conformance_tests!`](crate::conformance_tests) makes a test of each:
 //!
 //! ```ignore
 //! scalebricks_engine::conformance_tests!(MyLab::new(), my_runtime::block_on);
 //! ```
 //!
-//! What cannot be tried from outside is left to each engine's own tests: loss of power, damage, a full disk.
+//! Loss of power, damage and full disks need each engine's own tests.
 
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "a broken promise ends a test by a panic"
+    reason = "a violated guarantee ends a test by a panic"
 )]
 
 mod log;
@@ -32,12 +31,12 @@ use scalebricks_types::{PartitionId, Position};
 use std::future::Future;
 use std::sync::Arc;
 
-/// A store of logs that is empty at first, and engines over it.
+/// A store of logs that is initially empty, and engines over it.
 pub trait Lab {
     /// The engine.
     type Engine: Engine;
 
-    /// An engine over the store. Called again only when the one before is dropped.
+    /// Opens an engine over the store. Called again only after the previous one was dropped.
     fn open(&self) -> impl Future<Output = Self::Engine>;
 }
 
@@ -91,7 +90,7 @@ fn batch(writer: u64, number: u64, payload: &[u8]) -> Batch {
     Batch { id: BatchId { writer: WriterId(writer), number }, payload: Arc::from(payload) }
 }
 
-/// Appends batches `from` to `to` of a writer, one after the other, each saying its number.
+/// Appends batches `from` to `to` of a writer, one after the other, each with its number as payload.
 async fn fill(engine: &impl Engine, partition: PartitionId, writer: u64, from: u64, to: u64) {
     for number in from..=to {
         let batch = batch(writer, number, &number.to_le_bytes());

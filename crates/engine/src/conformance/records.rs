@@ -1,4 +1,4 @@
-//! Promises about records.
+//! Guarantees for records.
 
 use super::{Lab, take};
 use futures_util::future::join_all;
@@ -19,7 +19,7 @@ fn texts(records: &[Record]) -> Vec<(&str, Option<&str>)> {
     records.iter().map(|record| (record.key.as_str(), record.value.as_deref().map(text))).collect()
 }
 
-/// A swap with another revision than the record's changes nothing and tells the record's.
+/// A swap with another revision than the record's changes nothing and returns the record's.
 pub async fn a_record_is_changed_only_at_its_revision(lab: &impl Lab) {
     let engine = lab.open().await;
     assert_eq!(engine.record("a.b").await, Ok(None));
@@ -37,7 +37,7 @@ pub async fn a_record_is_changed_only_at_its_revision(lab: &impl Lab) {
     assert_eq!(engine.record("a").await, Ok(None));
 }
 
-/// A record that was deleted and made again has a revision that none had before.
+/// A record that was deleted and created again has a new revision.
 pub async fn revisions_rise_and_never_return(lab: &impl Lab) {
     let mut newest = Revision(0);
     for _ in 0..3 {
@@ -52,7 +52,7 @@ pub async fn revisions_rise_and_never_return(lab: &impl Lab) {
     }
 }
 
-/// Of many who expect the same revision one gets its way, and the others learn of it.
+/// Of many swaps with the same expected revision one succeeds, and the others fail.
 pub async fn of_swaps_at_the_same_time_one_wins(lab: &impl Lab) {
     let engine = lab.open().await;
     let mut at = None;
@@ -69,7 +69,7 @@ pub async fn of_swaps_at_the_same_time_one_wins(lab: &impl Lab) {
     }
 }
 
-/// Records are there when the engine is opened again.
+/// Records survive reopening the engine.
 pub async fn records_outlive_the_engine(lab: &impl Lab) {
     let (kept, gone) = {
         let engine = lab.open().await;
@@ -84,7 +84,7 @@ pub async fn records_outlive_the_engine(lab: &impl Lab) {
     assert!(engine.swap("kept", Some(kept), value("w")).await.unwrap() > gone);
 }
 
-/// Keys are plain, values are small, and what is over the limit is not kept.
+/// Invalid keys and values over the limit are refused.
 pub async fn keys_and_values_have_limits(lab: &impl Lab) {
     let engine = lab.open().await;
     let long = "k".repeat(MAX_KEY_BYTES);
@@ -109,7 +109,7 @@ pub async fn keys_and_values_have_limits(lab: &impl Lab) {
     }
 }
 
-/// First the records there are, then every change below the prefix, deletions included.
+/// First the existing records, then every change below the prefix, deletions included.
 pub async fn a_watch_of_records_begins_with_what_is_there(lab: &impl Lab) {
     let engine = lab.open().await;
     let x = engine.swap("a.x", None, value("1")).await.unwrap();
@@ -137,7 +137,7 @@ pub async fn a_watch_of_records_begins_with_what_is_there(lab: &impl Lab) {
     assert_eq!(texts(&seen), [("b.x", Some("1")), ("a.y", Some("2")), ("a.x", None)]);
 }
 
-/// A watcher that sleeps finds the newest of every record, whatever it missed in between.
+/// A slow watcher gets the newest version of every record.
 pub async fn a_watch_of_records_that_falls_behind_sees_the_newest(lab: &impl Lab) {
     let engine = lab.open().await;
     let mut watch = engine.watch_records("k.");

@@ -1,4 +1,4 @@
-//! Promises about snapshots.
+//! Guarantees for snapshots.
 
 use super::Lab;
 use scalebricks_control::engine::{Engine, Snapshot};
@@ -11,7 +11,7 @@ fn snapshot(position: u64, bytes: &[u8]) -> Snapshot {
     Snapshot { position: Position(position), bytes: Arc::from(bytes) }
 }
 
-/// The newest by position, whichever was stored last; of the partition asked for.
+/// The newest by position, not by time of storing; of the requested partition.
 pub async fn the_newest_snapshot_is_returned(lab: &impl Lab) {
     let engine = lab.open().await;
     assert_eq!(engine.snapshot(P).await, Ok(None));
@@ -25,7 +25,7 @@ pub async fn the_newest_snapshot_is_returned(lab: &impl Lab) {
     assert_eq!(engine.snapshot(P).await.unwrap().unwrap().position, Position(12));
 }
 
-/// From no byte to more than any message holds.
+/// From empty to larger than any message.
 pub async fn a_snapshot_may_be_empty_or_large(lab: &impl Lab) {
     let engine = lab.open().await;
     engine.put_snapshot(P, snapshot(0, b"")).await.unwrap();
@@ -35,7 +35,7 @@ pub async fn a_snapshot_may_be_empty_or_large(lab: &impl Lab) {
     assert!(engine.snapshot(P).await == Ok(Some(snapshot(1, &bytes))));
 }
 
-/// What was stored is there when the engine is opened again.
+/// Snapshots survive reopening the engine.
 pub async fn snapshots_outlive_the_engine(lab: &impl Lab) {
     for position in 1..=4 {
         let engine = lab.open().await;

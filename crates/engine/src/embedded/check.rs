@@ -1,4 +1,4 @@
-//! Reading a log to say how it is, without changing it.
+//! Checks a log without changing it.
 
 use super::options::{OpenError, OpenReport, Options};
 use super::recover::read_back;
@@ -9,39 +9,39 @@ use scalebricks_types::{PartitionId, Position};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is found in a partition's log.
+/// The positions of a partition's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionReport {
-    /// Whose.
+    /// The partition.
     pub partition: PartitionId,
-    /// The oldest position that is not trimmed.
+    /// The oldest untrimmed position.
     pub first: Position,
-    /// The newest.
+    /// The newest position.
     pub last: Position,
 }
 
 /// A snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// Of which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// At which position.
+    /// The position.
     pub position: Position,
-    /// Whether every byte is what was written.
+    /// Whether it is undamaged.
     pub is_whole: bool,
 }
 
-/// Something that is not what was written.
+/// Something that differs from what was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// A place of the log. What comes behind it was not read.
+    /// Damage in the log. What follows was not read.
     #[error("{file}, offset {offset}: {what}")]
     Log {
-        /// The segment.
+        /// The segment file.
         file: String,
-        /// Where in it.
+        /// Offset in the file.
         offset: u64,
-        /// What is wrong.
+        /// All damage.
         what: String,
     },
     /// A snapshot.
@@ -53,30 +53,30 @@ pub enum Damage {
         .partition.0, .first.0
     )]
     NoSnapshot {
-        /// Which.
+        /// The partition.
         partition: PartitionId,
-        /// The oldest entry there is.
+        /// The oldest entry.
         first: Position,
     },
 }
 
-/// How a log is.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
-    /// What opening would find and do. With damage in the log, what was read before it.
+    /// What opening would find and do; with damage, only up to it.
     pub log: OpenReport,
     /// The partitions, in order.
     pub partitions: Vec<PartitionReport>,
     /// The snapshots, in order.
     pub snapshots: Vec<SnapshotReport>,
-    /// What is wrong.
+    /// All damage.
     pub damage: Vec<Damage>,
 }
 
 /// Reads the log of a directory, every byte of it, and changes nothing.
 ///
 /// # Errors
-/// [`OpenError`], except for damage, which is reported: a process has the directory open, or it cannot be read.
+/// [`OpenError`]: a process has the directory open, or it cannot be read. Damage is in the report.
 pub fn check(directory: &Path) -> Result<CheckReport, OpenError> {
     let path = directory.display().to_string();
     let (directory, _lock) = Directory::lock_for_reading(directory).map_err(|error| match error {
@@ -86,7 +86,7 @@ pub fn check(directory: &Path) -> Result<CheckReport, OpenError> {
     check_on(&(Arc::new(directory) as Arc<dyn Storage>))
 }
 
-/// Reads the log in a storage that nobody changes meanwhile.
+/// Checks the log in a storage that does not change meanwhile.
 ///
 /// # Errors
 /// As [`check`].

@@ -1,4 +1,4 @@
-//! The bytes of a segment: a header, then groups of frames. All numbers are little-endian.
+//! The format of a segment: a header, then groups of frames. All numbers are little-endian.
 //!
 //! | part | fields |
 //! |---|---|
@@ -6,11 +6,11 @@
 //! | group header, 24 bytes | magic 4, bytes of frames u32, number u64, frames u32, checksum u32 |
 //! | frame | checksum u32, bytes of body u32, kind u8, body |
 //!
-//! A *group* is what one fsync made durable. A crash can spoil any part of the last one, and of no other, as the next is
-//! written only when the last is durable. Groups are numbered through the whole log, so one that is missing shows.
+//! One fsync makes one *group* durable. A crash can tear only the last group, as the next is written only when the last
+//! is durable. Groups are numbered through the whole log, so a missing one is detected.
 //!
-//! Checksums (CRC-32) of groups and frames also cover the segment's salt and sequence and their own offset: bytes that were
-//! written elsewhere, or came in as somebody's payload, are no group.
+//! Checksums (CRC-32) of groups and frames also cover the segment's salt and sequence and their own offset: bytes that
+//! were written elsewhere, or are part of a payload, are never taken for a group.
 
 use crc32fast::Hasher;
 use scalebricks_control::engine::{BatchId, MAX_BATCH_BYTES, Revision, WriterId};
@@ -22,16 +22,16 @@ pub(super) const SEGMENT_HEADER_BYTES: usize = 36;
 pub(super) const GROUP_HEADER_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 9;
 
-/// Bytes of one group's frames, at the most. What is longer was never written.
+/// Maximum bytes of one group's frames.
 pub(super) const MAX_GROUP_BYTES: u32 = 16 << 20;
 
-/// What a frame costs besides its payload, at the most.
+/// Maximum bytes of a frame besides its payload.
 pub(super) const FRAME_OVERHEAD_BYTES: usize = 192;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"SBRKSLOG";
 pub(super) const GROUP_MAGIC: [u8; 4] = *b"SGRP";
 
-/// Takes a number's bytes from the front.
+/// Removes a number's bytes from the front.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = bytes.split_first_chunk::<N>()?;
     *bytes = tail;
@@ -42,28 +42,28 @@ fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
     take(bytes).map(u64::from_le_bytes)
 }
 
-/// Whether a checksum is right. The fuzzer, which cannot guess one, may also write 0.
+/// Whether a checksum is correct. When fuzzing, 0 is accepted too.
 fn is_sum(stored: u32, right: u32) -> bool {
     stored == right || (cfg!(fuzzing) && stored == 0)
 }
 
-/// The head of a segment.
+/// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
-    /// Which segment of the log it is, from 1 on.
+    /// Number of the segment, from 1.
     pub sequence: u32,
-    /// The number of the group that begins it, whether written yet or not.
+    /// Number of its first group, written or not.
     pub first_group: u64,
-    /// Drawn at random, so that nobody outside can make bytes that look like a group.
+    /// Random, so that no payload can look like a group.
     pub salt: u64,
 }
 
-/// Why bytes are no segment header.
+/// Why a segment header cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderError {
-    /// Too short, of another magic, or with a wrong checksum.
+    /// Too short, wrong magic, or wrong checksum.
     Broken(&'static str),
-    /// Whole, and made by another version of the software.
+    /// Intact, and of another version.
     Version(u16),
 }
 
@@ -80,7 +80,7 @@ impl SegmentHeader {
         out
     }
 
-    /// The header at the front of these bytes. Its layout is that of all versions.
+    /// Decodes the header at the front of these bytes. All versions have this layout.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
         let header =
             bytes.first_chunk::<SEGMENT_HEADER_BYTES>().ok_or(HeaderError::Broken("short header"))?;
@@ -104,7 +104,7 @@ impl SegmentHeader {
         Ok(Self { sequence, first_group, salt })
     }
 
-    /// What checksums in this segment begin with.
+    /// The initial value of checksums in this segment.
     pub(super) fn seal(&self) -> Seal {
         let mut hasher = Hasher::new();
         hasher.update(&self.salt.to_le_bytes());
@@ -113,7 +113,7 @@ impl SegmentHeader {
     }
 }
 
-/// The part of a checksum that says which segment it is of.
+/// The initial value of checksums, from salt and sequence of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seal(u32);
 
@@ -126,14 +126,14 @@ impl Seal {
     }
 }
 
-/// The head of a group.
+/// Header of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupHeader {
     /// Bytes of its frames.
     pub len: u32,
-    /// Which group of the log it is.
+    /// Number of the group.
     pub number: u64,
-    /// Its frames.
+    /// Number of its frames.
     pub frames: u32,
 }
 
@@ -149,7 +149,7 @@ impl GroupHeader {
         out
     }
 
-    /// The header at the front of these bytes, which are at this offset; `None` if it is not whole.
+    /// Decodes the header at the front of these bytes, which are at this offset; `None` if it is damaged.
     pub(super) fn decode(bytes: &[u8], seal: Seal, offset: u64) -> Option<Self> {
         let header = bytes.first_chunk::<GROUP_HEADER_BYTES>()?;
         let mut rest = &header[..];
@@ -168,20 +168,20 @@ impl GroupHeader {
     }
 }
 
-/// One thing the log says.
+/// A frame of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     /// A batch of a partition.
     Entry { partition: PartitionId, position: Position, id: BatchId, payload: &'a [u8] },
     /// A record's newest value; `None`: it was deleted.
     Record { key: &'a str, revision: Revision, value: Option<&'a [u8]> },
-    /// A partition's entries below a position are gone, and there were that many.
+    /// A partition's entries below a position are trimmed.
     Trim { partition: PartitionId, below: Position },
-    /// Revisions up to this one were given to records.
+    /// The newest revision of records.
     Revisions { newest: Revision },
     /// The segments before this one are not needed.
     Begin { segment: u32 },
-    /// The log was closed in order.
+    /// The log was closed.
     Close,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Appends the frame, whose first byte comes to `offset` in the segment.
+    /// Appends the frame, whose first byte is at `offset` in the segment.
     fn encode(&self, out: &mut Vec<u8>, seal: Seal, offset: u64) {
         let start = out.len();
         out.extend_from_slice(&[0; 8]);
@@ -238,10 +238,10 @@ impl<'a> Frame<'a> {
         out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The frame at the front of these bytes, which are at `offset` in a segment, and how long it is.
+    /// Decodes the frame at the front of these bytes, which are at `offset` in a segment; also returns its length.
     ///
     /// # Errors
-    /// What is wrong with it. Allocates nothing.
+    /// What is wrong. Allocates nothing.
     pub(super) fn decode(bytes: &'a [u8], seal: Seal, offset: u64) -> Result<(Self, usize), &'static str> {
         let mut rest = bytes;
         let sum = take(&mut rest).map(u32::from_le_bytes).ok_or("short frame")?;
@@ -290,7 +290,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A group as it grows, for a given place in a given segment.
+/// Builds a group for a given offset of a segment.
 #[derive(Debug)]
 pub(super) struct GroupBuilder {
     bytes: Vec<u8>,
@@ -319,12 +319,12 @@ impl GroupBuilder {
         self.bytes.len()
     }
 
-    /// Whether it says nothing yet.
+    /// Whether it has no frames.
     pub(super) fn is_empty(&self) -> bool {
         self.frames == 0
     }
 
-    /// The whole group, under its number.
+    /// The encoded group, with its number.
     pub(super) fn finish(mut self, number: u64) -> Vec<u8> {
         let len = (self.bytes.len() - GROUP_HEADER_BYTES) as u32; // writers stop far below MAX_GROUP_BYTES
         let header = GroupHeader { len, number, frames: self.frames }.encode(self.seal, self.offset);
@@ -336,10 +336,10 @@ impl GroupBuilder {
 /// A frame, its offset in the segment, and its length.
 pub(super) type PlacedFrame<'a> = (Frame<'a>, u64, u32);
 
-/// The frames of a group.
+/// Decodes the frames of a group.
 ///
 /// # Errors
-/// The offset at which something is wrong, and what.
+/// Offset and description of the damage.
 pub(super) fn frames(
     header: GroupHeader,
     body: &[u8],

@@ -1,5 +1,4 @@
-//! A thread for what takes long and is not the log: snapshots are written and read back here, so that no caller's
-//! executor stands still meanwhile.
+//! A thread for slow work outside the log: it writes and reads snapshots, so that no caller's executor blocks.
 
 use futures_channel::oneshot;
 use std::sync::Mutex;
@@ -7,12 +6,12 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Jobs that may wait.
+/// Maximum number of waiting jobs.
 const LIMIT: usize = 256;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread, while there is a sender.
+/// The thread and its queue.
 #[derive(Debug)]
 pub(super) struct Jobs {
     sender: Mutex<Option<SyncSender<Job>>>,
@@ -28,7 +27,7 @@ impl Jobs {
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Some(thread) })
     }
 
-    /// Runs a job when those before it are done; `None` if too many wait, or the thread is gone.
+    /// Runs a job after those before it; `None` if too many wait or the thread is gone.
     pub(super) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         {
@@ -39,7 +38,7 @@ impl Jobs {
         answer.await.ok()
     }
 
-    /// Finishes what waits, and ends the thread.
+    /// Runs the waiting jobs, and ends the thread.
     pub(super) fn finish(&mut self) {
         drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.take() {

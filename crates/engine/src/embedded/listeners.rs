@@ -1,11 +1,11 @@
-//! Tasks that wait for something new.
+//! Wakers of tasks that wait for new entries or records.
 
 use futures_util::task::AtomicWaker;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Wakers by what they wait for. They are woken, never waited for: how fast a listener is makes no difference to others.
+/// Wakers by key. Waking never blocks, so a slow listener does not delay others.
 #[derive(Debug)]
 pub(super) struct Listeners<K>(Mutex<HashMap<K, Vec<Weak<AtomicWaker>>>>);
 
@@ -16,7 +16,7 @@ impl<K> Default for Listeners<K> {
 }
 
 impl<K: Eq + Hash> Listeners<K> {
-    /// A waker that is woken when there is news of this, until it is dropped.
+    /// A waker that is woken on news of this key, until it is dropped.
     pub(super) fn listen(&self, to: K) -> Arc<AtomicWaker> {
         let waker = Arc::new(AtomicWaker::new());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -26,7 +26,7 @@ impl<K: Eq + Hash> Listeners<K> {
         waker
     }
 
-    /// There is news of this.
+    /// Wakes the listeners of this key.
     pub(super) fn wake(&self, of: &K) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = all.get(of) {
@@ -34,7 +34,7 @@ impl<K: Eq + Hash> Listeners<K> {
         }
     }
 
-    /// There will be no more news.
+    /// Wakes all listeners: nothing more will come.
     pub(super) fn wake_all(&self) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().flatten().filter_map(Weak::upgrade).for_each(|waker| waker.wake());

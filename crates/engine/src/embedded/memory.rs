@@ -1,20 +1,19 @@
-//! A disk in memory that forgets what was not made durable, and fails when told to: for tests and fuzzing.
+//! A simulated disk for tests and fuzzing: loses data that was not made durable, and fails on demand.
 
 use super::storage::{Storage, StoredFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a power failure tears at the most finely: a real disk's sectors are larger, and so are its pages.
+/// Unit in which a power failure tears writes; sectors and pages of real disks are larger.
 const SECTOR_BYTES: usize = 64;
 
-/// Something that goes wrong.
+/// An injected failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation fails. Of a write half is done; of an fsync nothing, and what was to become durable is from then on
-    /// believed to be.
+    /// The operation fails. A write writes half; an fsync makes nothing durable, and later fsyncs do not either.
     Error,
-    /// The power goes in the midst of the operation: nothing works until [`MemoryDisk::power_on`].
+    /// The power fails during the operation: nothing works until [`MemoryDisk::power_on`].
     PowerOff,
 }
 
@@ -36,7 +35,7 @@ impl Change {
         }
     }
 
-    /// The first `len` bytes of it.
+    /// Its first `len` bytes.
     fn front(&self, len: usize) -> Self {
         match self {
             Self::Write { offset, bytes } => {
@@ -49,11 +48,11 @@ impl Change {
 
 #[derive(Debug, Default)]
 struct Content {
-    /// What readers see.
+    /// Content that readers see.
     seen: Vec<u8>,
-    /// What is on the platter.
+    /// Durable content.
     durable: Vec<u8>,
-    /// What the next fsync will bring there.
+    /// Changes that the next fsync makes durable.
     pending: Vec<Change>,
 }
 
@@ -102,7 +101,7 @@ struct Disk {
     files: Vec<Content>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
-    /// Rises with each power failure: what was opened before does not work any more.
+    /// Rises with each power failure: files opened before no longer work.
     life: u64,
     is_off: bool,
     operations: u64,
@@ -113,7 +112,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Counts an operation that changes something, and says what is wrong with it.
+    /// Counts a changing operation, and returns its injected failure.
     fn operation(&mut self) -> Option<Fault> {
         let fault = self.faults.remove(&self.operations);
         self.operations += 1;
@@ -135,7 +134,7 @@ fn broken() -> io::Error {
     io::Error::other("injected")
 }
 
-/// The disk. Clones are the same disk.
+/// A simulated disk. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryDisk(Arc<Mutex<Disk>>);
 
@@ -144,43 +143,43 @@ impl MemoryDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk as a process sees it that is started now.
+    /// The disk as seen by a process that starts now.
     pub fn storage(&self) -> Arc<dyn Storage> {
         Arc::new(Connection { disk: self.clone(), life: self.lock().life })
     }
 
-    /// Lets an operation that changes something fail: the n-th from the disk's first on.
+    /// Injects a failure into the n-th changing operation of the disk.
     pub fn fail(&self, operation: u64, fault: Fault) {
         self.lock().faults.insert(operation, fault);
     }
 
-    /// How many such operations there were.
+    /// Number of changing operations so far.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// How often something was made durable.
+    /// Number of syncs.
     pub fn syncs(&self) -> u64 {
         self.lock().syncs
     }
 
-    /// Lets the disk be full at so many bytes; `None`: never.
+    /// Sets the size of the disk; `None`: unlimited.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.lock().capacity_bytes = bytes;
     }
 
-    /// Lets each read and write move so many bytes at the most; `None`: any number.
+    /// Limits the bytes of each read and write; `None`: unlimited.
     pub fn set_transfer(&self, bytes: Option<usize>) {
         self.lock().transfer_bytes = bytes;
     }
 
-    /// Whether the power went.
+    /// Whether the power is off.
     pub fn is_off(&self) -> bool {
         self.lock().is_off
     }
 
-    /// Takes the power away, if it is there, and gives it back. `pick(n)` is a number below `n`; it decides what of all
-    /// that was not made durable is there nevertheless: any part of it may be.
+    /// A power failure, if the power is on, and the start after it. `pick(n)` returns a number below `n`; it decides
+    /// which parts of the changes that were not made durable survive.
     pub fn power_on(&self, pick: &mut dyn FnMut(u64) -> u64) {
         let mut disk = self.lock();
         disk.life += 1;
@@ -206,13 +205,13 @@ impl MemoryDisk {
         self.lock().names.keys().cloned().collect()
     }
 
-    /// What is in a file; nothing if there is none.
+    /// Content of a file; empty if there is none.
     pub fn content(&self, name: &str) -> Vec<u8> {
         let disk = self.lock();
         disk.id(name).map(|id| disk.files[id].seen.clone()).unwrap_or_default()
     }
 
-    /// Puts a file on the disk, durably and past all faults.
+    /// Stores a file durably, without faults.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut disk = self.lock();
         let id = disk.files.len();
@@ -221,7 +220,7 @@ impl MemoryDisk {
         disk.durable_names.insert(name.to_owned(), id);
     }
 
-    /// Changes bits of a file, as a failing disk does: `mask` of the byte at `offset`.
+    /// Flips bits of a file: `mask` of the byte at `offset`.
     pub fn flip(&self, name: &str, offset: usize, mask: u8) {
         let mut disk = self.lock();
         let Ok(id) = disk.id(name) else { return };
@@ -231,14 +230,14 @@ impl MemoryDisk {
         }
     }
 
-    /// Takes a file from the disk, durably and past all faults.
+    /// Removes a file durably, without faults.
     pub fn take_away(&self, name: &str) {
         let mut disk = self.lock();
         disk.names.remove(name);
         disk.durable_names.remove(name);
     }
 
-    /// A copy that has no ties to this disk: what is seen now, all of it durable.
+    /// An independent copy of the current content, all of it durable.
     pub fn copy(&self) -> Self {
         let copy = Self::default();
         for name in self.names() {
@@ -248,7 +247,7 @@ impl MemoryDisk {
     }
 }
 
-/// The disk, until the power goes.
+/// Access to the disk until the next power failure.
 #[derive(Debug)]
 struct Connection {
     disk: MemoryDisk,
@@ -261,7 +260,7 @@ impl Connection {
         if disk.is_off || disk.life != self.life { Err(broken()) } else { Ok(disk) }
     }
 
-    /// For an operation that is done whole or not at all.
+    /// Begins an operation that is atomic.
     fn change(&self) -> io::Result<MutexGuard<'_, Disk>> {
         let mut disk = self.lock()?;
         if disk.operation().is_some() { Err(broken()) } else { Ok(disk) }

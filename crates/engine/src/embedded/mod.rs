@@ -1,26 +1,26 @@
-//! A local write-ahead log: the engine of a machine that stands alone.
+//! A local write-ahead log: the engine of a single process.
 //!
-//! One log for all partitions and records, in segment files of one directory. What callers bring while an fsync runs is
-//! written by one write and made durable by the next fsync, so the rate of fsyncs bounds how long an append takes, and not
-//! how many there are. A thread writes, another keeps snapshots; no runtime is needed. Reading entries reads files in the
-//! caller's thread, mostly from the system's cache. The format and the rules of recovery are in
-//! `docs/adr/0013-embedded-log.md`.
+//! One log holds all partitions and records, in segment files of one directory. Requests that arrive during an fsync
+//! are written by one write and made durable by the next fsync, so the rate of fsyncs bounds the latency of an append,
+//! and not the number of appends. One thread writes, another stores snapshots; no runtime is needed. Entries are read
+//! from files in the caller's thread, mostly from the system's cache. `docs/adr/0013-embedded-log.md` has the format
+//! and the rules of recovery.
 //!
-//! What is *not* promised: the newest group of a log that was not closed cannot be told from one that a crash left half
-//! written, so damage to exactly that group after a crash is cut off with it. A log that was closed ends in a mark, and has
-//! no such place. Copies of the disk are somebody else's affair: this is the engine for one machine.
+//! Limits: in a log that was not closed, damage to the newest group looks like a group that a crash left half written,
+//! and is cut off like one. A closed log ends with a mark and has no such group. The log exists once: it does not
+//! survive the loss of its disk.
 
 mod check;
-mod draft;
 mod frame;
+mod group_commit;
 mod jobs;
 mod listeners;
+mod log_core;
 pub mod memory;
 mod options;
 mod queue;
 mod records;
 mod recover;
-mod shared;
 mod snapshots;
 mod state;
 pub mod storage;
@@ -32,41 +32,42 @@ mod writer;
 pub use check::{CheckReport, Damage, PartitionReport, SnapshotReport, check, check_on};
 pub use options::{OpenError, OpenReport, Options, Torn};
 
-use crate::keys::{NO_KEY, is_key};
+use crate::keys::{check_key, check_message, check_swap, check_topic};
 use crate::writers::Memory;
 use futures_channel::oneshot;
 use futures_core::future::BoxFuture;
 use jobs::Jobs;
+use log_core::LogCore;
 use queue::{Rejected, Request, Stop};
 use scalebricks_control::engine::{
-    AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES,
-    MAX_RECORD_BYTES, ReadError, Record, Revision, Snapshot, SwapError,
+    AppendError, Batch, BoxStream, Engine, EngineError, Entry, MAX_BATCH_BYTES, ReadError, Record, Revision,
+    Snapshot, SwapError,
 };
 use scalebricks_types::{PartitionId, Position};
-use shared::Shared;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use storage::{Directory, Storage};
 
-/// The log of one directory. Dropping it writes what waits, marks the log as closed, and lets the directory go.
+/// The log of one directory. Dropping it writes the waiting requests, marks the log as closed, and releases the
+/// directory.
 #[derive(Debug)]
 pub struct EmbeddedLog {
-    shared: Arc<Shared>,
+    core: Arc<LogCore>,
     jobs: Jobs,
     writer: Option<JoinHandle<()>>,
     report: OpenReport,
-    // Last, and apart from the directory itself, which streams may hold for longer.
+    // Declared last, and separate from the directory, which streams may hold for longer.
     _lock: Option<storage::DirectoryLock>,
 }
 
 impl EmbeddedLog {
-    /// Opens the log in a directory, or begins one.
+    /// Opens the log in a directory, or creates one.
     ///
-    /// Reads every segment: about what the disk gives, at 12 bytes of memory an entry.
+    /// Reads every segment, about as fast as the disk allows; needs 12 bytes of memory per entry.
     ///
     /// # Errors
-    /// [`OpenError`]: another process has the directory, or it is damaged in another place than at the end.
+    /// [`OpenError`]: another process has the directory open, or the log is damaged before its end.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
         let path = directory.display().to_string();
         let (directory, lock) = Directory::lock(directory).map_err(|error| match error {
@@ -76,7 +77,7 @@ impl EmbeddedLog {
         Self::start(Arc::new(directory), options, Some(lock))
     }
 
-    /// Opens the log in a storage that nobody else uses.
+    /// Opens the log in a storage that no one else uses.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -93,43 +94,33 @@ impl EmbeddedLog {
         let recovered = recover::recover(&storage, &options)?;
         let mut report = recovered.report;
         let snapshots = snapshots::Snapshots::open(&storage, &mut report.removed)?;
-        let shared = Arc::new(Shared::new(storage, options, recovered.state, snapshots));
+        let core = Arc::new(LogCore::new(storage, options, recovered.state, snapshots));
         let jobs = Jobs::start().map_err(OpenError::io("start a thread for", "snapshots"))?;
         let writer = {
-            let shared = Arc::clone(&shared);
+            let core = Arc::clone(&core);
             std::thread::Builder::new()
                 .name("log-writer".to_owned())
-                .spawn(move || writer::run(&shared, recovered.tail))
+                .spawn(move || writer::run(&core, recovered.tail))
                 .map_err(OpenError::io("start a thread for", "the log"))?
         };
-        Ok(Self { shared, jobs, writer: Some(writer), report, _lock: lock })
+        Ok(Self { core, jobs, writer: Some(writer), report, _lock: lock })
     }
 
-    /// What was found at opening.
+    /// What opening found.
     pub fn report(&self) -> &OpenReport {
         &self.report
     }
 
-    /// Why nothing can be written until the log is opened again: the disk failed. `None`: it can.
-    pub fn broken(&self) -> Option<String> {
-        self.shared
-            .queue
-            .stopped()
-            .filter(|stop| matches!(stop, Stop::Broken(_)))
-            .map(|stop| stop.to_string())
-    }
-
-    /// Why a batch that finds no room waits for nothing. It is refused only if it is certain that no earlier attempt at it
-    /// is in the log.
+    /// The result for a batch that the queue rejected. It is refused only if no earlier attempt can be in the log.
     fn rejected(
         &self,
         partition: PartitionId,
         batch: &Batch,
         rejected: Rejected,
     ) -> Result<Position, AppendError> {
-        let state = self.shared.state();
+        let state = self.core.state();
         let memory = state.partitions.get(&partition).map_or(Memory::New, |log| log.writers.find(batch.id));
-        let full = || format!("{} bytes wait for the disk already", self.shared.queue.limit_bytes());
+        let full = || format!("{} bytes already wait for the disk", self.core.queue.limit_bytes());
         match (rejected, memory) {
             (_, Memory::Known(position)) => Ok(position),
             (Rejected::Full { is_waiting: false }, Memory::New) => Err(AppendError::Refused(full())),
@@ -144,7 +135,7 @@ impl EmbeddedLog {
         }
         let (reply, answer) = oneshot::channel();
         let request = Request::Append { partition, batch: batch.clone(), reply };
-        if let Err(rejected) = self.shared.queue.push(request) {
+        if let Err(rejected) = self.core.queue.push(request) {
             return self.rejected(partition, &batch, rejected);
         }
         answer.await.unwrap_or_else(|_| Err(AppendError::Unknown(self.stopped())))
@@ -156,15 +147,10 @@ impl EmbeddedLog {
         expected: Option<Revision>,
         value: Option<Arc<[u8]>>,
     ) -> Result<Revision, SwapError> {
-        if !is_key(key) {
-            return Err(SwapError::Invalid(NO_KEY));
-        }
-        if value.as_ref().is_some_and(|value| value.len() > MAX_RECORD_BYTES) {
-            return Err(SwapError::Invalid("the value is longer than 64 KiB"));
-        }
+        check_swap(key, value.as_deref())?;
         let (reply, answer) = oneshot::channel();
         let request = Request::Swap { key: key.to_owned(), expected, value, reply };
-        match self.shared.queue.push(request) {
+        match self.core.queue.push(request) {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(SwapError::Unknown(self.stopped()))),
             Err(Rejected::Full { .. }) => Err(SwapError::Unknown("too much waits for the disk".to_owned())),
             Err(Rejected::Stopped(stop)) => Err(SwapError::Unknown(stop.to_string())),
@@ -173,7 +159,7 @@ impl EmbeddedLog {
 
     async fn trim_below(&self, partition: PartitionId, below: Position) -> Result<(), EngineError> {
         let below = {
-            let state = self.shared.state();
+            let state = self.core.state();
             let Some(log) = state.partitions.get(&partition) else { return Ok(()) };
             if below.0 <= log.floor() {
                 return Ok(());
@@ -181,8 +167,8 @@ impl EmbeddedLog {
             Position(below.0.min(log.next()))
         };
         let last = Position(below.0 - 1);
-        let shared = Arc::clone(&self.shared);
-        match self.jobs.run(move || shared.snapshots.has_whole(partition, last)).await {
+        let core = Arc::clone(&self.core);
+        match self.jobs.run(move || core.snapshots.has_whole(partition, last)).await {
             Some(Ok(true)) => {}
             Some(Err(error)) => return Err(error),
             Some(Ok(false)) => {
@@ -192,7 +178,7 @@ impl EmbeddedLog {
             None => return Err(busy()),
         }
         let (reply, answer) = oneshot::channel();
-        match self.shared.queue.push(Request::Trim { partition, below, reply }) {
+        match self.core.queue.push(Request::Trim { partition, below, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(EngineError::Unavailable(self.stopped()))),
             Err(Rejected::Full { .. }) => {
                 Err(EngineError::Unavailable("too much waits for the disk".to_owned()))
@@ -202,7 +188,7 @@ impl EmbeddedLog {
     }
 
     fn stopped(&self) -> String {
-        self.shared.queue.stopped().unwrap_or(Stop::Closed).to_string()
+        self.core.queue.stopped().unwrap_or(Stop::Closed).to_string()
     }
 }
 
@@ -210,20 +196,16 @@ fn busy() -> EngineError {
     EngineError::Unavailable("too many snapshots wait to be written or read".to_owned())
 }
 
-fn check_topic(topic: &str) -> Result<(), EngineError> {
-    if is_key(topic) { Ok(()) } else { Err(EngineError::Refused(format!("no topic: {NO_KEY}"))) }
-}
-
 impl Drop for EmbeddedLog {
     fn drop(&mut self) {
         self.jobs.finish();
-        self.shared.stop(Stop::Closed);
+        self.core.stop(Stop::Closed);
         if let Some(writer) = self.writer.take() {
-            drop(writer.join()); // if it panicked, that was told to all who waited
+            drop(writer.join()); // after a panic all waiting callers have their errors
         }
-        // Those that were pending while the last entries were written.
-        self.shared.stop(Stop::Closed);
-        self.shared.topics.close();
+        // Wakes streams that were pending while the last entries were written.
+        self.core.stop(Stop::Closed);
+        self.core.topics.close();
     }
 }
 
@@ -234,7 +216,7 @@ impl Engine for EmbeddedLog {
 
     fn last(&self, partition: PartitionId) -> BoxFuture<'_, Result<Position, ReadError>> {
         Box::pin(async move {
-            let state = self.shared.state();
+            let state = self.core.state();
             Ok(Position(state.partitions.get(&partition).map_or(0, |log| log.next() - 1)))
         })
     }
@@ -245,11 +227,11 @@ impl Engine for EmbeddedLog {
         from: Position,
         max_bytes: usize,
     ) -> BoxFuture<'_, Result<Vec<Entry>, ReadError>> {
-        Box::pin(async move { self.shared.read(partition, from, max_bytes) })
+        Box::pin(async move { self.core.read(partition, from, max_bytes) })
     }
 
     fn watch(&self, partition: PartitionId, from: Position) -> BoxStream<Result<Entry, ReadError>> {
-        Box::pin(streams::watch(Arc::clone(&self.shared), partition, from))
+        Box::pin(streams::watch(Arc::clone(&self.core), partition, from))
     }
 
     fn trim(&self, partition: PartitionId, below: Position) -> BoxFuture<'_, Result<(), EngineError>> {
@@ -262,25 +244,22 @@ impl Engine for EmbeddedLog {
         snapshot: Snapshot,
     ) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(async move {
-            let shared = Arc::clone(&self.shared);
-            self.jobs.run(move || shared.snapshots.put(partition, &snapshot)).await.ok_or_else(busy)?
+            let core = Arc::clone(&self.core);
+            self.jobs.run(move || core.snapshots.put(partition, &snapshot)).await.ok_or_else(busy)?
         })
     }
 
     fn snapshot(&self, partition: PartitionId) -> BoxFuture<'_, Result<Option<Snapshot>, EngineError>> {
         Box::pin(async move {
-            let shared = Arc::clone(&self.shared);
-            self.jobs.run(move || shared.snapshots.newest(partition)).await.ok_or_else(busy)?
+            let core = Arc::clone(&self.core);
+            self.jobs.run(move || core.snapshots.newest(partition)).await.ok_or_else(busy)?
         })
     }
 
     fn record<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Record>, EngineError>> {
         Box::pin(async move {
-            if is_key(key) {
-                Ok(self.shared.state().records.get(key))
-            } else {
-                Err(EngineError::Refused(NO_KEY.to_owned()))
-            }
+            check_key(key)?;
+            Ok(self.core.state().records.get(key))
         })
     }
 
@@ -294,26 +273,20 @@ impl Engine for EmbeddedLog {
     }
 
     fn watch_records(&self, prefix: &str) -> BoxStream<Result<Record, EngineError>> {
-        Box::pin(streams::watch_records(Arc::clone(&self.shared), prefix))
+        Box::pin(streams::watch_records(Arc::clone(&self.core), prefix))
     }
 
     fn publish<'a>(&'a self, topic: &'a str, message: Arc<[u8]>) -> BoxFuture<'a, Result<(), EngineError>> {
         Box::pin(async move {
-            check_topic(topic)?;
-            if message.len() > MAX_MESSAGE_BYTES {
-                return Err(EngineError::Refused(format!(
-                    "a message of {} bytes is over the limit",
-                    message.len()
-                )));
-            }
-            self.shared.topics.publish(topic, &message);
+            check_message(topic, &message)?;
+            self.core.topics.publish(topic, &message);
             Ok(())
         })
     }
 
     fn subscribe(&self, topic: &str) -> BoxFuture<'_, Result<BoxStream<Arc<[u8]>>, EngineError>> {
-        // Subscribed when called, so that nothing published from then on is missed.
-        let subscription = check_topic(topic).map(|()| self.shared.topics.subscribe(topic));
+        // Subscribed at the call, so that no later message is missed.
+        let subscription = check_topic(topic).map(|()| self.core.topics.subscribe(topic));
         Box::pin(async move { Ok(Box::pin(subscription?) as BoxStream<Arc<[u8]>>) })
     }
 }

@@ -1,4 +1,4 @@
-//! What can be set, what opening tells, and why it may fail.
+//! Options, and the report and errors of opening a log.
 
 use crate::writers::Limits;
 use scalebricks_control::engine::MAX_BATCH_BYTES;
@@ -6,20 +6,20 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 
-/// How a log is kept. What is stored can be opened with any of them.
+/// Options of a log. A stored log can be opened with any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// A segment that is this long is closed and another begun: 4 KiB to 1 GiB. Trimming frees space segment by segment.
+    /// Length at which a new segment begins: 4 KiB to 1 GiB. Trimming frees space by segments.
     pub segment_bytes: u64,
-    /// Bytes that may wait for the disk, at least 2 MiB; a caller that comes with more is refused.
+    /// Bytes that may wait for the disk, at least 2 MiB; further requests are refused.
     pub queue_bytes: usize,
-    /// Bytes made durable by one fsync, at the most 8 MiB, and a batch more.
+    /// Bytes made durable by one fsync, at most 8 MiB, plus one batch.
     pub group_bytes: usize,
-    /// Batches that are remembered of each writer of a partition, so that retries of them are answered.
+    /// Batches remembered per writer and partition, to answer retries.
     pub remembered_batches: usize,
-    /// Writers that are remembered of each partition.
+    /// Writers remembered per partition.
     pub remembered_writers: usize,
-    /// Goes into the checksums of the segments made from now on. Drawn at random unless a test wants equal bytes.
+    /// Part of the checksums of new segments. Random; tests set it to get equal bytes.
     pub salt: u64,
 }
 
@@ -57,77 +57,77 @@ impl Options {
     }
 }
 
-/// The end of the log that a crash left half written, so that it was not acknowledged. Damage by the disk to exactly the last group of a log
-/// that was not closed looks the same.
+/// The end of the log that a crash left half written, so that it was not acknowledged. Damage to exactly the last group
+/// of a log that was not closed looks the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
-    /// The segment.
+    /// The segment file.
     pub file: String,
-    /// Where it was cut.
+    /// Offset of the cut.
     pub offset: u64,
     /// Bytes that were cut off.
     pub bytes: u64,
-    /// What was wrong with them.
+    /// What is wrong with them.
     pub what: &'static str,
 }
 
-/// What was found at opening.
+/// What opening found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenReport {
-    /// Segments read.
+    /// Number of segments.
     pub segments: usize,
-    /// Groups in them: fsyncs that succeeded.
+    /// Groups in them: successful fsyncs.
     pub groups: u64,
-    /// Entries that can be read.
+    /// Untrimmed entries.
     pub entries: u64,
-    /// Records that exist.
+    /// Existing records.
     pub records: usize,
-    /// Whether nothing was written since the log was closed in order.
+    /// Whether the log ends with the mark of a closed log.
     pub was_closed: bool,
-    /// What was cut off.
+    /// The torn group that was cut off.
     pub torn: Option<Torn>,
-    /// Files removed, as they were not finished.
+    /// Unfinished files that were removed.
     pub removed: Vec<String>,
 }
 
-/// Why a log cannot be opened. Nothing was changed, unless [`OpenError::Io`] came in between.
+/// Why a log cannot be opened. Nothing was changed, except possibly before [`OpenError::Io`].
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it, or another part of this one.
+    /// Another process, or another part of this one, has it open.
     #[error("the log in {0} is in use by another process")]
     InUse(String),
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("{file}: cannot {what}: {source}")]
     Io {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// To which file.
+        /// The file.
         file: String,
-        /// The reason given.
+        /// The error.
         source: io::Error,
     },
-    /// What is stored is not what was written, and it is not the end of the log, where a crash leaves its traces.
+    /// The stored bytes differ from what was written, and not only at the end, as after a crash.
     #[error(
         "the log is damaged in {file} at offset {offset}: {what}. Nothing was changed: put a whole copy of the \
-         directory in its place, or move it away and begin with an empty one from the other nodes' state"
+         directory in its place, or move it away and start with an empty one"
     )]
     Damaged {
         /// The file.
         file: String,
-        /// Where in it.
+        /// Offset in the file.
         offset: u64,
         /// What is wrong.
         what: String,
     },
-    /// Made by another version of the software.
-    #[error("{file} is of version {version} of the format; this program reads {}", super::frame::LOG_VERSION)]
+    /// Written by another version of the software.
+    #[error("{file} has format version {version}; this program reads {}", super::frame::LOG_VERSION)]
     Version {
         /// The file.
         file: String,
         /// Its version.
         version: u16,
     },
-    /// Options that cannot be.
+    /// Invalid options.
     #[error("{0}")]
     Options(&'static str),
 }

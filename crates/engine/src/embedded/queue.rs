@@ -1,4 +1,4 @@
-//! What waits for the writer, bounded in bytes.
+//! The queue of requests for the writer thread, bounded in bytes.
 
 use super::frame::FRAME_OVERHEAD_BYTES;
 use futures_channel::oneshot::Sender;
@@ -7,7 +7,7 @@ use scalebricks_types::{PartitionId, Position};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Something to be written, and whom to tell.
+/// Something to write, and where to send the result.
 #[derive(Debug)]
 pub(super) enum Request {
     Append {
@@ -46,12 +46,12 @@ impl Request {
     }
 }
 
-/// Why nothing more is written.
+/// Why the log is no longer written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The engine was closed.
     Closed,
-    /// The disk failed, or the writer.
+    /// The disk or the writer thread failed.
     Broken(String),
 }
 
@@ -64,29 +64,29 @@ impl std::fmt::Display for Stop {
     }
 }
 
-/// Why a request does not wait.
+/// Why a request is not queued.
 #[derive(Debug)]
 pub(super) enum Rejected {
-    /// There is no room. Whether the same batch is waiting already.
+    /// The queue is full. `is_waiting`: the same batch is already queued.
     Full { is_waiting: bool },
-    /// It would wait for ever.
+    /// The log is no longer written.
     Stopped(Stop),
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     waiting: VecDeque<Request>,
-    /// Of what waits and of what is being written.
+    /// Bytes of requests that wait or are being written.
     bytes: usize,
-    /// Batches that wait or are being written, and how often.
+    /// How often each batch waits or is being written.
     ids: HashMap<(PartitionId, BatchId), u32>,
     stop: Option<Stop>,
 }
 
-/// What one group is made of.
+/// The requests of one group.
 #[derive(Debug, Default)]
-pub(super) struct Load {
-    pub requests: Vec<Request>,
+pub(super) struct Requests {
+    pub list: Vec<Request>,
     bytes: usize,
     ids: Vec<(PartitionId, BatchId)>,
 }
@@ -108,7 +108,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a request wait for the next group.
+    /// Queues a request for the next group.
     pub(super) fn push(&self, request: Request) -> Result<(), Rejected> {
         let bytes = request.bytes();
         let mut inner = self.lock();
@@ -129,8 +129,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for requests, and takes about `group_bytes` of them; `None` when there will be no more.
-    pub(super) fn take(&self, group_bytes: usize) -> Option<Load> {
+    /// Waits for requests, and takes about `group_bytes` of them; `None` when the log is no longer written.
+    pub(super) fn take(&self, group_bytes: usize) -> Option<Requests> {
         let mut inner = self.lock();
         while inner.waiting.is_empty() {
             if inner.stop.is_some() {
@@ -138,18 +138,18 @@ impl Queue {
             }
             inner = self.wake.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        let mut load = Load::default();
-        while load.bytes < group_bytes.max(1)
+        let mut requests = Requests::default();
+        while requests.bytes < group_bytes.max(1)
             && let Some(request) = inner.waiting.pop_front()
         {
-            load.bytes += request.bytes();
-            load.ids.extend(request.id());
-            load.requests.push(request);
+            requests.bytes += request.bytes();
+            requests.ids.extend(request.id());
+            requests.list.push(request);
         }
-        Some(load)
+        Some(requests)
     }
 
-    /// A load is dealt with: there is room again.
+    /// Releases the space of requests that were taken.
     pub(super) fn done(&self, bytes: usize, ids: &[(PartitionId, BatchId)]) {
         let mut inner = self.lock();
         inner.bytes = inner.bytes.saturating_sub(bytes);
@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// Lets nothing more in. What waits is still written, unless the writer cannot: then it is returned.
+    /// Rejects new requests. Those that wait are still written; if the log is broken they are returned.
     pub(super) fn stop(&self, stop: Stop) -> Vec<Request> {
         let mut inner = self.lock();
         let mut left = Vec::new();
@@ -178,19 +178,19 @@ impl Queue {
         left
     }
 
-    /// Bytes that may wait.
+    /// Maximum number of bytes that wait.
     pub(super) fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Why nothing more is written; `None`: it is.
+    /// Why the log is no longer written; `None`: it is written.
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.lock().stop.clone()
     }
 }
 
-impl Load {
-    /// What [`Queue::done`] wants to know when the requests were taken out.
+impl Requests {
+    /// The arguments for [`Queue::done`].
     pub(super) fn receipt(&mut self) -> (usize, Vec<(PartitionId, BatchId)>) {
         (self.bytes, std::mem::take(&mut self.ids))
     }

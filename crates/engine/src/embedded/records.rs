@@ -1,4 +1,4 @@
-//! The records, all in memory: they are few and small.
+//! The records: few and small, so all are in memory.
 
 use crate::keys::is_key;
 use scalebricks_control::engine::{Record, Revision};
@@ -9,9 +9,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub revision: Revision,
-    /// `None`: deleted, and kept so that watchers hear of it.
+    /// `None`: deleted, and kept for watchers.
     pub value: Option<Arc<[u8]>>,
-    /// The segment that says so.
+    /// The segment that contains it.
     pub segment: u32,
 }
 
@@ -25,34 +25,34 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The newest revision given to any record.
+    /// The newest revision of any record.
     pub(super) fn newest(&self) -> Revision {
         Revision(self.newest)
     }
 
-    /// Revisions up to this one were given.
+    /// Raises the newest revision.
     pub(super) fn advance(&mut self, newest: Revision) {
         self.newest = self.newest.max(newest.0);
     }
 
-    /// The revision of a record that exists.
+    /// The revision of an existing record.
     pub(super) fn revision(&self, key: &str) -> Option<Revision> {
         self.slots.get(key).filter(|slot| slot.value.is_some()).map(|slot| slot.revision)
     }
 
-    /// A record that exists.
+    /// An existing record.
     pub(super) fn get(&self, key: &str) -> Option<Record> {
         let slot = self.slots.get(key).filter(|slot| slot.value.is_some())?;
         Some(Record { key: key.to_owned(), revision: slot.revision, value: slot.value.clone() })
     }
 
-    /// A record's newest version.
+    /// Stores a record's newest version.
     ///
     /// # Errors
-    /// What is wrong, if no log of ours can say this.
+    /// Why the version is invalid.
     pub(super) fn put(&mut self, key: &str, slot: Slot) -> Result<(), &'static str> {
         if !is_key(key) || slot.revision.0 == 0 {
-            return Err("a record's key or revision is none");
+            return Err("a record's key or revision is invalid");
         }
         if self.by_revision.get(&slot.revision).is_some_and(|other| other != key) {
             return Err("two records have one revision");
@@ -71,13 +71,13 @@ impl Records {
         Ok(())
     }
 
-    /// Records that exist and whose newest version is in a segment before this one.
+    /// Existing records whose newest version is in a segment before this one.
     pub(super) fn before(&self, segment: u32) -> impl Iterator<Item = (&String, &Slot)> {
         self.slots.iter().filter(move |(_, slot)| slot.segment < segment && slot.value.is_some())
     }
 
-    /// Up to `limit` changes after a revision, in order; of those up to `started` only records that exist. Also the
-    /// revision up to which this is all.
+    /// Up to `limit` changes after a revision, in order; up to `started` only existing records. Also the revision up to
+    /// which these are all changes.
     pub(super) fn changes(
         &self,
         prefix: &str,
@@ -100,12 +100,12 @@ impl Records {
         (changes, self.newest())
     }
 
-    /// Deleted records that are remembered.
+    /// Number of deleted records that are kept.
     pub(super) fn deleted(&self) -> usize {
         self.deleted
     }
 
-    /// Forgets deletions up to a revision, once no watcher has still to hear of them.
+    /// Removes deletions up to a revision, which all watchers have seen.
     pub(super) fn forget_deleted(&mut self, up_to: Revision) {
         self.slots.retain(|_, slot| {
             let goes = slot.value.is_none() && slot.revision <= up_to;
@@ -117,7 +117,7 @@ impl Records {
         });
     }
 
-    /// How many exist.
+    /// Number of existing records.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.deleted
     }

@@ -1,9 +1,9 @@
-//! Reading a log back: what it says, where it ends, and whether it is whole.
+//! Recovery: reads a log into memory, finds its end, and detects damage.
 //!
-//! Only the end of the last segment may be spoilt, and only by one group: the one being written when the process died. It
-//! is cut off. Anything else that does not read as it was written is damage, and the log is not opened: groups are
-//! numbered, segments say with which group they begin, and positions rise by one, so what is missing shows as well as what
-//! was changed.
+//! Only the end of the last segment may be torn, and only by one group: the one being written when the process died. It
+//! is cut off. Any other difference from what was written is damage, and the log is not opened. Groups are numbered,
+//! segments contain the number of their first group, and positions rise by one, so missing data is detected like
+//! changed data.
 
 use super::frame::{
     self, Frame, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader, HeaderError, MAX_GROUP_BYTES, PlacedFrame,
@@ -15,7 +15,7 @@ use super::storage::{Storage, StoredFile, read_exact_at, write_all_at};
 use super::tail::{self, Tail};
 use std::sync::Arc;
 
-/// A log that was read back.
+/// A recovered log.
 pub(super) struct Recovered {
     pub state: State,
     pub tail: Tail,
@@ -33,7 +33,7 @@ fn segment_number(name: &str) -> Option<u32> {
     (segment_name(sequence) == name).then_some(sequence)
 }
 
-/// Reads a log back, cuts off what a crash left, and makes sure that what is there is durable.
+/// Recovers a log: reads it, cuts off a torn group, and makes the rest durable.
 pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<Recovered, OpenError> {
     let mut state = State::new(options.limits());
     let mut report = OpenReport::default();
@@ -51,12 +51,12 @@ pub(super) fn recover(storage: &Arc<dyn Storage>, options: &Options) -> Result<R
         state.segments.insert(1, Arc::clone(&segment));
         Tail::new(1, segment, SEGMENT_HEADER_BYTES as u64, 1)
     };
-    // Segments before `begin`, which a crash can leave, go with the next that are dropped.
+    // Segments before `begin`, which a crash can leave behind, are removed with the next trim.
     Ok(Recovered { state, tail, report })
 }
 
-/// Reads a log back and changes nothing. What is in `state` and `report` after an error is what was read before it.
-/// `None`: there is no segment to go on with.
+/// Reads a log and changes nothing. After an error, `state` and `report` contain what was read before it. `None`: there
+/// is no usable segment.
 pub(super) fn read_back(
     storage: &Arc<dyn Storage>,
     state: &mut State,
@@ -108,18 +108,18 @@ fn read_segments(
 pub(super) struct End {
     sequence: u32,
     segment: Arc<Segment>,
-    /// Its length, what is torn left out.
+    /// Its length without a torn group.
     len: u64,
     next_group: u64,
-    /// Where the last thing written begins.
+    /// Offset of the newest group, or of the header.
     newest: u64,
 }
 
 impl End {
-    /// Cuts off what is torn and makes durable what is whole.
+    /// Cuts off a torn group and makes the rest durable.
     ///
-    /// That it could be read does not mean that it is on the disk: a process whose fsync failed dies, and what it wrote
-    /// may still be in the cache, marked as clean. So the newest group is written again, the same bytes to the same place.
+    /// Data that can be read need not be on the disk: after a failed fsync it may be in the cache, marked as clean. So
+    /// the newest group is written again, the same bytes to the same place.
     fn settle(self, storage: &Arc<dyn Storage>, torn: Option<&Torn>) -> Result<Tail, OpenError> {
         let Self { sequence, segment, len, next_group, newest } = self;
         let (name, file) = (segment.name.as_str(), segment.file.as_ref());
@@ -128,7 +128,7 @@ impl End {
         }
         let mut bytes = vec![0; (len - newest) as usize]; // a group or a header
         if !read_exact_at(file, &mut bytes, newest).map_err(OpenError::io("read", name))? {
-            return Err(OpenError::damaged(name, newest, "became shorter while it was read"));
+            return Err(OpenError::damaged(name, newest, "the file became shorter while it was read"));
         }
         write_all_at(file, &bytes, newest).map_err(OpenError::io("write", name))?;
         file.sync().map_err(OpenError::io("sync", name))?;
@@ -137,7 +137,7 @@ impl End {
     }
 }
 
-/// Reads one segment into the state. `None`: it is the last, and its header was never finished.
+/// Reads one segment into the state. `None`: it is the last, and its header is unfinished.
 fn scan(
     storage: &Arc<dyn Storage>,
     sequence: u32,
@@ -200,7 +200,7 @@ fn scan(
     Ok(Some(end))
 }
 
-/// A segment's header. `None`: it was never finished, which only the last one's may be.
+/// A segment's header. `None`: it is unfinished, which is allowed for the last segment.
 fn read_header(
     name: &str,
     file: &dyn StoredFile,
@@ -213,18 +213,18 @@ fn read_header(
     match SegmentHeader::decode(&header[..there]) {
         Ok(header) => Ok(Some(header)),
         Err(HeaderError::Version(version)) => Err(OpenError::Version { file: name.to_owned(), version }),
-        // The first group is written when the header is durable, so behind a torn header there is nothing.
+        // The first group is written when the header is durable, so nothing follows a torn header.
         Err(HeaderError::Broken(_)) if is_last && size <= SEGMENT_HEADER_BYTES as u64 => Ok(None),
         Err(HeaderError::Broken(what)) => Err(OpenError::damaged(name, 0, what)),
     }
 }
 
-/// A group that is not whole.
+/// A damaged or incomplete group.
 #[derive(Debug, Clone, Copy)]
 struct Bad {
     what: &'static str,
     offset: u64,
-    /// Where it ends, if its header is whole.
+    /// Its end, if its header is intact.
     end: Option<u64>,
 }
 
@@ -240,12 +240,14 @@ impl Scanner<'_> {
         buffer.resize(len, 0);
         match read_exact_at(self.file, buffer, offset) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(OpenError::damaged(self.name, offset, "became shorter while it was read")),
+            Ok(false) => {
+                Err(OpenError::damaged(self.name, offset, "the file became shorter while it was read"))
+            }
             Err(source) => Err(OpenError::io("read", self.name)(source)),
         }
     }
 
-    /// Reads the group at `at`. The inner error says that it is not whole.
+    /// Reads the group at `at`. The inner error: it is damaged or incomplete.
     fn group<'b>(
         &self,
         at: u64,
@@ -275,8 +277,8 @@ impl Scanner<'_> {
         Ok(frames.map_err(|(offset, what)| Bad { what, offset, end: Some(end) }))
     }
 
-    /// Whether a group at `at` that is not whole cannot be one that was being written when the process died: something
-    /// comes behind it, or it is longer than groups are.
+    /// Whether the bad group at `at` is damage and not a torn write: something follows it, or it is longer than groups
+    /// can be.
     fn is_damage(&self, at: u64, bad: Bad) -> Result<bool, OpenError> {
         if let Some(end) = bad.end {
             return Ok(end < self.size);

@@ -1,8 +1,8 @@
-//! Snapshots of partitions: one file each, written aside and renamed, so that under its name it is whole or damaged, never
-//! half.
+//! Snapshots of partitions: one file each, written under a temporary name and renamed, so that it is never incomplete
+//! under its own name.
 //!
-//! Header, 36 bytes, little-endian: magic 8, version u16, partition u16, position u64, bytes u64, checksum of the bytes u32,
-//! checksum of the header u32. Then the bytes.
+//! Header, 36 bytes, little-endian: magic 8, version u16, partition u16, position u64, bytes u64, checksum of the bytes
+//! u32, checksum of the header u32. Then the bytes.
 
 use super::options::OpenError;
 use super::storage::{Storage, StoredFile, read_exact_at, write_all_at};
@@ -17,7 +17,7 @@ const MAGIC: [u8; 8] = *b"SBRKSNAP";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 36;
 const CHUNK_BYTES: u64 = 256 << 10;
-/// Whole snapshots kept of a partition.
+/// Whole snapshots kept per partition.
 const KEPT: usize = 2;
 
 fn name(partition: PartitionId, position: Position) -> String {
@@ -43,7 +43,7 @@ fn header(partition: PartitionId, position: Position, len: u64, sum: u32) -> [u8
     out
 }
 
-/// Why a file is no snapshot.
+/// Why a file is not a usable snapshot.
 enum Bad {
     Damaged(String),
     Io(io::Error),
@@ -55,7 +55,7 @@ impl From<io::Error> for Bad {
     }
 }
 
-/// The snapshots in a directory. Which there are is known; whether they are whole is read each time it matters.
+/// The snapshots in a directory. Their names are in memory; each use reads and checks the file.
 #[derive(Debug)]
 pub(super) struct Snapshots {
     storage: Arc<dyn Storage>,
@@ -63,7 +63,7 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Lists the snapshots, and removes what was not finished.
+    /// Lists the snapshots, and removes unfinished files.
     pub(super) fn open(storage: &Arc<dyn Storage>, removed: &mut Vec<String>) -> Result<Self, OpenError> {
         let (snapshots, unfinished) = Self::list(storage)?;
         for file in unfinished {
@@ -73,7 +73,7 @@ impl Snapshots {
         Ok(snapshots)
     }
 
-    /// Lists the snapshots, and the files of those that were not finished.
+    /// Lists the snapshots and the unfinished files.
     pub(super) fn list(storage: &Arc<dyn Storage>) -> Result<(Self, Vec<String>), OpenError> {
         let names = storage.names().map_err(OpenError::io("list the files of", "the directory"))?;
         let known = Mutex::new(names.iter().filter_map(|file| parse(file)).collect());
@@ -82,7 +82,7 @@ impl Snapshots {
         Ok((Self { storage: Arc::clone(storage), known }, unfinished))
     }
 
-    /// Reads all of them: partition, position, and what is wrong. O(bytes).
+    /// Reads all snapshots: partition, position, and damage. O(bytes).
     pub(super) fn check_all(&self) -> Vec<(PartitionId, Position, Option<String>)> {
         let all: Vec<_> = self.known().iter().copied().collect();
         let check = |(partition, position)| {
@@ -106,7 +106,7 @@ impl Snapshots {
         self.known().range(range).rev().map(|&(_, position)| position).collect()
     }
 
-    /// Stores a snapshot, reads it back, and removes those that are older than the two newest whole ones.
+    /// Stores a snapshot, reads it back, and removes those older than the two newest whole ones.
     pub(super) fn put(&self, partition: PartitionId, snapshot: &Snapshot) -> Result<(), EngineError> {
         let position = snapshot.position;
         let unavailable =
@@ -123,7 +123,7 @@ impl Snapshots {
             if whole < KEPT {
                 whole += usize::from(self.check(partition, older, None).is_ok());
             } else if self.storage.remove(&name(partition, older)).is_ok() {
-                // One that cannot be removed takes up space until the next snapshot, and does no other harm.
+                // One that cannot be removed takes space until the next snapshot, and is otherwise harmless.
                 self.known().remove(&(partition, older));
             }
         }
@@ -143,13 +143,13 @@ impl Snapshots {
             self.storage.rename(&aside, &name)
         })();
         if written.is_err() {
-            drop(self.storage.remove(&aside)); // else the next opening removes it
+            drop(self.storage.remove(&aside)); // otherwise recovery removes it
             return written;
         }
         self.storage.sync_names()
     }
 
-    /// Reads a snapshot and checks every byte; into `out`, if there is one.
+    /// Reads a snapshot, checks every byte, and appends the bytes to `out`.
     fn check(
         &self,
         partition: PartitionId,
@@ -166,25 +166,25 @@ impl Snapshots {
         let len = u64::from_le_bytes(std::array::from_fn(|i| head[20 + i]));
         let sum = u32::from_le_bytes(std::array::from_fn(|i| head[28 + i]));
         if head != header(partition, position, len, sum) {
-            return Err(damaged("its header is not what was written"));
+            return Err(damaged("the header is damaged"));
         }
         if file.size()? != len.saturating_add(HEADER_BYTES as u64) {
-            return Err(damaged("its length is not what was written"));
+            return Err(damaged("the length is wrong"));
         }
         if sum_of(file.as_ref(), len, out)? != Some(sum) {
-            return Err(damaged("its checksum is wrong"));
+            return Err(damaged("the checksum is wrong"));
         }
         Ok(())
     }
 
-    /// The newest snapshot of a partition that is whole.
+    /// The newest whole snapshot of a partition.
     pub(super) fn newest(&self, partition: PartitionId) -> Result<Option<Snapshot>, EngineError> {
         let mut problem = None;
         for position in self.positions(partition) {
             let mut bytes = Vec::new();
             match self.check(partition, position, Some(&mut bytes)) {
                 Ok(()) => return Ok(Some(Snapshot { position, bytes: bytes.into() })),
-                // That it cannot be read now weighs more than damage: later it may be found whole.
+                // A read error has precedence over damage: the file may be whole.
                 Err(Bad::Io(error)) => {
                     problem =
                         Some(EngineError::Unavailable(format!("{}: {error}", name(partition, position))));
@@ -212,7 +212,7 @@ impl Snapshots {
     }
 }
 
-/// The checksum of a file's bytes behind the header; `None` if it is too short.
+/// The checksum of a file's bytes after the header; `None` if it is too short.
 fn sum_of(file: &dyn StoredFile, len: u64, mut out: Option<&mut Vec<u8>>) -> io::Result<Option<u32>> {
     let mut hasher = Hasher::new();
     let mut chunk = Vec::new();

@@ -1,4 +1,4 @@
-//! What the log says, in memory: where each entry is, who wrote what, and the records.
+//! The log in memory: an index of the entries, the recent batches of writers, and the records.
 
 use super::frame::{Frame, Seal};
 use super::records::{Records, Slot};
@@ -9,10 +9,10 @@ use scalebricks_types::{PartitionId, Position};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Positions of no log that could ever be written: keeps arithmetic on them from overflowing.
+/// Above every position that a log can reach: keeps arithmetic on positions from overflowing.
 pub(super) const FAR: u64 = u64::MAX / 2;
 
-/// Where an entry's frame is. 12 bytes an entry is what the index costs.
+/// Where an entry's frame is. The index needs 12 bytes per entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub segment: u32,
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub len: u32,
 }
 
-/// A segment that can be read.
+/// An open segment.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub name: String,
@@ -48,7 +48,7 @@ impl Default for PartitionLog {
 }
 
 impl PartitionLog {
-    /// The position the next entry gets.
+    /// The position of the next entry.
     pub(super) fn next(&self) -> u64 {
         self.first + self.places.len() as u64
     }
@@ -103,13 +103,13 @@ impl PartitionLog {
     }
 }
 
-/// What the log says.
+/// The state that the log determines.
 #[derive(Debug)]
 pub(super) struct State {
     pub partitions: HashMap<PartitionId, PartitionLog>,
     pub records: Records,
     pub segments: BTreeMap<u32, Arc<Segment>>,
-    /// The oldest segment that is needed.
+    /// The oldest needed segment.
     pub begin: u32,
     pub limits: Limits,
 }
@@ -120,10 +120,10 @@ impl State {
         Self { partitions, records: Records::default(), segments, begin: 1, limits }
     }
 
-    /// Takes in a frame that is durable.
+    /// Applies a durable frame.
     ///
     /// # Errors
-    /// What is wrong, if no log of ours can say this here.
+    /// Why the frame is invalid here.
     pub(super) fn apply(
         &mut self,
         frame: &Frame<'_>,
@@ -164,24 +164,24 @@ impl State {
         Ok(())
     }
 
-    /// A partition whose oldest entries are missing: its floor and the first entry there is.
+    /// A partition whose oldest entries are missing: its floor and its first entry.
     pub(super) fn hole(&self) -> Option<(PartitionId, u64, u64)> {
         let hole = self.partitions.iter().find(|(_, log)| log.first != log.floor)?;
         Some((*hole.0, hole.1.floor, hole.1.first))
     }
 
-    /// Of each partition the oldest position that is not trimmed and the newest there is, in the order of partitions.
+    /// The oldest untrimmed and the newest position of each partition, in order.
     pub(super) fn positions(&self) -> BTreeMap<PartitionId, (Position, Position)> {
         let ends = |log: &PartitionLog| (Position(log.floor()), Position(log.next() - 1));
         self.partitions.iter().map(|(&partition, log)| (partition, ends(log))).collect()
     }
 
-    /// The oldest segment that holds an entry somebody may still read. O(partitions).
+    /// The oldest segment with an untrimmed entry. O(partitions).
     pub(super) fn oldest_needed(&self) -> Option<u32> {
         self.partitions.values().filter_map(|log| log.places.front()).map(|place| place.segment).min()
     }
 
-    /// Entries that can be read.
+    /// Number of untrimmed entries.
     pub(super) fn entries(&self) -> u64 {
         self.partitions.values().map(|log| log.places.len() as u64).sum()
     }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_log_whose_front_was_dropped_is_whole_from_its_floor() {
-        // The entries up to 4 stood in a segment that is gone; the first trim seen is older than the last.
+        // The entries up to 4 were in a removed segment; the first trim in the log is older than the last.
         let log = log(&[("trim", 3), ("entry", 5), ("entry", 6), ("trim", 5)]).unwrap();
         assert_eq!((log.floor, log.first, log.next()), (5, 5, 7));
         assert_eq!(log.from(6).map(|place| place.offset).collect::<Vec<_>>(), [6]);

@@ -1,4 +1,4 @@
-//! The few file operations a log needs, so that tests can make them fail.
+//! The file operations that a log needs, as traits: tests inject failures.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A directory of files, held by one process.
+/// A directory of files, used by one process.
 ///
-/// A file's content is durable after [`StoredFile::sync`], its name after [`Storage::sync_names`]: without both, a crash
-/// may leave any mixture of old and new.
+/// A file's content is durable after [`StoredFile::sync`], its name after [`Storage::sync_names`]: without both, a
+/// crash may leave any mixture of old and new.
 pub trait Storage: Send + Sync + Debug {
     /// The names of all files.
     ///
@@ -19,25 +19,25 @@ pub trait Storage: Send + Sync + Debug {
     /// Of the operating system.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// An empty file under this name; what was there is gone.
+    /// Creates an empty file; replaces an existing one.
     ///
     /// # Errors
     /// Of the operating system.
     fn create(&self, name: &str) -> io::Result<Arc<dyn StoredFile>>;
 
-    /// The file of this name.
+    /// Opens a file.
     ///
     /// # Errors
     /// Of the operating system.
     fn open(&self, name: &str) -> io::Result<Arc<dyn StoredFile>>;
 
-    /// Takes a name away. Who has the file open can still read it.
+    /// Removes a name. Open files can still be read.
     ///
     /// # Errors
     /// Of the operating system.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Gives a file another name; a file that had it is gone.
+    /// Renames a file; replaces a file of the new name.
     ///
     /// # Errors
     /// Of the operating system.
@@ -58,19 +58,19 @@ pub trait StoredFile: Send + Sync + Debug {
     /// Of the operating system.
     fn size(&self) -> io::Result<u64>;
 
-    /// Reads what is at `offset`; may read less than there is room for, and 0 bytes at the end.
+    /// Reads at `offset`; may read less than `bytes`, and 0 bytes at the end.
     ///
     /// # Errors
     /// Of the operating system.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at `offset`; may write less than it is given.
+    /// Writes at `offset`; may write less than `bytes`.
     ///
     /// # Errors
     /// Of the operating system; some may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Cuts the file.
+    /// Truncates the file.
     ///
     /// # Errors
     /// Of the operating system.
@@ -79,12 +79,12 @@ pub trait StoredFile: Send + Sync + Debug {
     /// Makes content and length durable.
     ///
     /// # Errors
-    /// Of the operating system. After that nothing is known of what was written since the last success, nor will trying
-    /// again tell: the system may have given up those pages and call the next try a success.
+    /// Of the operating system. Then the state of what was written since the last success is unknown, and a retry does
+    /// not help: the system may have dropped those pages and report success.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Fills `bytes` from `offset` on; what the file is too short for is `false`.
+/// Fills `bytes` from `offset` on; `false` if the file is too short.
 pub(super) fn read_exact_at(
     file: &dyn StoredFile,
     mut bytes: &mut [u8],
@@ -120,7 +120,7 @@ pub(super) fn write_all_at(file: &dyn StoredFile, mut bytes: &[u8], mut offset: 
     Ok(())
 }
 
-/// The name of the file whose lock says that a process has the directory.
+/// Name of the lock file.
 const LOCK: &str = "lock";
 
 /// A directory of the operating system.
@@ -130,19 +130,19 @@ pub struct Directory {
     handle: File,
 }
 
-/// Says to other processes that a directory is in use, until dropped.
+/// Locks a directory against other processes, until dropped.
 #[derive(Debug)]
 pub struct DirectoryLock(#[expect(dead_code, reason = "the lock ends when the file is closed")] File);
 
 impl Directory {
-    /// Locks a directory against those who would change it, and opens it for reading alone. Changes nothing: no file is
-    /// made, and what changes something fails.
+    /// Locks a directory against writers, and opens it read-only: creates no file, and operations that change something
+    /// fail.
     ///
     /// # Errors
-    /// `None` if another process has it, else those of the operating system.
+    /// `None` if another process has it, otherwise of the operating system.
     pub fn lock_for_reading(path: &Path) -> Result<(ReadOnly, Option<DirectoryLock>), Option<io::Error>> {
         let handle = File::open(path)?;
-        // Without the file nobody has ever opened it, or it is a copy.
+        // Without the file the directory was never opened, or is a copy.
         let lock = match File::open(path.join(LOCK)) {
             Ok(lock) => Some(lock),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -154,10 +154,10 @@ impl Directory {
         Ok((ReadOnly(Self { path: path.to_owned(), handle }), lock.map(DirectoryLock)))
     }
 
-    /// Locks a directory, which is made if there is none.
+    /// Locks a directory; creates it if there is none.
     ///
     /// # Errors
-    /// `None` if another process has it, else those of the operating system.
+    /// `None` if another process has it, otherwise of the operating system.
     pub fn lock(path: &Path) -> Result<(Self, DirectoryLock), Option<io::Error>> {
         if !path.is_dir() {
             std::fs::create_dir_all(path)?;
@@ -179,7 +179,7 @@ fn held(error: TryLockError) -> Option<io::Error> {
     }
 }
 
-/// A directory of the operating system that is only read.
+/// A read-only directory of the operating system.
 #[derive(Debug)]
 pub struct ReadOnly(Directory);
 
@@ -213,7 +213,7 @@ impl Storage for Directory {
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
-            // A name that is no text is none of ours.
+            // A name that is not UTF-8 is not of a log.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -264,7 +264,7 @@ impl StoredFile for File {
     }
 }
 
-/// Fsyncs a second of a file that grows, as a log does, by `bytes` each time: what bounds a log on this storage.
+/// Fsyncs per second of a file that grows by `bytes` each time: the bound for a log on this storage.
 ///
 /// # Errors
 /// Of the operating system.

@@ -1,9 +1,9 @@
-//! Readers that follow the log and the records. They hold no copy of what they have still to read: one that is slow reads
-//! it from the disk, or from the records, when it comes to it.
+//! Streams that follow the log and the records. They buffer little: a slow reader reads from the disk, or from the
+//! records, when it continues.
 
+use super::log_core::LogCore;
 use super::queue::Stop;
-use super::shared::Shared;
-use crate::keys::{NO_KEY, is_prefix};
+use crate::keys::check_prefix;
 use futures_core::Stream;
 use futures_util::task::AtomicWaker;
 use scalebricks_control::engine::{EngineError, Entry, ReadError, Record, Revision};
@@ -14,29 +14,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// What a reader of entries holds at the most, and one entry more.
+/// Maximum bytes that a reader of entries buffers, plus one entry.
 const READ_BYTES: usize = 256 << 10;
-/// Records a reader of them holds.
+/// Records that a reader buffers.
 const READ_RECORDS: usize = 64;
 
-/// What a reader follows.
+/// The data that a stream follows.
 pub(super) trait Source {
-    /// A piece of it.
+    /// An item of the stream.
     type Item;
-    /// Why there is no more.
+    /// The error that ends the stream.
     type Error;
 
-    /// What has come since the last call; none if nothing has.
+    /// The items since the last call.
     fn more(&mut self) -> Result<VecDeque<Self::Item>, Self::Error>;
 
-    /// That nothing will come.
+    /// The error of a stopped log.
     fn stopped(stop: &Stop) -> Self::Error;
 }
 
-/// A reader: all that a source has, and what comes. Ends after an error.
+/// A stream of all existing and future items of a source. Ends after an error.
 #[derive(Debug)]
 pub(super) struct Following<S: Source> {
-    shared: Arc<Shared>,
+    core: Arc<LogCore>,
     source: S,
     buffer: VecDeque<S::Item>,
     waker: Arc<AtomicWaker>,
@@ -44,13 +44,13 @@ pub(super) struct Following<S: Source> {
 }
 
 impl<S: Source> Following<S> {
-    fn new(shared: Arc<Shared>, waker: Arc<AtomicWaker>, source: S) -> Self {
-        Self { shared, source, buffer: VecDeque::new(), waker, is_over: false }
+    fn new(core: Arc<LogCore>, waker: Arc<AtomicWaker>, source: S) -> Self {
+        Self { core, source, buffer: VecDeque::new(), waker, is_over: false }
     }
 
     fn fill(&mut self) -> Result<(), S::Error> {
-        // Asked first: once it is stopped nothing comes, and what came before is still to be read.
-        let stopped = self.shared.queue.stopped();
+        // Read first: after the stop no items come, and those before it are still to be read.
+        let stopped = self.core.queue.stopped();
         self.buffer = self.source.more()?;
         match stopped {
             Some(stop) if self.buffer.is_empty() => Err(S::stopped(&stop)),
@@ -78,19 +78,19 @@ impl<S: Source<Item: Unpin> + Unpin> Stream for Following<S> {
     }
 }
 
-/// All entries of a partition.
+/// Source of the entries of a partition.
 #[derive(Debug)]
 pub(super) struct Entries {
-    shared: Arc<Shared>,
+    core: Arc<LogCore>,
     partition: PartitionId,
     next: u64,
 }
 
 /// All entries of a partition from a position on.
-pub(super) fn watch(shared: Arc<Shared>, partition: PartitionId, from: Position) -> Following<Entries> {
-    let waker = shared.entry_listeners.listen(partition);
-    let entries = Entries { shared: Arc::clone(&shared), partition, next: from.0.max(1) };
-    Following::new(shared, waker, entries)
+pub(super) fn watch(core: Arc<LogCore>, partition: PartitionId, from: Position) -> Following<Entries> {
+    let waker = core.entry_listeners.listen(partition);
+    let entries = Entries { core: Arc::clone(&core), partition, next: from.0.max(1) };
+    Following::new(core, waker, entries)
 }
 
 impl Source for Entries {
@@ -98,7 +98,7 @@ impl Source for Entries {
     type Error = ReadError;
 
     fn more(&mut self) -> Result<VecDeque<Entry>, ReadError> {
-        let entries = self.shared.read(self.partition, Position(self.next), READ_BYTES)?;
+        let entries = self.core.read(self.partition, Position(self.next), READ_BYTES)?;
         if let Some(last) = entries.last() {
             self.next = last.position.0 + 1;
         }
@@ -110,24 +110,24 @@ impl Source for Entries {
     }
 }
 
-/// All records below a prefix, and their changes.
+/// Source of the records below a prefix, and their changes.
 #[derive(Debug)]
 pub(super) struct Changes {
-    shared: Arc<Shared>,
+    core: Arc<LogCore>,
     prefix: String,
-    /// What was there when it began: deletions up to here are of no interest.
+    /// The newest revision at the start: deletions up to here are skipped.
     started: Revision,
-    /// Everything up to here was handed out; shared with the writer, which keeps deletions until all know.
+    /// Changes up to here were returned; shared with the writer, which keeps deletions until all watchers have them.
     at: Arc<AtomicU64>,
 }
 
 /// All records below a prefix, and their changes.
-pub(super) fn watch_records(shared: Arc<Shared>, prefix: &str) -> Following<Changes> {
-    let at = shared.add_record_watcher();
-    let waker = shared.record_listeners.listen(());
-    let started = shared.state().records.newest();
-    let changes = Changes { shared: Arc::clone(&shared), prefix: prefix.to_owned(), started, at };
-    Following::new(shared, waker, changes)
+pub(super) fn watch_records(core: Arc<LogCore>, prefix: &str) -> Following<Changes> {
+    let at = core.add_record_watcher();
+    let waker = core.record_listeners.listen(());
+    let started = core.state().records.newest();
+    let changes = Changes { core: Arc::clone(&core), prefix: prefix.to_owned(), started, at };
+    Following::new(core, waker, changes)
 }
 
 impl Source for Changes {
@@ -135,11 +135,9 @@ impl Source for Changes {
     type Error = EngineError;
 
     fn more(&mut self) -> Result<VecDeque<Record>, EngineError> {
-        if !is_prefix(&self.prefix) {
-            return Err(EngineError::Refused(format!("a prefix is empty or ends in a dot; {NO_KEY}")));
-        }
+        check_prefix(&self.prefix)?;
         let at = Revision(self.at.load(Ordering::Relaxed));
-        let state = self.shared.state();
+        let state = self.core.state();
         let (changes, up_to) = state.records.changes(&self.prefix, at, self.started, READ_RECORDS);
         self.at.store(up_to.0, Ordering::Relaxed);
         Ok(changes.into())

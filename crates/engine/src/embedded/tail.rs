@@ -1,4 +1,4 @@
-//! The end of the log, where groups are written.
+//! The tail: the end of the log, where groups are appended.
 
 use super::frame::{GroupBuilder, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::recover::segment_name;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 /// Why a group was not written.
 #[derive(Debug, Clone)]
 pub(super) enum WriteError {
-    /// It is not in the log, provably, and the log can be written on.
+    /// It is certainly not in the log, and the log can still be written.
     Refused(String),
-    /// Nobody knows whether it is; the log must not be written until it was opened again.
+    /// The outcome is unknown; the log must not be written until it is opened again.
     Broken(String),
 }
 
-/// Why a segment was not made.
+/// Why a segment was not created.
 #[derive(Debug)]
 pub(super) struct CreateError {
     pub error: io::Error,
-    /// Whether it was an fsync that failed. After that nothing said about these names can be believed.
+    /// Whether an fsync failed. After that the state of these names on the disk is unknown.
     is_sync: bool,
 }
 
@@ -36,7 +36,7 @@ impl From<io::Error> for CreateError {
     }
 }
 
-/// Makes a segment that holds nothing yet, durably.
+/// Creates an empty segment durably.
 pub(super) fn create_segment(
     storage: &dyn Storage,
     header: &SegmentHeader,
@@ -49,20 +49,20 @@ pub(super) fn create_segment(
     Ok(Arc::new(Segment { name, file, seal: header.seal() }))
 }
 
-/// Removes a segment, durably: they go one by one, oldest first, so that a crash leaves no hole.
+/// Removes a segment durably: one by one, oldest first, so that a crash leaves no hole.
 pub(super) fn remove_segment(storage: &dyn Storage, name: &str) -> io::Result<()> {
     storage.remove(name)?;
     storage.sync_names()
 }
 
-/// The last segment, and where the next group goes.
+/// The last segment, and the place of the next group.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub sequence: u32,
     segment: Arc<Segment>,
     len: u64,
     next_group: u64,
-    /// The buffer of the last group, for the next.
+    /// Reused buffer for groups.
     buffer: Vec<u8>,
 }
 
@@ -71,7 +71,7 @@ impl Tail {
         Self { sequence, segment, len, next_group, buffer: Vec::new() }
     }
 
-    /// Whether the segment is as long as segments should get.
+    /// Whether the segment has reached its maximum length.
     pub(super) fn is_full(&self, segment_bytes: u64) -> bool {
         self.len >= segment_bytes && self.len > SEGMENT_HEADER_BYTES as u64
     }
@@ -81,27 +81,27 @@ impl Tail {
         &self.segment
     }
 
-    /// An empty group for the place where the next one goes.
+    /// An empty group for the next place.
     pub(super) fn group(&mut self) -> GroupBuilder {
         GroupBuilder::new(std::mem::take(&mut self.buffer), self.segment.seal, self.len)
     }
 
-    /// Writes a group and makes it durable: one write and one fsync. Returns its offset and its bytes, which should come
-    /// back through [`Self::reuse`].
+    /// Writes a group and makes it durable: one write and one fsync. Returns its offset and its buffer, for
+    /// [`Self::reuse`].
     pub(super) fn write(&mut self, group: GroupBuilder) -> Result<(u64, Vec<u8>), WriteError> {
         let bytes = group.finish(self.next_group);
         let file = self.segment.file.as_ref();
         if let Err(error) = write_all_at(file, &bytes, self.len) {
-            // What did get written goes; when that is durable it can never turn up again.
+            // Cuts off what was written; once that is durable it cannot reappear.
             return Err(match file.truncate(self.len).and_then(|()| file.sync()) {
                 Ok(()) => WriteError::Refused(format!("{}: {error}", self.segment.name)),
                 Err(second) => WriteError::Broken(format!(
-                    "{}: {error}; and what was written could not be taken back: {second}",
+                    "{}: {error}; what was written could not be cut off: {second}",
                     self.segment.name
                 )),
             });
         }
-        // Never tried again: the second fsync would say yes to pages that the first has lost.
+        // Never retried: a second fsync would succeed although the first lost pages.
         file.sync().map_err(|error| WriteError::Broken(format!("{}: fsync: {error}", self.segment.name)))?;
         let offset = self.len;
         self.len += bytes.len() as u64;
@@ -109,7 +109,7 @@ impl Tail {
         Ok((offset, bytes))
     }
 
-    /// Gives a group's buffer back, unless it is so large that it was an exception.
+    /// Keeps a group's buffer for reuse, unless it is unusually large.
     pub(super) fn reuse(&mut self, bytes: Vec<u8>) {
         if bytes.capacity() <= 8 << 20 {
             self.buffer = bytes;
@@ -119,7 +119,7 @@ impl Tail {
     /// Begins the next segment.
     pub(super) fn roll(&mut self, storage: &dyn Storage, salt: u64) -> Result<(), WriteError> {
         let Some(sequence) = self.sequence.checked_add(1) else {
-            return Err(WriteError::Refused("there are no more numbers for segments".to_owned()));
+            return Err(WriteError::Refused("no segment number is left".to_owned()));
         };
         let header = SegmentHeader { sequence, first_group: self.next_group, salt };
         match create_segment(storage, &header) {
@@ -131,7 +131,7 @@ impl Tail {
             Err(CreateError { error, is_sync: true }) => {
                 Err(WriteError::Broken(format!("{}: fsync: {error}", segment_name(sequence))))
             }
-            // A finished header left behind would contradict groups that still go to the old segment.
+            // A finished header left behind would contradict groups that are still written to the old segment.
             Err(CreateError { error, is_sync: false }) => {
                 let name = segment_name(sequence);
                 let gone = match storage.remove(&name) {

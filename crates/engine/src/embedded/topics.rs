@@ -1,15 +1,15 @@
-//! Messages that may be lost: handed over within the process.
+//! Messages that may be lost, passed on within the process.
 
 use crate::mailbox::{Mailbox, Subscription};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Who listens to what.
+/// Subscribers by topic.
 #[derive(Debug, Default)]
 pub(super) struct Topics(Mutex<HashMap<String, Vec<Weak<Mailbox>>>>);
 
 impl Topics {
-    /// Hands a message to all who subscribe now.
+    /// Passes a message to all current subscribers.
     pub(super) fn publish(&self, topic: &str, message: &Arc<[u8]>) {
         let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(list) = topics.get_mut(topic) else { return };
@@ -19,7 +19,7 @@ impl Topics {
         }
     }
 
-    /// The messages from now on.
+    /// Subscribes to messages from now on.
     pub(super) fn subscribe(&self, topic: &str) -> Subscription {
         let mailbox = Arc::new(Mailbox::default());
         let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +29,7 @@ impl Topics {
         Subscription::new(mailbox)
     }
 
-    /// There will be no more messages.
+    /// Closes all subscriptions.
     pub(super) fn close(&self) {
         let mut topics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for mailbox in topics.drain().flat_map(|(_, list)| list).filter_map(|mailbox| mailbox.upgrade()) {

@@ -1,34 +1,34 @@
-//! The one thread that writes: whatever waited while the last fsync ran becomes the next group.
+//! The writer thread: requests that arrived during the last fsync become the next group.
 
-use super::draft::Draft;
 use super::frame::{Frame, GROUP_HEADER_BYTES, GroupBuilder, GroupHeader, frames};
-use super::queue::{Load, Stop};
-use super::shared::Shared;
+use super::group_commit::GroupCommit;
+use super::log_core::LogCore;
+use super::queue::{Requests, Stop};
 use super::tail::{Tail, WriteError, remove_segment};
 use scalebricks_control::engine::Revision;
 use scalebricks_types::{PartitionId, Position};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Deleted records that are remembered for watchers before it is looked whether they all know.
+/// Deleted records that are kept for watchers before the writer checks whether all have seen them.
 const DELETED_LIMIT: usize = 1024;
 
 /// Writes until the queue is closed or the disk fails.
-pub(super) fn run(shared: &Arc<Shared>, tail: Tail) {
-    // Should the writer panic, callers must not wait for ever.
-    let guard = StopOnDrop(shared);
-    let mut writer = Writer { shared, tail };
-    while let Some(load) = shared.queue.take(shared.options.group_bytes) {
-        if let Err(error) = writer.turn(load) {
+pub(super) fn run(core: &Arc<LogCore>, tail: Tail) {
+    // If the writer panics, callers must not wait forever.
+    let guard = StopOnDrop(core);
+    let mut writer = Writer { core, tail };
+    while let Some(requests) = core.queue.take(core.options.group_bytes) {
+        if let Err(error) = writer.turn(requests) {
             drop(guard);
-            return shared.stop(Stop::Broken(error));
+            return core.stop(Stop::Broken(error));
         }
     }
     writer.close();
     drop(guard);
 }
 
-struct StopOnDrop<'a>(&'a Shared);
+struct StopOnDrop<'a>(&'a LogCore);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
@@ -39,43 +39,43 @@ impl Drop for StopOnDrop<'_> {
 }
 
 struct Writer<'a> {
-    shared: &'a Arc<Shared>,
+    core: &'a Arc<LogCore>,
     tail: Tail,
 }
 
 impl Writer<'_> {
-    /// Writes one group and answers those in it. An error means that the log must not be written any more.
-    fn turn(&mut self, mut load: Load) -> Result<(), String> {
-        let shared = self.shared;
-        let (bytes, ids) = load.receipt();
+    /// Writes one group and answers its requests. After an error the log must not be written.
+    fn turn(&mut self, mut requests: Requests) -> Result<(), String> {
+        let core = self.core;
+        let (bytes, ids) = requests.receipt();
         let rolled = self.roll_if_full();
-        let mut draft = Draft::new(self.tail.group());
+        let mut group = GroupCommit::new(self.tail.group());
         {
-            let state = shared.state();
-            load.requests.drain(..).for_each(|request| draft.add(request, &state));
+            let state = core.state();
+            requests.list.drain(..).for_each(|request| group.add(request, &state));
         }
-        let has_trim = draft.has_trim;
-        let (builder, answers) = draft.split();
+        let has_trim = group.has_trim;
+        let (builder, replies) = group.into_parts();
         let is_empty = builder.is_empty();
         let written = rolled.and_then(|()| if is_empty { Ok(()) } else { self.commit(builder) });
-        shared.queue.done(bytes, &ids);
+        core.queue.done(bytes, &ids);
         match written {
             Ok(()) => {
-                // Before the answer, so that who trimmed finds the space free.
+                // Before the reply, so that the space is free when the trim returns.
                 let dropped = if has_trim { self.drop_segments() } else { Ok(()) };
-                answers.accept();
+                replies.accept();
                 match dropped {
                     Err(WriteError::Broken(why)) => Err(why),
-                    // The entries are trimmed all the same; the next trim tries again to free their space.
+                    // The entries are trimmed anyway; the next trim tries again to free their space.
                     Err(WriteError::Refused(_)) | Ok(()) => Ok(()),
                 }
             }
             Err(error) => {
-                // Stopped first: who hears of the failure must find the log stopped.
+                // Stop first: a caller that receives the failure must find the log stopped.
                 if let WriteError::Broken(why) = &error {
-                    shared.stop(Stop::Broken(why.clone()));
+                    core.stop(Stop::Broken(why.clone()));
                 }
-                answers.fail(&error);
+                replies.fail(&error);
                 match error {
                     WriteError::Broken(why) => Err(why),
                     WriteError::Refused(_) => Ok(()),
@@ -85,15 +85,15 @@ impl Writer<'_> {
     }
 
     fn roll_if_full(&mut self) -> Result<(), WriteError> {
-        if !self.tail.is_full(self.shared.options.segment_bytes) {
+        if !self.tail.is_full(self.core.options.segment_bytes) {
             return Ok(());
         }
-        self.tail.roll(self.shared.storage.as_ref(), self.shared.options.salt)?;
-        self.shared.state_mut().segments.insert(self.tail.sequence, Arc::clone(self.tail.segment()));
+        self.tail.roll(self.core.storage.as_ref(), self.core.options.salt)?;
+        self.core.state_mut().segments.insert(self.tail.sequence, Arc::clone(self.tail.segment()));
         Ok(())
     }
 
-    /// Makes a group durable, then takes in what it says, by the same code that reads it back at opening.
+    /// Makes a group durable, then applies it with the code that also recovers the log.
     fn commit(&mut self, builder: GroupBuilder) -> Result<(), WriteError> {
         let seal = self.tail.segment().seal;
         let (offset, bytes) = self.tail.write(builder)?;
@@ -102,11 +102,11 @@ impl Writer<'_> {
         let applied = self.apply(&bytes, seal, offset, &mut news, &mut has_records);
         self.tail.reuse(bytes);
         for partition in &news {
-            self.shared.entry_listeners.wake(partition);
+            self.core.entry_listeners.wake(partition);
         }
         if has_records {
             self.forget_deleted();
-            self.shared.record_listeners.wake(&());
+            self.core.record_listeners.wake(&());
         }
         applied.map_err(WriteError::Broken)
     }
@@ -119,11 +119,11 @@ impl Writer<'_> {
         news: &mut BTreeSet<PartitionId>,
         has_records: &mut bool,
     ) -> Result<(), String> {
-        let header = GroupHeader::decode(bytes, seal, offset).ok_or("a group was not written as it reads")?;
+        let header = GroupHeader::decode(bytes, seal, offset).ok_or("a written group cannot be decoded")?;
         let body = bytes.get(GROUP_HEADER_BYTES..).unwrap_or_default();
         let frames =
             frames(header, body, seal, offset + GROUP_HEADER_BYTES as u64).map_err(|(_, what)| what)?;
-        let mut state = self.shared.state_mut();
+        let mut state = self.core.state_mut();
         for (frame, offset, len) in frames {
             state.apply(&frame, self.tail.sequence, offset, len)?;
             match frame {
@@ -136,18 +136,18 @@ impl Writer<'_> {
     }
 
     fn forget_deleted(&self) {
-        let mut state = self.shared.state_mut();
+        let mut state = self.core.state_mut();
         if state.records.deleted() > DELETED_LIMIT {
             let newest = state.records.newest();
-            let up_to = self.shared.slowest_record_watcher().map_or(newest, |slowest| slowest.min(newest));
+            let up_to = self.core.slowest_record_watcher().map_or(newest, |slowest| slowest.min(newest));
             state.records.forget_deleted(up_to);
         }
     }
 
-    /// Removes the oldest segments, as far as nobody needs their entries, after writing again what else they say.
+    /// Removes the oldest segments whose entries are all trimmed, after copying what else they hold.
     fn drop_segments(&mut self) -> Result<(), WriteError> {
         let keep = {
-            let state = self.shared.state();
+            let state = self.core.state();
             let keep = state.oldest_needed().unwrap_or(self.tail.sequence).min(self.tail.sequence);
             if state.segments.first_key_value().is_none_or(|(&oldest, _)| oldest >= keep) {
                 return Ok(());
@@ -157,25 +157,25 @@ impl Writer<'_> {
         self.carry(keep)?;
         loop {
             let oldest = {
-                let state = self.shared.state();
+                let state = self.core.state();
                 let oldest = state.segments.first_key_value();
                 oldest
                     .filter(|(sequence, _)| **sequence < keep)
                     .map(|(&sequence, segment)| (sequence, segment.name.clone()))
             };
             let Some((sequence, name)) = oldest else { return Ok(()) };
-            // A name that may or may not be gone is for the next opening to look at.
-            remove_segment(self.shared.storage.as_ref(), &name)
+            // After a failure the name may or may not be gone: recovery decides.
+            remove_segment(self.core.storage.as_ref(), &name)
                 .map_err(|error| WriteError::Broken(format!("{name}: cannot be removed: {error}")))?;
-            self.shared.state_mut().segments.remove(&sequence);
+            self.core.state_mut().segments.remove(&sequence);
         }
     }
 
-    /// Writes again what the segments before `keep` say that is still true: records, how far partitions are trimmed,
-    /// revisions. Last comes that those segments are not needed, when all else is durable.
+    /// Copies what the segments before `keep` hold and is still valid: records, trimmed positions, the newest revision.
+    /// When that is durable, writes that those segments are not needed.
     fn carry(&mut self, keep: u32) -> Result<(), WriteError> {
         let (records, trims, newest) = {
-            let state = self.shared.state();
+            let state = self.core.state();
             let records: Vec<_> =
                 state.records.before(keep).map(|(key, slot)| (key.clone(), slot.clone())).collect();
             let logs = state.partitions.iter().filter(|(_, log)| log.floor() > 1);
@@ -196,7 +196,7 @@ impl Writer<'_> {
                 None => self.next_group()?,
             };
             builder.push(&frame);
-            if builder.len() >= self.shared.options.group_bytes {
+            if builder.len() >= self.core.options.group_bytes {
                 self.commit(builder)?;
             } else {
                 group = Some(builder);
@@ -215,8 +215,8 @@ impl Writer<'_> {
         Ok(self.tail.group())
     }
 
-    /// Says that the log ended in order, so that damage to its last entries cannot pass for a crash. If that cannot be
-    /// written, nothing is lost.
+    /// Marks the log as closed, so that later damage to its last entries is not taken for a crash. If the mark cannot
+    /// be written, nothing is lost.
     fn close(&mut self) {
         if let Ok(mut builder) = self.next_group() {
             builder.push(&Frame::Close);

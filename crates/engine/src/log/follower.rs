@@ -1,4 +1,4 @@
-//! Follows the log of a partition: the newest snapshot, then entry after entry, for as long as somebody asks.
+//! Follows the log of a partition: the newest snapshot, then entry after entry.
 
 use super::snapshot::{LoadError, load_snapshot};
 use futures_util::{FutureExt, StreamExt};
@@ -21,8 +21,8 @@ pub struct FollowerOptions {
     pub retry: Duration,
     /// The same if stored data is damaged, and time alone does not help.
     pub retry_damaged: Duration,
-    /// After so long without entries, and after each fault, the engine is asked whether it still answers: one that is gone
-    /// need not end its streams. `None`: it is never asked.
+    /// After this time without entries, and after each fault, the follower checks that the engine still answers: a dead
+    /// engine need not end its streams. `None`: it never checks.
     pub probe_after: Option<Duration>,
 }
 
@@ -30,8 +30,8 @@ pub struct FollowerOptions {
 #[derive(Debug)]
 pub enum Step {
     /// The state is that of this snapshot; without one it is empty. If it cannot be used, call
-    /// [`Follower::reject_snapshot`]. Comes first, after [`Step::Lost`], and when the log was trimmed above the last entry
-    /// read.
+    /// [`Follower::reject_snapshot`]. Comes first, after [`Step::Lost`], and when the log was trimmed above the last
+    /// entry read.
     Restore {
         /// The snapshot.
         snapshot: Option<Snapshot>,

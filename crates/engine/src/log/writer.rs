@@ -5,11 +5,11 @@
 //!
 //! - A batch of unknown outcome may be in the log, or may still arrive. It is retried under its own number until the
 //!   engine answers. A second attempt then gets the position of the first, or readers void it.
-//! - A refused batch is not in the log, and stays out *unless it is appended again under that number*. If the next batch
-//!   took the number, the engine could not tell the two apart: a late first attempt could answer for the second payload,
-//!   whose changes would be acknowledged and lost.
-//! - Engines remember the numbers that they were sent. Over a socket, a repeated number that is refused again is reported
-//!   as unknown, since the first attempt may be in the log. The writer would retry it without end.
+//! - A refused batch is not in the log, and stays out *unless it is appended again under that number*. If the next
+//!   batch took the number, the engine could not tell the two apart: a late first attempt could answer for the second
+//!   payload, whose changes would be acknowledged and lost.
+//! - Engines remember the numbers that they were sent. Over a network, a repeated number that is refused again is
+//!   reported as unknown, since the first attempt may be in the log. The writer would retry it without end.
 //! - Gaps cost nothing: readers keep the numbers that they have seen, not a count.
 
 use scalebricks_control::engine::{AppendError, Batch, BatchId, Engine, WriterId};

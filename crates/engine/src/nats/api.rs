@@ -1,16 +1,16 @@
-//! What JetStream is asked: its interface is JSON over requests, answered by a stream's leader unless it says *direct*.
+//! Requests to JetStream's API: JSON, answered by a stream's leader unless a request is *direct*.
 
-use super::link::{Failure, Link};
+use super::connection::{Connection, Failure};
 use super::message::Stored;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A single attempt waits so long for an answer: leaders that are gone give none.
+/// Timeout of a single attempt: dead leaders do not answer.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Messages asked for at once.
+/// Messages per request.
 const BATCH: usize = 256;
 
 /// Codes of JetStream's errors.
@@ -33,14 +33,14 @@ pub(super) mod code {
     pub const TOO_MANY: u64 = 10167;
 }
 
-/// Why a question has no answer.
+/// Why an API request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ApiError {
-    /// The servers answered no, by a code and in words.
+    /// The servers answered with an error code and a description.
     No(u64, String),
-    /// Nobody listens to questions of this kind.
+    /// No one answers requests of this kind.
     NoResponders,
-    /// They did not answer in time.
+    /// No answer came in time.
     Unavailable(String),
 }
 
@@ -54,25 +54,25 @@ impl std::fmt::Display for ApiError {
     }
 }
 
-/// What a stream has.
+/// First and last sequence of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// The oldest sequence there is, or that there will be.
+    /// The oldest sequence; of an empty stream the next one.
     pub first: u64,
-    /// The newest that was given.
+    /// The newest sequence.
     pub last: u64,
 }
 
-/// Code and words of an answer that is an error.
+/// Code and description of an error answer.
 pub(super) fn error_of(answer: &Value) -> Option<(u64, String)> {
     let error = answer.get("error")?;
     let number = |name: &str| error.get(name).and_then(Value::as_u64);
     let code = number("err_code").or_else(|| number("code")).unwrap_or(0);
-    let why = error.get("description").and_then(Value::as_str).unwrap_or("an error without words");
+    let why = error.get("description").and_then(Value::as_str).unwrap_or("an error without a description");
     Some((code, why.to_owned()))
 }
 
-/// The extent that an answer about a stream tells.
+/// The extent in an answer about a stream.
 pub(super) fn extent_of(answer: &Value) -> Option<Extent> {
     let state = answer.get("state")?;
     let last = state.get("last_seq")?.as_u64()?;
@@ -80,8 +80,8 @@ pub(super) fn extent_of(answer: &Value) -> Option<Extent> {
     Some(Extent { first, last })
 }
 
-impl Link {
-    /// Asks, and asks again while there is no leader, until the deadline. For what may be asked twice.
+impl Connection {
+    /// Sends an idempotent request; repeats it while there is no leader, until the deadline.
     pub(super) async fn api(&self, what: &str, body: &Value, deadline: Instant) -> Result<Value, ApiError> {
         let body = Bytes::from(body.to_string());
         let mut pause = Duration::from_millis(10);
@@ -96,7 +96,7 @@ impl Link {
                         }
                         Some((code, why)) => return Err(ApiError::No(code, why)),
                     },
-                    Err(error) => ApiError::Unavailable(format!("an answer that is none: {error}")),
+                    Err(error) => ApiError::Unavailable(format!("an invalid answer: {error}")),
                 },
                 Err(Failure::NoResponders) => ApiError::NoResponders,
                 Err(failure) => ApiError::Unavailable(failure.to_string()),
@@ -109,7 +109,7 @@ impl Link {
         }
     }
 
-    /// What a stream has, its leader says; `None` if there is no such stream.
+    /// Extent of a stream by its leader; `None` if there is no such stream.
     pub(super) async fn extent(&self, stream: &str, deadline: Instant) -> Result<Option<Extent>, ApiError> {
         match self.api(&format!("STREAM.INFO.{stream}"), &json!({}), deadline).await {
             Ok(answer) => extent_of(&answer)
@@ -120,8 +120,7 @@ impl Link {
         }
     }
 
-    /// One message, as the stream's leader has it: what is asked for is `seq`, `last_by_subj`, or `next_by_subj` from a
-    /// `seq` on.
+    /// One message from the stream's leader, by `seq`, `last_by_subj`, or `next_by_subj` from a `seq` on.
     pub(super) async fn leader_get(
         &self,
         stream: &str,
@@ -140,9 +139,8 @@ impl Link {
         }
     }
 
-    /// Messages from a sequence on, of a subject if one is given, in order, in about so many bytes. Any replica answers,
-    /// one that is behind as well, so nothing follows from what is missing. An answer that breaks off counts as far as
-    /// it came.
+    /// Messages from a sequence on, optionally of one subject, in order, about `max_bytes`. Any replica answers,
+    /// perhaps one that lags, so missing messages prove nothing. An answer that is cut off counts up to there.
     pub(super) async fn direct_get(
         &self,
         stream: &str,
@@ -163,7 +161,7 @@ impl Link {
             is_last
         };
         let attempt = deadline.min(Instant::now() + ATTEMPT);
-        // Whoever gets nothing asks the leader.
+        // After an empty result, callers ask the leader.
         let _: Result<(), Failure> =
             self.request_many(format!("$JS.API.DIRECT.GET.{stream}"), body, attempt, take).await;
         messages

@@ -1,7 +1,7 @@
-//! Streams as we want them: made if they are not there, compared if they are, never changed.
+//! Configurations of the streams: created if missing, otherwise compared, never changed.
 
 use super::api::{ApiError, Extent, code, extent_of};
-use super::link::Link;
+use super::connection::Connection;
 use super::names::Names;
 use super::options::OpenError;
 use scalebricks_types::PartitionId;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The version of what is in streams.
+/// Version of the format of messages.
 const FORMAT: &str = "1";
 
-/// Within this time the servers know a batch they have seen, by its name.
+/// Time for which the servers recognise a repeated batch by its name.
 pub(super) const DUPLICATE_WINDOW: Duration = Duration::from_secs(60);
 
-/// What must not be there, as it would remove or change messages.
+/// Settings that must be absent, as they would remove or change messages.
 const NEVER: [&str; 8] = [
     "mirror",
     "sources",
@@ -58,7 +58,7 @@ pub(super) fn log(names: &Names, partition: PartitionId, replicas: u8) -> Value 
     config
 }
 
-/// The records: of each subject the newest message is kept.
+/// The records: the newest message of each subject.
 pub(super) fn records(names: &Names, replicas: u8) -> Value {
     let mut config = common(&names.record_stream(), replicas);
     config["subjects"] = json!([names.records("")]);
@@ -68,19 +68,19 @@ pub(super) fn records(names: &Names, replicas: u8) -> Value {
     config
 }
 
-/// The snapshots of all partitions, in chunks, and what says which are complete.
+/// The snapshots of all partitions in chunks, and the directory of complete ones.
 pub(super) fn snapshots(names: &Names, replicas: u8) -> Value {
     let mut config = common(&names.snapshot_stream(), replicas);
     config["subjects"] = json!([names.0.clone() + ".chunk.*.*", names.0.clone() + ".snapshot.*.*"]);
     config
 }
 
-/// How what is there differs from what is wanted, in words.
+/// Differences between the wanted and the existing configuration.
 fn differences(wanted: &Value, found: &Value) -> Vec<String> {
     let mut list = Vec::new();
     for (name, wanted) in wanted.as_object().into_iter().flatten() {
         let found = found.get(name).unwrap_or(&Value::Null);
-        // The servers add to these.
+        // The servers add keys to these.
         let is_same = match (name.as_str(), wanted, found) {
             ("metadata", Value::Object(wanted), found) => {
                 wanted.iter().all(|(key, value)| found.get(key) == Some(value))
@@ -104,8 +104,8 @@ fn differences(wanted: &Value, found: &Value) -> Vec<String> {
     list
 }
 
-impl Link {
-    /// Makes a stream if it is not there, and compares it if it is.
+impl Connection {
+    /// Creates a stream if it is missing, otherwise compares it.
     pub(super) async fn ensure(&self, wanted: &Value, deadline: Instant) -> Result<Extent, OpenError> {
         let stream = wanted.get("name").and_then(Value::as_str).unwrap_or_default();
         let failed = |error: ApiError| match error {
@@ -119,7 +119,7 @@ impl Link {
         let answer = match self.api(&info, &json!({}), deadline).await {
             Err(ApiError::No(code::NO_STREAM, _)) => {
                 match self.create(stream, wanted, deadline).await {
-                    // Others make it at the same time, perhaps in another way.
+                    // Another process creates it at the same time, perhaps with another configuration.
                     Err(ApiError::No(code::OTHER_CONFIGURATION, _)) => {
                         self.api(&info, &json!({}), deadline).await
                     }
@@ -137,8 +137,8 @@ impl Link {
         extent_of(&answer).ok_or_else(|| OpenError::Unavailable("an answer without a state".to_owned()))
     }
 
-    /// Making a stream twice is no error if it is the same. That there is no room for it may pass: servers that have just
-    /// been started do not know of each other at once.
+    /// Creates a stream; succeeds if the same stream exists. Retries a lack of room: servers that have just started do
+    /// not know each other yet.
     async fn create(&self, stream: &str, wanted: &Value, deadline: Instant) -> Result<Value, ApiError> {
         loop {
             match self.api(&format!("STREAM.CREATE.{stream}"), wanted, deadline).await {

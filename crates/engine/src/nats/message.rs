@@ -1,4 +1,4 @@
-//! What our messages look like: a checksum at the head covers subject, note and body.
+//! The format of messages: a header with a checksum over subject, note and body.
 //!
 //! `Sb: CRC NOTE`, CRC-32 in eight hexadecimal digits. The note is a batch's number, a record's `set` or `deleted`, a
 //! chunk's index, or nothing.
@@ -9,15 +9,15 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// Our line at the head of a message.
+/// Name of the header.
 const SEAL: &str = "Sb";
 
-/// A message as a stream keeps it.
+/// A message stored in a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stored {
     pub subject: String,
     pub sequence: u64,
-    /// What our line says.
+    /// Value of the header.
     seal: Option<String>,
     body: Bytes,
 }
@@ -30,7 +30,7 @@ fn crc(subject: &str, note: &str, body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The head of a message.
+/// The headers of a message.
 pub(super) fn head(subject: &str, note: &str, body: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(SEAL, format!("{:08x} {note}", crc(subject, note, body)));
@@ -38,7 +38,7 @@ pub(super) fn head(subject: &str, note: &str, body: &[u8]) -> HeaderMap {
 }
 
 impl Stored {
-    /// From an answer to a direct get. `None` if it is none.
+    /// Parses the answer to a direct get.
     pub(super) fn from_direct(message: Message) -> Option<Self> {
         let headers = message.headers?;
         let text = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
@@ -50,7 +50,7 @@ impl Stored {
         })
     }
 
-    /// From the leader's answer. `None` if it is none.
+    /// Parses a leader's answer.
     pub(super) fn from_leader(message: &Value) -> Option<Self> {
         let decode = |name: &str| match message.get(name) {
             None | Some(Value::Null) => Some(Vec::new()),
@@ -67,12 +67,12 @@ impl Stored {
         })
     }
 
-    /// Note and body, if they are what was written.
+    /// Checks the checksum; returns note and body.
     ///
     /// # Errors
     /// What is wrong.
     pub(super) fn open(&self) -> Result<(&str, &Bytes), &'static str> {
-        let seal = self.seal.as_deref().ok_or("a message that is not ours stands there")?;
+        let seal = self.seal.as_deref().ok_or("a message of another program is stored there")?;
         let (sum, note) = seal.split_once(' ').unwrap_or((seal, ""));
         if u32::from_str_radix(sum, 16) == Ok(crc(&self.subject, note, &self.body)) {
             Ok((note, &self.body))

@@ -3,7 +3,7 @@
 use scalebricks_control::engine::WriterId;
 use scalebricks_types::PartitionId;
 
-/// The names of one cluster, all beginning with its prefix.
+/// The names of one cluster; all begin with its prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Names(pub String);
 
@@ -12,7 +12,7 @@ impl Names {
         format!("{}-log-{}", self.0, partition.0)
     }
 
-    /// A writer has a subject of its own, so that its newest batch is found at once.
+    /// Each writer has its own subject, so that its newest batch is found by one request.
     pub(super) fn log_subject(&self, partition: PartitionId, writer: WriterId) -> String {
         format!("{}.log.{}.{:x}", self.0, partition.0, writer.0)
     }
@@ -29,7 +29,7 @@ impl Names {
         u64::from_str_radix(writer, 16).ok().filter(|_| is_ours).map(WriterId)
     }
 
-    /// Where it is told that a log has a new entry.
+    /// Subject of notifications about new entries of a log.
     pub(super) fn log_news(&self, partition: PartitionId) -> String {
         format!("{}.news.log.{}.>", self.0, partition.0)
     }
@@ -51,7 +51,7 @@ impl Names {
         subject.strip_prefix(&self.0)?.strip_prefix(".record.")
     }
 
-    /// Where it is told that a record below a prefix was changed.
+    /// Subject of notifications about changed records below a prefix.
     pub(super) fn record_news(&self, prefix: &str) -> String {
         format!("{}.news.record.{prefix}>", self.0)
     }
@@ -64,7 +64,7 @@ impl Names {
         format!("{}.chunk.{}.{id}", self.0, partition.0)
     }
 
-    /// What says that a snapshot is complete. Sorted as text they are sorted by position.
+    /// Subject of the directory entry of a complete snapshot. Their text order is the order of positions.
     pub(super) fn directory(&self, partition: PartitionId, entry: &str) -> String {
         format!("{}.snapshot.{}.{entry}", self.0, partition.0)
     }

@@ -1,4 +1,4 @@
-//! What can be set, and why servers may be of no use.
+//! Options, and errors of connecting.
 
 use async_nats::{ConnectOptions, ServerAddr};
 use scalebricks_control::engine::MAX_BATCH_BYTES;
@@ -6,16 +6,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The oldest servers that are spoken with.
+/// The oldest usable version of servers.
 pub(super) const OLDEST_SERVER: (u64, u64) = (2, 15);
 
-/// Bytes a message has to hold: a batch and what we write at its head.
+/// Required maximum size of messages: a batch and its headers.
 pub(super) const MESSAGE_BYTES: usize = MAX_BATCH_BYTES + 1024;
 
-/// How servers know who we are.
+/// Credentials at the servers.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Auth {
-    /// They do not ask, or a client certificate says it.
+    /// None, or a client certificate.
     #[default]
     None,
     /// A user and a password.
@@ -27,7 +27,7 @@ pub enum Auth {
     },
     /// A token.
     Token(String),
-    /// A file of credentials, as `nsc` makes them.
+    /// A credentials file of `nsc`.
     Credentials(PathBuf),
 }
 
@@ -47,36 +47,37 @@ impl fmt::Debug for Auth {
 /// Files for TLS, in the PEM format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Who signed the servers' certificates; `None`: one of those the system trusts.
+    /// Certificate authorities of the servers; `None`: those that the system trusts.
     pub authorities: Option<PathBuf>,
-    /// Our certificate and its key, if servers ask for one.
+    /// Client certificate and its key, if servers require one.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// How servers are reached and used.
+/// Options of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Servers of one cluster, as `nats://HOST:PORT`. One is enough to learn of the others; more help while one is down.
+    /// Servers of one cluster, as `nats://HOST:PORT`. One is enough to discover the others; more help while one is
+    /// down.
     pub servers: Vec<String>,
-    /// Begins all names on the servers, so that several clusters can share them: 1 to 32 of `a` to `z`, `0` to `9`, `-`
-    /// and `_`.
+    /// Prefix of all names on the servers, so that several clusters can share them: 1 to 32 of `a` to `z`, `0` to `9`,
+    /// `-` and `_`.
     pub prefix: String,
-    /// Servers that keep each log: 1, 3 or 5. Of an existing log it is checked and never changed.
+    /// Servers that store each log: 1, 3 or 5. Checked for an existing log, never changed.
     pub replicas: u8,
-    /// How servers know who we are.
+    /// Credentials at the servers.
     pub auth: Auth,
-    /// TLS, asked for always if this is set.
+    /// TLS; required if set.
     pub tls: Option<Tls>,
-    /// Whether servers that the named ones tell of are used too. Not where they tell addresses that cannot be reached
-    /// from here, or that their certificates do not name.
+    /// Whether to use servers that the named ones announce. Turn it off if the announced addresses cannot be reached,
+    /// or are not in the servers' certificates.
     pub discover: bool,
-    /// After this time a call says that it does not know, or that the servers are not to be had: 100 ms to 1 h.
+    /// Time after which a call returns *unknown* or *unavailable*: 100 ms to 1 h.
     pub timeout: Duration,
-    /// A log that ends before entries that were seen is believed when its leader has said so for this long, without
-    /// contradiction: servers that are cut off or elect a leader may lag for some seconds. 100 ms to 1 h.
+    /// Time after which a log that ends before entries that were seen is accepted, if its leader reports that end all
+    /// the time: servers that are cut off or elect a leader may lag for some seconds. 100 ms to 1 h.
     pub lost_after: Duration,
-    /// Bytes of batches and messages that may wait for the servers, at least 2 MiB. Who comes with more waits, and is
-    /// refused at the end of `timeout`. A small batch counts as 4 KiB.
+    /// Bytes of batches and messages that may wait for the servers, at least 2 MiB. Further calls wait, and are refused
+    /// after `timeout`. A small batch counts as 4 KiB.
     pub in_flight_bytes: usize,
 }
 
@@ -97,7 +98,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks everything that can be known without the servers. Reads the file of credentials.
+    /// Checks everything that needs no server. Reads the credentials file.
     ///
     /// # Errors
     /// [`OpenError::Options`] and [`OpenError::Credentials`].
@@ -112,29 +113,29 @@ impl Options {
             read_credentials(path)?;
         }
         let problem = if self.servers.is_empty() {
-            "no server is named"
+            "no server is configured"
         } else if !is_prefix_name(&self.prefix) {
-            "the prefix is not of 1 to 32 of a-z 0-9 - _"
+            "the prefix must be 1 to 32 of a-z 0-9 - _"
         } else if ![1, 3, 5].contains(&self.replicas) {
-            "replicas are 1, 3 or 5"
+            "replicas must be 1, 3 or 5"
         } else if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.timeout) {
-            "the timeout is not from 100 ms to 1 h"
+            "timeout must be 100 ms to 1 h"
         } else if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&self.lost_after) {
-            "lost_after is not from 100 ms to 1 h"
+            "lost_after must be 100 ms to 1 h"
         } else if !(2 << 20..=1 << 40).contains(&self.in_flight_bytes) {
-            "in_flight_bytes is below 2 MiB"
+            "in_flight_bytes must be at least 2 MiB"
         } else {
             return Ok(());
         };
         Err(OpenError::Options(problem.to_owned()))
     }
 
-    /// For the client. Reads the file of credentials.
+    /// Options of the client. Reads the credentials file.
     pub(super) fn for_client(&self) -> Result<ConnectOptions, OpenError> {
         let mut options = ConnectOptions::new()
             .name(format!("scalebricks {}", self.prefix))
             .connection_timeout(self.timeout.min(Duration::from_secs(5)))
-            .ping_interval(Duration::from_secs(2)) // two that are missed end a connection
+            .ping_interval(Duration::from_secs(2)) // two missed pings end a connection
             .subscription_capacity(16 << 10)
             .client_capacity(1024)
             .skip_subject_validation(true)
@@ -164,16 +165,17 @@ impl Options {
     }
 }
 
-/// Whether this can begin all names of a cluster on the servers: 1 to 32 of `a` to `z`, `0` to `9`, `-` and `_`.
+/// Whether this is a valid prefix of names on the servers: 1 to 32 of `a` to `z`, `0` to `9`, `-` and `_`.
 pub fn is_prefix_name(name: &str) -> bool {
     let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
     (1..=32).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// Checks the address of a server: `nats://HOST:PORT` or `tls://HOST:PORT`, the scheme and the port (4222) being optional.
+/// Checks the address of a server: `nats://HOST:PORT` or `tls://HOST:PORT`, the scheme and the port (4222) being
+/// optional.
 ///
 /// # Errors
-/// What is wrong. An address with a user or a password is refused and not repeated.
+/// What is wrong. An address with a user or a password is refused; the error does not contain it.
 pub fn check_server(server: &str) -> Result<(), String> {
     if server.contains('@') {
         return Err(
@@ -211,52 +213,52 @@ fn bad_credentials(path: &Path, error: &std::io::Error) -> OpenError {
 /// Why servers cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// None could be reached, or none let us in.
+    /// No server could be reached, or none accepted the credentials.
     #[error("cannot connect to the NATS servers: {0}")]
     Connect(String),
     /// A server is too old.
     #[error(
-        "the NATS server is of version {0}, and 2.15 or newer is needed: older ones lose or repeat messages in cases we \
-         rely on. Get it from the project's releases, or by `go install github.com/nats-io/nats-server/v2@v2.15.2`"
+        "the NATS server is of version {0}, and 2.15 or newer is needed: older ones lose or repeat messages in cases that \
+         matter here. Get it from the project's releases, or by `go install github.com/nats-io/nats-server/v2@v2.15.2`"
     )]
     Version(String),
-    /// Servers keep nothing.
+    /// The servers have no JetStream.
     #[error(
         "the NATS servers have no JetStream for us ({0}): start them with `jetstream {{ store_dir: ... }}` in their \
          configuration, and enable it for the account"
     )]
     NoJetStream(String),
-    /// Servers take only short messages.
+    /// The servers accept only short messages.
     #[error(
-        "the NATS servers take messages of {0} bytes at the most: set `max_payload: 2MB` in their configuration"
+        "the NATS servers accept messages of at most {0} bytes: set `max_payload: 2MB` in their configuration"
     )]
     MaxPayload(usize),
-    /// A stream cannot be made.
-    #[error("stream {stream} cannot be made: {why}")]
+    /// A stream cannot be created.
+    #[error("cannot create stream {stream}: {why}")]
     Refused {
         /// Its name.
         stream: String,
-        /// What the servers say.
+        /// The servers' error.
         why: String,
     },
-    /// A stream is there, and is not what was asked for.
+    /// A stream exists with another configuration.
     #[error(
-        "stream {stream} is there with another configuration: {differences}. Nothing was changed: ask for what is \
-         there, or change it with the `nats` tool while nothing uses it"
+        "stream {stream} exists with another configuration: {differences}. Nothing was changed: configure the \
+         existing values, or change the stream with the `nats` tool while nothing uses it"
     )]
     Configuration {
         /// Its name.
         stream: String,
-        /// What is different.
+        /// The differences.
         differences: String,
     },
     /// The servers do not answer.
     #[error("the NATS servers do not answer: {0}")]
     Unavailable(String),
-    /// Options that cannot be.
+    /// Invalid options.
     #[error("{0}")]
     Options(String),
-    /// The file of credentials.
+    /// The credentials file cannot be used.
     #[error("cannot read the credentials in {}: {what}", path.display())]
     Credentials {
         /// The file.
@@ -264,7 +266,7 @@ pub enum OpenError {
         /// What is wrong with it.
         what: String,
     },
-    /// The operating system gave no thread.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(String),
 }

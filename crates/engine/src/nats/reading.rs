@@ -1,9 +1,9 @@
-//! Reading logs: from any replica as far as it goes, and by the leader's word where it does not.
+//! Reads logs: from any replica, and from the leader where a replica's answer ends.
 
 use super::api::{ApiError, Extent};
+use super::jetstream_core::JetStreamCore;
 use super::log::Log;
 use super::message::Stored;
-use super::shared::Shared;
 use scalebricks_control::engine::{Batch, BatchId, Entry, ReadError};
 use scalebricks_types::{PartitionId, Position};
 use serde_json::json;
@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Bytes asked for at once.
+/// Bytes per request.
 pub(super) const READ_BYTES: usize = 1 << 20;
 
 /// Pause before a leader is asked again whose log ends before the reader's position.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
-/// Before an entry is given up, replicas are asked so often.
+/// Number of requests to replicas before an entry counts as damaged.
 const REPLICAS_ASKED: usize = 8;
 
-impl Shared {
-    /// Entries from `from` on, in order, without a hole, about so many bytes of them, at least one; none if there is
-    /// none. Without an extent it is what one question brings, and the leader is asked only if that is nothing.
+impl JetStreamCore {
+    /// Entries from `from` on, in order and without holes, about `max_bytes`, at least one if there is one. Without an
+    /// extent, the result of one request; the leader is asked only if that is empty.
     pub(super) async fn fetch(
         &self,
         log: &Log,
@@ -45,7 +45,7 @@ impl Shared {
         let (mut entries, mut bytes, mut next) = (Vec::new(), 0usize, from);
         while next <= extent.last && (entries.is_empty() || bytes < max_bytes) {
             let budget = max_bytes.saturating_sub(bytes).min(READ_BYTES);
-            let some = self.link.direct_get(&log.stream, next, None, budget, deadline).await;
+            let some = self.connection.direct_get(&log.stream, next, None, budget, deadline).await;
             let before = next;
             for stored in some {
                 match (stored.sequence == next).then(|| self.entry(partition, &stored)) {
@@ -57,7 +57,7 @@ impl Shared {
                         entries.push(entry);
                         next += 1;
                     }
-                    _ => break, // it may be that only this replica is behind or damaged
+                    _ => break, // perhaps only this replica lags or is damaged
                 }
             }
             if next > before {
@@ -67,7 +67,7 @@ impl Shared {
                 }
                 continue;
             }
-            extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+            extent = log.extent(&self.connection, deadline).await.map_err(ReadError::Unavailable)?;
             if next < extent.first && entries.is_empty() {
                 return Err(trimmed(extent.first));
             }
@@ -83,7 +83,7 @@ impl Shared {
                     entries.push(entry);
                     next += 1;
                 }
-                Ok(None) => {} // trimmed in the meantime
+                Ok(None) => {} // trimmed meanwhile
                 Err(_) if !entries.is_empty() => return Ok(entries),
                 Err(error) => return Err(error),
             }
@@ -91,8 +91,7 @@ impl Shared {
         Ok(entries)
     }
 
-    /// An entry that a replica did not give: the leader's word decides, unless others have it. `None` if it is trimmed by
-    /// now.
+    /// An entry that a replica did not return: asks the leader, then other replicas. `None` if it is trimmed.
     async fn leaders_entry(
         &self,
         log: &Log,
@@ -105,21 +104,21 @@ impl Shared {
             ReadError::Damaged { partition, position: Position(position), what }
         };
         let unavailable = |error: ApiError| ReadError::Unavailable(error.to_string());
-        let stored = self.link.leader_get(&log.stream, &json!({ "seq": position }), deadline).await;
+        let stored = self.connection.leader_get(&log.stream, &json!({ "seq": position }), deadline).await;
         let what = match stored.map_err(unavailable)?.map(|stored| self.entry(partition, &stored)) {
             Some(Ok(entry)) => return Ok(Some(entry)),
             Some(Err(what)) => what.to_owned(),
             None => {
-                let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+                let extent = log.extent(&self.connection, deadline).await.map_err(ReadError::Unavailable)?;
                 if extent.first > position {
                     return Ok(None);
                 }
                 format!("it is missing between {} and {}", extent.first, extent.last)
             }
         };
-        // Others may have what the leader lost; each time another one answers.
+        // Other replicas may have what the leader lost; any of them may answer.
         for _ in 0..REPLICAS_ASKED {
-            let some = self.link.direct_get(&log.stream, position, None, 1, deadline).await;
+            let some = self.connection.direct_get(&log.stream, position, None, 1, deadline).await;
             let stored = some.into_iter().next().filter(|stored| stored.sequence == position);
             if let Some(Ok(entry)) = stored.map(|stored| self.entry(partition, &stored)) {
                 return Ok(Some(entry));
@@ -130,8 +129,8 @@ impl Shared {
 
     fn entry(&self, partition: PartitionId, stored: &Stored) -> Result<Entry, &'static str> {
         let (note, body) = stored.open()?;
-        let writer = self.names.writer(partition, &stored.subject).ok_or("its subject is none of ours")?;
-        let number = note.parse().map_err(|_| "its number is none")?;
+        let writer = self.names.writer(partition, &stored.subject).ok_or("its subject is unknown")?;
+        let number = note.parse().map_err(|_| "its number is invalid")?;
         let batch = Batch { id: BatchId { writer, number }, payload: Arc::from(&body[..]) };
         Ok(Entry { position: Position(stored.sequence), batch })
     }
@@ -145,9 +144,9 @@ impl Shared {
         let (log, deadline) = (self.log(partition), self.deadline());
         let from = from.0.max(1);
         loop {
-            let extent = log.extent(&self.link, deadline).await.map_err(ReadError::Unavailable)?;
+            let extent = log.extent(&self.connection, deadline).await.map_err(ReadError::Unavailable)?;
             match self.fetch(&log, from, max_bytes, Some(extent), deadline).await {
-                // The reader may know of an entry that this leader does not have yet.
+                // The reader may know an entry that this leader does not have yet.
                 Err(ReadError::Ahead { .. }) if Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
                 done => return done,
             }

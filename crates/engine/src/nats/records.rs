@@ -1,22 +1,22 @@
-//! The records: a stream that keeps the newest message of each subject. A revision is a sequence, so it never returns.
+//! The records: a stream with the newest message of each subject. Revisions are sequences, so none is reused.
 
 use super::api::{ApiError, code, error_of};
-use super::link::{Failure, Link, until};
+use super::connection::{Connection, Failure, until};
+use super::jetstream_core::JetStreamCore;
 use super::message::{Stored, head};
-use super::shared::Shared;
-use crate::keys::{NO_KEY, is_key};
-use scalebricks_control::engine::{EngineError, MAX_RECORD_BYTES, Record, Revision, SwapError};
+use crate::keys::{check_key, check_swap, is_key};
+use scalebricks_control::engine::{EngineError, Record, Revision, SwapError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The note of a record with a value.
+/// Note of a record with a value.
 const SET: &str = "set";
 
-/// The note of one that was deleted. These messages stay, so that watchers hear of them.
+/// Note of a deleted record. These messages are kept for watchers.
 const DELETED: &str = "deleted";
 
-/// Bytes of changes fetched at once.
+/// Bytes of changes per request.
 const READ_BYTES: usize = 256 << 10;
 
 /// A message of the stream.
@@ -35,7 +35,7 @@ impl Change {
         let revision = Revision(self.stored.sequence);
         let damaged =
             |what| EngineError::Damaged(format!("revision {} in the stream of records: {what}", revision.0));
-        let key = self.key.ok_or_else(|| damaged("its subject is none of ours"))?;
+        let key = self.key.ok_or_else(|| damaged("its subject is unknown"))?;
         let value = match self.stored.open().map_err(damaged)? {
             (SET, body) => Some(Arc::from(&body[..])),
             (DELETED, _) => None,
@@ -49,16 +49,16 @@ fn unavailable(error: &ApiError) -> EngineError {
     EngineError::Unavailable(error.to_string())
 }
 
-impl Shared {
+impl JetStreamCore {
     fn change(&self, stored: Stored) -> Change {
         let key = self.names.key(&stored.subject).filter(|key| is_key(key)).map(str::to_owned);
         Change { stored, key }
     }
 
-    /// A record's newest version, deleted or not, as the leader has it.
+    /// A record's newest version at the leader, deleted or not.
     async fn newest(&self, key: &str, deadline: Instant) -> Result<Option<Record>, EngineError> {
         let what = json!({ "last_by_subj": self.names.record(key) });
-        let stored = self.link.leader_get(&self.names.record_stream(), &what, deadline).await;
+        let stored = self.connection.leader_get(&self.names.record_stream(), &what, deadline).await;
         stored
             .map_err(|error| unavailable(&error))?
             .map(|stored| self.change(stored).into_record())
@@ -66,9 +66,7 @@ impl Shared {
     }
 
     pub(super) async fn record(&self, key: &str) -> Result<Option<Record>, EngineError> {
-        if !is_key(key) {
-            return Err(EngineError::Refused(NO_KEY.to_owned()));
-        }
+        check_key(key)?;
         let newest = self.newest(key, self.deadline()).await?;
         Ok(newest.filter(|record| record.value.is_some()))
     }
@@ -79,12 +77,7 @@ impl Shared {
         expected: Option<Revision>,
         value: Option<Arc<[u8]>>,
     ) -> Result<Revision, SwapError> {
-        if !is_key(key) {
-            return Err(SwapError::Invalid(NO_KEY));
-        }
-        if value.as_ref().is_some_and(|value| value.len() > MAX_RECORD_BYTES) {
-            return Err(SwapError::Invalid("the value is longer than 64 KiB"));
-        }
+        check_swap(key, value.as_deref())?;
         let deadline = self.deadline();
         let subject = self.names.record(key);
         let (note, body) = match value {
@@ -92,8 +85,9 @@ impl Shared {
             None => (DELETED, Arc::from([])),
         };
         let unknown = |failure: Failure| SwapError::Unknown(failure.to_string());
-        let share = self.link.share(body.len(), deadline).await.map_err(unknown)?;
-        // Once it was sent with no answer, a conflict may be with ourselves: so it is sent again only if nobody took it.
+        let permit = self.connection.reserve(body.len(), deadline).await.map_err(unknown)?;
+        // After a request without an answer, a conflict may be with that request: so it is repeated only if it was not
+        // stored.
         let swapped = until(deadline, || async {
             let newest = match self.newest(key, deadline).await {
                 Ok(newest) => newest,
@@ -105,11 +99,11 @@ impl Shared {
                 return Some(Err(SwapError::Conflict(existing)));
             }
             let mut headers = head(&subject, note, &body);
-            // A record that was deleted has a last message all the same.
+            // A deleted record has a last message, too.
             let last = revision.map_or(0, |revision| revision.0);
             headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
-            let sent = Link::body(&body, &share);
-            match self.link.request(subject.clone(), Some(headers), sent, deadline).await {
+            let sent = Connection::body(&body, &permit);
+            match self.connection.request(subject.clone(), Some(headers), sent, deadline).await {
                 Ok(message) => outcome(&message.payload),
                 Err(Failure::NoResponders) => None,
                 Err(failure) => Some(Err(SwapError::Unknown(failure.to_string()))),
@@ -120,12 +114,12 @@ impl Shared {
 
     /// The newest revision of any record.
     pub(super) async fn newest_revision(&self, deadline: Instant) -> Result<u64, EngineError> {
-        let extent = self.link.extent(&self.names.record_stream(), deadline).await;
+        let extent = self.connection.extent(&self.names.record_stream(), deadline).await;
         Ok(extent.map_err(|error| unavailable(&error))?.map_or(0, |extent| extent.last))
     }
 
-    /// Messages about records below a prefix from a revision on. A replica may give what is not the newest any more, and
-    /// will give that in its turn; that there are none only the leader says.
+    /// Changes of records below a prefix from a revision on. A replica may return outdated versions, and returns the
+    /// newer ones later; an empty result comes from the leader.
     pub(super) async fn changes(
         &self,
         prefix: &str,
@@ -133,18 +127,18 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Vec<Change>, EngineError> {
         let (stream, subjects) = (self.names.record_stream(), self.names.records(prefix));
-        let mut some = self.link.direct_get(&stream, from, Some(&subjects), READ_BYTES, deadline).await;
-        // A replica with a damaged message says nothing of it, the leader's word decides.
+        let mut some = self.connection.direct_get(&stream, from, Some(&subjects), READ_BYTES, deadline).await;
+        // A replica may have a damaged message: ask the leader.
         if some.is_empty() || some.iter().any(|stored| stored.open().is_err()) {
             let what = json!({ "seq": from, "next_by_subj": subjects });
-            let stored = self.link.leader_get(&stream, &what, deadline).await;
+            let stored = self.connection.leader_get(&stream, &what, deadline).await;
             some = stored.map_err(|error| unavailable(&error))?.into_iter().collect();
         }
         Ok(some.into_iter().map(|stored| self.change(stored)).collect())
     }
 }
 
-/// `None`: somebody was faster, or there is no room now; the record's state has to be looked at again.
+/// `None`: another writer was faster, or there is no room now; read the record again.
 fn outcome(answer: &[u8]) -> Option<Result<Revision, SwapError>> {
     let answer: Value = match serde_json::from_slice(answer) {
         Ok(answer) => answer,

@@ -1,4 +1,4 @@
-//! A thread with a runtime of its own, so that callers need none.
+//! A thread with its own runtime, so that callers need none.
 
 use super::options::OpenError;
 use futures_channel::oneshot;
@@ -6,7 +6,7 @@ use std::future::Future;
 use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 
-/// Runs tasks until it is dropped; those that are under way then end where they are.
+/// Runs tasks until it is dropped; tasks under way are then cancelled.
 #[derive(Debug)]
 pub(super) struct Runtime {
     handle: Handle,
@@ -21,7 +21,7 @@ impl Runtime {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
-            let _: Result<(), oneshot::Canceled> = runtime.block_on(stopped); // either way it is over
+            let _: Result<(), oneshot::Canceled> = runtime.block_on(stopped); // either way the runtime ends
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("log-nats".to_owned()).spawn(run).map_err(failed)?;
@@ -32,7 +32,7 @@ impl Runtime {
         &self.handle
     }
 
-    /// Runs a task to its end, even if nobody waits for it any more; `None` if the runtime ends first.
+    /// Runs a task to its end, even if the caller is gone; `None` if the runtime ends first.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -45,7 +45,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            drop(thread.join()); // it has nothing to tell
+            drop(thread.join()); // the thread returns nothing
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Snapshots: chunks in one stream, and an entry in a directory when all of them are there and were read back.
+//! Snapshots: chunks in one stream, and a directory entry when all chunks are stored and were read back.
 
 use super::api::{ApiError, error_of};
-use super::link::{Failure, Link, until};
+use super::connection::{Connection, Failure, until};
+use super::jetstream_core::JetStreamCore;
 use super::message::{Stored, head};
-use super::shared::Shared;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use scalebricks_control::engine::{EngineError, Snapshot};
 use scalebricks_types::{PartitionId, Position};
@@ -16,16 +16,16 @@ use tokio::time::Instant;
 
 const CHUNK_BYTES: usize = 512 << 10;
 
-/// Chunks under way at the same time.
+/// Chunks in flight at the same time.
 const CHUNKS_IN_FLIGHT: usize = 8;
 
-/// Chunks without an entry in the directory are of somebody who is at it, or who died: after this time he died.
+/// Age after which chunks without a directory entry are removed: their writer has died.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Makes names of snapshots that were begun at the same time different.
+/// Distinguishes snapshots that begin at the same time.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// An entry of the directory.
+/// Name of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Listed {
     position: u64,
@@ -43,7 +43,7 @@ impl Listed {
     }
 }
 
-/// What an entry says.
+/// Content of a directory entry.
 struct Contents {
     bytes: usize,
     chunks: usize,
@@ -72,7 +72,7 @@ fn unavailable(error: &ApiError) -> EngineError {
     EngineError::Unavailable(error.to_string())
 }
 
-/// Time, process and count: nobody else gives this name.
+/// A unique id: time, and random bits of process and count.
 fn new_id() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -86,17 +86,21 @@ fn is_abandoned(id: &str) -> bool {
     begun.and_then(|begun| SystemTime::now().duration_since(begun).ok()).is_some_and(|age| age > ABANDONED)
 }
 
-impl Shared {
-    /// Stores a message and says where.
+impl JetStreamCore {
+    /// Stores a message; returns its sequence.
     async fn store(&self, subject: &str, note: &str, body: Arc<[u8]>) -> Result<u64, EngineError> {
         let deadline = self.deadline();
         let failed = |why: String| EngineError::Unavailable(why);
-        let share =
-            self.link.share(body.len(), deadline).await.map_err(|failure| failed(failure.to_string()))?;
+        let permit = self
+            .connection
+            .reserve(body.len(), deadline)
+            .await
+            .map_err(|failure| failed(failure.to_string()))?;
         let headers = head(subject, note, &body);
         let stored = until(deadline, || async {
-            let sent = Link::body(&body, &share);
-            let answer = self.link.request(subject.to_owned(), Some(headers.clone()), sent, deadline).await;
+            let sent = Connection::body(&body, &permit);
+            let answer =
+                self.connection.request(subject.to_owned(), Some(headers.clone()), sent, deadline).await;
             match answer.map(|message| serde_json::from_slice::<Value>(&message.payload)) {
                 Err(Failure::NoResponders) => None,
                 Err(failure) => Some(Err(failed(failure.to_string()))),
@@ -132,13 +136,13 @@ impl Shared {
         let first = stored.iter().min().copied().unwrap_or(1);
         let last = stored.iter().max().copied().unwrap_or(0);
         let contents = Contents { bytes: bytes.len(), chunks, sequences: first..=last };
-        // It is read back before anybody may rely on it, and again when an older one or entries are to go.
+        // Read back before use, and again before older snapshots or entries are removed.
         if let Err(what) = self.chunks(partition, &listed, &contents, &mut |_, _| {}).await? {
             return Err(EngineError::Damaged(format!("the snapshot just written: {what}")));
         }
         let entry = self.names.directory(partition, &listed.name());
         self.store(&entry, "", Arc::from(contents.encode())).await?;
-        // What follows only tidies up: whether it succeeds makes no difference to what was stored.
+        // Only cleanup: a failure does not affect the stored snapshot.
         drop(self.tidy(partition, &listed).await);
         Ok(())
     }
@@ -147,28 +151,27 @@ impl Shared {
     async fn list(&self, below: &str) -> Result<Vec<String>, EngineError> {
         let stream = self.names.snapshot_stream();
         let what = json!({ "subjects_filter": format!("{below}*") });
-        let answer = self.link.api(&format!("STREAM.INFO.{stream}"), &what, self.deadline()).await;
+        let answer = self.connection.api(&format!("STREAM.INFO.{stream}"), &what, self.deadline()).await;
         let answer = answer.map_err(|error| unavailable(&error))?;
         let subjects = answer.get("state").and_then(|state| state.get("subjects")).and_then(Value::as_object);
         let names = subjects.into_iter().flat_map(|subjects| subjects.keys());
         Ok(names.filter_map(|subject| subject.strip_prefix(below)).map(str::to_owned).collect())
     }
 
-    /// What the directory says of a partition, newest first.
+    /// The directory entries of a partition, newest first.
     async fn directory(&self, partition: PartitionId) -> Result<Vec<Listed>, EngineError> {
         let mut names = self.list(&self.names.directory(partition, "")).await?;
         names.sort_unstable_by(|a, b| b.cmp(a));
         Ok(names.iter().filter_map(|name| Listed::parse(name)).collect())
     }
 
-    /// Removes what one that is whole makes needless: all below it but one, others at its position, and chunks of those
-    /// who died.
+    /// Removes what a whole snapshot replaces: all older ones but one, others at its position, and abandoned chunks.
     async fn tidy(&self, partition: PartitionId, whole: &Listed) -> Result<(), EngineError> {
         let all = self.directory(partition).await?;
         let older = all.iter().filter(|listed| listed.position < whole.position).skip(1);
         let same = all.iter().filter(|listed| listed.position == whole.position && listed.id < whole.id);
         for listed in older.chain(same) {
-            // First the entry: who reads it meanwhile takes what is left for damage, and the next older one.
+            // First the entry: a concurrent reader takes missing chunks for damage, and reads the next older snapshot.
             self.purge(&self.names.directory(partition, &listed.name())).await?;
             self.purge(&self.names.chunks(partition, &listed.id)).await?;
         }
@@ -183,11 +186,11 @@ impl Shared {
     async fn purge(&self, subject: &str) -> Result<(), EngineError> {
         let stream = self.names.snapshot_stream();
         let what = json!({ "filter": subject });
-        let answer = self.link.api(&format!("STREAM.PURGE.{stream}"), &what, self.deadline()).await;
+        let answer = self.connection.api(&format!("STREAM.PURGE.{stream}"), &what, self.deadline()).await;
         answer.map(drop).map_err(|error| unavailable(&error))
     }
 
-    /// Gives each chunk of a snapshot to `take`, in any order, perhaps more than once; says what is wrong with them.
+    /// Passes each chunk of a snapshot to `take`, in any order, perhaps more than once; returns damage.
     async fn chunks(
         &self,
         partition: PartitionId,
@@ -197,19 +200,21 @@ impl Shared {
     ) -> Result<Result<(), String>, EngineError> {
         let (stream, subject) = (self.names.snapshot_stream(), self.names.chunks(partition, &listed.id));
         let mut is_there = vec![false; contents.chunks.min(contents.bytes)];
-        // What replicas do not give is asked of the leader.
+        // Asks the leader for what replicas do not return.
         for asks_leader in [false, true] {
             let mut next = *contents.sequences.start();
             while next <= *contents.sequences.end() && !is_there.iter().all(|&is_there| is_there) {
                 let deadline: Instant = self.deadline();
                 let mut some = Vec::new();
                 if !asks_leader {
-                    some =
-                        self.link.direct_get(&stream, next, Some(&subject), 2 * CHUNK_BYTES, deadline).await;
+                    some = self
+                        .connection
+                        .direct_get(&stream, next, Some(&subject), 2 * CHUNK_BYTES, deadline)
+                        .await;
                 }
                 if some.is_empty() {
                     let what = json!({ "seq": next, "next_by_subj": subject });
-                    let stored = self.link.leader_get(&stream, &what, deadline).await;
+                    let stored = self.connection.leader_get(&stream, &what, deadline).await;
                     some.extend(stored.map_err(|error| unavailable(&error))?);
                 }
                 let Some(last) = some.last() else { break };
@@ -232,14 +237,14 @@ impl Shared {
         }))
     }
 
-    /// What an entry of the directory says; or what is wrong with it.
+    /// Content of a directory entry, or its damage.
     async fn contents(
         &self,
         partition: PartitionId,
         listed: &Listed,
     ) -> Result<Result<Contents, String>, EngineError> {
         let what = json!({ "last_by_subj": self.names.directory(partition, &listed.name()) });
-        let stored = self.link.leader_get(&self.names.snapshot_stream(), &what, self.deadline()).await;
+        let stored = self.connection.leader_get(&self.names.snapshot_stream(), &what, self.deadline()).await;
         let stored = stored.map_err(|error| unavailable(&error))?;
         let contents = stored.and_then(|stored| Contents::decode(stored.open().ok()?.1));
         let fits = |contents: &Contents| contents.bytes.div_ceil(CHUNK_BYTES) == contents.chunks;
@@ -274,7 +279,7 @@ impl Shared {
         damage.map_or(Ok(None), |what| Err(EngineError::Damaged(what)))
     }
 
-    /// Whether there is a snapshot at or above a position that is whole: it is read for that.
+    /// Whether there is a whole snapshot at or above a position; reads it.
     async fn has_whole(&self, partition: PartitionId, at_least: u64) -> Result<bool, EngineError> {
         for listed in self.directory(partition).await? {
             if listed.position < at_least {
@@ -290,7 +295,7 @@ impl Shared {
 
     pub(super) async fn trim(&self, partition: PartitionId, below: Position) -> Result<(), EngineError> {
         let log = self.log(partition);
-        let extent = log.extent(&self.link, self.deadline()).await.map_err(EngineError::Unavailable)?;
+        let extent = log.extent(&self.connection, self.deadline()).await.map_err(EngineError::Unavailable)?;
         let below = below.0.min(extent.last + 1);
         if below <= extent.first {
             return Ok(());
@@ -301,12 +306,12 @@ impl Shared {
             return Err(EngineError::Refused(why));
         }
         let what = format!("STREAM.PURGE.{}", log.stream);
-        let answer = self.link.api(&what, &json!({ "seq": below }), self.deadline()).await;
+        let answer = self.connection.api(&what, &json!({ "seq": below }), self.deadline()).await;
         answer.map(drop).map_err(|error| unavailable(&error))
     }
 }
 
-/// Index and bytes of a chunk, if it is one of these and whole.
+/// Index and bytes of a chunk, if it is valid.
 fn chunk<'a>(stored: &'a Stored, contents: &Contents) -> Option<(usize, &'a [u8])> {
     let (note, body) = stored.open().ok()?;
     let index: usize = note.parse().ok().filter(|&index| index < contents.chunks)?;

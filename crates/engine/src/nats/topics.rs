@@ -1,23 +1,19 @@
-//! Messages that may be lost: those of the servers' own kind.
+//! Messages that may be lost: plain NATS messages.
 
-use super::link::Link;
-use super::shared::Shared;
-use crate::keys::{NO_KEY, is_key};
+use super::connection::Connection;
+use super::jetstream_core::JetStreamCore;
+use crate::keys::{check_message, check_topic};
 use crate::mailbox::{Mailbox, Subscription};
 use futures_core::Stream;
 use futures_util::StreamExt;
-use scalebricks_control::engine::{BoxStream, EngineError, MAX_MESSAGE_BYTES};
+use scalebricks_control::engine::{BoxStream, EngineError};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::task::AbortHandle;
 use tokio::time::timeout_at;
 
-fn check(topic: &str) -> Result<(), EngineError> {
-    if is_key(topic) { Ok(()) } else { Err(EngineError::Refused(format!("no topic: {NO_KEY}"))) }
-}
-
-/// Ends the subscription when the reader goes.
+/// A subscription; dropping it ends its task.
 struct Reader {
     messages: Subscription,
     task: AbortHandle,
@@ -37,7 +33,7 @@ impl Drop for Reader {
     }
 }
 
-/// Tells the reader when there will be no more messages, however the task ends.
+/// Closes the mailbox when the task ends.
 struct Close(Arc<Mailbox>);
 
 impl Drop for Close {
@@ -46,23 +42,18 @@ impl Drop for Close {
     }
 }
 
-impl Shared {
-    /// Sends a message at once or not at all.
+impl JetStreamCore {
+    /// Sends a message now, or fails.
     pub(super) async fn publish(&self, topic: &str, message: Arc<[u8]>) -> Result<(), EngineError> {
-        check(topic)?;
-        if message.len() > MAX_MESSAGE_BYTES {
-            return Err(EngineError::Refused(format!(
-                "a message of {} bytes is over the limit",
-                message.len()
-            )));
-        }
+        check_message(topic, &message)?;
         let unavailable = |why: &str| EngineError::Unavailable(why.to_owned());
-        if !self.link.is_connected() {
+        if !self.connection.is_connected() {
             return Err(unavailable("no connection to the servers"));
         }
-        let share = self.link.try_share(message.len());
-        let share = share.ok_or_else(|| unavailable("too much waits for the servers already"))?;
-        let sent = self.link.client.publish(self.names.topic(topic), Link::body(&message, &share));
+        let permit = self.connection.try_reserve(message.len());
+        let permit = permit.ok_or_else(|| unavailable("too many bytes wait for the servers"))?;
+        let sent =
+            self.connection.client.publish(self.names.topic(topic), Connection::body(&message, &permit));
         match timeout_at(self.deadline(), sent).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(unavailable(&error.to_string())),
@@ -71,8 +62,9 @@ impl Shared {
     }
 
     pub(super) async fn subscribe(&self, topic: &str) -> Result<BoxStream<Arc<[u8]>>, EngineError> {
-        check(topic)?;
-        let subscribe = timeout_at(self.deadline(), self.link.client.subscribe(self.names.topic(topic)));
+        check_topic(topic)?;
+        let subscribe =
+            timeout_at(self.deadline(), self.connection.client.subscribe(self.names.topic(topic)));
         let mut subscriber = match subscribe.await {
             Ok(Ok(subscriber)) => subscriber,
             Ok(Err(error)) => return Err(EngineError::Unavailable(error.to_string())),

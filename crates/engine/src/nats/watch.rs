@@ -1,12 +1,12 @@
-//! Watching: a doorbell that may fail to ring, and reading.
+//! Watches: notifications, which may be lost, and reads.
 //!
-//! Servers republish the head of each stored message. Whoever watches hears of it, and reads the stream from where he is;
-//! as bells may be lost, he also looks now and then, and when the connection was made anew. No consumers are kept at the
-//! servers, and nothing is fetched for a reader who does not read.
+//! Servers republish the headers of each stored message. A watch receives them, and reads the stream from its position;
+//! as notifications may be lost, it also reads every [`POLL_EVERY`], and after a reconnection. There are no consumers
+//! at the servers, and nothing is fetched for a reader that does not read.
 
+use super::jetstream_core::JetStreamCore;
 use super::reading::{PAUSE, READ_BYTES};
 use super::records::Change;
-use super::shared::Shared;
 use async_nats::{Message, Subscriber};
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt};
@@ -20,78 +20,79 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-/// How often one looks without being called.
-const PATROL: Duration = Duration::from_secs(5);
+/// Time between reads without a notification.
+const POLL_EVERY: Duration = Duration::from_secs(5);
 
-/// After so many bells at once one was perhaps dropped.
-const MANY: usize = 1000;
+/// After so many notifications at once, some may have been dropped.
+const MAX_QUEUED: usize = 1000;
 
-/// What is handed to a watcher at once.
+/// A chunk of items for a watcher.
 pub(super) type Chunk<T, E> = Result<Vec<T>, E>;
 
-/// Hears of news.
-struct Bell {
+/// Receives notifications.
+struct Notifier {
     subscriber: Subscriber,
     connections: watch::Receiver<u64>,
-    /// The newest sequence heard of.
-    heard: u64,
-    /// Whether a bell may have been missed.
-    is_deaf: bool,
+    /// The newest notified sequence.
+    notified: u64,
+    /// Whether a notification may have been missed.
+    may_have_missed: bool,
 }
 
-impl Bell {
-    /// Begins to listen: what comes from now on is heard. Waits while there is no connection.
-    async fn hang(shared: &Shared, subject: String) -> Option<Self> {
-        let connections = shared.link.connections();
-        let subscriber = shared.link.client.subscribe(subject).await.ok()?;
-        Some(Self { subscriber, connections, heard: 0, is_deaf: true })
+impl Notifier {
+    /// Subscribes. Waits while there is no connection.
+    async fn subscribe(core: &JetStreamCore, subject: String) -> Option<Self> {
+        let connections = core.connection.connections();
+        let subscriber = core.connection.client.subscribe(subject).await.ok()?;
+        Some(Self { subscriber, connections, notified: 0, may_have_missed: true })
     }
 
-    /// Waits until it is time to look; `None`: there will be no news any more.
+    /// Waits until it is time to read; `None`: the connection is closed.
     async fn wait(&mut self) -> Option<()> {
-        let rang = tokio::select! {
+        let received = tokio::select! {
             message = self.subscriber.next() => message?,
             changed = self.connections.changed() => {
-                self.is_deaf = true;
+                self.may_have_missed = true;
                 return changed.ok();
             }
-            () = sleep(PATROL) => {
-                self.is_deaf = true;
+            () = sleep(POLL_EVERY) => {
+                self.may_have_missed = true;
                 return Some(());
             }
         };
-        self.hear(&rang);
-        // All that rang meanwhile is answered by the same look.
+        self.note(&received);
+        // One read serves all notifications so far.
         let mut count = 0;
-        while let Some(Some(rang)) = self.subscriber.next().now_or_never() {
-            self.hear(&rang);
+        while let Some(Some(received)) = self.subscriber.next().now_or_never() {
+            self.note(&received);
             count += 1;
         }
-        self.is_deaf |= count > MANY;
+        self.may_have_missed |= count > MAX_QUEUED;
         Some(())
     }
 
-    fn hear(&mut self, message: &Message) {
+    fn note(&mut self, message: &Message) {
         let sequence =
             message.headers.as_ref().and_then(|headers| headers.get("Nats-Sequence")?.as_str().parse().ok());
-        self.heard = self.heard.max(sequence.unwrap_or(u64::MAX));
+        self.notified = self.notified.max(sequence.unwrap_or(u64::MAX));
     }
 }
 
-/// Fetches entries for a watcher until he goes away.
+/// Fetches entries for a watcher until it is dropped.
 pub(super) async fn entries(
-    shared: Arc<Shared>,
+    core: Arc<JetStreamCore>,
     partition: PartitionId,
     from: Position,
     to: mpsc::Sender<Chunk<Entry, ReadError>>,
 ) {
-    let log = shared.log(partition);
+    let log = core.log(partition);
     let mut next = from.0.max(1);
-    // Since when the log has ended before the reader's position. He is told when that is no server that lags.
+    // Since when the log has ended before the reader's position. Reported when a lagging server is no longer the
+    // reason.
     let (mut ahead_since, losses) = (None, log.losses());
-    let Some(mut bell) = Bell::hang(&shared, shared.names.log_news(partition)).await else { return };
+    let Some(mut news) = Notifier::subscribe(&core, core.names.log_news(partition)).await else { return };
     while let Ok(permit) = to.reserve().await {
-        let fetched = shared.fetch(&log, next, READ_BYTES, None, shared.deadline()).await;
+        let fetched = core.fetch(&log, next, READ_BYTES, None, core.deadline()).await;
         let is_ahead = matches!(fetched, Err(ReadError::Ahead { .. }));
         let since = *ahead_since.get_or_insert_with(Instant::now);
         if !is_ahead {
@@ -105,18 +106,18 @@ pub(super) async fn entries(
                     permit.send(Ok(entries));
                 } else {
                     drop(permit);
-                    bell.is_deaf = false; // the leader said that there is nothing
+                    news.may_have_missed = false; // the leader has no further entry
                 }
-                if is_all || (!bell.is_deaf && bell.heard < next) {
+                if is_all || (!news.may_have_missed && news.notified < next) {
                     tokio::select! {
-                        rang = bell.wait() => if rang.is_none() { return },
+                        received = news.wait() => if received.is_none() { return },
                         () = to.closed() => return,
                     }
                 }
             }
             Err(ReadError::Unavailable(_)) => sleep(PAUSE).await,
             Err(ReadError::Ahead { .. })
-                if log.losses() == losses && since.elapsed() < shared.options.lost_after =>
+                if log.losses() == losses && since.elapsed() < core.options.lost_after =>
             {
                 sleep(PAUSE).await;
             }
@@ -128,16 +129,16 @@ pub(super) async fn entries(
     }
 }
 
-/// Fetches changes of records for a watcher until he goes away.
+/// Fetches changes of records for a watcher until it is dropped.
 pub(super) async fn records(
-    shared: Arc<Shared>,
+    core: Arc<JetStreamCore>,
     prefix: String,
     to: mpsc::Sender<Chunk<Record, EngineError>>,
 ) {
-    let Some(mut bell) = Bell::hang(&shared, shared.names.record_news(&prefix)).await else { return };
-    // Deletions up to here are of no interest.
+    let Some(mut news) = Notifier::subscribe(&core, core.names.record_news(&prefix)).await else { return };
+    // Deletions up to here are skipped.
     let started = loop {
-        match shared.newest_revision(shared.deadline()).await {
+        match core.newest_revision(core.deadline()).await {
             Ok(newest) => break newest,
             Err(_) if to.is_closed() => return,
             Err(_) => sleep(PAUSE).await,
@@ -145,11 +146,11 @@ pub(super) async fn records(
     };
     let mut next = 1;
     while let Ok(permit) = to.reserve().await {
-        match shared.changes(&prefix, next, shared.deadline()).await {
+        match core.changes(&prefix, next, core.deadline()).await {
             Ok(changes) if changes.is_empty() => {
                 drop(permit);
                 tokio::select! {
-                    rang = bell.wait() => if rang.is_none() { return },
+                    received = news.wait() => if received.is_none() { return },
                     () = to.closed() => return,
                 }
             }
@@ -172,7 +173,7 @@ pub(super) async fn records(
     }
 }
 
-/// What a watcher reads. Ends after an error; if the engine goes away, that is one.
+/// The stream of a watcher. Ends after an error; the end of the engine is an error.
 pub(super) struct Watch<T, E> {
     from: mpsc::Receiver<Chunk<T, E>>,
     waiting: VecDeque<T>,
@@ -180,7 +181,7 @@ pub(super) struct Watch<T, E> {
 }
 
 impl<T, E> Watch<T, E> {
-    /// `closed` is told if the engine goes away.
+    /// `closed` is the error when the engine ends.
     pub(super) fn new(from: mpsc::Receiver<Chunk<T, E>>, closed: E) -> Self {
         Self { from, waiting: VecDeque::new(), closed: Some(closed) }
     }

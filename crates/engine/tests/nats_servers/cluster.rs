@@ -1,4 +1,4 @@
-//! Servers that belong to a test.
+//! NATS servers of a test.
 
 use scalebricks_engine::nats::{JetStream, Options};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A `nats-server`; `None`: there is none, and that is allowed.
+/// Path of a `nats-server`; `None` if there is none and tests may be skipped.
 pub fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -29,24 +29,24 @@ pub fn program() -> Option<&'static Path> {
     PROGRAM.get_or_init(find).as_deref()
 }
 
-/// Writes a line past the runner, which keeps what tests print to itself: scripts/test.sh reads it.
+/// Writes a line to standard error, which the test runner does not capture: scripts/test.sh reads it.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Ports that are free now; all at once, so that they differ.
+/// Different free ports.
 pub fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
-/// Servers on free ports, with their files in a directory that goes with them.
+/// Servers on free ports, with their files in a temporary directory.
 #[derive(Debug)]
 pub struct Cluster {
     directory: TempDir,
     ports: Vec<u16>,
     running: Mutex<Vec<Option<Child>>>,
-    /// Kills the servers when this process ends without dropping this: its input is closed then.
+    /// Kills the servers when this process ends without dropping this value: its input is closed then.
     guard: Child,
 }
 
@@ -59,7 +59,7 @@ impl Cluster {
         )
     }
 
-    /// With other lines in the configuration.
+    /// Starts servers with other lines in the configuration.
     pub fn start_with(count: usize, lines: &str) -> Option<Self> {
         program()?;
         let directory = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ impl Cluster {
         let _ = writeln!(io::stderr(), "nats-server s{n} answers at {address}");
     }
 
-    /// With `kill -9`.
+    /// Kills a server with SIGKILL.
     pub fn kill_server(&self, n: usize) {
         let mut child = self.running.lock().unwrap()[n].take().unwrap();
         child.kill().unwrap();
@@ -133,12 +133,12 @@ impl Cluster {
         }
     }
 
-    /// An engine; servers that have just been started need some time to agree on a leader.
+    /// Opens an engine; retries, as servers that have just started need time to elect a leader.
     pub async fn open(&self, prefix: &str) -> JetStream {
         self.open_with(self.options(prefix)).await
     }
 
-    /// An engine that soon believes that a log lost entries.
+    /// Opens an engine that soon accepts a log that lost entries.
     pub async fn open_credulous(&self, prefix: &str) -> JetStream {
         let (timeout, lost_after) = (Duration::from_secs(2), Duration::from_secs(2));
         self.open_with(Options { timeout, lost_after, ..self.options(prefix) }).await
@@ -154,7 +154,7 @@ impl Cluster {
         }
     }
 
-    /// Asks JetStream something past the engine; again if nobody answers, as there may be an election.
+    /// Sends a JetStream request without the engine; retries during elections.
     pub fn ask(&self, what: &str, body: &Value) -> Value {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let began = Instant::now();
@@ -173,7 +173,7 @@ impl Cluster {
         })
     }
 
-    /// Writes past the engine.
+    /// Publishes without the engine.
     pub fn publish(&self, subject: &str, text: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -209,7 +209,7 @@ impl Drop for Cluster {
             child.kill().ok();
             child.wait().ok();
         }
-        // Pids may be given to others by now.
+        // The system may have reused the pids.
         for n in 0..self.ports.len() {
             fs::remove_file(self.directory.path().join(format!("{n}.pid"))).ok();
         }

@@ -1,4 +1,4 @@
-//! What is missing or changed on the servers is told.
+//! Missing and changed messages on the servers are reported.
 
 use crate::nats_servers::{prefix, servers};
 use futures_util::{FutureExt, StreamExt};
@@ -15,7 +15,7 @@ async fn append(engine: &JetStream, writer: u64, number: u64) {
     engine.append(P, Batch { id, payload: Arc::from(number.to_le_bytes()) }).await.unwrap();
 }
 
-/// The servers are made to lose a message from the middle, as their known faults do.
+/// The servers lose a message from the middle, as with their known faults.
 #[test]
 fn a_hole_in_a_log_is_told() {
     let Some(cluster) = servers() else { return };
@@ -66,7 +66,7 @@ fn what_somebody_else_wrote_is_told() {
     cluster.remove_streams(&prefix);
 }
 
-/// A stream that was lost and made again does not pass for the old one.
+/// A stream that was deleted and created again is not accepted as the old one.
 #[test]
 fn a_log_that_became_shorter_is_not_believed() {
     let Some(cluster) = servers() else { return };
@@ -81,7 +81,7 @@ fn a_log_that_became_shorter_is_not_believed() {
     cluster.remove_streams(&prefix);
 }
 
-/// But when its leader goes on to say so, readers are told that they are ahead of the log.
+/// When its leader keeps reporting that, readers ahead of the log are refused.
 #[test]
 fn a_log_that_stays_shorter_is_believed_and_readers_ahead_of_it_are_told() {
     let Some(cluster) = servers() else { return };
@@ -102,14 +102,14 @@ fn a_log_that_stays_shorter_is_believed_and_readers_ahead_of_it_are_told() {
         assert_eq!(engine.last(P).await, Ok(Position(1)));
         let entries = engine.read(P, Position(1), usize::MAX).await.unwrap();
         assert_eq!((entries.len(), entries[0].batch.id.writer.0), (1, 2), "the log as it is now");
-        // A batch of the lost log is appended, not taken for one that is there.
+        // A batch of the lost log is appended, not taken for a stored one.
         let again = Batch { id: BatchId { writer: WriterId(1), number: 3 }, payload: Arc::from(*b"again") };
         assert_eq!(engine.append(P, again).await, Ok(Position(2)));
     });
     cluster.remove_streams(&prefix);
 }
 
-/// A reader that comes too late is told, whoever trimmed.
+/// A reader of trimmed entries gets an error, whichever client trimmed them.
 #[test]
 fn what_was_trimmed_past_the_engine_is_told() {
     let Some(cluster) = servers() else { return };
@@ -150,7 +150,7 @@ fn a_damaged_snapshot_gives_way_to_an_older_one() {
             let what = format!("STREAM.PURGE.{prefix}-snapshots");
             cluster.ask(&what, &json!({ "filter": filter, "keep": 1 }));
         };
-        // Of the newest, all chunks but one.
+        // Keeps one chunk of the newest.
         let what = json!({ "subjects_filter": format!("{prefix}.chunk.{}.>", P.0) });
         let info = cluster.ask(&format!("STREAM.INFO.{prefix}-snapshots"), &what);
         let mut chunks: Vec<_> = info["state"]["subjects"].as_object().unwrap().keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! Servers that are killed while batches are under way.
+//! Servers are killed while batches are in flight.
 
 use crate::nats_servers::cluster::Cluster;
 use futures_util::StreamExt;
@@ -51,7 +51,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Waits until so many more are acknowledged.
+    /// Waits until this many more batches are acknowledged.
     fn wait_for(&self, more: u64) {
         let (began, before) = (Instant::now(), self.acknowledged.load(Ordering::Relaxed));
         while self.acknowledged.load(Ordering::Relaxed) < before + more {
@@ -61,7 +61,7 @@ impl Progress {
     }
 }
 
-/// Callers that each append one batch after the other until it is over.
+/// Callers that append one batch after the other until the end of the test.
 async fn callers(engine: &JetStream, writer: u64, count: u64, progress: &Progress) -> Acknowledged {
     let caller = |caller: u64| async move {
         let mut mine = Vec::new();
@@ -88,8 +88,8 @@ async fn read_all(engine: &JetStream) -> Vec<Entry> {
     }
 }
 
-/// Positions without holes; what was acknowledged stands where it was said to stand, once. Returns how many batches are
-/// there twice, though no engine said so.
+/// Checks that positions have no holes, and that acknowledged batches are at their positions, once. Returns the number
+/// of unacknowledged batches that were logged twice.
 fn check(entries: &[Entry], acknowledged: &Acknowledged) -> usize {
     let positions: Vec<u64> = entries.iter().map(|entry| entry.position.0).collect();
     assert_eq!(positions, (1..=entries.len() as u64).collect::<Vec<_>>());
@@ -107,7 +107,7 @@ fn check(entries: &[Entry], acknowledged: &Acknowledged) -> usize {
     times.values().filter(|&&times| times > 1).count()
 }
 
-/// The longest time in which nothing was acknowledged.
+/// The longest time without an acknowledgement.
 fn stall(acknowledged: &Acknowledged) -> Duration {
     let mut times: Vec<Instant> = acknowledged.iter().map(|(.., time)| *time).collect();
     times.sort_unstable();
@@ -140,7 +140,7 @@ fn a_leader_that_is_killed_loses_nothing() {
         insist(&engine, 9, 1).await;
         let mut watch = other.watch(P, Position(1));
         let mut all = Acknowledged::new();
-        // Twice: the second time, the server that was killed first is needed for a majority, and has caught up.
+        // Twice: the second time, the restarted server is needed for a majority, and has caught up.
         for life in 1..=2u64 {
             let progress = Progress::default();
             let ran = std::thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn a_leader_that_is_killed_loses_nothing() {
                     progress.wait_for(5000);
                     let leader = cluster.leader(&stream);
                     cluster.kill_server(leader);
-                    sleep(Duration::from_secs(1)); // what was on its way has come
+                    sleep(Duration::from_secs(1)); // messages in flight have arrived
                     progress.wait_for(5000);
                     progress.is_over.store(true, Ordering::Relaxed);
                     cluster.start_server(leader);
@@ -199,7 +199,7 @@ fn all_servers_go_and_come_back() {
                 assert!(matches!(result, Err(EngineError::Unavailable(_))), "{result:?}");
                 let result = pollster::block_on(engine.publish("a", Arc::from(*b"x")));
                 assert!(matches!(result, Err(EngineError::Unavailable(_))), "{result:?}");
-                // Longer than servers remember batches: what became of them is looked up in the log.
+                // Longer than servers remember batches: the engine searches the log for them.
                 sleep(Duration::from_secs(62));
                 (0..3).for_each(|n| cluster.start_server(n));
                 let began = Instant::now();
@@ -219,12 +219,12 @@ fn all_servers_go_and_come_back() {
     });
 }
 
-/// Sets a record that was never set, although its servers may not have found together again.
+/// Creates a record; retries while the servers have no leader.
 async fn insist_on_record(engine: &JetStream, key: &str) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         match engine.swap(key, None, Some(Arc::from(*b"x"))).await {
-            // Or an earlier try came through, and nobody heard.
+            // Or an earlier attempt succeeded without an answer.
             Ok(_) | Err(SwapError::Conflict(Some(_))) => return,
             Err(error) => assert!(Instant::now() < until, "{error}"),
         }

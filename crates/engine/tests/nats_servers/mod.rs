@@ -1,4 +1,4 @@
-//! The JetStream engine keeps the promises of the interface on three real servers, and when these are killed.
+//! The JetStream engine keeps the guarantees of the interface on three real servers, also when they are killed.
 //!
 //! Needs a `nats-server`, found or built by `scripts/nats.sh path`. Without one everything here is skipped, unless
 //! `REQUIRE_NATS=1`.
@@ -18,13 +18,13 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The servers for tests that leave them alone.
+/// Servers for tests that do not kill them.
 fn servers() -> Option<Arc<Cluster>> {
     static SERVERS: OnceLock<Option<Arc<Cluster>>> = OnceLock::new();
     SERVERS.get_or_init(|| Cluster::start(3).map(Arc::new)).clone()
 }
 
-/// A prefix that no other test has.
+/// A unique prefix.
 fn prefix() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("lab-{}", COUNT.fetch_add(1, Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! Servers that are of no use, and streams of another make.
+//! Unusable servers, and streams with other configurations.
 
 use crate::nats_servers::cluster::Cluster;
 use crate::nats_servers::{prefix, servers};
@@ -125,7 +125,7 @@ fn a_single_server_asks_for_a_token() {
     assert_eq!(pollster::block_on(engine.append(P, batch(1))), Ok(Position(1)));
 }
 
-/// Servers with a certificate, which ask for ours.
+/// Servers with a certificate, which require a client certificate.
 #[test]
 fn servers_are_known_by_certificates_and_know_us_by_ours() {
     let directory = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use std::time::Duration;
 element! {
     /// Sends odd packets to one output and even ones to the other. Drops marked packets, and those that its timer
     /// finds.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Sort as "Sort" { part: u8, woken: u64, }
     inputs { burst "in" [Optional]: "Packets.", push "slots" [Optional]: "Packets in slots.", }
     outputs { burst "even": "Packets.", push "odd" [Optional]: "Packets.", }

@@ -63,7 +63,6 @@ impl Element<Packet> for Sink {
 
 element! {
     /// Passes on all packets.
-    #[derive(Debug)]
     pub struct Pass as "Pass" {}
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
@@ -72,7 +71,6 @@ element! {
 
 element! {
     /// Drops one of every `of` flows.
-    #[derive(Debug)]
     pub struct Toss as "Toss" { every: u8, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "Those of other flows.", push "rest" [Optional]: "Unused.", }
@@ -87,7 +85,6 @@ element! {
 
 element! {
     /// Sends a packet around once more while it has laps left.
-    #[derive(Debug)]
     pub struct Lap as "Lap" {}
     inputs { push "in": "Packets.", }
     outputs { push "done": "Packets without laps.", push "again": "The others, with a lap less.", }
@@ -96,7 +93,6 @@ element! {
 
 element! {
     /// Sends flows whose number has a bit set to output 1.
-    #[derive(Debug)]
     pub struct Bit as "Bit" { bit: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "clear": "Others.", push "set" [Optional]: "Flows with the bit.", push "spare" [Optional]: "None.", }
@@ -175,7 +171,6 @@ impl<P: PacketBuf> PerPacket<P> for Lap {
 
 element! {
     /// Splits by flow.
-    #[derive(Debug)]
     pub struct Split as "Split" { pub salt: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets of some flows.", }
@@ -195,7 +190,6 @@ impl Element<Packet> for Split {
 
 element! {
     /// Splits by flow, with packets passed by value.
-    #[derive(Debug)]
     pub struct Carry as "Carry" { pub salt: u8, }
     inputs { burst "in": "Packets.", }
     outputs { burst "out" [OneOrMore]: "Packets of some flows.", }
@@ -221,7 +215,6 @@ impl Element<Packet> for Carry {
 
 element! {
     /// Sends a copy to each output.
-    #[derive(Debug)]
     pub struct Fork as "Fork" {}
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Copies.", }

@@ -15,7 +15,7 @@ impl Column for Label {
 
 element! {
     /// Writes each packet's label.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Stamp as "Stamp" { label: Handle<Label>, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "Packets with a label.", push "bare" [Optional]: "Unused.", }
@@ -38,7 +38,7 @@ impl Element<Packet> for Stamp {
 
 element! {
     /// Compares each packet's label with the packet.
-    #[derive(Debug, Default)]
+    #[derive(Default)]
     pub struct Check as "Check" { label: Handle<Label>, }
     inputs { push "in": "Packets with a label.", }
     outputs { push "out": "The same.", }

@@ -60,7 +60,6 @@ impl Element<Packet> for Hold {
 
 element! {
     /// Pulls packets and pushes them.
-    #[derive(Debug)]
     pub struct Release as "Release" { pub burst: usize, pub batch: SlotList, }
     inputs { pull "in": "Packets.", }
     outputs { push "out": "The same.", }

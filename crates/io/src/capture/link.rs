@@ -1,27 +1,27 @@
-//! From the link types that carry IP to Ethernet.
+//! Converts frames of other link types to Ethernet.
 
 use std::fmt;
 
 /// Length of an Ethernet header without tags.
 const ETHERNET_HEADER_BYTES: usize = 14;
-/// Stands for the end of the link whose address the capture does not hold: locally administered, unicast.
+/// Used for addresses that the capture does not contain: locally administered, unicast.
 const SYNTHETIC_DST: [u8; 6] = [0x02, 0, 0, 0, 0, 0x01];
 const SYNTHETIC_SRC: [u8; 6] = [0x02, 0, 0, 0, 0, 0x02];
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Below this the field behind the addresses is a length, not a type.
+/// Below this value, the field after the addresses is a length, not a type.
 const SMALLEST_ETHERTYPE: u16 = 0x0600;
-/// What is neither IPv4 nor IPv6 in a raw IP capture is kept, as an Ethernet frame that is not IP.
+/// The type for packets in a raw IP capture that are neither IPv4 nor IPv6.
 const NO_ETHERTYPE: u16 = 0;
 
-/// A link type, by its number in the registry that pcap and pcapng share.
+/// A link type, by its registered number, which pcap and pcapng share.
 ///
-/// | number | frames | handed over |
+/// | number | frames | converted |
 /// |---|---|---|
-/// | 1 | Ethernet | as they are |
-/// | 12, 101 | raw IP | behind a synthetic header, type by the version nibble |
-/// | 228, 229 | raw IPv4, raw IPv6 | behind a synthetic header |
-/// | 113, 276 | Linux cooked, v1 and v2 | protocol and, where recorded, source address carried over |
+/// | 1 | Ethernet | unchanged |
+/// | 12, 101 | raw IP | with a synthetic header, type by the version |
+/// | 228, 229 | raw IPv4, raw IPv6 | with a synthetic header |
+/// | 113, 276 | Linux cooked, v1 and v2 | with a header that has the protocol and, if recorded, the source address |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkType(pub u32);
 
@@ -41,12 +41,12 @@ impl LinkType {
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// The link type of a pcap file header, whose upper six bits tell of checksums behind the frames.
+    /// The link type of a pcap file header, whose upper six bits are about checksums after the frames.
     pub(super) fn from_pcap_header(field: u32) -> Self {
         Self(field & 0x03ff_ffff)
     }
 
-    /// Whether frames of this type can be handed over as Ethernet.
+    /// Whether frames of this type can be converted to Ethernet.
     pub fn is_supported(self) -> bool {
         self.name().is_some()
     }
@@ -63,12 +63,12 @@ impl LinkType {
         }
     }
 
-    /// The frame as Ethernet and the length it had, header exchanged likewise; `None` for an unsupported type.
+    /// The frame as Ethernet and its original length with the new header; `None` for an unsupported type.
     ///
-    /// A frame too short for its own link header is kept whole behind a header that names no protocol, so that the
-    /// reader's frame count stays the file's.
+    /// A frame that is too short for its link header gets a header without a protocol, so that the number of frames is
+    /// that of the file.
     pub(super) fn to_ethernet(self, frame: &[u8], original_len: u32) -> Option<(Vec<u8>, u32)> {
-        // Some programs record a length on the wire below what they recorded of it.
+        // Some programs record an original length below the captured length.
         let original_len = original_len.max(u32::try_from(frame.len()).unwrap_or(u32::MAX));
         let (header, stripped) = match self {
             Self::ETHERNET => return Some((frame.to_vec(), original_len)),
@@ -116,7 +116,7 @@ fn raw_ip_type(packet: &[u8]) -> u16 {
     }
 }
 
-/// Where the fields of a cooked header are.
+/// Offsets of the fields of a cooked header.
 struct CookedLayout {
     header_bytes: usize,
     /// Two bytes, big-endian.
@@ -133,10 +133,10 @@ impl CookedLayout {
     const V2: Self = Self { header_bytes: 20, protocol: 0, direction: 10, address_len: 11, address: 12 };
 }
 
-/// The packet was sent to everybody on the link.
+/// The packet was broadcast.
 const DIRECTION_BROADCAST: u8 = 1;
 
-/// The Ethernet header for a cooked frame, and how many bytes it takes the place of.
+/// The Ethernet header for a cooked frame, and the number of bytes that it replaces.
 fn cooked(frame: &[u8], layout: &CookedLayout) -> ([u8; ETHERNET_HEADER_BYTES], usize) {
     let Some(header) = frame.get(..layout.header_bytes) else {
         return (ethernet_header(SYNTHETIC_DST, SYNTHETIC_SRC, NO_ETHERTYPE), 0);
@@ -148,7 +148,7 @@ fn cooked(frame: &[u8], layout: &CookedLayout) -> ([u8; ETHERNET_HEADER_BYTES], 
     }
     let protocol = u16::from_be_bytes([header[layout.protocol], header[layout.protocol + 1]]);
     let ethertype = if protocol < SMALLEST_ETHERTYPE {
-        // 802.3 and 802.2 frames: the field is the payload's length, which the cooked header dropped.
+        // 802.3 and 802.2 frames: the field is the length of the payload, which is not in the cooked header.
         (frame.len() - layout.header_bytes).min(1500) as u16
     } else {
         protocol

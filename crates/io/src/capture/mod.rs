@@ -1,17 +1,16 @@
-//! Capture files in and out: pcap and pcapng, plain or gzipped.
+//! Reads and writes capture files: pcap and pcapng, plain or gzipped.
 //!
-//! What a file is, is told by its first bytes, never by its name. Reading streams: memory stays below
-//! [`MAX_FRAME_BYTES`] and a block's options, whatever the file claims and however far it inflates. Every frame is
-//! handed over as Ethernet; see [`LinkType`] for what is converted and how.
+//! The format of a file is detected by its first bytes, not by its name. Files are read as streams: the memory needed is
+//! limited by [`MAX_FRAME_BYTES`] and the options of a block, whatever the file claims and however far it inflates.
+//! Every frame is converted to Ethernet; see [`LinkType`].
 //!
-//! The container formats are those of the `pcap-file` crate (2.0). Its writers are used as they are. Of its readers
-//! only those of the pcap header and of a raw pcap record are, behind a check of the length; the rest of 2.0.0 refuses
-//! or misreads legal files:
-//! - a pcap frame whose original length exceeds the snapshot length, which is what a snapshot length is for;
-//! - pcapng time stamps, taken for nanoseconds whatever `if_tsresol` says (the default is microseconds);
-//! - any `if_tzone` option, option lists without an end marker, and comments that are not UTF-8;
-//! - padding of simple packets, given out as data; the 64-bit time of the obsolete packet block, halves exchanged;
-//! - an option cut short asks for more input, so an 8 MB buffer is filled before the error is seen.
+//! Files are written by the `pcap-file` crate (2.0). Of its readers, only those of the pcap header and of raw pcap
+//! records are used, after a check of the length. The others refuse or misread valid files (version 2.0.0):
+//! - They refuse pcap frames whose original length exceeds the snapshot length.
+//! - They read pcapng time stamps as nanoseconds, whatever `if_tsresol` says (the default is microseconds).
+//! - They refuse `if_tzone` options, option lists without an end marker, and comments that are not UTF-8.
+//! - They return the padding of simple packets as data, and swap the halves of the time in obsolete packet blocks.
+//! - They ask for more input on a truncated option, so that an 8 MB buffer is filled before the error is found.
 
 mod link;
 mod pcapng;
@@ -32,77 +31,77 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Largest frame read or written, in bytes: the largest snapshot length the usual capture programs accept.
+/// Largest frame that is read or written, in bytes: the largest snapshot length that common programs accept.
 pub const MAX_FRAME_BYTES: usize = 256 * 1024;
 
 /// One frame of a capture file, as Ethernet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Time since 1970-01-01 UTC, to the nanosecond if the file has it.
+    /// Time since 1970-01-01 UTC, with the precision of the file.
     pub timestamp: Duration,
-    /// The bytes captured, from the destination MAC on.
+    /// The captured bytes, from the destination MAC address.
     pub data: Vec<u8>,
-    /// Bytes the frame had on the wire, headers converted like the data; at least `data.len()`.
+    /// Length of the frame on the wire, with the converted header; at least `data.len()`.
     pub original_len: u32,
-    /// What the file says the frame was before it was handed over as Ethernet.
+    /// The link type in the file, before the conversion to Ethernet.
     pub link: LinkType,
 }
 
-/// Why a capture file could not be read or written. A record is numbered by the frame it holds or precedes, from 1,
-/// as packet analysers number frames.
+/// An error of reading or writing a capture file. A record has the number of the frame that it contains or precedes,
+/// from 1, as in packet analyzers.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The file could not be opened or made.
+    /// The file cannot be opened or created.
     #[error("{}: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The first bytes are neither those of pcap nor of pcapng, gzipped or not.
+    /// The file is neither pcap nor pcapng, plain or gzipped.
     #[error("{}: neither a pcap nor a pcapng file, plain or gzipped", path.display())]
     NotACapture {
         /// The file.
         path: PathBuf,
     },
-    /// The name to write to ends in none of `.pcap`, `.pcapng`, `.pcap.gz`, `.pcapng.gz`.
+    /// The name of the file to write does not end in `.pcap`, `.pcapng`, `.pcap.gz` or `.pcapng.gz`.
     #[error("{}: a capture file's name ends in .pcap or .pcapng, with or without .gz", path.display())]
     UnknownExtension {
         /// The file.
         path: PathBuf,
     },
-    /// The system or the decompressor gave up.
+    /// Reading or decompressing failed.
     #[error("record {record}: {source}")]
     Read {
-        /// The record being read.
+        /// The record.
         record: u64,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
-    /// The file ends inside a record. Every frame before it has been handed over.
+    /// The file ends inside a record. All frames before it were returned.
     #[error("record {record}: the file ends in the middle of it")]
     Truncated {
-        /// The record that is cut.
+        /// The record.
         record: u64,
     },
-    /// A record claims more bytes than a frame can have.
+    /// A record is larger than a frame can be.
     #[error("record {record}: {bytes} bytes claimed, over the limit of {MAX_FRAME_BYTES} a frame")]
     TooLarge {
         /// The record.
         record: u64,
-        /// What it claims.
+        /// Its length.
         bytes: u64,
     },
-    /// A record contradicts itself.
+    /// A record is malformed.
     #[error("record {record}: {what}")]
     Malformed {
         /// The record.
         record: u64,
-        /// The contradiction.
+        /// What is wrong.
         what: &'static str,
     },
-    /// Frames of this link type are not converted. In a pcapng file it concerns this frame only: reading may go on.
+    /// The link type is not supported. In a pcapng file, reading may continue with the next frame.
     #[error("record {record}: frames of link type {link} are not supported")]
     UnsupportedLinkType {
         /// The record.
@@ -119,7 +118,7 @@ pub enum CaptureError {
 }
 
 impl CaptureError {
-    /// Whether the message says which file it is about; errors about a record only say which record.
+    /// Whether the message contains the name of the file; errors about a record do not.
     pub const fn names_its_file(&self) -> bool {
         matches!(self, Self::Open { .. } | Self::NotACapture { .. } | Self::UnknownExtension { .. })
     }

@@ -1,4 +1,4 @@
-//! The blocks of a pcapng file, after draft-ietf-opsawg-pcapng.
+//! Reads the blocks of a pcapng file (draft-ietf-opsawg-pcapng).
 
 use super::reader::{read_error, read_u16, read_u32};
 use super::window::{Have, Window};
@@ -6,19 +6,19 @@ use super::{CaptureError, CapturedFrame, LinkType, MAX_FRAME_BYTES};
 use pcap_file::Endianness;
 use std::time::Duration;
 
-/// Smallest section header block, and the first bytes needed to make sense of a file.
+/// Length of the smallest section header block.
 pub(super) const SECTION_HEADER_BYTES: usize = 28;
-/// Largest block that is held in memory: the largest frame, and its comments.
+/// Largest block that is held in memory: the largest frame and its options.
 const MAX_BLOCK_BYTES: usize = MAX_FRAME_BYTES + 64 * 1024;
-/// Interfaces a section may describe. A file can describe one in 20 bytes, or in a fraction of one when compressed.
+/// Most interfaces in a section, so that a compressed file with many cannot fill the memory.
 const MAX_INTERFACES: usize = 4096;
-/// Type, length, and length again behind the body.
+/// Type and length before the body, and length after it.
 const BLOCK_FRAMING_BYTES: usize = 12;
 const BLOCK_BODY_AT: usize = 8;
-/// The type of a section header block reads the same in either byte order.
+/// The type of a section header block is the same in either byte order.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
-/// Obsolete, still found in old files.
+/// Obsolete, but found in old files.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
@@ -26,7 +26,7 @@ const OPTION_END: u16 = 0;
 const OPTION_TS_RESOLUTION: u16 = 9;
 const OPTION_TS_OFFSET: u16 = 14;
 
-/// What has to be known to read the next block.
+/// State of reading blocks.
 pub(super) struct Blocks {
     endianness: Endianness,
     interfaces: Vec<Interface>,
@@ -40,7 +40,7 @@ struct Interface {
     clock: Clock,
 }
 
-/// What a time stamp of an interface means.
+/// The unit and origin of the time stamps of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
     /// Decimal digits of a second, or with the top bit set, binary ones.
@@ -48,7 +48,7 @@ struct Clock {
     offset_seconds: i64,
 }
 
-/// A frame as its block holds it.
+/// A frame as stored in a block.
 struct RawFrame<'a> {
     interface: Interface,
     ticks: u64,
@@ -57,19 +57,19 @@ struct RawFrame<'a> {
 }
 
 impl Default for Blocks {
-    /// Before the section header, which sets the byte order.
+    /// The state before the section header, which sets the byte order.
     fn default() -> Self {
         Self { endianness: Endianness::Little, interfaces: Vec::new() }
     }
 }
 
 impl Blocks {
-    /// Whether a section header block starts here; four bytes suffice to tell.
+    /// Whether a section header block starts here; reads four bytes.
     pub(super) fn starts_here(bytes: &[u8]) -> bool {
         read_u32(bytes, 0, Endianness::Big) == SECTION_HEADER
     }
 
-    /// Reads up to and including the next block that holds a frame.
+    /// Reads blocks up to the next one with a frame.
     pub(super) fn next_frame(
         &mut self,
         window: &mut Window,
@@ -114,7 +114,7 @@ impl Blocks {
         }
     }
 
-    /// Takes over the byte order of a new section and forgets the interfaces of the last.
+    /// Sets the byte order of a new section and removes the interfaces of the previous one.
     fn start_section(&mut self, bytes: &[u8], record: u64) -> Result<(), CaptureError> {
         self.endianness = match bytes.get(8..12) {
             Some([0x1a, 0x2b, 0x3c, 0x4d]) => Endianness::Big,
@@ -125,7 +125,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// `block` is whole, framing included.
+    /// Reads a complete block, including type and lengths.
     fn read_block(
         &mut self,
         kind: u32,
@@ -139,18 +139,18 @@ impl Blocks {
         }
         let body = &block[BLOCK_BODY_AT..body_end];
         let frame = match kind {
-            ENHANCED_PACKET => self.enhanced_packet(body, record)?,
+            ENHANCED_PACKET => self.packet(body, self.u32(body, 0), record)?,
             SIMPLE_PACKET => self.simple_packet(body, record)?,
-            PACKET => self.obsolete_packet(body, record)?,
+            PACKET => self.packet(body, read_u16(body, 0, self.endianness).into(), record)?,
             INTERFACE_DESCRIPTION => {
                 if self.interfaces.len() == MAX_INTERFACES {
                     return Err(malformed("more interfaces than a capture can have"));
                 }
                 self.interfaces
-                    .push(self.interface(body).ok_or(malformed("interface description cut short"))?);
+                    .push(self.interface(body).ok_or(malformed("truncated interface description"))?);
                 return Ok(None);
             }
-            _ if block.len() < SECTION_HEADER_BYTES => return Err(malformed("section header cut short")),
+            _ if block.len() < SECTION_HEADER_BYTES => return Err(malformed("truncated section header")),
             _ if read_u16(body, 4, self.endianness) != 1 => {
                 return Err(malformed("unknown version of pcapng"));
             }
@@ -163,14 +163,15 @@ impl Blocks {
         Ok(Some(CapturedFrame { timestamp: clock.read(frame.ticks), data, original_len, link }))
     }
 
-    fn enhanced_packet<'a>(&self, body: &'a [u8], record: u64) -> Result<RawFrame<'a>, CaptureError> {
-        let interface = self.interface_at(self.u32(body, 0), record)?;
+    /// Reads an enhanced or an obsolete packet block.
+    fn packet<'a>(&self, body: &'a [u8], interface: u32, record: u64) -> Result<RawFrame<'a>, CaptureError> {
+        let interface = self.interface_at(interface, record)?;
         let ticks = u64::from(self.u32(body, 4)) << 32 | u64::from(self.u32(body, 8));
         let data = frame_bytes(body, 20, self.u32(body, 12), record)?;
         Ok(RawFrame { interface, ticks, data, original_len: self.u32(body, 16) })
     }
 
-    /// Has no time, and its length is not recorded but follows from the snapshot length.
+    /// Reads a block without a time stamp, whose length follows from the snapshot length.
     fn simple_packet<'a>(&self, body: &'a [u8], record: u64) -> Result<RawFrame<'a>, CaptureError> {
         let interface = self.interface_at(0, record)?;
         let original_len = self.u32(body, 0);
@@ -179,21 +180,14 @@ impl Blocks {
         Ok(RawFrame { interface, ticks: 0, data, original_len })
     }
 
-    fn obsolete_packet<'a>(&self, body: &'a [u8], record: u64) -> Result<RawFrame<'a>, CaptureError> {
-        let interface = self.interface_at(u32::from(read_u16(body, 0, self.endianness)), record)?;
-        let ticks = u64::from(self.u32(body, 4)) << 32 | u64::from(self.u32(body, 8));
-        let data = frame_bytes(body, 20, self.u32(body, 12), record)?;
-        Ok(RawFrame { interface, ticks, data, original_len: self.u32(body, 16) })
-    }
-
     fn interface_at(&self, number: u32, record: u64) -> Result<Interface, CaptureError> {
         let interface = self.interfaces.get(number as usize).copied();
         interface
-            .ok_or(CaptureError::Malformed { record, what: "frame of an interface that was not described" })
+            .ok_or(CaptureError::Malformed { record, what: "frame of an interface without a description" })
     }
 
-    /// Of the options only what the meaning of a time stamp depends on is read; a list that is cut or has no end
-    /// marker just ends.
+    /// Reads an interface description. Only the options about time stamps are read; a truncated list or one without an end
+    /// marker is accepted.
     fn interface(&self, body: &[u8]) -> Option<Interface> {
         let (fields, mut options) = body.split_at_checked(8)?;
         let mut clock = Clock::MICROSECONDS;
@@ -239,13 +233,13 @@ impl Clock {
     const BINARY: u8 = 0x80;
     const NANOS: u128 = 1_000_000_000;
 
-    /// Time since 1970, rounded down to nanoseconds. What no `Duration` can hold is cut off at its ends.
+    /// Time since 1970, rounded down to nanoseconds and limited to the range of `Duration`.
     fn read(self, ticks: u64) -> Duration {
         let ticks = u128::from(ticks);
         let exponent = u32::from(self.resolution & !Self::BINARY);
-        // 2^64 ticks make 2^94 when multiplied by the nanoseconds of a second: no overflow.
+        // No overflow: 2^64 ticks times the nanoseconds of a second are less than 2^94.
         let nanos = if self.resolution & Self::BINARY == 0 {
-            // None: finer than 10^-38 s, of which 2^64 are less than a nanosecond.
+            // None: the unit is below 10^-38 s, and 2^64 such units are less than a nanosecond.
             10_u128.checked_pow(exponent).map_or(0, |per_second| ticks * Self::NANOS / per_second)
         } else {
             (ticks * Self::NANOS).checked_shr(exponent).unwrap_or(0)

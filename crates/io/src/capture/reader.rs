@@ -13,11 +13,11 @@ use std::time::Duration;
 
 const PCAP_HEADER_BYTES: usize = 24;
 const PCAP_RECORD_HEADER_BYTES: usize = 16;
-/// The four ways the magic number of a pcap file can lie in it: either byte order, micro- or nanoseconds.
+/// The magic numbers of pcap files: either byte order, micro- or nanoseconds.
 const PCAP_MAGICS: [[u8; 4]; 4] =
     [[0xa1, 0xb2, 0xc3, 0xd4], [0xd4, 0xc3, 0xb2, 0xa1], [0xa1, 0xb2, 0x3c, 0x4d], [0x4d, 0x3c, 0xb2, 0xa1]];
 
-/// A capture file being read, a frame at a time.
+/// Reads the frames of a capture file.
 ///
 /// ```
 /// use scalebricks_io::{CaptureReader, CaptureWriter};
@@ -53,14 +53,14 @@ impl CaptureReader {
     /// Opens a pcap or pcapng file, plain or gzipped.
     ///
     /// # Errors
-    /// If the file cannot be opened, is no capture, or is a pcap file of an unsupported link type.
+    /// If the file cannot be opened, is not a capture, or is a pcap file of an unsupported link type.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
         let path = path.as_ref();
         let file = File::open(path).map_err(|source| CaptureError::Open { path: path.to_owned(), source })?;
         Self::from_stream(file, path)
     }
 
-    /// Reads from any stream of bytes; `name` is what errors call it.
+    /// Reads from any stream of bytes; `name` names it in errors.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -106,7 +106,7 @@ impl CaptureReader {
         Ok(Format::Pcap { parser, link, endianness: header.endianness, resolution: header.ts_resolution })
     }
 
-    /// Frames read so far, those of unsupported link types included.
+    /// Number of frames read so far, including those of unsupported link types.
     pub fn frames(&self) -> u64 {
         self.frames
     }
@@ -125,7 +125,7 @@ impl CaptureReader {
 impl Iterator for CaptureReader {
     type Item = Result<CapturedFrame, CaptureError>;
 
-    /// The next frame. After an error there is no more, except after [`CaptureError::UnsupportedLinkType`].
+    /// The next frame. The iterator ends after an error other than [`CaptureError::UnsupportedLinkType`].
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
             return None;
@@ -166,7 +166,7 @@ fn read_pcap_record(
         Have::Part => return Err(CaptureError::Truncated { record }),
         Have::Nothing => return Ok(None),
     }
-    // Looked at before the parser sees it: the parser would wait for four gigabytes if told to.
+    // Checked before the parser, which would wait for four gigabytes.
     let captured_bytes = read_u32(window.bytes(), 8, endianness);
     if captured_bytes as usize > MAX_FRAME_BYTES {
         return Err(CaptureError::TooLarge { record, bytes: u64::from(captured_bytes) });
@@ -176,7 +176,7 @@ fn read_pcap_record(
         return Err(CaptureError::Truncated { record });
     }
     let Ok((_, packet)) = parser.next_raw_packet(&window.bytes()[..record_bytes]) else {
-        return Err(CaptureError::Malformed { record, what: "record not understood" });
+        return Err(CaptureError::Malformed { record, what: "malformed record" });
     };
     let fraction = match resolution {
         TsResolution::MicroSecond => Duration::from_micros(u64::from(packet.ts_frac)),
@@ -189,7 +189,7 @@ fn read_pcap_record(
     Ok(Some(CapturedFrame { timestamp, data, original_len, link }))
 }
 
-/// A gzip stream that is cut reports the end of its input as an error; for the reader it is a cut file like any.
+/// The error of reading. The error of a truncated gzip stream becomes that of a truncated file.
 pub(super) fn read_error(record: u64, source: io::Error) -> CaptureError {
     match source.kind() {
         io::ErrorKind::UnexpectedEof => CaptureError::Truncated { record },

@@ -1,4 +1,4 @@
-//! Writes pcapng piece by piece, for whoever sends it on: several interfaces, directions, comments.
+//! Writes pcapng into memory, with several interfaces, directions and comments.
 
 use super::writer::{NANOSECONDS, write_error};
 use super::{CaptureError, MAX_FRAME_BYTES};
@@ -14,46 +14,46 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// Which way a frame passed its interface (`epb_flags`).
+/// The direction of a frame (`epb_flags`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamDirection {
-    /// Not told.
+    /// Unknown.
     Unknown = 0,
-    /// Into the machine.
+    /// Received.
     Inbound = 1,
-    /// Out of it.
+    /// Sent.
     Outbound = 2,
 }
 
 /// A frame to write.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamFrame<'a> {
-    /// The interface's number, in the order they were described.
+    /// The number of the interface, in order of their descriptions.
     pub interface: u32,
     /// Time since 1970-01-01 UTC.
     pub timestamp: Duration,
-    /// The bytes kept.
+    /// The captured bytes.
     pub data: &'a [u8],
-    /// Bytes it had.
+    /// Length of the whole frame.
     pub original_len: u32,
-    /// Which way it went.
+    /// The direction.
     pub direction: StreamDirection,
-    /// What a reader is told of it.
+    /// A comment for readers.
     pub comment: Option<&'a str>,
 }
 
-/// A pcapng section of Ethernet frames being written into memory, with time stamps to the nanosecond. What was
-/// written is taken out with [`PcapNgStream::take`]: always whole blocks.
+/// A pcapng section of Ethernet frames that is written into memory, with time stamps in nanoseconds.
+/// [`take`](Self::take) removes what was written, which is always whole blocks.
 pub struct PcapNgStream {
     writer: PcapNgWriter<Vec<u8>>,
     interfaces: u32,
 }
 
 impl PcapNgStream {
-    /// A section whose header names the program that writes it.
+    /// A section whose header names the writing program.
     ///
     /// # Errors
-    /// None in practice: memory takes everything.
+    /// None in practice, as memory accepts all.
     pub fn new(application: &str) -> Result<Self, CaptureError> {
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,
@@ -64,10 +64,10 @@ impl PcapNgStream {
         Ok(Self { writer, interfaces: 0 })
     }
 
-    /// Describes an interface, of whose frames at most `snap_bytes` bytes are kept; returns its number.
+    /// Describes an interface with a snapshot length of `snap_bytes`; returns its number.
     ///
     /// # Errors
-    /// None in practice: memory takes everything.
+    /// None in practice, as memory accepts all.
     pub fn interface(&mut self, name: &str, description: &str, snap_bytes: u32) -> Result<u32, CaptureError> {
         let block = InterfaceDescriptionBlock {
             linktype: DataLink::ETHERNET,
@@ -86,8 +86,8 @@ impl PcapNgStream {
     /// Writes a frame.
     ///
     /// # Errors
-    /// If its interface was not described, it is over [`MAX_FRAME_BYTES`] or longer than it was, or the format has no
-    /// room for its time.
+    /// If the interface is not described, the frame is longer than [`MAX_FRAME_BYTES`] or its original length, or the
+    /// time does not fit the format.
     pub fn frame(&mut self, frame: &StreamFrame<'_>) -> Result<(), CaptureError> {
         if frame.data.len() > MAX_FRAME_BYTES {
             return Err(CaptureError::Unwritable("longer than a frame can be"));
@@ -112,17 +112,17 @@ impl PcapNgStream {
         Ok(())
     }
 
-    /// Says how many frames the writer lost for want of room, all in all (`isb_osdrop`).
+    /// Writes how many frames were lost in total (`isb_osdrop`).
     ///
     /// # Errors
-    /// If the interface was not described, or the format has no room for the time.
+    /// If the interface is not described, or the time does not fit the format.
     pub fn lost(&mut self, interface: u32, now: Duration, frames: u64) -> Result<(), CaptureError> {
         if interface >= self.interfaces {
             return Err(CaptureError::Unwritable("its interface is not described"));
         }
         let block = InterfaceStatisticsBlock {
             interface_id: interface,
-            // The format puts the upper half first; the library writes one little-endian number.
+            // The upper half comes first in the format, but the library writes a little-endian number.
             timestamp: ticks(now)?.rotate_left(32),
             options: vec![InterfaceStatisticsOption::IsbOsDrop(frames)],
         };
@@ -130,12 +130,12 @@ impl PcapNgStream {
         Ok(())
     }
 
-    /// What was written since the last call.
+    /// Removes and returns what was written since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(self.writer.get_mut())
     }
 
-    /// Bytes that wait to be taken.
+    /// Number of bytes that [`take`](Self::take) would return.
     pub fn waiting_bytes(&self) -> usize {
         self.writer.get_ref().len()
     }

@@ -51,7 +51,7 @@ fn written(name: &str, frames: &[CapturedFrame]) -> Vec<u8> {
     let path = folder.path().join(name);
     let mut writer = CaptureWriter::create(&path).unwrap();
     for frame in frames {
-        writer.write_captured(frame).unwrap();
+        writer.write_cut_frame(frame.timestamp, &frame.data, frame.original_len).unwrap();
     }
     writer.finish().unwrap();
     fs::read(path).unwrap()

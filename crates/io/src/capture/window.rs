@@ -1,13 +1,13 @@
-//! The part of a stream that is being looked at.
+//! A buffered part of a stream.
 
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Bytes asked of the stream at a time, and held at least.
+/// Bytes read from the stream at a time, and least size of the buffer.
 const WINDOW_BYTES: usize = 64 * 1024;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// How much of what was asked for there is before the stream ends.
+/// How many of the wanted bytes there are before the stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Have {
     All,
@@ -15,7 +15,7 @@ pub(super) enum Have {
     Nothing,
 }
 
-/// A stream, with its next bytes in memory. It grows to what is asked of it and no further, so the caller bounds it.
+/// A stream with its next bytes in memory. The buffer grows to the number of bytes that the caller asks for.
 pub(super) struct Window {
     stream: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -24,22 +24,22 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Looks at the first bytes of `stream` and puts a decompressor in front of it if they are gzip's.
+    /// Opens a stream, which is decompressed if it starts as gzip.
     pub(super) fn open(stream: impl Read + Send + 'static) -> io::Result<Self> {
         let mut stream = BufReader::with_capacity(WINDOW_BYTES, stream);
-        // A pipe may show a single byte here; it is then taken as it is, and refused. A file shows both.
+        // A pipe may return a single byte; the stream then counts as plain, and is refused. A file returns both.
         let is_gzip = stream.fill_buf()?.starts_with(&GZIP_MAGIC);
         let stream: Box<dyn Read + Send> =
             if is_gzip { Box::new(MultiGzDecoder::new(stream)) } else { Box::new(stream) };
         Ok(Self { stream, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0 })
     }
 
-    /// The bytes read and not yet consumed.
+    /// The bytes that were read but not consumed.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Reads until `wanted` bytes are in view or the stream ends. What is in view stays there on an error.
+    /// Reads until `wanted` bytes are in memory or the stream ends. Bytes in memory stay there on an error.
     pub(super) fn fill_to(&mut self, wanted: usize) -> io::Result<Have> {
         while self.end - self.start < wanted {
             if self.start + wanted > self.buffer.len() {
@@ -60,12 +60,12 @@ impl Window {
         Ok(Have::All)
     }
 
-    /// Moves past `count` bytes in view.
+    /// Skips `count` bytes in memory.
     pub(super) fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Moves past `count` bytes, in view or not, without holding them. `false` if the stream ends before.
+    /// Skips `count` bytes without storing them. `false` if the stream ends earlier.
     pub(super) fn skip(&mut self, mut count: u64) -> io::Result<bool> {
         while count > 0 {
             if self.bytes().is_empty() && self.fill_to(1)? != Have::All {

@@ -1,6 +1,6 @@
 //! Writes capture files.
 
-use super::{CaptureError, CapturedFrame, MAX_FRAME_BYTES};
+use super::{CaptureError, MAX_FRAME_BYTES};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -17,15 +17,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Time stamps in units of 10^-9 s, as the `if_tsresol` option says it.
+/// The `if_tsresol` option for time stamps in nanoseconds.
 pub(super) const NANOSECONDS: u8 = 9;
 
-/// A capture file of Ethernet frames being written, with time stamps to the nanosecond.
+/// Writes a capture file of Ethernet frames, with time stamps in nanoseconds.
 ///
-/// The name chooses the format: `.pcap` or `.pcapng`, gzipped if `.gz` follows. [`finish`](Self::finish) it to hear of
-/// errors; one that is dropped is completed as far as possible.
+/// The name determines the format: `.pcap` or `.pcapng`, gzipped if `.gz` follows. [`finish`](Self::finish) returns
+/// errors; a dropped writer completes the file as far as possible.
 pub struct CaptureWriter {
-    /// Gone once finished.
+    /// `None` once finished.
     format: Option<Format>,
     frames: u64,
 }
@@ -41,10 +41,10 @@ enum Sink {
 }
 
 impl CaptureWriter {
-    /// Makes the file, or empties one that exists.
+    /// Creates the file, or empties an existing one.
     ///
     /// # Errors
-    /// If the name ends in none of the four ways, or the file cannot be made.
+    /// If the name has another ending, or the file cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
         let path = path.as_ref();
         let extension =
@@ -68,22 +68,14 @@ impl CaptureWriter {
         Ok(Self { format: Some(format.map_err(write_error)?), frames: 0 })
     }
 
-    /// Writes a frame that was captured whole.
+    /// Writes a complete frame.
     ///
     /// # Errors
-    /// If the frame is over [`MAX_FRAME_BYTES`], the format has no room for the time, or writing fails.
+    /// If the frame is longer than [`MAX_FRAME_BYTES`], the time does not fit the format, or writing fails.
     pub fn write_frame(&mut self, timestamp: Duration, data: &[u8]) -> Result<(), CaptureError> {
-        // A longer one is refused by the next function.
+        // Longer ones are refused below.
         let original_len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         self.write_cut_frame(timestamp, data, original_len)
-    }
-
-    /// Writes a frame as it was read, its original length included.
-    ///
-    /// # Errors
-    /// As [`Self::write_frame`].
-    pub fn write_captured(&mut self, frame: &CapturedFrame) -> Result<(), CaptureError> {
-        self.write_cut_frame(frame.timestamp, &frame.data, frame.original_len)
     }
 
     /// Writes the first bytes of a frame that was `original_len` long.
@@ -129,7 +121,7 @@ impl CaptureWriter {
         Ok(())
     }
 
-    /// Frames written so far.
+    /// Number of frames written so far.
     pub fn frames(&self) -> u64 {
         self.frames
     }
@@ -137,7 +129,7 @@ impl CaptureWriter {
     /// Completes the file.
     ///
     /// # Errors
-    /// If what is still in memory cannot be written.
+    /// If buffered bytes cannot be written.
     pub fn finish(mut self) -> Result<(), CaptureError> {
         self.complete().map_err(CaptureError::Write)
     }
@@ -158,7 +150,7 @@ impl CaptureWriter {
 
 impl Drop for CaptureWriter {
     fn drop(&mut self) {
-        // Who wants to know calls `finish`.
+        // `finish` returns the error.
         let _ = self.complete();
     }
 }
@@ -171,7 +163,7 @@ impl fmt::Debug for CaptureWriter {
 
 impl Format {
     fn pcap(sink: Sink) -> Result<Self, PcapError> {
-        // The byte order is fixed so that a run writes the same file on every machine.
+        // The byte order is fixed, so that the file is the same on every machine.
         let header = PcapHeader {
             snaplen: MAX_FRAME_BYTES as u32,
             datalink: DataLink::ETHERNET,

@@ -120,17 +120,18 @@ impl Processes<'_> {
         for server in plan.servers() {
             let address = plan.log_address(server);
             let store = self.directory.join(format!("nats{server}"));
-            let mut text = format!(
+            let cluster = if routes.len() > 1 {
+                let (port, routes) = (PORTS.1, routes.join(", "));
+                format!("cluster {{ name: lab, listen: \"{address}:{port}\", routes: [ {routes} ] }}\n")
+            } else {
+                String::new()
+            };
+            let text = format!(
                 "server_name: s{server}\nlisten: \"{address}:{}\"\nmax_payload: 2MB\n\
-                 jetstream {{ store_dir: \"{}\", sync_interval: always }}\n",
+                 jetstream {{ store_dir: \"{}\", sync_interval: always }}\n{cluster}",
                 PORTS.0,
                 store.display(),
             );
-            if routes.len() > 1 {
-                let (port, routes) = (PORTS.1, routes.join(", "));
-                text +=
-                    &format!("cluster {{ name: lab, listen: \"{address}:{port}\", routes: [ {routes} ] }}\n");
-            }
             state::write(&self.directory.join(format!("nats{server}.conf")), text.as_bytes())?;
         }
         Ok(())

@@ -511,8 +511,7 @@ fn flows_that_were_refused_are_named() {
         ("/v1/flows/delete?wait=applied", false, 409),
         ("/v1/flows", true, 507),
     ] {
-        let flows =
-            vec![(1, "no such key".to_owned()), (2, "another key with the same hash is there".to_owned())];
+        let flows = vec![(1, "no such key".to_owned()), (2, "another key has the same hash".to_owned())];
         *served.fake.refusal.lock().unwrap() =
             Some(FlowsError::Refused { flows, refused: 2, of: 3, is_room });
         let body =
@@ -528,7 +527,7 @@ fn flows_that_were_refused_are_named() {
         assert!(problem.error.ends_with("flow 1: no such key"), "{}", problem.error);
         let told: Vec<(u64, &str)> =
             problem.flows.iter().map(|flow| (flow.index, flow.error.as_str())).collect();
-        assert_eq!(told, [(1, "no such key"), (2, "another key with the same hash is there")]);
+        assert_eq!(told, [(1, "no such key"), (2, "another key has the same hash")]);
     }
 }
 

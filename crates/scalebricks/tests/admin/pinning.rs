@@ -6,7 +6,7 @@ use scalebricks_admin::flow_list::columns::FlowParser;
 use scalebricks_admin::flows::{ControlledFlows, Flows};
 use scalebricks_admin::server::{AdminServer, Listen};
 use scalebricks_cluster::inbox::Inbox;
-use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::plane::PeerLink;
 use scalebricks_cluster::verify::Readable;
 use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::distribution::{FibRoom, Tables};
@@ -130,7 +130,7 @@ struct Wire {
     runtime: tokio::runtime::Handle,
 }
 
-impl Link for Wire {
+impl PeerLink for Wire {
     fn beat(&self, beat: Beat) {
         let inboxes = self.inboxes.lock().unwrap();
         inboxes.iter().filter(|(node, _)| **node != self.me).for_each(|(_, inbox)| inbox.beat(self.me, beat));

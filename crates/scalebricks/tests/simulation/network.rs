@@ -3,7 +3,8 @@
 use crate::simulation::hub::{Hub, ms, seconds};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::plane::PeerLink;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
 use std::collections::VecDeque;
@@ -145,7 +146,7 @@ impl SimLink {
     }
 }
 
-impl Link for SimLink {
+impl PeerLink for SimLink {
     fn beat(&self, beat: Beat) {
         self.send_beat(&beat);
     }

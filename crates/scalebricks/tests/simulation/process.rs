@@ -4,10 +4,10 @@ use crate::simulation::engine::SimEngine;
 use crate::simulation::hub::{Hub, ms, seconds};
 use crate::simulation::network::SimLink;
 use scalebricks_apps::gateway::{FlowTables, Node, NodePorts};
-use scalebricks_cluster::beating::{Beating, LOOK_EVERY};
+use scalebricks_cluster::heartbeat::{BackupHeartbeat, LOOK_EVERY};
 use scalebricks_cluster::inbox::Inbox;
 use scalebricks_cluster::leasing::Leasing;
-use scalebricks_cluster::plane::Link;
+use scalebricks_cluster::plane::PeerLink;
 use scalebricks_cluster::shared_tables::SharedTables;
 use scalebricks_cluster::{ControlPlane, PlaneConfig};
 use scalebricks_control::lease::LeaseTimes;
@@ -91,13 +91,13 @@ struct Begun {
 /// The link of a process, with heartbeats that go on while it is busy.
 struct Beats {
     link: SimLink,
-    beating: Arc<Beating>,
+    heartbeat: Arc<BackupHeartbeat>,
     inbox: Inbox,
 }
 
-impl Link for Beats {
+impl PeerLink for Beats {
     fn beat(&self, beat: Beat) {
-        self.beating.asked(beat, self.inbox.beats(), Instant::now());
+        self.heartbeat.asked(beat, self.inbox.beats(), Instant::now());
         self.link.send_beat(&beat);
     }
 
@@ -116,7 +116,7 @@ pub struct Process {
     /// When it began, by its own clock.
     began: Instant,
     begun: Arc<Begun>,
-    beating: Arc<Beating>,
+    heartbeat: Arc<BackupHeartbeat>,
     messages: mpsc::UnboundedSender<(usize, Vec<u8>)>,
     pub tables: SharedTables,
     pub forwarding: Node<Packet>,
@@ -177,7 +177,7 @@ impl Process {
             runtime,
             began,
             begun: Arc::default(),
-            beating: Arc::default(),
+            heartbeat: Arc::default(),
             messages,
             tables,
             forwarding,
@@ -210,8 +210,8 @@ impl Process {
             version: Version::NEWEST,
         };
         let engine = Arc::new(SimEngine { hub: self.hub.clone(), node: self.node });
-        let (begun, beating, tables) =
-            (Arc::clone(&self.begun), Arc::clone(&self.beating), self.tables.clone());
+        let (begun, heartbeat, tables) =
+            (Arc::clone(&self.begun), Arc::clone(&self.heartbeat), self.tables.clone());
         let (hub, node, process) = (self.hub.clone(), self.node, self.number);
         let leasing = Leasing {
             times: LeaseTimes::default(),
@@ -223,10 +223,10 @@ impl Process {
             let plane = loop {
                 let engine = Arc::<SimEngine>::clone(&engine);
                 let mut way_in = None;
-                let link = |inbox: Inbox| -> Arc<dyn Link> {
+                let link = |inbox: Inbox| -> Arc<dyn PeerLink> {
                     way_in = Some(inbox.clone());
                     let link = SimLink { hub: hub.clone(), node, process };
-                    Arc::new(Beats { link, beating: Arc::clone(&beating), inbox })
+                    Arc::new(Beats { link, heartbeat: Arc::clone(&heartbeat), inbox })
                 };
                 let started = ControlPlane::start(config.clone(), engine, tables.clone(), link).await;
                 if let (Ok(plane), Some(inbox)) = (started, way_in) {
@@ -308,7 +308,7 @@ impl Process {
         }
         self.next_look = time + LOOK_EVERY;
         let context = self.runtime.enter();
-        let overdue = self.beating.overdue(Instant::now());
+        let overdue = self.heartbeat.overdue(Instant::now());
         drop(context);
         if let Some(beat) = overdue {
             self.link().send_beat(&beat);

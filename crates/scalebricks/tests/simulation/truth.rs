@@ -3,8 +3,9 @@
 use crate::simulation::log::Log;
 use crate::simulation::process::{PARTITIONS, SEED};
 use scalebricks_apps::gateway::PinnedState;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::partition::{Outcome, Partition};
-use scalebricks_control::record::{Change, Payload, Session, decode_payload};
+use scalebricks_control::record::{Change, Payload, Session};
 use scalebricks_tables::compact::Params;
 use scalebricks_types::{FlowKey, KeyHasher, PartitionCount, PartitionId, Position};
 use std::collections::HashMap;
@@ -54,7 +55,7 @@ impl Truth {
         for (truth, read) in self.partitions.iter_mut().zip(&log.partitions) {
             for entry in &read.entries[truth.position().0 as usize..] {
                 let effects = truth.apply(entry).unwrap();
-                let Ok(Payload::Calls(calls)) = decode_payload(&entry.batch.payload) else { continue };
+                let Ok(Payload::Calls(calls)) = Payload::decode(&entry.batch.payload) else { continue };
                 for call in calls {
                     let verdict =
                         effects.calls.iter().find(|(id, _)| *id == call.id).map(|(_, verdict)| verdict);

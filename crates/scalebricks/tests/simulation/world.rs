@@ -9,6 +9,7 @@ use crate::simulation::process::{PARTITIONS, Plan, Process, id};
 use crate::simulation::truth::Truth;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::membership::View;
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! Parameters of either table, and how they lie in records.
 
 use crate::{othello, setsep};
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::PartitionCount;
 use std::fmt;
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 /// First octet of the parameters of an Othello table in a record: no group format of SetSep, which is what begins those of the
@@ -153,25 +155,33 @@ impl Params {
             Self::Othello(params) => params.ranges_per_partition() as u64 * params.names_per_range(),
         }
     }
+}
 
-    /// Appends them to a record: of SetSep its 28 octets, of Othello 0x80 and its 32.
-    pub fn put(&self, out: &mut Vec<u8>) {
+/// SetSep's 28 octets, or 0x80 and Othello's 32.
+impl BorshSerialize for Params {
+    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
         match self {
-            Self::SetSep(params) => out.extend_from_slice(&params.encode()),
+            Self::SetSep(params) => writer.write_all(&params.encode()),
             Self::Othello(params) => {
-                out.push(OTHELLO);
-                out.extend_from_slice(&params.encode());
+                OTHELLO.serialize(writer)?;
+                writer.write_all(&params.encode())
             }
         }
     }
+}
 
-    /// The parameters that a record begins with, and what is behind them; `None` if it begins with none.
-    pub fn take(record: &[u8]) -> Option<(Self, &[u8])> {
-        if let [OTHELLO, record @ ..] = record {
-            let (bytes, rest) = record.split_first_chunk()?;
-            return Some((othello::Params::decode(bytes)?.ok()?.into(), rest));
-        }
-        let (bytes, rest) = record.split_first_chunk()?;
-        Some((setsep::Params::decode(bytes)?.ok()?.into(), rest))
+impl BorshDeserialize for Params {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
+        let first = u8::deserialize_reader(reader)?;
+        let params = if first == OTHELLO {
+            othello::Params::decode(&BorshDeserialize::deserialize_reader(reader)?)
+                .map(|read| read.map(Self::from).ok())
+        } else {
+            let mut bytes = [first; setsep::PARAMS_BYTES];
+            reader.read_exact(&mut bytes[1..])?;
+            setsep::Params::decode(&bytes).map(|read| read.map(Self::from).ok())
+        };
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "invalid table parameters");
+        params.flatten().ok_or_else(invalid)
     }
 }

@@ -4,7 +4,8 @@ use super::{Control, Op, Params, Reader, ReshapeError, Structure, Table};
 use crate::huge::HugeSlice;
 use crate::huge::guard_pages::{GuardedEnd, between};
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::tests::readers::{WatchedKeys, check_beside};
+use borsh::BorshDeserialize;
 use proptest::prelude::*;
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -83,12 +84,12 @@ proptest! {
     fn parameters_come_back_from_records(keys in 1..1_000_000_u64, bits in 1..=8_u8, behind: Vec<u8>, cut: prop::sample::Index) {
         for structure in Structure::ALL {
             let params = params(structure, keys, bits);
-            let mut record = Vec::new();
-            params.put(&mut record);
-            let len = record.len();
-            prop_assert_eq!(Params::take(&record[..cut.index(len)]), None);
+            let mut record = borsh::to_vec(&params).unwrap();
+            prop_assert!(borsh::from_slice::<Params>(&record[..cut.index(record.len())]).is_err());
             record.extend_from_slice(&behind);
-            prop_assert_eq!(Params::take(&record), Some((params, &behind[..])));
+            let rest = &mut &record[..];
+            prop_assert_eq!(Params::deserialize(rest).unwrap(), params);
+            prop_assert_eq!(*rest, &behind[..]);
         }
     }
 }

@@ -39,7 +39,7 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(test)]
-mod stress;
+mod stress_tests;
 #[cfg(test)]
 mod tests;
 

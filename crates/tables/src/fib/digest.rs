@@ -1,6 +1,8 @@
 //! Digests of sets of FIB entries.
 
 use crate::FibValue;
+use crate::mix::mix64;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::KeyHash;
 
 /// The digest of a set of FIB entries: the sum, modulo 2^64, of a mixed hash of each entry's key hash and
@@ -22,7 +24,7 @@ use scalebricks_types::KeyHash;
 /// assert_eq!(a + b - a, b);
 /// assert_ne!(a, FibDigest::of(KeyHash::new(1), [3, 2]));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, BorshSerialize, BorshDeserialize)]
 pub struct FibDigest(u64);
 
 /// Separates the digest from other uses of the key hash.
@@ -33,17 +35,7 @@ impl FibDigest {
     #[inline]
     pub const fn of(hash: KeyHash, value: FibValue) -> Self {
         let [low, high] = value;
-        Self(mix(mix(mix(hash.get() ^ SALT) ^ low) ^ high))
-    }
-
-    /// The digest received in a message.
-    pub const fn from_u64(digest: u64) -> Self {
-        Self(digest)
-    }
-
-    /// The digest to send in a message.
-    pub const fn get(self) -> u64 {
-        self.0
+        Self(mix64(mix64(mix64(hash.get() ^ SALT) ^ low) ^ high))
     }
 }
 
@@ -79,14 +71,6 @@ impl std::ops::SubAssign for FibDigest {
     }
 }
 
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014), a bijection.
-#[inline]
-const fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +80,7 @@ mod tests {
     #[test]
     fn one_bit_of_an_entry_changes_half_of_the_digest() {
         let words = [0x1234_5678_9abc_def0, 7, 0];
-        let digest = |[hash, low, high]: [u64; 3]| FibDigest::of(KeyHash::new(hash), [low, high]).get();
+        let digest = |[hash, low, high]: [u64; 3]| FibDigest::of(KeyHash::new(hash), [low, high]).0;
         let mut flipped = 0;
         for bit in 0..192 {
             let mut other = words;

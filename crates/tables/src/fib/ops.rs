@@ -10,6 +10,7 @@
 //! for long keys.
 
 use super::FibValue;
+use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_types::{ApplyError, FlowKey, Key16, Key40, MAX_PAYLOAD_BYTES};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub const OPS_VERSION: u16 = 1;
 const HEADER_BYTES: usize = 20;
 
 /// One change: the state of a key at the delta's position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum FibOp {
     /// The key has this value, whether or not it was in the table before.
     Set(FlowKey, FibValue),

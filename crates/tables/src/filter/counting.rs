@@ -98,7 +98,7 @@ impl CountingFilter {
         let bits =
             runs.filter(|run| run.len() % 2 == 1).map(|run| (run[0], self.count(run[0]) > 0)).collect();
         self.flipped.clear();
-        FilterDelta::new(bits)
+        FilterDelta { bits }
     }
 
     /// The current bits. The next delta still begins at the previous one; applied to these bits, it changes

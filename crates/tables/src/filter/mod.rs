@@ -13,15 +13,11 @@
 //! no additional cache line. A filter is the better choice if many queries are for aliens (they end here), if
 //! it is needed only at the ingress, or if the table has no room for checksums, as SetSep.
 //!
-//! # Layouts
-//! | [`Layout`] | lines a known name touches | an alien one | bits per name at 1 %, 0.1 %, 0.01 % |
-//! |---|---|---|---|
-//! | [`Classic`](Layout::Classic) | `k` | 2 on average | 9.6, 14.4, 19.2 |
-//! | [`Blocked`](Layout::Blocked) | 1 | 1 | 9.9, 15.5, 21.9 |
-//!
-//! In the blocked layout the hash first selects a line of 512 bits, and all bits of the name are in that
-//! line. Some lines get more names than others, and those pass more aliens: the additional bits compensate
-//! for that.
+//! # Layout
+//! The hash first selects a cache line of 512 bits, and all bits of the name are in that line, so a query
+//! touches one line. Some lines get more names than others, and those pass more aliens, which costs additional
+//! bits: 9.9, 15.5 and 21.9 bits per name at 1 %, 0.1 % and 0.01 %, where a filter whose bits may be anywhere
+//! needs 9.6, 14.4 and 19.2.
 //!
 //! # Changes
 //! A bit that several names have set cannot be cleared for one of them. [`CountingFilter`], in the control
@@ -36,11 +32,11 @@
 //! base" (ICNP 2016) for the combination with Othello.
 //!
 //! ```
-//! use scalebricks_tables::filter::{CountingFilter, FilterParams, Layout};
+//! use scalebricks_tables::filter::{CountingFilter, FilterParams};
 //! use scalebricks_types::KeyHash;
 //!
 //! let name = |number: u64| KeyHash::new(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(number));
-//! let mut control = CountingFilter::new(FilterParams::for_names(1000, 0.01, Layout::Blocked)?);
+//! let mut control = CountingFilter::new(FilterParams::for_names(1000, 0.01)?);
 //! let filter = control.export();
 //! (1..=1000).for_each(|number| control.insert(name(number)));
 //! control.remove(name(7))?;
@@ -52,7 +48,6 @@
 //! ```
 
 mod bloom;
-mod bytes;
 mod counting;
 mod delta;
 mod params;
@@ -60,14 +55,12 @@ mod probe;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
-pub mod theory;
 
 pub use bloom::BloomFilter;
-pub use bytes::FilterBytesError;
 pub use counting::{CountingFilter, UnknownName};
 pub use delta::{FilterDelta, FilterDeltaError};
-pub use params::{FilterParams, FilterParamsError, Layout, MAX_LINES};
-pub use probe::{MAX_HASHES, ProbeWords};
+pub use params::{FilterParams, FilterParamsError, MAX_LINES};
+pub use probe::MAX_HASHES;
 
 /// Bits per cache line.
 pub const LINE_BITS: u64 = 512;

@@ -60,14 +60,14 @@ mod reader;
 mod rib;
 #[cfg(not(loom))]
 #[cfg(test)]
-mod stress;
+mod stress_tests;
 mod table;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
 #[cfg(not(loom))]
 #[cfg(test)]
-mod trie_comparison;
+mod trie_tests;
 mod writer;
 
 pub use address::{Address, Prefix, PrefixError};

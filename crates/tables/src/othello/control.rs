@@ -4,15 +4,10 @@
 use super::batch::Batch;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::snapshot;
 use super::store::Store;
-use super::structure::{Op, Othello, OthelloStructure};
-use crate::checksum_io::{ChecksumReader, ChecksumWriter};
-use crate::published::snapshot::SnapshotHeader;
-use crate::published::{Control, ControlStructure, bits_per_key};
-use crate::published::{ReshapeError, SnapshotError, UpdateError};
-use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
-use std::io::{self, Read, Write};
+use super::structure::OthelloStructure;
+use crate::published::{Control, KeyStore, bits_per_key};
+use scalebricks_types::{KeyHash, PartitionId};
 
 /// Sizes of a table, as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +43,7 @@ pub(crate) struct RangeKeys {
     pub(super) batch: Batch,
 }
 
-impl ControlStructure for OthelloStructure {
+impl KeyStore for OthelloStructure {
     type Keys = RangeKeys;
 
     fn empty(params: Params, held: &[bool]) -> RangeKeys {
@@ -63,29 +58,8 @@ impl ControlStructure for OthelloStructure {
         keys.parts.get(usize::from(partition.0)).is_some_and(Option::is_some)
     }
 
-    fn change(
-        control: &mut OthelloControl,
-        table: Option<&Othello>,
-        ops: &[Op],
-        counted: Option<Position>,
-    ) -> Result<Vec<Delta>, UpdateError> {
-        control.change(table, ops, counted)
-    }
-
     fn reshaping(keys: &RangeKeys) -> Option<&Params> {
         keys.next.as_ref()
-    }
-
-    fn begin(control: &mut OthelloControl, to: Params) -> Result<(), ReshapeError> {
-        control.begin(to)
-    }
-
-    fn convert(
-        control: &mut OthelloControl,
-        partition: PartitionId,
-        counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateError> {
-        control.convert(partition, counted)
     }
 
     fn done(keys: &RangeKeys) -> Vec<u32> {
@@ -101,25 +75,6 @@ impl ControlStructure for OthelloStructure {
     fn count(keys: &RangeKeys) -> u64 {
         let heads = keys.parts.iter().flatten().flat_map(Store::heads);
         heads.map(|head| u64::from(head.names)).sum()
-    }
-
-    fn put_keys<W: Write>(
-        keys: &RangeKeys,
-        _: &SnapshotHeader<OthelloStructure>,
-        sink: &mut ChecksumWriter<W>,
-    ) -> io::Result<()> {
-        snapshot::put(&keys.parts, sink)
-    }
-
-    fn take_keys<R: Read>(
-        header: &SnapshotHeader<OthelloStructure>,
-        source: &mut ChecksumReader<R>,
-    ) -> Result<RangeKeys, SnapshotError> {
-        snapshot::take(header, source)
-    }
-
-    fn abandon(keys: &mut RangeKeys) {
-        keys.next = None;
     }
 
     fn payload(control: &OthelloControl, partition: PartitionId) -> Vec<u8> {

@@ -51,11 +51,6 @@ impl Sizing {
             Self::Option2 => "option-2",
         }
     }
-
-    /// The sizing with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|sizing| sizing.name() == name)
-    }
 }
 
 impl std::fmt::Display for Sizing {

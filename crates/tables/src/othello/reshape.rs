@@ -9,25 +9,55 @@
 //! A step is a function of the names and the parameters: owners that reshape the same history in the same
 //! steps send the same bits.
 
-use super::control::{OthelloControl, whole};
+use super::control::{OthelloControl, RangeKeys, whole};
 use super::params::Params;
 use super::store::Store;
-use crate::published::{Full, ReshapeError, UpdateError};
+use super::structure::OthelloStructure;
+use crate::published::{Full, Reshape, ReshapeError, UpdateError};
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
 
-impl OthelloControl {
-    /// Begins to reshape the table, if its names fit.
-    pub(super) fn begin(&mut self, to: Params) -> Result<(), ReshapeError> {
-        for store in self.keys.parts.iter().flatten() {
+impl Reshape for OthelloStructure {
+    fn begin(control: &mut OthelloControl, to: Params) -> Result<(), ReshapeError> {
+        for store in control.keys.parts.iter().flatten() {
             fits(store, &to)?;
         }
-        if to != *self.params() {
-            self.keys.next = Some(to);
-            self.finish_if_through();
+        if to != *control.params() {
+            control.keys.next = Some(to);
+            control.finish_if_through();
         }
         Ok(())
     }
 
+    fn convert(
+        control: &mut OthelloControl,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError> {
+        let Some(old) = control.part(partition) else {
+            return Err(UpdateError::NotHeld { op: 0, partition });
+        };
+        let Some(to) = control.keys.next.filter(|to| *to != old.layout().params) else { return Ok(None) };
+        fits(old, &to)?;
+        let mut new = Store::new(&to);
+        let first = u32::from(partition.0) * to.ranges_per_partition();
+        for range in 0..old.heads().len() as u32 {
+            old.names(range).try_for_each(|(hash, value)| new.add(first, KeyHash::new(hash), value))?;
+        }
+        new.settle(first, &mut control.keys.batch.work.colouring)?;
+        let writer = whole(&new, new.all_words(), std::mem::take(&mut control.scratch));
+        control.keys.parts[usize::from(partition.0)] = Some(new);
+        control.keys.number();
+        let delta = control.advance(partition, writer.finish(), counted, None);
+        control.finish_if_through();
+        Ok(Some(delta))
+    }
+
+    fn abandon(keys: &mut RangeKeys) {
+        keys.next = None;
+    }
+}
+
+impl OthelloControl {
     /// Converts a partition. Returns the delta that carries the whole partition, or `None` if the partition
     /// is already in the new shape or there is no new shape.
     ///
@@ -37,49 +67,7 @@ impl OthelloControl {
     /// [`UpdateError::NotHeld`], and [`UpdateError::Full`] or [`UpdateError::Value`] if what was added since
     /// the reshaping began does not fit the new shape; nothing is then changed.
     pub fn reshape_step(&mut self, partition: PartitionId) -> Result<Option<Delta>, UpdateError> {
-        self.convert(partition, None)
-    }
-
-    /// As [`reshape_step`](Self::reshape_step), with a delta that leads to this position, which a log
-    /// assigned.
-    ///
-    /// # Errors
-    /// As [`reshape_step`](Self::reshape_step); [`UpdateError::Position`] if the partition is already at the
-    /// position, or beyond it.
-    pub fn reshape_step_to(
-        &mut self,
-        position: Position,
-        partition: PartitionId,
-    ) -> Result<Option<Delta>, UpdateError> {
-        if self.position(partition).is_some_and(|at| at >= position) {
-            return Err(UpdateError::Position { partition });
-        }
-        self.convert(partition, Some(position))
-    }
-
-    /// Converts a partition.
-    pub(super) fn convert(
-        &mut self,
-        partition: PartitionId,
-        counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateError> {
-        let Some(old) = self.part(partition) else {
-            return Err(UpdateError::NotHeld { op: 0, partition });
-        };
-        let Some(to) = self.keys.next.filter(|to| *to != old.layout().params) else { return Ok(None) };
-        fits(old, &to)?;
-        let mut new = Store::new(&to);
-        let first = u32::from(partition.0) * to.ranges_per_partition();
-        for range in 0..old.heads().len() as u32 {
-            old.names(range).try_for_each(|(hash, value)| new.add(first, KeyHash::new(hash), value))?;
-        }
-        new.settle(first, &mut self.keys.batch.work.colouring)?;
-        let writer = whole(&new, new.all_words(), std::mem::take(&mut self.scratch));
-        self.keys.parts[usize::from(partition.0)] = Some(new);
-        self.keys.number();
-        let delta = self.advance(partition, writer.finish(), counted, None);
-        self.finish_if_through();
-        Ok(Some(delta))
+        OthelloStructure::convert(self, partition, None)
     }
 
     /// Ends the reshaping if every held partition is in the new shape.

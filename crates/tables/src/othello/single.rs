@@ -7,43 +7,9 @@ use super::payload::PayloadWriter;
 use super::store::{PrefetchStage, with};
 use super::structure::{Op, Othello};
 use crate::published::UpdateError;
-use scalebricks_types::{Delta, KeyHash, Position};
+use scalebricks_types::{Delta, Position};
 
 impl OthelloControl {
-    /// Adds a name. Cost: follows the trees of its two slots, a few slots each on average; computes the whole
-    /// range again if the two slots are in one tree.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn insert(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
-        self.single(Op::Insert(hash, value), None, None)
-    }
-
-    /// Changes a name's value. Cost: follows the slots below it in its tree.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn update(&mut self, hash: KeyHash, value: u16) -> Result<Delta, UpdateError> {
-        self.single(Op::Update(hash, value), None, None)
-    }
-
-    /// Removes a name. Cost: follows the slots below it in its tree.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
-        self.single(Op::Remove(hash), None, None)
-    }
-
-    /// Applies one operation, and at the same time applies it to the given query structure:
-    /// [`batch_with`](Self::batch_with) of one operation.
-    ///
-    /// # Errors
-    /// As [`batch_with`](Self::batch_with).
-    pub fn change_with(&mut self, table: &Othello, op: Op) -> Result<Delta, UpdateError> {
-        self.single(op, Some(table), None)
-    }
-
     /// Applies one operation, also to the given query structure if there is one. The delta leads to the next
     /// position, or to the given position, which another component assigned.
     pub(super) fn single(

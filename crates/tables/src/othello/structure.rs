@@ -10,7 +10,7 @@ use crate::gpt::Gpt;
 use crate::published::arena::FreeSlots;
 use crate::published::reader::FEW_KEYS;
 use crate::published::snapshot::corrupt;
-use crate::published::{self, ReshapeError, SnapshotError, Structure, TableParams, Units, bits_per_key};
+use crate::published::{self, SnapshotError, Structure, TableParams, Units, bits_per_key};
 use scalebricks_types::{ApplyError, KeyHash, PartitionCount, PartitionId, Position, TableKind};
 use std::io::{self, Read};
 
@@ -115,16 +115,8 @@ impl Units for OthelloStructure {
     }
 
     /// All names are redistributed, so any ranges are possible.
-    fn check_units(_: &Params, _: &Params) -> Result<(), ReshapeError> {
-        Ok(())
-    }
-
     fn side(_: &Params, _: usize) -> ((), ()) {
         ((), ())
-    }
-
-    fn side_bytes((): &(), _: &Params) -> usize {
-        0
     }
 
     fn place(generation: &Generation, _: &mut GenerationWriter, range: u32, seed: u8) {
@@ -191,10 +183,6 @@ impl Units for OthelloStructure {
         let [seed] = source.take()?;
         let words = take_words(source, layout, buffer)?;
         if layout.is_clean(&words) { Ok((words, seed)) } else { corrupt("bits behind the last slot") }
-    }
-
-    fn has_room(_: &Params, _: &[(u32, u8)]) -> bool {
-        true
     }
 }
 

@@ -1,37 +1,42 @@
 //! Updates of a control structure: a batch is applied to the ranges of its names, and results in deltas.
 
 use super::control::OthelloControl;
-use super::structure::{LocalTable, Op, Othello};
-use crate::published::UpdateError;
+use super::structure::{LocalTable, Op, Othello, OthelloStructure};
+use crate::published::{UpdateError, Updates};
 use scalebricks_types::{Delta, PartitionId, Position};
 
-impl OthelloControl {
-    /// Applies a batch to the ranges of its names.
-    pub(super) fn change(
-        &mut self,
+impl Updates for OthelloStructure {
+    fn change(
+        control: &mut OthelloControl,
         table: Option<&Othello>,
         ops: &[Op],
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
         if let [op] = ops {
-            return Ok(vec![self.single(*op, table, counted)?]);
+            return Ok(vec![control.single(*op, table, counted)?]);
         }
         let mut local = table.map(Othello::lock_local);
-        let (added, refused) = self.distribute(ops);
+        let (added, refused) = control.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
-        let partitions = self.params().partitions();
-        let failed = self.keys.batch.perform(&mut self.keys.parts, partitions, ops, limit);
+        let partitions = control.params().partitions();
+        let failed = control.keys.batch.perform(&mut control.keys.parts, partitions, ops, limit);
         let failed = failed.or(refused.map(|refused| refused.1));
-        if let Some(error) = failed.or_else(|| self.out_of_step(local.as_ref())) {
-            self.keys.batch.undo(&mut self.keys.parts);
+        if let Some(error) = failed.or_else(|| control.out_of_step(local.as_ref())) {
+            control.keys.batch.undo(&mut control.keys.parts);
             return Err(error);
         }
-        self.count = self.count.wrapping_add(added); // all distributed operations were performed
-        self.keys.reseeded += self.keys.batch.reseeded;
-        let touched: Vec<PartitionId> = self.keys.batch.partitions().collect();
-        Ok(touched.into_iter().map(|partition| self.delta(partition, local.as_mut(), counted)).collect())
+        control.count = control.count.wrapping_add(added); // all distributed operations were performed
+        control.keys.reseeded += control.keys.batch.reseeded;
+        let touched: Vec<PartitionId> = control.keys.batch.partitions().collect();
+        Ok(touched.into_iter().map(|partition| control.delta(partition, local.as_mut(), counted)).collect())
     }
 
+    fn one(control: &mut OthelloControl, table: Option<&Othello>, op: Op) -> Result<Delta, UpdateError> {
+        control.single(op, table, None)
+    }
+}
+
+impl OthelloControl {
     /// An error if the local table's position differs from that of this structure.
     fn out_of_step(&self, local: Option<&LocalTable<'_>>) -> Option<UpdateError> {
         let local = local?;

@@ -1,15 +1,14 @@
 //! Control structures: the keys of the partitions that a node is responsible for, and how updates become
 //! deltas.
 
+use super::key_store::{ControlStructure, KeyStore};
 use super::local_table::LocalTable;
 use super::ops::{Op, ReshapeError, UpdateError};
 use super::snapshot::{Digest, SnapshotError, SnapshotHeader, end};
 use super::table::Table;
 use super::{Generation, TableParams, Units, check_shapes, marked};
-use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::reclaim::cache_line::Line;
 use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
-use std::fmt::Debug;
 use std::io::{self, Read, Write};
 
 /// The control structure of a table: keys (as hashes) with their values, and the bits computed from them. It
@@ -21,84 +20,13 @@ use std::io::{self, Read, Write};
 /// from the counts of keys in each bucket; for Othello only from insertions that would close a cycle. So
 /// equal histories give equal bits, however they were batched.
 #[derive(Debug)]
-pub struct Control<S: ControlStructure> {
+pub struct Control<S: KeyStore> {
     pub(crate) keys: S::Keys,
     /// Number of keys stored.
     pub(crate) count: u64,
     pub(crate) positions: Vec<Position>,
     /// Working memory for payloads.
     pub(crate) scratch: Vec<u64>,
-}
-
-/// How a structure stores keys.
-pub(crate) trait ControlStructure: Units {
-    /// The keys of some partitions, in one shape or two.
-    type Keys: Debug;
-
-    /// An empty set of keys for these partitions.
-    fn empty(params: Self::Params, held: &[bool]) -> Self::Keys;
-
-    /// The parameters of the table; while it is being reshaped, the old shape.
-    fn params(keys: &Self::Keys) -> &Self::Params;
-
-    /// Whether a partition is held.
-    fn holds(keys: &Self::Keys, partition: PartitionId) -> bool;
-
-    /// Applies a batch completely or not at all, also to the given table if there is one. Positions advance
-    /// by one, or to the given position, which another component assigned.
-    fn change(
-        control: &mut Control<Self>,
-        table: Option<&Table<Self>>,
-        ops: &[Op<Self::Value>],
-        counted: Option<Position>,
-    ) -> Result<Vec<Delta>, UpdateError>;
-
-    /// The shape that the table is being reshaped to, if any.
-    fn reshaping(keys: &Self::Keys) -> Option<&Self::Params>;
-
-    /// Begins to reshape a table that is in one shape.
-    fn begin(control: &mut Control<Self>, to: Self::Params) -> Result<(), ReshapeError>;
-
-    /// Converts a partition. Returns the delta that carries it, or `None` if nothing is left to convert. If
-    /// it fails, nothing is changed.
-    fn convert(
-        control: &mut Control<Self>,
-        partition: PartitionId,
-        counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateError>;
-
-    /// For each partition, how many units of the old shape are in the new shape.
-    fn done(keys: &Self::Keys) -> Vec<u32>;
-
-    /// The words of a unit of a held partition, and its additional data.
-    fn unit(
-        keys: &Self::Keys,
-        partition: PartitionId,
-        is_new: bool,
-        unit: u32,
-    ) -> Option<(&[u64], Self::Extra)>;
-
-    /// Number of keys.
-    fn count(keys: &Self::Keys) -> u64;
-
-    /// Writes the part of a snapshot after its header.
-    fn put_keys<W: Write>(
-        keys: &Self::Keys,
-        header: &SnapshotHeader<Self>,
-        sink: &mut ChecksumWriter<W>,
-    ) -> io::Result<()>;
-
-    /// Reads the part of a snapshot after its header, from an untrusted source.
-    fn take_keys<R: Read>(
-        header: &SnapshotHeader<Self>,
-        source: &mut ChecksumReader<R>,
-    ) -> Result<Self::Keys, SnapshotError>;
-
-    /// Cancels a reshaping in which nothing is converted yet.
-    fn abandon(keys: &mut Self::Keys);
-
-    /// The payload that contains all of a held partition.
-    fn payload(control: &Control<Self>, partition: PartitionId) -> Vec<u8>;
 }
 
 impl<S: ControlStructure> Control<S> {
@@ -143,6 +71,41 @@ impl<S: ControlStructure> Control<S> {
     /// Whether no keys are stored.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Adds a key that is not in the table. The delta takes replicas to the next position of its partition.
+    ///
+    /// Cost: SetSep solves one group, or two or three if buckets move. Othello follows the trees of the key's
+    /// two slots, a few slots each on average, and computes the whole range again if both slots are in one tree.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn insert(&mut self, hash: KeyHash, value: S::Value) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Insert(hash, value))
+    }
+
+    /// Changes the value of a key in the table.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn update(&mut self, hash: KeyHash, value: S::Value) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Update(hash, value))
+    }
+
+    /// Removes a key from the table.
+    ///
+    /// # Errors
+    /// [`UpdateError`]; nothing is then changed.
+    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
+        S::one(self, None, Op::Remove(hash))
+    }
+
+    /// Applies one operation, also to the given table, as [`batch_with`](Self::batch_with) does.
+    ///
+    /// # Errors
+    /// As [`batch_with`](Self::batch_with).
+    pub fn change_with(&mut self, table: &Table<S>, op: Op<S::Value>) -> Result<Delta, UpdateError> {
+        S::one(self, Some(table), op)
     }
 
     /// Applies a batch, with the result of its operations one after another: completely or not at all.

@@ -27,7 +27,8 @@
 //! | `local_table` | a table that its own control structure changes |
 //! | `reader` | [`Reader`] and [`Pin`] |
 //! | `snapshot` | tables as streams of bytes, and digests |
-//! | `control` | [`Control`]: what all control structures share |
+//! | `span` | the size of a table, as far as lookup kernels depend on it |
+//! | `control`, `key_store` | [`Control`]: what all control structures share, and what each implements for it |
 //! | `ops` | operations on a control structure, and their errors |
 //!
 //! [`setsep`]: crate::setsep
@@ -37,6 +38,7 @@
 pub(crate) mod arena;
 pub(crate) mod control;
 pub(crate) mod generation;
+pub(crate) mod key_store;
 pub(crate) mod local_table;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -44,6 +46,7 @@ pub(crate) mod ops;
 pub(crate) mod payload;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
+pub(crate) mod span;
 pub(crate) mod table;
 #[cfg(not(loom))]
 #[cfg(test)]
@@ -55,10 +58,11 @@ pub use reader::{Pin, Reader};
 pub use snapshot::SnapshotError;
 pub use table::Table;
 
-pub(crate) use control::ControlStructure;
 pub(crate) use generation::{Generation, GenerationWriter, Pinned};
+pub(crate) use key_store::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
+pub(crate) use span::TableSpan;
 
 use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;
@@ -136,13 +140,17 @@ pub(crate) trait Units: Structure<Params: TableParams> {
     fn layout(params: &Self::Params) -> Self::Layout;
 
     /// Checks that the units of one shape can become those of another.
-    fn check_units(from: &Self::Params, to: &Self::Params) -> Result<(), ReshapeError>;
+    fn check_units(_from: &Self::Params, _to: &Self::Params) -> Result<(), ReshapeError> {
+        Ok(())
+    }
 
     /// The side data of a generation with this many slots.
     fn side(params: &Self::Params, slots: usize) -> (Self::SideData, Self::SideDataWriter);
 
     /// Bytes of memory used beside slots.
-    fn side_bytes(side: &Self::SideData, params: &Self::Params) -> usize;
+    fn side_bytes(_side: &Self::SideData, _params: &Self::Params) -> usize {
+        0
+    }
 
     /// Sets the additional data of a unit, in a generation that no reader has seen yet.
     fn place(
@@ -192,7 +200,9 @@ pub(crate) trait Units: Structure<Params: TableParams> {
     ) -> Result<(Vec<u64>, Self::Extra), SnapshotError>;
 
     /// Whether a table has room for the additional data of these units.
-    fn has_room(params: &Self::Params, extras: &[(u32, Self::Extra)]) -> bool;
+    fn has_room(_params: &Self::Params, _extras: &[(u32, Self::Extra)]) -> bool {
+        true
+    }
 }
 
 /// Checks that a table of one shape can become one of another.

@@ -172,9 +172,6 @@ pub enum BuildError {
     /// Too many keys for the parameters.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The cancellation flag was set.
-    #[error("cancelled")]
-    Cancelled,
     /// The worker threads could not be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),

@@ -16,5 +16,5 @@ pub(crate) mod loom_shims;
 pub(crate) mod retired;
 #[cfg(not(loom))]
 #[cfg(test)]
-mod stress;
+mod stress_tests;
 pub(crate) mod sync;

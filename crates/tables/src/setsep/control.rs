@@ -7,17 +7,12 @@ use super::geometry::GROUPS;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::reshape::ReshapeTarget;
-use super::snapshot;
 use super::store::BlockHeader;
-use super::structure::{Op, Reshaping, SetSep, SetSepStructure};
+use super::structure::{Reshaping, SetSepStructure};
 use super::updates::BlockUpdater;
-use crate::checksum_io::{ChecksumReader, ChecksumWriter};
 use crate::isa::Isa;
-use crate::published::snapshot::SnapshotHeader;
-use crate::published::{Control, ControlStructure, bits_per_key};
-use crate::published::{ReshapeError, SnapshotError, UpdateError};
-use scalebricks_types::{Delta, KeyHash, PartitionId, Position};
-use std::io::{self, Read, Write};
+use crate::published::{Control, KeyStore, bits_per_key};
+use scalebricks_types::{KeyHash, PartitionId};
 
 /// Sizes of a table, as its control structure knows them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,7 +48,7 @@ pub(crate) struct BlockKeys {
     pub(super) moves: Moves,
 }
 
-impl ControlStructure for SetSepStructure {
+impl KeyStore for SetSepStructure {
     type Keys = BlockKeys;
 
     fn empty(params: Params, held: &[bool]) -> BlockKeys {
@@ -68,30 +63,8 @@ impl ControlStructure for SetSepStructure {
         keys.now.blocks.first.get(usize::from(partition.0)).is_some_and(Option::is_some)
     }
 
-    fn change(
-        control: &mut SetSepControl,
-        table: Option<&SetSep>,
-        ops: &[Op],
-        counted: Option<Position>,
-    ) -> Result<Vec<Delta>, UpdateError> {
-        control.change(table, ops, counted)
-    }
-
     fn reshaping(keys: &BlockKeys) -> Option<&Params> {
         keys.next.as_ref().map(|next| next.updater.params())
-    }
-
-    fn begin(control: &mut SetSepControl, to: Params) -> Result<(), ReshapeError> {
-        control.begin(to);
-        Ok(())
-    }
-
-    fn convert(
-        control: &mut SetSepControl,
-        partition: PartitionId,
-        counted: Option<Position>,
-    ) -> Result<Option<Delta>, UpdateError> {
-        control.step(partition, u32::MAX, counted)
     }
 
     fn done(keys: &BlockKeys) -> Vec<u32> {
@@ -112,25 +85,6 @@ impl ControlStructure for SetSepStructure {
 
     fn count(keys: &BlockKeys) -> u64 {
         keys.heads().map(|head| u64::from(head.keys)).sum()
-    }
-
-    fn put_keys<W: Write>(
-        keys: &BlockKeys,
-        header: &SnapshotHeader<SetSepStructure>,
-        sink: &mut ChecksumWriter<W>,
-    ) -> io::Result<()> {
-        snapshot::put(keys, header, sink)
-    }
-
-    fn take_keys<R: Read>(
-        header: &SnapshotHeader<SetSepStructure>,
-        source: &mut ChecksumReader<R>,
-    ) -> Result<BlockKeys, SnapshotError> {
-        snapshot::take(header, source)
-    }
-
-    fn abandon(keys: &mut BlockKeys) {
-        keys.next = None;
     }
 
     fn payload(control: &SetSepControl, partition: PartitionId) -> Vec<u8> {
@@ -216,36 +170,6 @@ impl SetSepControl {
             let keys = block::sorted_keys(&blocks.store.view(slot), blocks.store.slots());
             keys.into_iter().map(|(hash, value)| (KeyHash::new(hash), value))
         })
-    }
-
-    /// Adds a key. Cost: solves one group, or two or three if buckets move.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn insert(&mut self, hash: KeyHash, value: u8) -> Result<Delta, UpdateError> {
-        self.one(Op::Insert(hash, value))
-    }
-
-    /// Changes a key's value. Cost: solves one group.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn update(&mut self, hash: KeyHash, value: u8) -> Result<Delta, UpdateError> {
-        self.one(Op::Update(hash, value))
-    }
-
-    /// Removes a key. Cost: solves one group.
-    ///
-    /// # Errors
-    /// [`UpdateError`]; nothing is then changed.
-    pub fn remove(&mut self, hash: KeyHash) -> Result<Delta, UpdateError> {
-        self.one(Op::Remove(hash))
-    }
-
-    fn one(&mut self, op: Op) -> Result<Delta, UpdateError> {
-        let mut deltas = self.batch(&[op])?;
-        let Some(delta) = deltas.pop() else { unreachable!("an operation touches one partition") };
-        Ok(delta)
     }
 
     /// Bytes of memory used for keys, values and bits.

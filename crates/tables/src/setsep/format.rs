@@ -68,11 +68,6 @@ impl Format {
         }
     }
 
-    /// The format of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.name() == name)
-    }
-
     /// Whether a group is stored as a solution of linear equations.
     pub const fn is_linear(self) -> bool {
         matches!(self, Self::Linear | Self::Dense)

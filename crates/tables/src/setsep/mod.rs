@@ -80,7 +80,7 @@ mod tests;
 mod updates;
 
 pub use block::Moves;
-pub use builder::{Progress, SetSepBuilder};
+pub use builder::SetSepBuilder;
 pub use control::{SetSepControl, Stats};
 pub use format::Format;
 pub use geometry::{BUCKETS, CANDIDATES_PER_BUCKET, GROUPS};

@@ -14,7 +14,7 @@
 use super::balance::{self, group_under};
 use super::batch::groups;
 use super::block::{self, Block};
-use super::control::SetSepControl;
+use super::control::{BlockKeys, SetSepControl};
 use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
@@ -22,9 +22,9 @@ use super::layout::set_choice;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::solver;
-use super::structure::Reshaping;
+use super::structure::{Reshaping, SetSepStructure};
 use super::updates::BlockUpdater;
-use crate::published::{Full, UpdateError};
+use crate::published::{Full, Reshape, ReshapeError, UpdateError};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 /// The maximum number of blocks that one block may become.
@@ -77,14 +77,28 @@ impl ReshapeTarget {
     }
 }
 
-impl SetSepControl {
-    /// Begins to reshape the table.
-    pub(super) fn begin(&mut self, to: Params) {
-        let now = &self.keys.now;
+impl Reshape for SetSepStructure {
+    fn begin(control: &mut SetSepControl, to: Params) -> Result<(), ReshapeError> {
+        let (now, partitions) = (&control.keys.now, control.positions.len());
         let updater = BlockUpdater::new(ControlBlocks::new(to, &now.blocks.held(), false), now.solver.isa());
-        self.keys.next = Some(ReshapeTarget { updater, done: vec![0; self.positions.len()] });
+        control.keys.next = Some(ReshapeTarget { updater, done: vec![0; partitions] });
+        Ok(())
     }
 
+    fn convert(
+        control: &mut SetSepControl,
+        partition: PartitionId,
+        counted: Option<Position>,
+    ) -> Result<Option<Delta>, UpdateError> {
+        control.step(partition, u32::MAX, counted)
+    }
+
+    fn abandon(keys: &mut BlockKeys) {
+        keys.next = None;
+    }
+}
+
+impl SetSepControl {
     /// The number of bits that a value may have now.
     pub(super) fn value_bits(&self) -> u8 {
         let now = self.params().value_bits();
@@ -104,7 +118,7 @@ impl SetSepControl {
         self.step(partition, count, None)
     }
 
-    pub(super) fn step(
+    fn step(
         &mut self,
         partition: PartitionId,
         count: u32,

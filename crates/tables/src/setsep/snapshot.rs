@@ -12,64 +12,66 @@ use super::params::Params;
 use super::solver::{evaluate, is_marked};
 use super::structure::{SetSepStructure, clean_groups};
 use crate::checksum_io::{ChecksumReader, ChecksumWriter};
-use crate::published::SnapshotError;
 use crate::published::snapshot::{SnapshotHeader, corrupt, take_flag};
+use crate::published::{KeySnapshot, SnapshotError};
 use std::io::{self, Read, Write};
 
-pub(super) fn put<W: Write>(
-    keys: &BlockKeys,
-    header: &SnapshotHeader<SetSepStructure>,
-    sink: &mut ChecksumWriter<W>,
-) -> io::Result<()> {
-    let held: Vec<u8> = keys.blocks_in(false).held().into_iter().map(u8::from).collect();
-    sink.put(&held)?;
-    let (moves, mut buffer) = (keys.moves, Vec::new());
-    sink.put_words([moves.single, moves.double, moves.rebalanced], &mut buffer)?;
-    for (partition, is_new, numbers) in header.runs() {
-        let blocks = keys.blocks_in(is_new);
-        let Some(first) = blocks.first[usize::from(partition.0)] else { continue };
-        for block in numbers {
-            let view = blocks.store.view((first + block) as usize);
-            let keys = block::sorted_keys(&view, blocks.store.slots());
-            sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
-            sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
-            sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
-            sink.put_words(view.words.iter().copied(), &mut buffer)?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn take<R: Read>(
-    header: &SnapshotHeader<SetSepStructure>,
-    source: &mut ChecksumReader<R>,
-) -> Result<BlockKeys, SnapshotError> {
-    let mut held = Vec::new();
-    for _ in &header.positions {
-        held.push(take_flag(source)?);
-    }
-    let mut buffer = Vec::new();
-    let moves = source.words(3, &mut buffer)?;
-    let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
-    let mut now = ControlBlocks::new(header.params, &held, false);
-    let mut next = header.next.as_ref().map(|(to, _)| ControlBlocks::new(*to, &held, false));
-    for (partition, is_new, numbers) in header.runs() {
-        let blocks = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
-        let at = usize::from(partition.0);
-        let Some(first) = blocks.first[at] else { continue };
-        for block in numbers {
-            let slot = (first + block) as usize;
-            let read = read_block(source, &blocks.params, blocks.number_of_slot(slot), &mut buffer)?;
-            blocks.store.make(slot);
-            fill(&mut blocks.block(slot), &read);
-            blocks.lines_used[at] += lines_for(block::fallback_keys(blocks.store.view(slot).head));
-            if blocks.lines_used[at] > blocks.params.fallback_lines() {
-                return corrupt("more fallback lines than the parameters grant");
+impl KeySnapshot for SetSepStructure {
+    fn put_keys<W: Write>(
+        keys: &BlockKeys,
+        header: &SnapshotHeader<SetSepStructure>,
+        sink: &mut ChecksumWriter<W>,
+    ) -> io::Result<()> {
+        let held: Vec<u8> = keys.blocks_in(false).held().into_iter().map(u8::from).collect();
+        sink.put(&held)?;
+        let (moves, mut buffer) = (keys.moves, Vec::new());
+        sink.put_words([moves.single, moves.double, moves.rebalanced], &mut buffer)?;
+        for (partition, is_new, numbers) in header.runs() {
+            let blocks = keys.blocks_in(is_new);
+            let Some(first) = blocks.first[usize::from(partition.0)] else { continue };
+            for block in numbers {
+                let view = blocks.store.view((first + block) as usize);
+                let keys = block::sorted_keys(&view, blocks.store.slots());
+                sink.put(&(keys.len() as u16).to_le_bytes())?; // at most a block's capacity
+                sink.put_words(keys.iter().map(|key| key.0), &mut buffer)?;
+                sink.put(&keys.iter().map(|key| key.1).collect::<Vec<_>>())?;
+                sink.put_words(view.words.iter().copied(), &mut buffer)?;
             }
         }
+        Ok(())
     }
-    let next = next.zip(header.next.as_ref()).map(|(blocks, (_, done))| (blocks, done.clone()));
-    Ok(BlockKeys::new(now, next, moves))
+
+    fn take_keys<R: Read>(
+        header: &SnapshotHeader<SetSepStructure>,
+        source: &mut ChecksumReader<R>,
+    ) -> Result<BlockKeys, SnapshotError> {
+        let mut held = Vec::new();
+        for _ in &header.positions {
+            held.push(take_flag(source)?);
+        }
+        let mut buffer = Vec::new();
+        let moves = source.words(3, &mut buffer)?;
+        let moves = Moves { single: moves[0], double: moves[1], rebalanced: moves[2] };
+        let mut now = ControlBlocks::new(header.params, &held, false);
+        let mut next = header.next.as_ref().map(|(to, _)| ControlBlocks::new(*to, &held, false));
+        for (partition, is_new, numbers) in header.runs() {
+            let blocks = next.as_mut().filter(|_| is_new).unwrap_or(&mut now);
+            let at = usize::from(partition.0);
+            let Some(first) = blocks.first[at] else { continue };
+            for block in numbers {
+                let slot = (first + block) as usize;
+                let read = read_block(source, &blocks.params, blocks.number_of_slot(slot), &mut buffer)?;
+                blocks.store.make(slot);
+                fill(&mut blocks.block(slot), &read);
+                blocks.lines_used[at] += lines_for(block::fallback_keys(blocks.store.view(slot).head));
+                if blocks.lines_used[at] > blocks.params.fallback_lines() {
+                    return corrupt("more fallback lines than the parameters grant");
+                }
+            }
+        }
+        let next = next.zip(header.next.as_ref()).map(|(blocks, (_, done))| (blocks, done.clone()));
+        Ok(BlockKeys::new(now, next, moves))
+    }
 }
 
 /// A block that was read and found consistent.

@@ -7,7 +7,7 @@
 use super::brute;
 use super::format::Format;
 use super::kernels::search::SearchSolver;
-use super::kernels::{LaneSolver, Single};
+use super::kernels::{Single, TileQueue};
 use super::layout::{Layout, Packed};
 use super::params::Params;
 use super::{linear, paper};
@@ -79,10 +79,10 @@ pub(super) struct Solver {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one a worker, never moved")]
 enum Kind {
     /// Linear equations, solved side by side.
-    Lanes(LaneSolver),
+    Linear(TileQueue<u32>),
+    Dense(TileQueue<u64>),
     /// Searched immediately; the solutions wait for [`Solver::drain`].
     Search(SearchSolver, Vec<(u32, Option<Packed>)>),
 }
@@ -90,10 +90,10 @@ enum Kind {
 impl Solver {
     /// A solver with the kernels of `isa`, or of the best instruction set below it that is available.
     pub(super) fn new(params: &Params, isa: Isa) -> Self {
-        let kind = if params.format().is_linear() {
-            Kind::Lanes(LaneSolver::new(params, isa))
-        } else {
-            Kind::Search(SearchSolver::new(params, isa), Vec::new())
+        let kind = match params.format() {
+            Format::Linear => Kind::Linear(TileQueue::new(params, isa)),
+            Format::Dense => Kind::Dense(TileQueue::new(params, isa)),
+            _ => Kind::Search(SearchSolver::new(params, isa), Vec::new()),
         };
         Self { kind, single: Single::new(params, isa), layout: Layout::of(params), isa }
     }
@@ -107,7 +107,8 @@ impl Solver {
     /// tag.
     pub(super) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
         match &mut self.kind {
-            Kind::Lanes(lanes) => lanes.push(tag, hashes, values),
+            Kind::Linear(queue) => queue.push(tag, hashes, values),
+            Kind::Dense(queue) => queue.push(tag, hashes, values),
             Kind::Search(search, solved) => {
                 solved.push((tag, search.solve(hashes, values).map(|fields| self.layout.pack(&fields))));
             }
@@ -123,7 +124,8 @@ impl Solver {
     /// Number of waiting groups. A few hundred still fit the caches.
     pub(super) fn len(&self) -> usize {
         match &self.kind {
-            Kind::Lanes(lanes) => lanes.len(),
+            Kind::Linear(queue) => queue.len(),
+            Kind::Dense(queue) => queue.len(),
             Kind::Search(_, solved) => solved.len(),
         }
     }
@@ -132,7 +134,8 @@ impl Solver {
     pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, Option<&[u64]>)) {
         let words = self.layout.group_words;
         match &mut self.kind {
-            Kind::Lanes(lanes) => lanes.drain(sink),
+            Kind::Linear(queue) => queue.drain(sink),
+            Kind::Dense(queue) => queue.drain(sink),
             Kind::Search(_, solved) => {
                 let sink = |(tag, packed): (u32, Option<Packed>)| {
                     sink(tag, packed.as_ref().map(|packed| &packed[..words]));

@@ -8,9 +8,9 @@ use super::kernels::Finder;
 use super::params::Params;
 use super::payload::PayloadWriter;
 use super::solver::Solver;
-use super::structure::{LocalTable, Op, SetSep};
+use super::structure::{LocalTable, Op, SetSep, SetSepStructure};
 use crate::isa::Isa;
-use crate::published::{Full, UpdateError};
+use crate::published::{Full, UpdateError, Updates};
 use scalebricks_types::{Delta, PartitionId, Position};
 
 /// Blocks in one shape, and the scratch state for changing them.
@@ -60,43 +60,44 @@ impl BlockUpdater {
     }
 }
 
-impl SetSepControl {
-    /// Applies a batch to the shapes that its keys' blocks are in.
-    pub(super) fn change(
-        &mut self,
+impl Updates for SetSepStructure {
+    fn change(
+        control: &mut SetSepControl,
         table: Option<&SetSep>,
         ops: &[Op],
         counted: Option<Position>,
     ) -> Result<Vec<Delta>, UpdateError> {
         let mut local = table.map(SetSep::lock_local);
-        let (added, refused) = self.distribute(ops);
+        let (added, refused) = control.distribute(ops);
         let limit = refused.as_ref().map_or(ops.len(), |refused| refused.0);
-        let mut failed = self.keys.now.perform(ops, limit);
-        if let Some(next) = &mut self.keys.next {
+        let mut failed = control.keys.now.perform(ops, limit);
+        if let Some(next) = &mut control.keys.next {
             let limit = failed.as_ref().map_or(limit, |failed| failed.0);
             failed = next.updater.perform(ops, limit).or(failed);
         }
         let failed = failed.or(refused).map(|(_, error)| error);
-        let failed = failed.or_else(|| self.settle().err());
-        if let Some(error) = failed.or_else(|| self.out_of_step(local.as_ref())) {
-            self.keys.now.undo();
-            if let Some(next) = &mut self.keys.next {
+        let failed = failed.or_else(|| control.settle().err());
+        if let Some(error) = failed.or_else(|| control.out_of_step(local.as_ref())) {
+            control.keys.now.undo();
+            if let Some(next) = &mut control.keys.next {
                 next.updater.undo();
             }
             return Err(error);
         }
-        self.keys.moves.add(self.keys.now.batch.moves);
-        self.count = self.count.wrapping_add(added); // all distributed operations were performed
-        let mut touched: Vec<PartitionId> = self.keys.now.batch.needs.iter().map(|need| need.0).collect();
-        if let Some(next) = &self.keys.next {
-            self.keys.moves.add(next.updater.batch.moves);
+        control.keys.moves.add(control.keys.now.batch.moves);
+        control.count = control.count.wrapping_add(added); // all distributed operations were performed
+        let mut touched: Vec<PartitionId> = control.keys.now.batch.needs.iter().map(|need| need.0).collect();
+        if let Some(next) = &control.keys.next {
+            control.keys.moves.add(next.updater.batch.moves);
             touched.extend(next.updater.batch.needs.iter().map(|need| need.0));
             touched.sort_unstable();
             touched.dedup();
         }
-        Ok(touched.into_iter().map(|partition| self.delta(partition, local.as_mut(), counted)).collect())
+        Ok(touched.into_iter().map(|partition| control.delta(partition, local.as_mut(), counted)).collect())
     }
+}
 
+impl SetSepControl {
     /// An error if the local table's position differs from that of this structure.
     fn out_of_step(&self, local: Option<&LocalTable<'_>>) -> Option<UpdateError> {
         let local = local?;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Element types (TS 29.281 §8.1, table 8.1-1).
 pub mod kind {
-    /// Recovery: a restart counter of one octet, sent as 0 and ignored.
+    /// Recovery: a restart counter of one octet, which is sent as 0 and ignored.
     pub const RECOVERY: u8 = 14;
     /// Tunnel endpoint identifier data I: four octets.
     pub const TEID_DATA_I: u8 = 16;
@@ -14,10 +14,6 @@ pub mod kind {
     pub const PEER_ADDRESS: u8 = 133;
     /// Extension header type list.
     pub const EXTENSION_HEADER_TYPES: u8 = 141;
-    /// Recovery time stamp.
-    pub const RECOVERY_TIME_STAMP: u8 = 231;
-    /// Private extension.
-    pub const PRIVATE: u8 = 255;
 }
 
 /// One element.
@@ -29,7 +25,7 @@ pub struct Element<'a> {
     pub value: &'a [u8],
 }
 
-/// Walks the elements of a message; ends behind the first malformed one.
+/// Iterates over the elements of a message; ends after the first malformed one.
 #[derive(Debug, Clone)]
 pub struct Elements<'a>(&'a [u8]);
 
@@ -51,8 +47,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// TS 29.281 §8.1: types below 128 are of known, fixed length; the others state it in two octets, but the
-/// extension header type list (§8.5) in one. A fixed type that is not known cannot be skipped.
+/// TS 29.281 §8.1: types below 128 have a fixed length, so unknown ones cannot be skipped. The others state their length
+/// in two octets, and the extension header type list (§8.5) in one.
 fn split_value(kind: u8, rest: &[u8]) -> Option<(&[u8], &[u8])> {
     match kind {
         kind::RECOVERY => rest.split_at_checked(1),
@@ -69,12 +65,12 @@ fn split_value(kind: u8, rest: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// What an error indication says (TS 29.281 §7.3.1): this peer knows no such tunnel.
+/// An error indication (TS 29.281 §7.3.1): the peer has no such tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorIndication {
-    /// The TEID of the G-PDU that was refused.
+    /// The TEID of the refused G-PDU.
     pub teid: Teid,
-    /// The address it was sent to.
+    /// The address that the G-PDU was sent to.
     pub peer: IpAddr,
 }
 
@@ -102,7 +98,7 @@ impl ErrorIndication {
     }
 }
 
-/// TS 29.281 §8.4: 4 octets of IPv4 or 16 of IPv6.
+/// TS 29.281 §8.4: 4 octets for IPv4, 16 for IPv6.
 fn address(value: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(value) {
         return Some(IpAddr::V4(Ipv4Addr::from(v4)));

@@ -10,22 +10,8 @@ pub const MAX_EXTENSIONS: usize = 8;
 pub mod kind {
     /// No more extension headers.
     pub const NONE: u8 = 0x00;
-    /// Service class indicator.
-    pub const SERVICE_CLASS_INDICATOR: u8 = 0x20;
-    /// UDP port, in error indications.
-    pub const UDP_PORT: u8 = 0x40;
-    /// RAN container.
-    pub const RAN_CONTAINER: u8 = 0x81;
-    /// Long PDCP PDU number.
-    pub const LONG_PDCP_PDU_NUMBER: u8 = 0x82;
-    /// Xw RAN container.
-    pub const XW_RAN_CONTAINER: u8 = 0x83;
-    /// NR RAN container.
-    pub const NR_RAN_CONTAINER: u8 = 0x84;
     /// PDU session container (TS 38.415).
     pub const PDU_SESSION_CONTAINER: u8 = 0x85;
-    /// PDCP PDU number.
-    pub const PDCP_PDU_NUMBER: u8 = 0xc0;
 }
 
 /// One extension header.
@@ -33,12 +19,12 @@ pub mod kind {
 pub struct Extension<'a> {
     /// Its type.
     pub kind: u8,
-    /// What stands between its length and the next type: 4n − 2 octets.
+    /// The octets between its length and the next type: 4n − 2 of them.
     pub content: &'a [u8],
 }
 
 impl Extension<'_> {
-    /// Whether a receiving endpoint that does not know the type must refuse the message and answer with what it
+    /// Whether an endpoint that does not support the type must refuse the message and answer with the types that it
     /// supports (TS 29.281 §5.2.1, figure 5.2.1-2: bit 8 of the type).
     #[inline]
     pub const fn is_comprehension_required(&self) -> bool {
@@ -46,7 +32,7 @@ impl Extension<'_> {
     }
 }
 
-/// The proven chain of extension headers; iterates over them.
+/// Iterates over a chain of extension headers with valid lengths.
 #[derive(Debug, Clone)]
 pub struct Extensions<'a> {
     next: u8,
@@ -79,7 +65,7 @@ impl<'a> Extensions<'a> {
         self.chain.len()
     }
 
-    /// The first extension header that is not among `known` and that a receiver must comprehend.
+    /// The first extension header that a receiver must support and that is not among `known`.
     pub fn first_unsupported(mut self, known: &[u8]) -> Option<Extension<'a>> {
         self.find(|e| e.is_comprehension_required() && !known.contains(&e.kind))
     }
@@ -97,8 +83,8 @@ impl<'a> Iterator for Extensions<'a> {
     }
 }
 
-/// Content, next type and rest. TS 29.281 §5.2.1: the first octet is the length in units of 4 octets, itself and
-/// the closing type included; 0 is not allowed.
+/// Content, next type and rest. TS 29.281 §5.2.1: the first octet is the length in units of 4 octets, which includes
+/// itself and the next type; 0 is not allowed.
 #[inline]
 fn split_one(bytes: &[u8]) -> Result<(&[u8], u8, &[u8]), ParseError> {
     let &units = bytes.first().ok_or(ParseError::Truncated)?;
@@ -112,7 +98,7 @@ fn split_one(bytes: &[u8]) -> Result<(&[u8], u8, &[u8]), ParseError> {
     }
 }
 
-/// What a PDU session container says of its packet (TS 38.415 §5.5.2).
+/// A PDU session container (TS 38.415 §5.5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PduSessionContainer {
     /// PDU type 0: to the base station.
@@ -165,7 +151,7 @@ impl PduSessionContainer {
     }
 }
 
-/// The extension header with a downlink container of two octets: length 1, PDU type 0, RQI and QFI, no next header.
+/// An extension header with a downlink container of two octets: length 1, PDU type 0, RQI and QFI, no next header.
 #[inline]
 pub const fn downlink_container(qfi: Qfi, rqi: bool) -> [u8; 4] {
     [1, 0x00, (rqi as u8) << 6 | qfi.get(), kind::NONE]

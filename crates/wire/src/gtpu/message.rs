@@ -1,4 +1,4 @@
-//! Writing GTP-U messages: the header of a G-PDU, and whole path and tunnel management messages.
+//! Writes GTP-U messages: headers of G-PDUs, and whole messages of path and tunnel management.
 
 use super::{CONTAINER_HEADER_LEN, HEADER_LEN, MessageType, OPTIONAL_LEN, element, extension, flag};
 use crate::WriteError;
@@ -43,14 +43,14 @@ pub fn gpdu_header_with_container(
     Ok(out)
 }
 
-/// What such a header has behind its mandatory part.
+/// The part of such a header after the mandatory part.
 #[inline]
 pub(crate) const fn container_options(qfi: Qfi, rqi: bool) -> [u8; CONTAINER_HEADER_LEN - HEADER_LEN] {
     let [a, b, c, d] = extension::downlink_container(qfi, rqi);
     [0, 0, 0, extension::kind::PDU_SESSION_CONTAINER, a, b, c, d]
 }
 
-/// The flags of a G-PDU and its message type, in the order of the octets from the lowest bits on.
+/// The flags and the message type of a G-PDU; the flags are the low octet.
 #[inline]
 pub(crate) const fn gpdu_flags(has_container: bool) -> u16 {
     let flags = if has_container { BASE | flag::EXTENSION } else { BASE };
@@ -62,8 +62,8 @@ pub fn echo_request(sequence: u16) -> [u8; ECHO_REQUEST_LEN] {
     path_header(MessageType::EchoRequest, sequence, 0)
 }
 
-/// The answer to an echo request with this sequence number (TS 29.281 §7.2.2): the recovery element is mandatory,
-/// its counter 0.
+/// The answer to an echo request with this sequence number (TS 29.281 §7.2.2), with the mandatory recovery element of
+/// value 0.
 pub fn echo_response(sequence: u16) -> [u8; ECHO_RESPONSE_LEN] {
     let mut out = [0; ECHO_RESPONSE_LEN];
     out[..12].copy_from_slice(&path_header(MessageType::EchoResponse, sequence, 2));
@@ -71,13 +71,8 @@ pub fn echo_response(sequence: u16) -> [u8; ECHO_RESPONSE_LEN] {
     out
 }
 
-/// An end marker (TS 29.281 §7.3.2).
-pub const fn end_marker(teid: Teid) -> [u8; HEADER_LEN] {
-    header(BASE, MessageType::EndMarker, 0, teid)
-}
-
-/// Writes an error indication (TS 29.281 §7.3.1): a G-PDU for `teid` came to the address `peer` of this node, which
-/// knows no such tunnel. Returns its length, 24 (IPv4) or 36 octets.
+/// Writes an error indication (TS 29.281 §7.3.1): this node has no tunnel for a G-PDU with `teid` to its address `peer`.
+/// Returns its length, 24 (IPv4) or 36 octets.
 ///
 /// # Errors
 /// [`WriteError::NoRoom`].
@@ -97,7 +92,7 @@ pub fn error_indication(out: &mut [u8], teid: Teid, peer: IpAddr) -> Result<usiz
     put(out, &message[..len])
 }
 
-/// Writes a supported extension headers notification (TS 29.281 §7.2.3), which lists `kinds`. Returns its length.
+/// Writes a supported extension headers notification (TS 29.281 §7.2.3) that lists `kinds`. Returns its length.
 ///
 /// # Errors
 /// [`WriteError::NoRoom`]; [`WriteError::TooLong`] for more than 255 types.
@@ -111,7 +106,7 @@ pub fn supported_extension_headers(out: &mut [u8], sequence: u16, kinds: &[u8]) 
     Ok(head.len() + kinds.len())
 }
 
-/// Mandatory part and, with S set, the optional part, in front of `elements_len` octets; TEID 0 (TS 29.281 §5.1).
+/// The mandatory part, and with S set the optional part, before `elements_len` octets; TEID 0 (TS 29.281 §5.1).
 fn path_header(message: MessageType, sequence: u16, elements_len: u16) -> [u8; HEADER_LEN + OPTIONAL_LEN] {
     let mut out = [0; HEADER_LEN + OPTIONAL_LEN];
     let len = OPTIONAL_LEN as u16 + elements_len;

@@ -1,7 +1,7 @@
-//! GTPv1-U (TS 29.281): the user plane's tunnel protocol.
+//! GTPv1-U (TS 29.281), the tunnel protocol of the user plane.
 //!
-//! This module reads messages; [`extension`] has the extension headers, [`element`] the information elements of
-//! path and tunnel management, [`message`] the writers.
+//! This module reads messages, [`extension`] reads extension headers, [`element`] reads the information elements of path
+//! and tunnel management, and [`message`] writes messages.
 
 pub mod element;
 pub mod extension;
@@ -11,27 +11,27 @@ use crate::ParseError;
 use extension::{Extensions, PduSessionContainer};
 use scalebricks_types::Teid;
 
-/// UDP port of GTP-U: destination of every message but responses (TS 29.281 §4.4.2).
+/// UDP port of GTP-U, the destination of all messages but responses (TS 29.281 §4.4.2).
 pub const PORT: u16 = 2152;
 /// Length of the mandatory header, octets.
 pub const HEADER_LEN: usize = 8;
-/// Length of sequence number, N-PDU number and next extension type, present as soon as one of them is.
+/// Length of the optional fields (sequence number, N-PDU number, next extension type), which are present together.
 pub const OPTIONAL_LEN: usize = 4;
 /// Length of a header with a PDU session container of two octets: mandatory, optional, extension.
 pub const CONTAINER_HEADER_LEN: usize = HEADER_LEN + OPTIONAL_LEN + 4;
 
-/// What a message is (TS 29.281 §6.1, table 6.1-1).
+/// The type of a message (TS 29.281 §6.1, table 6.1-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageType {
-    /// 1: asks whether the path is alive.
+    /// 1: checks whether the path works.
     EchoRequest,
-    /// 2: it is.
+    /// 2: the answer.
     EchoResponse,
-    /// 26: a G-PDU arrived for a tunnel that does not exist.
+    /// 26: reports a G-PDU for a tunnel that does not exist.
     ErrorIndication,
-    /// 31: which extension headers the sender knows.
+    /// 31: lists the extension headers that the sender supports.
     SupportedExtensionHeaders,
-    /// 254: nothing more comes through this tunnel.
+    /// 254: the last message of a tunnel.
     EndMarker,
     /// 255: user data.
     GPdu,
@@ -69,8 +69,7 @@ impl MessageType {
     }
 }
 
-/// A message whose lengths are proven: header, optional fields and extension headers fit its length, which fits
-/// the buffer.
+/// A message with valid lengths: header, optional fields and extension headers fit its length, which fits the buffer.
 #[derive(Debug, Clone)]
 pub struct Gtpu<'a> {
     header: &'a [u8; HEADER_LEN],
@@ -91,8 +90,8 @@ mod flag {
 }
 
 impl<'a> Gtpu<'a> {
-    /// Reads a message from a UDP payload; what follows its length is trimmed. Cost: 8 octets, 12 and the extension
-    /// headers if there are any.
+    /// Reads a message from a UDP payload, and removes what follows it. Cost: reads 8 octets, or 12 and the extension
+    /// headers.
     ///
     /// # Errors
     /// [`ParseError::Truncated`], [`ParseError::BadVersion`], [`ParseError::BadProtocolType`] (GTP'),
@@ -106,11 +105,11 @@ impl<'a> Gtpu<'a> {
         if header[0] & flag::PROTOCOL_TYPE == 0 {
             return Err(ParseError::BadProtocolType);
         }
-        // TS 29.281 §5.1: the length counts what follows the mandatory part, optional fields included.
+        // TS 29.281 §5.1: the length includes the optional fields, but not the mandatory part.
         let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let body = rest.get(..len).ok_or(ParseError::Truncated)?;
         let view = Self { header, optional: [0; OPTIONAL_LEN], extensions: Extensions::NONE, payload: body };
-        // TS 29.281 §5.1: if any of E, S and PN is set, all four octets are there.
+        // TS 29.281 §5.1: if any of E, S and PN is set, all four octets are present.
         if header[0] & flag::ANY_OPTIONAL == 0 { Ok(view) } else { view.parse_optional() }
     }
 
@@ -123,7 +122,7 @@ impl<'a> Gtpu<'a> {
         Ok(Self { optional, extensions, payload, ..self })
     }
 
-    /// What the message is.
+    /// The type of the message.
     #[inline]
     pub const fn message_type(&self) -> MessageType {
         MessageType::from_u8(self.header[1])
@@ -142,12 +141,6 @@ impl<'a> Gtpu<'a> {
             return None;
         }
         Some(u16::from_be_bytes([self.optional[0], self.optional[1]]))
-    }
-
-    /// The N-PDU number, if PN is set.
-    #[inline]
-    pub const fn n_pdu_number(&self) -> Option<u8> {
-        if self.header[0] & flag::N_PDU == 0 { None } else { Some(self.optional[2]) }
     }
 
     /// The extension headers, in order.
@@ -174,7 +167,7 @@ impl<'a> Gtpu<'a> {
         HEADER_LEN + optional + self.extensions.len_bytes()
     }
 
-    /// The T-PDU of a G-PDU, the information elements of other messages.
+    /// The T-PDU of a G-PDU, or the information elements of another message.
     #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         self.payload

@@ -1,6 +1,6 @@
 //! Click's `ControlSocket`: programs read and write the handlers of a running router.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`protocol`] | the protocol, without sockets |
 //! | `request_handler` | serves one client with the handlers of the [directory](crate::directory) |
@@ -44,7 +44,6 @@ pub enum ControlError {
 element! {
     /// Listens for Click's control protocol, version 1.3, which reads and writes handlers: `ControlSocket(TCP, 7777)`,
     /// `ControlSocket(UNIX, /run/router.sock)`. A TCP port is on the loopback address unless `LOCALHOST` is `false`.
-    #[derive(Debug)]
     pub struct ControlSocket as "ControlSocket" {}
     params ControlSocketParams {
         /// `TCP` or `UNIX`.

@@ -15,40 +15,24 @@ pub const GREETING: &str = "Click::ControlSocket/1.3\r\n";
 /// Reply codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// 200
-    Ok,
-    /// 220
-    OkWithWarnings,
-    /// 500
-    Syntax,
-    /// 501
-    Unimplemented,
-    /// 510
-    NoElement,
-    /// 511
-    NoHandler,
-    /// 520
-    Handler,
-    /// 521
-    TooLarge,
-    /// 530
-    Permission,
-}
-
-impl Code {
-    const fn number(self) -> u16 {
-        match self {
-            Self::Ok => 200,
-            Self::OkWithWarnings => 220,
-            Self::Syntax => 500,
-            Self::Unimplemented => 501,
-            Self::NoElement => 510,
-            Self::NoHandler => 511,
-            Self::Handler => 520,
-            Self::TooLarge => 521,
-            Self::Permission => 530,
-        }
-    }
+    /// The command was executed.
+    Ok = 200,
+    /// The command was executed, with a warning.
+    OkWithWarnings = 220,
+    /// A syntax error.
+    Syntax = 500,
+    /// The command is not implemented.
+    Unimplemented = 501,
+    /// There is no such element.
+    NoElement = 510,
+    /// There is no such handler.
+    NoHandler = 511,
+    /// The handler failed.
+    Handler = 520,
+    /// The data is too large.
+    TooLarge = 521,
+    /// Access is denied.
+    Permission = 530,
 }
 
 /// Why a request to a handler failed.
@@ -128,7 +112,7 @@ pub struct ClientSession {
 fn reply(code: Code, words: impl Display) -> Vec<u8> {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let words: String = words.to_string().chars().map(plain).collect();
-    format!("{} {words}\r\n", code.number()).into_bytes()
+    format!("{} {words}\r\n", code as u16).into_bytes()
 }
 
 /// A reply of two lines, the second being another component's message.

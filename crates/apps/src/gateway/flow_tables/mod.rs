@@ -1,41 +1,41 @@
-//! One node's tables: which node a packet goes to, what is done with it there, and what each flow has carried.
+//! The tables of a node: which node handles a packet, the state of each flow, and its counters.
 //!
-//! [`FlowTables`] are changed while workers look packets up in them. Three feeders say what they hold, and none of them
-//! changes a table by itself:
+//! [`FlowTables`] change while workers look packets up. They are fed in three ways:
 //!
-//! | feeder | what it has |
+//! | module | source |
 //! |---|---|
-//! | [`list`] | whole lists of flows, one after the other: finds what changed and applies that |
-//! | [`log`] | the log's word on single keys, and deltas for the GPT |
+//! | [`list`] | successive lists of all flows: applies the differences |
+//! | [`log`] | the log's values for single keys, and deltas for the GPT |
 //! | [`bulk`] | all flows of a cluster at once, for the tables of several nodes |
 //!
-//! **Where things stand**, by architecture:
+//! The tables by architecture:
 //!
-//! | architecture | "which node?" at every node | "which flow?" |
+//! | architecture | which node handles a packet | state of flows |
 //! |---|---|---|
-//! | full duplication, VLB | the FIB itself: it holds every flow, with its node | the same table |
-//! | hash partition | computed; and a table of the locations of 1/n of the flows | the node's own flows |
+//! | full duplication, VLB | the FIB, which has all flows with their nodes | the same table |
+//! | hash partition | computed from the key; and a table of the locations of 1/n of the flows | the node's own flows |
 //! | ScaleBricks | SetSep or Othello over all flows | the node's own flows |
 //!
-//! A flow has two keys, one a direction: packets of both arrive anywhere. Readers take no lock, and see a key's value
-//! before or after each change.
+//! A flow has two keys, one per direction, as packets of both directions arrive at any node. Readers take no lock, and
+//! see a key's value before or after each change.
 //!
-//! **Counters move with their flow.** The uplink TEID names a flow, and all its keys count at one place. When its last key
-//! has left this node, the place is kept until no worker can count there any more, which the workers say themselves by
-//! their [`Mark`]. Then [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] hands the
-//! counts out, and only then may another flow have the place. At the flow's next node they come in by
-//! [`FlowTables::carry_over`] and are kept beside the counters, which none but workers write. So a packet is counted at
-//! one place, and a count is at one node or under way.
+//! # Counters
+//!
+//! Counters move with their flow. All keys of a flow count in one slot, which belongs to its uplink TEID. When the last
+//! key leaves this node, the slot is kept until no worker can count in it, which workers declare by their [`Mark`]. Then
+//! [`FlowTables::expire`] reads it for the last time, [`FlowTables::take_departed`] returns the counts, and another flow
+//! may get the slot. At the flow's next node, [`FlowTables::carry_over`] stores the counts next to the counters, which
+//! only workers write. So each packet is counted once, and each count is at one node or in transit.
 //!
 //! ```text
-//! here ─ last key leaves ─▶ leaving ─ expire ─▶ waited for ─ all workers have passed, expire ─▶ departed, place free
+//! here ─ last key leaves ─▶ leaving ─ expire ─▶ grace period ─ all workers passed, expire ─▶ departed, slot free
 //!   ▲                          │                    │
-//!   └───── a key comes ────────┴────────────────────┘
+//!   └───── a key arrives ──────┴────────────────────┘
 //! ```
 //!
-//! Memory for each key of a flow with two: the FIB's 34.7 bytes at load 0.95, 16 of counters for each worker, and 11 to
-//! 22 to know whose they are; with 8 M keys and two workers 83 in all. No key is kept but in the FIB. While the FIB
-//! grows, its old and its new memory are both there.
+//! Memory per key of a flow with two keys: 34.7 bytes in the FIB at load 0.95, 16 for counters per worker, and 11 to 22 to
+//! map flows to slots; with 8 M keys and two workers 83 in total. Keys are stored in the FIB only. While the FIB grows,
+//! both its old and its new memory are in use.
 
 pub mod bulk;
 pub mod capacity;
@@ -173,7 +173,7 @@ impl FlowTables {
         Ok(Self::with(layout.architecture, id, hasher, node_lookup, fib_for(hasher, here, 0), workers))
     }
 
-    /// Empty tables of these.
+    /// Empty tables with these parts.
     fn with(
         architecture: Architecture,
         id: NodeId,

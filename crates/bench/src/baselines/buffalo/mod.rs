@@ -20,9 +20,8 @@ mod sizes;
 pub use side_by_side::SideBySide;
 pub use sizes::Sizes;
 
-use super::{Answer, Baseline, BaselineError, Lines, Touch};
-use crate::keys::mix;
-use scalebricks_tables::filter::{BloomFilter, ProbeWords};
+use super::bloom::{ClassicFilter, word};
+use super::{Answer, Baseline, BaselineError, Pick, Touch};
 use scalebricks_types::KeyHash;
 
 /// Maximum hash functions per name (`k_max`), as in the Concise paper.
@@ -32,7 +31,7 @@ pub const K_MAX: u8 = 8;
 #[derive(Debug)]
 pub struct Buffalo {
     /// One per action.
-    filters: Vec<BloomFilter>,
+    filters: Vec<ClassicFilter>,
     seed: u64,
 }
 
@@ -42,55 +41,33 @@ impl Buffalo {
     /// # Errors
     /// [`BaselineError::Action`] if an action has no filter.
     pub fn build(names: &[(KeyHash, u16)], sizes: &Sizes) -> Result<Self, BaselineError> {
-        let filters: Vec<BloomFilter> =
-            sizes.filters().iter().map(|&params| BloomFilter::new(params)).collect();
+        let mut filters: Vec<ClassicFilter> =
+            sizes.filters().iter().map(|&params| ClassicFilter::new(params)).collect();
         for &(name, action) in names {
             let actions = filters.len();
-            let filter = filters.get(usize::from(action));
+            let filter = filters.get_mut(usize::from(action));
             filter.ok_or(BaselineError::Action { action, actions })?.insert(name);
         }
         Ok(Self { filters, seed: sizes.seed() })
     }
-
-    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let words = ProbeWords::of(name, self.seed, K_MAX);
-        let (mut fitting, mut picked) = (0, 0);
-        for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
-            // The filter's own position and size.
-            touch.line(0, usize::from(action) * size_of::<BloomFilter>() / 64);
-            if filter.contains_words(&words, |line| touch.line(1 + usize::from(action), line)) {
-                fitting += 1;
-                // Picks each fitting action with equal probability: the new one with probability 1/`fitting`.
-                if mix(name.get() ^ fitting).is_multiple_of(fitting) {
-                    picked = action;
-                }
-            }
-        }
-        match fitting {
-            0 => Answer::Unknown,
-            1 => Answer::Action(picked),
-            _ => Answer::Picked(picked),
-        }
-    }
 }
 
 impl Baseline for Buffalo {
-    fn name(&self) -> &'static str {
-        "buffalo"
-    }
-
     fn table_bytes(&self) -> u64 {
-        let filters = self.filters.iter().map(|filter| filter.table_bytes() + size_of::<BloomFilter>());
+        let filters = self.filters.iter().map(|filter| filter.table_bytes() + size_of::<ClassicFilter>());
         filters.sum::<usize>() as u64
     }
 
-    fn look_up(&self, name: KeyHash) -> Answer {
-        self.find(name, &mut ())
-    }
-
-    fn lines(&self, name: KeyHash) -> usize {
-        let mut lines = Lines::default();
-        self.find(name, &mut lines);
-        lines.take()
+    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
+        let words: [u64; K_MAX as usize] = std::array::from_fn(|number| word(name, self.seed, number as u64));
+        let mut pick = Pick::new(name);
+        for (filter, action) in self.filters.iter().zip(0..=u16::MAX) {
+            // The filter's own position and size.
+            touch.line(0, usize::from(action) * size_of::<ClassicFilter>() / 64);
+            if filter.contains_words(words.into_iter(), |line| touch.line(1 + usize::from(action), line)) {
+                pick.add(action);
+            }
+        }
+        pick.answer()
     }
 }

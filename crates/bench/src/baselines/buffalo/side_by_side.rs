@@ -3,8 +3,7 @@
 
 use super::K_MAX;
 use crate::baselines::sliced::Sliced;
-use crate::baselines::{Answer, Baseline, BaselineError, Lines, Touch};
-use crate::keys::mix;
+use crate::baselines::{Answer, Baseline, BaselineError, Pick, Touch};
 use scalebricks_types::KeyHash;
 
 /// Interleaved filters of one size.
@@ -34,49 +33,27 @@ impl SideBySide {
         }
         Ok(Self(filters))
     }
-
-    #[inline(always)]
-    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
-        let (mut fitting, mut picked) = (0, 0);
-        self.0.fitting(name, touch, |first, mut fits| {
-            while fits != 0 {
-                fitting += 1;
-                // Picks each fitting action with equal probability.
-                if mix(name.get() ^ fitting).is_multiple_of(fitting) {
-                    picked = (first + u64::from(fits.trailing_zeros())) as u16; // below 65,536
-                }
-                fits &= fits - 1;
-            }
-            true
-        });
-        match fitting {
-            0 => Answer::Unknown,
-            1 => Answer::Action(picked),
-            _ => Answer::Picked(picked),
-        }
-    }
 }
 
 impl Baseline for SideBySide {
-    fn name(&self) -> &'static str {
-        "buffalo"
-    }
-
     fn table_bytes(&self) -> u64 {
         self.0.table_bytes()
     }
 
-    fn look_up(&self, name: KeyHash) -> Answer {
-        self.find(name, &mut ())
+    #[inline(always)]
+    fn find(&self, name: KeyHash, touch: &mut impl Touch) -> Answer {
+        let mut pick = Pick::new(name);
+        self.0.fitting(name, touch, |first, mut fits| {
+            while fits != 0 {
+                pick.add((first + u64::from(fits.trailing_zeros())) as u16); // below 65,536
+                fits &= fits - 1;
+            }
+            true
+        });
+        pick.answer()
     }
 
     fn prefetch(&self, name: KeyHash) {
         self.0.prefetch(name);
-    }
-
-    fn lines(&self, name: KeyHash) -> usize {
-        let mut lines = Lines::default();
-        self.find(name, &mut lines);
-        lines.take()
     }
 }

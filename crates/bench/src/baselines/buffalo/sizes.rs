@@ -9,13 +9,13 @@
 //! ```
 //!
 //! which is convex with a continuous slope. So at the optimum all filters gain equally from one more bit:
-//! `f'(r_h)/n_h = −λ`, where λ follows from M or from the target sum. Both are found by bisection, once per
-//! distinct number of names. A filter with more names gets fewer bits per name, because a bit is worth more
+//! `f'(r_h)/n_h = −λ`, where λ follows from the target sum. It is found by bisection, with one size per distinct
+//! number of names. A filter with more names gets fewer bits per name, because a bit is worth more
 //! where it serves fewer names.
 
 use super::K_MAX;
-use crate::baselines::BaselineError;
-use scalebricks_tables::filter::{FilterParams, LINE_BITS, Layout, theory};
+use crate::baselines::{BaselineError, bloom};
+use scalebricks_tables::filter::{FilterParams, LINE_BITS};
 use std::collections::BTreeMap;
 use std::f64::consts::LN_2;
 
@@ -39,7 +39,7 @@ impl Sizes {
     pub fn for_rate(names: &[u64], rate: f64, seed: u64) -> Result<Self, BaselineError> {
         let mut aim = rate;
         loop {
-            let found = Self::of(names, seed, f64::ceil, |plan| plan.rate > aim)?;
+            let found = Self::of(names, seed, aim)?;
             // Whole numbers of hashes have a slightly higher rate than the formula's.
             if found.rate <= rate || aim < rate / 4.0 {
                 return Ok(found);
@@ -48,27 +48,9 @@ impl Sizes {
         }
     }
 
-    /// The best filters of this many bits in total.
-    ///
-    /// # Errors
-    /// [`BaselineError::Memory`] if that is less than a line per action; [`BaselineError::Filter`].
-    pub fn for_memory(names: &[u64], bits: u64, seed: u64) -> Result<Self, BaselineError> {
-        if bits / LINE_BITS < 2 * names.len() as u64 {
-            return Err(BaselineError::Memory(bits));
-        }
-        // Reserves a line per filter for rounding up the small ones.
-        let room = (bits - LINE_BITS * names.len() as u64) as f64;
-        Self::of(names, seed, f64::floor, |plan| plan.bits < room)
-    }
-
-    /// Filters for the price per bit at which `wants_more` becomes `false`.
+    /// Filters for the price per bit at which the sum of the rates falls to `aim`.
     #[expect(clippy::cast_sign_loss, reason = "sizes are not negative")]
-    fn of(
-        names: &[u64],
-        seed: u64,
-        whole: fn(f64) -> f64,
-        wants_more: impl Fn(&Plan) -> bool,
-    ) -> Result<Self, BaselineError> {
+    fn of(names: &[u64], seed: u64, aim: f64) -> Result<Self, BaselineError> {
         let mut alike: BTreeMap<u64, f64> = BTreeMap::new();
         for &names in names {
             *alike.entry(names.max(1)).or_default() += 1.0;
@@ -76,17 +58,17 @@ impl Sizes {
         let (mut cheap, mut dear) = (-300.0_f64, 0.0_f64); // logarithms of prices
         for _ in 0..50 {
             let price = f64::midpoint(cheap, dear);
-            if wants_more(&Plan::at(&alike, price)) { dear = price } else { cheap = price }
+            if Plan::at(&alike, price).rate > aim { dear = price } else { cheap = price }
         }
         let plan = Plan::at(&alike, cheap);
         let mut filters = Vec::with_capacity(names.len());
         let mut rate = 0.0;
         for &names in names {
             let bits = plan.sizes.get(&names.max(1)).copied().unwrap_or(1.0) * names.max(1) as f64;
-            let lines = whole(bits / LINE_BITS as f64).max(1.0);
-            let hashes = theory::best_hashes(lines * LINE_BITS as f64 / names.max(1) as f64, K_MAX);
-            let params = FilterParams::of_lines(lines as u64, hashes, Layout::Classic)?.with_seed(seed);
-            rate += params.false_positive_rate(names);
+            let lines = (bits / LINE_BITS as f64).ceil().max(1.0);
+            let hashes = bloom::best_hashes(lines * LINE_BITS as f64 / names.max(1) as f64, K_MAX);
+            let params = FilterParams::of_lines(lines as u64, hashes)?.with_seed(seed);
+            rate += bloom::rate_of(&params, names);
             filters.push(params);
         }
         Ok(Self { filters, seed, rate })
@@ -102,11 +84,6 @@ impl Sizes {
         self.seed
     }
 
-    /// The expected total of false positives for an unknown name.
-    pub const fn rate(&self) -> f64 {
-        self.rate
-    }
-
     /// Total bits.
     pub fn bits(&self) -> u64 {
         self.filters.iter().map(FilterParams::bits).sum()
@@ -117,19 +94,17 @@ impl Sizes {
 struct Plan {
     /// Bits per name by number of names.
     sizes: BTreeMap<u64, f64>,
-    bits: f64,
     rate: f64,
 }
 
 impl Plan {
     fn at(alike: &BTreeMap<u64, f64>, price_ln: f64) -> Self {
-        let mut plan = Self { sizes: BTreeMap::new(), bits: 0.0, rate: 0.0 };
+        let mut plan = Self { sizes: BTreeMap::new(), rate: 0.0 };
         for (&names, &filters) in alike {
             let size = bits_per_name(price_ln + (names as f64).ln());
             plan.sizes.insert(names, size);
-            plan.bits += size * names as f64 * filters;
             let hashes = (size * LN_2).min(K_MAX.into());
-            plan.rate += theory::classic_rate(size, hashes) * filters;
+            plan.rate += bloom::rate(size, hashes) * filters;
         }
         plan
     }
@@ -163,7 +138,7 @@ mod tests {
     fn rate_of(names: &[u64], bits: &[f64]) -> f64 {
         let rates = names.iter().zip(bits).map(|(&names, bits)| {
             let r = bits / names as f64;
-            theory::classic_rate(r, (r * LN_2).min(8.0))
+            bloom::rate(r, (r * LN_2).min(8.0))
         });
         rates.sum()
     }
@@ -173,17 +148,16 @@ mod tests {
         let sizes = Sizes::for_rate(&[5_000_000 / 256; 256], 1e-4, 1).unwrap();
         let mib = sizes.bits() as f64 / 8.0 / f64::from(1 << 20);
         assert!((mib - 28.0).abs() < 0.6, "{mib} MiB");
-        assert!(sizes.rate() <= 1e-4 && sizes.rate() > 0.9e-4, "{}", sizes.rate());
+        assert!(sizes.rate <= 1e-4 && sizes.rate > 0.9e-4, "{}", sizes.rate);
     }
 
     #[test]
     fn no_exchange_of_bits_is_better() {
         let names = [100_000, 30_000, 20_000, 10_000, 250_000];
-        let sizes = Sizes::for_memory(&names, 12_000_000, 1).unwrap();
-        assert!(sizes.bits() <= 12_000_000 && sizes.bits() > 11_900_000);
+        let sizes = Sizes::for_rate(&names, 5e-5, 1).unwrap();
         let bits: Vec<f64> = sizes.filters().iter().map(|params| params.bits() as f64).collect();
         let best = rate_of(&names, &bits);
-        assert!((best / sizes.rate() - 1.0).abs() < 0.01);
+        assert!((best / sizes.rate - 1.0).abs() < 0.01);
         for from in 0..names.len() {
             for to in 0..names.len() {
                 let mut other = bits.clone();
@@ -192,19 +166,14 @@ mod tests {
                 assert!(from == to || rate_of(&names, &other) > best, "{from} to {to}");
             }
         }
-        let even: Vec<f64> = names.iter().map(|&n| 12e6 * n as f64 / 410_000.0).collect();
+        let even: Vec<f64> = names.iter().map(|&n| sizes.bits() as f64 * n as f64 / 410_000.0).collect();
         assert!(rate_of(&names, &even) > 1.05 * best);
     }
 
     #[test]
-    fn a_rate_and_its_memory_agree() {
-        let names = [70_000, 900, 12_000, 0];
+    fn rates_are_kept() {
         for rate in [0.1, 1e-3, 1e-5] {
-            let by_rate = Sizes::for_rate(&names, rate, 1).unwrap();
-            assert!(by_rate.rate() <= rate);
-            let by_memory = Sizes::for_memory(&names, by_rate.bits() + 8 * LINE_BITS, 1).unwrap();
-            assert!(by_memory.rate() < 1.1 * rate, "{} for {rate}", by_memory.rate());
+            assert!(Sizes::for_rate(&[70_000, 900, 12_000, 0], rate, 1).unwrap().rate <= rate);
         }
-        assert_eq!(Sizes::for_memory(&names, 1000, 1).err(), Some(BaselineError::Memory(1000)));
     }
 }

@@ -1,60 +1,53 @@
 //! Tables and charts of `docs/choosing.md`.
 
-use crate::row::{Case, Metric, Row};
-use crate::session::Session;
+use super::BATCH;
+use crate::bench_run::BenchRun;
+use crate::row::{Case, Metric, Row, SelectRows, distinct};
+use crate::sheet::{Sheet, chart};
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
-
-/// Heads of the table.
-const HEADS: [&str; 10] = [
-    "flows",
-    "nodes",
-    "structure",
-    "bits a flow",
-    "lookups M/s",
-    "changes M/s, one at a time",
-    "1,024 at a time",
-    "delta, bytes a change",
-    "build M/s",
-    "at the owner, bytes a flow",
-];
+use scalebricks_report::exhibit::Scale;
 
 /// Adds the table, conclusions and charts.
-pub fn show(session: &mut Session<'_>) {
-    let rows = session.rows().to_vec();
-    let mut sheet = PageTable::new("choice", &HEADS);
-    let mut cases: Vec<&Case> = Vec::new();
-    for row in rows.iter().filter(|row| row.metric == Metric::BitsPerKey) {
-        cases.push(&row.case);
-    }
-    for case in cases {
-        let of = |metric, batch| of(&rows, case, metric, batch);
-        let rate = |row: Option<&Row>| row.map_or_else(String::new, |row| digits(row.median / 1e6));
-        sheet.rows.push(vec![
-            short_count(case.keys),
-            case.nodes.map_or_else(|| "any".to_owned(), |nodes| nodes.to_string()),
-            case.structure.clone(),
-            of(Metric::BitsPerKey, None).map_or_else(String::new, |row| digits(row.median)),
-            rate(of(Metric::LookupRate, Some(super::candidate::BATCH))),
-            rate(of(Metric::UpdateRate, Some(1))),
-            rate(of(Metric::UpdateRate, Some(1024))),
-            of(Metric::DeltaBytes, Some(1024)).map_or_else(|| "–".to_owned(), |row| digits(row.median)),
-            rate(of(Metric::BuildRate, None)),
-            of(Metric::ControlBytes, None).map_or_else(String::new, |row| digits(row.median)),
-        ]);
-    }
-    session.add_table(sheet);
+pub fn show(bench: &mut BenchRun<'_>) {
+    let rows = bench.rows().to_vec();
+    let of = |case: &Case, metric: Metric, batch: Option<usize>| {
+        rows.iter().metric(metric).find(|row| row.case == case.clone().batch(batch))
+    };
+    let text = |case: &Case, metric: Metric, batch: Option<usize>| {
+        let unit = if metric.is_rate() { 1e6 } else { 1.0 };
+        of(case, metric, batch).map(|row| digits(row.median / unit)).unwrap_or_default()
+    };
+    let cases = rows.iter().metric(Metric::BitsPerKey).map(|row| &row.case);
+    let sheet = Sheet::new("choice", cases)
+        .column("flows", |of| short_count(of.keys))
+        .column("nodes", |of| of.nodes.map_or_else(|| "any".to_owned(), |nodes| nodes.to_string()))
+        .column("structure", |of| of.structure.clone())
+        .column("bits a flow", |of| text(of, Metric::BitsPerKey, None))
+        .column("lookups M/s", |of| text(of, Metric::LookupRate, Some(BATCH)))
+        .column("changes M/s, one at a time", |of| text(of, Metric::UpdateRate, Some(1)))
+        .column("1,024 at a time", |of| text(of, Metric::UpdateRate, Some(1024)))
+        .column("delta, bytes a change", |case| {
+            of(case, Metric::DeltaBytes, Some(1024)).map_or_else(|| "–".to_owned(), |row| digits(row.median))
+        })
+        .column("build M/s", |of| text(of, Metric::BuildRate, None))
+        .column("at the owner, bytes a flow", |of| text(of, Metric::ControlBytes, None));
+    bench.add_table(sheet);
     for (name, sentence) in conclusions(&rows) {
-        session.add_conclusion(name, sentence);
+        bench.add_conclusion(name, sentence);
     }
     for (name, title, metric, batch) in [
-        ("choice-lookup", "Lookups of one core, 64 a call", Metric::LookupRate, super::candidate::BATCH),
+        ("choice-lookup", "Lookups of one core, 64 a call", Metric::LookupRate, BATCH),
         ("choice-update", "Changes of one core, 1,024 at a time", Metric::UpdateRate, 1024),
     ] {
-        let mut chart =
-            Chart::new(name, title, ("flows", Scale::Decades), ("million a second", Scale::Decades));
-        chart.series = series(&rows, metric, batch);
-        session.add_chart(chart);
+        // Rows with a variant are limits of the machine.
+        let rows = rows.iter().metric(metric);
+        let rows = rows.filter(|row| row.case.batch == Some(batch) && row.case.variant.is_none());
+        let points = rows.map(|row| {
+            let nodes = row.case.nodes.map(|nodes| format!(", {nodes} nodes")).unwrap_or_default();
+            (format!("{}{nodes}", row.case.structure), row.point(row.case.keys as f64, 1e6))
+        });
+        let (x, y) = (("flows", Scale::Decades), ("million a second", Scale::Decades));
+        bench.add_chart(chart(name, title, x, y, points));
     }
 }
 
@@ -63,85 +56,68 @@ const LARGE: u64 = 1_000_000;
 
 /// Sentences with the numbers of the rows; unmeasured ones are left out.
 fn conclusions(rows: &[Row]) -> Vec<(&'static str, String)> {
-    let batch = super::candidate::BATCH;
     let over = |metric, batch, of: &str| ratios(rows, metric, batch, of);
-    let large = |ratios: Vec<(u64, f64)>| {
-        range(ratios.iter().filter(|(keys, _)| *keys >= LARGE).map(|(_, ratio)| *ratio))
+    let large = |metric, of: &str| {
+        range(over(metric, None, of).iter().filter(|(keys, _)| *keys >= LARGE).map(|(_, ratio)| *ratio))
     };
     let values = |structure: &str, metric, batch| {
-        let of = rows.iter().filter(|row| row.case.structure == structure && row.metric == metric);
+        let of = rows.iter().structure(structure).metric(metric);
         range(of.filter(|row| row.case.batch == batch && row.case.keys >= LARGE).map(|row| row.median))
     };
-    let mut said = Vec::new();
-    if let (Some(othello), Some(copy)) =
-        (large(over(Metric::BitsPerKey, None, "othello")), large(over(Metric::BitsPerKey, None, "full-copy")))
-    {
-        said.push((
-            "choice-memory",
-            format!(
-                "From a million flows on SetSep takes {othello} times Othello's bits a flow, and {copy} times those of a full copy."
-            ),
-        ));
-    }
     let by_size = |metric, batch| {
-        let ratios = over(metric, batch, "othello");
-        let mut sizes: Vec<u64> = ratios.iter().map(|(keys, _)| *keys).collect();
-        sizes.dedup();
-        let told = sizes.iter().filter_map(|size| {
-            let of = range(ratios.iter().filter(|(keys, _)| keys == size).map(|(_, ratio)| *ratio))?;
-            Some(format!("{of} times at {} flows", short_count(*size)))
-        });
-        told.collect::<Vec<_>>().join(", ")
+        let ratios = over(metric, Some(batch), "othello");
+        let of_size = |size: u64| {
+            let of = range(ratios.iter().filter(|(keys, _)| *keys == size).map(|(_, ratio)| *ratio))?;
+            Some(format!("{of} times at {} flows", short_count(size)))
+        };
+        let sizes = distinct(ratios.iter().map(|(keys, _)| *keys));
+        sizes.into_iter().filter_map(of_size).collect::<Vec<_>>().join(", ")
     };
-    let lookups = by_size(Metric::LookupRate, Some(batch));
-    if !lookups.is_empty() {
-        said.push(("choice-lookups", format!("Lookups a second, SetSep over Othello: {lookups}.")));
-    }
-    let (single, many) = (by_size(Metric::UpdateRate, Some(1)), by_size(Metric::UpdateRate, Some(1024)));
-    if !single.is_empty() {
-        let sentence =
-            format!("Changes a second, SetSep over Othello: one at a time {single}; 1,024 at a time {many}.");
-        said.push(("choice-changes", sentence));
-    }
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let memory = large(Metric::BitsPerKey, "othello").zip(large(Metric::BitsPerKey, "full-copy"));
+    let memory = memory.map(|(othello, copy)| {
+        format!(
+            "From a million flows on SetSep takes {othello} times Othello's bits a flow, and {copy} times those of a full copy."
+        )
+    });
+    let lookups = some(by_size(Metric::LookupRate, BATCH))
+        .map(|by_size| format!("Lookups a second, SetSep over Othello: {by_size}."));
+    let changes = some(by_size(Metric::UpdateRate, 1)).map(|single| {
+        let many = by_size(Metric::UpdateRate, 1024);
+        format!("Changes a second, SetSep over Othello: one at a time {single}; 1,024 at a time {many}.")
+    });
     let deltas = |structure| values(structure, Metric::DeltaBytes, Some(1024));
-    if let (Some(ours), Some(theirs)) = (deltas("setsep"), deltas("othello")) {
-        said.push((
-            "choice-deltas",
-            format!(
-                "From a million flows on a change sends {ours} bytes with SetSep and {theirs} with Othello."
-            ),
-        ));
-    }
+    let deltas = deltas("setsep").zip(deltas("othello")).map(|(ours, theirs)| {
+        format!("From a million flows on a change sends {ours} bytes with SetSep and {theirs} with Othello.")
+    });
     let owner = |structure| values(structure, Metric::ControlBytes, None);
-    if let (Some(build), Some(ours), Some(theirs)) =
-        (large(over(Metric::BuildRate, None, "othello")), owner("setsep"), owner("othello"))
-    {
-        said.push((
-            "choice-building",
-            format!(
-                "From a million flows on SetSep builds {build} times as fast as Othello; its owner holds {ours} bytes a flow, \
-                 Othello's {theirs}."
-            ),
-        ));
-    }
-    said
+    let building = large(Metric::BuildRate, "othello").zip(owner("setsep")).zip(owner("othello"));
+    let building = building.map(|((build, ours), theirs)| {
+        format!(
+            "From a million flows on SetSep builds {build} times as fast as Othello; its owner holds {ours} bytes a flow, \
+             Othello's {theirs}."
+        )
+    });
+    let said = [
+        ("choice-memory", memory),
+        ("choice-lookups", lookups),
+        ("choice-changes", changes),
+        ("choice-deltas", deltas),
+        ("choice-building", building),
+    ];
+    said.into_iter().filter_map(|(name, sentence)| Some((name, sentence?))).collect()
 }
 
 /// Number of flows and ratio of SetSep to another structure for the same flows and nodes. A full copy matches
 /// any nodes.
 fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(u64, f64)> {
-    let found = |structure: &str| {
-        let structure = structure.to_owned();
-        rows.iter().filter(move |row| {
-            row.metric == metric && row.case.batch == batch && row.case.structure == structure
-        })
+    let found = |structure| {
+        rows.iter().metric(metric).structure(structure).filter(move |row| row.case.batch == batch)
     };
     let ours = found("setsep").filter_map(|ours| {
-        let is_same = |row: &&Row| {
-            let nodes = row.case.nodes;
-            row.case.keys == ours.case.keys && (nodes.is_none() || nodes == ours.case.nodes)
-        };
-        found(of).find(is_same).map(|theirs| (ours.case.keys, ours.median / theirs.median))
+        let is_same = |row: &&Row| row.case.nodes.is_none() || row.case.nodes == ours.case.nodes;
+        let theirs = found(of).keys(ours.case.keys).find(is_same)?;
+        Some((ours.case.keys, ours.median / theirs.median))
     });
     ours.collect()
 }
@@ -149,31 +125,9 @@ fn ratios(rows: &[Row], metric: Metric, batch: Option<usize>, of: &str) -> Vec<(
 /// The range of some figures.
 fn range(figures: impl Iterator<Item = f64>) -> Option<String> {
     let figures: Vec<f64> = figures.filter(|figure| figure.is_finite()).collect();
-    let least = figures.iter().copied().reduce(f64::min)?;
-    let most = figures.iter().copied().reduce(f64::max)?;
-    let (least, most) = (digits(least), digits(most));
+    let least = digits(figures.iter().copied().reduce(f64::min)?);
+    let most = digits(figures.iter().copied().reduce(f64::max)?);
     Some(if least == most { least } else { format!("{least} to {most}") })
-}
-
-fn of<'a>(rows: &'a [Row], case: &Case, metric: Metric, batch: Option<usize>) -> Option<&'a Row> {
-    rows.iter().find(|row| row.metric == metric && row.case == case.clone().batch(batch))
-}
-
-fn series(rows: &[Row], metric: Metric, batch: usize) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
-    for row in rows.iter().filter(|row| row.metric == metric && row.case.batch == Some(batch)) {
-        if row.case.variant.is_some() {
-            continue; // the machine's limit
-        }
-        let nodes = row.case.nodes.map(|nodes| format!(", {nodes} nodes")).unwrap_or_default();
-        let name = format!("{}{nodes}", row.case.structure);
-        let point = Point::measured(row.case.keys as f64, row.summary(), 1e6);
-        match all.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push(point),
-            None => all.push(Series::new(name, Mark::Dotted, all.len(), vec![point])),
-        }
-    }
-    all
 }
 
 /// A number with three digits or fewer after rounding.
@@ -183,7 +137,7 @@ fn digits(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidate::BATCH;
+
     use super::*;
     use scalebricks_report::stats::Summary;
 

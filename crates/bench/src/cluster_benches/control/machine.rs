@@ -3,11 +3,11 @@
 use super::flows::{Flow, HASHER, brought, node};
 use scalebricks_bench::BenchError;
 use scalebricks_control::agent::Packet;
+use scalebricks_control::codec::Encoded;
 use scalebricks_control::distribution::{Message, Owner, Part, Report};
 use scalebricks_control::engine::{Batch, BatchId, Entry, WriterId};
 use scalebricks_control::partition::Partition;
 use scalebricks_control::record::{Change, encode};
-use scalebricks_control::version::Version;
 use scalebricks_tables::compact::{Params, Reader, Structure, Table};
 use scalebricks_types::{Delta, PartitionCount, PartitionId, Position};
 use std::collections::BTreeMap;
@@ -59,13 +59,10 @@ fn distribute(owner: &mut Owner, reports: &mut BTreeMap<usize, Report>, deltas: 
         for (to, message) in messages {
             let Some(report) = reports.get_mut(&to.index()) else { continue };
             let packet = Packet::Message(message);
-            bytes += packet.encode(Version::NEWEST).len();
+            bytes += packet.encode().len();
             let Packet::Message(message) = packet else { continue };
             match message {
                 Message::Fib(update) => report.fib = update.position,
-                Message::FibWhole(whole) => {
-                    (report.fib, report.whole) = (whole.position, whole.position);
-                }
                 Message::Gpt(new) => {
                     report.gpt = new.last().map_or(report.gpt, |delta| delta.position);
                     if to == node(0) {

@@ -18,7 +18,7 @@ mod updates;
 
 use scalebricks_bench::options::Options;
 use scalebricks_bench::structures;
-use scalebricks_bench::{BenchError, Session};
+use scalebricks_bench::{BenchError, BenchRun};
 use scalebricks_tables::compact::Structure;
 
 /// What the GPT is made of: what was asked for, or else `unasked`.
@@ -35,8 +35,8 @@ fn gpts(options: &Options, unasked: &[Structure]) -> Vec<Structure> {
 ///
 /// # Errors
 /// [`BenchError`]; a wrong answer is one.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    recompute::measure(session)?;
-    updates::measure(session)?;
-    recovery::measure(session)
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    recompute::measure(bench)?;
+    updates::measure(bench)?;
+    recovery::measure(bench)
 }

@@ -6,7 +6,7 @@ use super::machine::Fed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_bench::rounds::{Measurement, RunResult, interleave};
-use scalebricks_bench::{BenchError, Metric, Session, timing};
+use scalebricks_bench::{BenchError, BenchRun, Metric, timing};
 use scalebricks_control::record::Change;
 use scalebricks_tables::compact::Structure;
 
@@ -29,13 +29,13 @@ enum Kind {
 struct Both([Fed; 2]);
 
 /// Measures all sizes.
-pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub(super) fn measure(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     for keys in options.pick(&[16_384][..], &[16_384, 250_000]) {
         for value_bits in options.value_bits(&[2], &[2]) {
-            for gpt in gpts(session.options(), &Structure::ALL) {
-                if session.fits(*keys, BYTES_PER_KEY)? {
-                    one(session, *keys, value_bits, gpt)?;
+            for gpt in gpts(bench.options, &Structure::ALL) {
+                if bench.fits(*keys, BYTES_PER_KEY)? {
+                    one(bench, *keys, value_bits, gpt)?;
                 }
             }
         }
@@ -43,10 +43,10 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, gpt: Structure) -> Result<(), BenchError> {
-    let options = session.options();
+fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8, gpt: Structure) -> Result<(), BenchError> {
+    let options = bench.options;
     let nodes = NODES.min(1 << value_bits);
-    let busy = session.busy("filling partitions");
+    let busy = bench.busy("filling partitions");
     let flows = flows(keys, nodes);
     let mut both = Both([
         Fed::new(flows.clone(), gpt, value_bits, None)?,
@@ -60,7 +60,7 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, gpt: Structure) -> 
         for (kind, variant) in [(Kind::Moves, "moves"), (Kind::Values, "values")] {
             for which in [0, 1] {
                 let nodes_told = (which == 1).then_some(nodes);
-                let case = session
+                let case = bench
                     .case(both.0[which].name(), keys)
                     .format(gpt.name())
                     .variant(variant.to_owned())
@@ -79,8 +79,8 @@ fn one(session: &mut Session<'_>, keys: u64, value_bits: u8, gpt: Structure) -> 
             }
         }
     }
-    interleave(session, &mut both, turns)?;
-    let _busy = session.busy("checking all keys");
+    interleave(bench, &mut both, turns)?;
+    let _busy = bench.busy("checking all keys");
     both.0.iter().try_for_each(Fed::check)
 }
 

@@ -4,7 +4,7 @@
 use super::flows::{Flow, HASHER, node};
 use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, name};
-use scalebricks_bench::{BenchError, Metric, Session};
+use scalebricks_bench::{BenchError, BenchRun, Metric};
 use scalebricks_cluster::local::LocalCluster;
 use scalebricks_console::machine;
 use scalebricks_control::record::Heirs;
@@ -20,15 +20,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const BYTES_PER_FLOW: u64 = 500;
 
 /// Measures all sizes.
-pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub(super) fn measure(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     let nodes = options.nodes(&[4], &[4]);
     for nodes in nodes.into_iter().filter(|nodes| *nodes > 1) {
         for flows in options.keys(&[10_000, 100_000], &[10_000, 100_000, 1_000_000]) {
             for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-                for gpt in gpts(session.options(), &[Structure::SetSep]) {
-                    if session.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
-                        one(session, flows, nodes, threads, gpt)?;
+                for gpt in gpts(bench.options, &[Structure::SetSep]) {
+                    if bench.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
+                        one(bench, flows, nodes, threads, gpt)?;
                     }
                 }
             }
@@ -38,7 +38,7 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 fn one(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     flows: u64,
     nodes: usize,
     threads: usize,
@@ -46,19 +46,19 @@ fn one(
 ) -> Result<(), BenchError> {
     let metrics = [Metric::DetectionTime, Metric::RepinTime, Metric::RecoveryTime, Metric::JoinTime];
     let mut figures: [Vec<f64>; 4] = Default::default();
-    for _ in 0..session.options().runs() {
-        session.check()?;
+    for _ in 0..bench.options.runs() {
+        bench.check()?;
         // A cluster for each run: who died has no flows after it.
-        let rig = Rig::new(session, nodes, threads, flows, gpt)?;
-        let _busy = session.busy("killing a node, and starting it anew");
+        let rig = Rig::new(bench, nodes, threads, flows, gpt)?;
+        let _busy = bench.busy("killing a node, and starting it anew");
         let times = run(rig, nodes)?;
         for (figures, time) in figures.iter_mut().zip(times) {
             figures.push(time.as_secs_f64() * 1e9);
         }
     }
     for (metric, figures) in metrics.into_iter().zip(figures) {
-        let case = session.case(name(session), flows).format(gpt.name()).threads(threads).nodes(nodes);
-        session.add(case, metric, Summary::of(&figures));
+        let case = bench.case(name(bench), flows).format(gpt.name()).threads(threads).nodes(nodes);
+        bench.add(case, metric, Summary::of(&figures));
     }
     Ok(())
 }

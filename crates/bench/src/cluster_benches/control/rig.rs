@@ -1,9 +1,9 @@
 //! A cluster in this process, over a log in a directory of its own, and the flows it holds.
 
 use super::flows::{Flow, HASHER, brought, flows, node};
-use scalebricks_bench::{BenchError, Session};
+use scalebricks_bench::{BenchError, BenchRun};
 use scalebricks_cluster::ControlPlane;
-use scalebricks_cluster::local::{LocalCluster, Shape};
+use scalebricks_cluster::local::{LocalCluster, LocalConfig};
 use scalebricks_cluster::plane::{Accepted, RefusedChanges};
 use scalebricks_control::engine::Engine;
 use scalebricks_control::record::Change;
@@ -52,18 +52,18 @@ pub(super) struct Rig {
 impl Rig {
     /// So many nodes on so many threads, with so many flows in all tables.
     pub(super) fn new(
-        session: &Session<'_>,
+        bench: &BenchRun<'_>,
         nodes: usize,
         threads: usize,
         count: u64,
         gpt: Structure,
     ) -> Result<Self, BenchError> {
-        let _busy = session.busy("starting a cluster and bringing flows");
+        let _busy = bench.busy("starting a cluster and bringing flows");
         let failed = |error: std::io::Error| BenchError::of(NAME, error);
-        let directory = TempDir::new_in(session.options().directory()).map_err(failed)?;
+        let directory = TempDir::new_in(bench.options.directory()).map_err(failed)?;
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime = runtime.map_err(|error| BenchError::Threads(error.to_string()))?;
-        let log = open(session, &directory.path().join("log"), &runtime)?;
+        let log = open(bench, &directory.path().join("log"), &runtime)?;
         let mut cluster = LocalCluster::new(shape(nodes, count, gpt)?, log);
         let flows = flows(count, nodes);
         runtime.block_on(async {
@@ -125,22 +125,22 @@ async fn fill(plane: &ControlPlane, flows: &[Flow]) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<Shape, BenchError> {
+fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<LocalConfig, BenchError> {
     let of = |error: &dyn std::error::Error| BenchError::check(NAME, error.to_string());
     let partitions = PartitionCount::new(PARTITIONS).map_err(|error| of(&error))?;
     let bits = ClusterSize::new(nodes).map_err(|error| of(&error))?.value_bits();
     // Twice as many as there are: no table grows while it is measured.
     let params =
         Params::for_keys(gpt, (count * 2).max(LEAST_KEYS), bits, partitions).map_err(|error| of(&error))?;
-    Ok(Shape { partitions, params, hasher: HASHER, grace: GRACE })
+    Ok(LocalConfig { partitions, params, hasher: HASHER, grace: GRACE })
 }
 
 /// Logs on servers so far: each has names of its own.
 static OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// A new log: in a file, or on the servers that were named.
-fn open(session: &Session<'_>, path: &Path, runtime: &Runtime) -> Result<Arc<dyn Engine>, BenchError> {
-    let servers = &session.options().nats;
+fn open(bench: &BenchRun<'_>, path: &Path, runtime: &Runtime) -> Result<Arc<dyn Engine>, BenchError> {
+    let servers = &bench.options.nats;
     if servers.is_empty() {
         let log = EmbeddedLog::open(path, Options::default());
         return Ok(Arc::new(log.map_err(|error| BenchError::of("log", error))?));
@@ -153,6 +153,6 @@ fn open(session: &Session<'_>, path: &Path, runtime: &Runtime) -> Result<Arc<dyn
 }
 
 /// What is measured, by who keeps the log.
-pub(super) fn name(session: &Session<'_>) -> &'static str {
-    if session.options().nats.is_empty() { NAME } else { "cluster, NATS" }
+pub(super) fn name(bench: &BenchRun<'_>) -> &'static str {
+    if bench.options.nats.is_empty() { NAME } else { "cluster, NATS" }
 }

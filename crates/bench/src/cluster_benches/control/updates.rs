@@ -4,7 +4,7 @@ use super::flows::{Flow, moved};
 use super::gpts;
 use super::rig::{NAME, PATIENCE, Rig, accept, name, plane};
 use scalebricks_bench::rounds::{Measurement, RunResult, interleave};
-use scalebricks_bench::{BenchError, Metric, Session};
+use scalebricks_bench::{BenchError, BenchRun, Metric};
 use scalebricks_cluster::ControlPlane;
 use scalebricks_console::machine;
 use scalebricks_control::record::Change;
@@ -32,14 +32,14 @@ struct Manner {
 const CALLS: [(usize, usize); 5] = [(1, 1), (64, 1), (1024, 1), (8192, 1), (8, 1000)];
 
 /// Measures all sizes.
-pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub(super) fn measure(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     for flows in options.keys(&[16_384], &[131_072]) {
         for nodes in options.nodes(&[1, 4], &[1, 2, 4]) {
             for threads in options.threads(&[machine::cores()], &[machine::cores()]) {
-                for gpt in gpts(session.options(), &[Structure::SetSep]) {
-                    if session.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
-                        one(session, flows, nodes, threads, gpt)?;
+                for gpt in gpts(bench.options, &[Structure::SetSep]) {
+                    if bench.fits(flows, BYTES_PER_FLOW * (nodes as u64 + 1))? {
+                        one(bench, flows, nodes, threads, gpt)?;
                     }
                 }
             }
@@ -49,22 +49,22 @@ pub(super) fn measure(session: &mut Session<'_>) -> Result<(), BenchError> {
 }
 
 fn one(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     flows: u64,
     nodes: usize,
     threads: usize,
     gpt: Structure,
 ) -> Result<(), BenchError> {
-    let mut rig = Rig::new(session, nodes, threads, flows, gpt)?;
+    let mut rig = Rig::new(bench, nodes, threads, flows, gpt)?;
     let epoch = rig.epoch()?;
-    let time = session.options().run_time();
-    let disk = session.case("disk", flows).batch(SYNC_BYTES).nodes(nodes);
+    let time = bench.options.run_time();
+    let disk = bench.case("disk", flows).batch(SYNC_BYTES).nodes(nodes);
     let mut turns =
         vec![Measurement::new(disk, Metric::FsyncRate, move |rig: &mut Rig| syncs(rig, time / 2))];
     for (callers, batch) in CALLS {
         for to_tables in [false, true] {
-            let case = session
-                .case(name(session), flows)
+            let case = bench
+                .case(name(bench), flows)
                 .format(gpt.name())
                 .variant(if to_tables { "to all tables" } else { "to the log" }.to_owned())
                 .threads(threads)
@@ -77,10 +77,10 @@ fn one(
             turns.push(Measurement::several(rows, move |rig: &mut Rig| run(rig, nodes, manner, time)));
         }
     }
-    interleave(session, &mut rig, turns)?;
+    interleave(bench, &mut rig, turns)?;
     if rig.epoch()? != epoch {
-        session
-            .console()
+        bench
+            .console
             .note("control: nodes were given up for a while, as they were not heard: use a quieter machine");
     }
     Ok(())

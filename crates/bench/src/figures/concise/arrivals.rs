@@ -52,14 +52,13 @@ impl ArrivalGaps {
         // Several cores may record packets out of order; such packets count as simultaneous.
         let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let gaps: Vec<f64> = gaps.filter(|&gap| gap < SEAM).map(|gap| gap.as_nanos() as f64).collect();
-        if gaps.is_empty() {
-            return Err(BenchError::Usage(format!("{} has no two packets within a second", path.display())));
-        }
-        if gaps.iter().all(|&gap| gap <= 0.0) {
-            return Err(BenchError::Usage(format!(
-                "all packets of {} have the same timestamp",
-                path.display()
-            )));
+        let problem = if gaps.is_empty() {
+            Some("no two packets within a second")
+        } else {
+            gaps.iter().all(|&gap| gap <= 0.0).then_some("the same timestamp for all packets")
+        };
+        if let Some(problem) = problem {
+            return Err(BenchError::Usage(format!("{} has {problem}", path.display())));
         }
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Ok(Self { name, gaps })
@@ -184,8 +183,8 @@ mod tests {
             (&[][..], "no two packets"),
             (&[5_000_000_000], "no two packets"),
             (&[5_000_000_000, 6_000_000_000], "no two packets"),
-            (&[5_000_000_000; 3], "same timestamp"),
-            (&[5_000_000_000, 4_000_000_000], "same timestamp"), // backwards
+            (&[5_000_000_000; 3], "the same timestamp"),
+            (&[5_000_000_000, 4_000_000_000], "the same timestamp"), // backwards
         ] {
             for bytes in [pcap(times, 1, little), pcapng(times, 1)] {
                 let error = gaps(&bytes).unwrap_err();

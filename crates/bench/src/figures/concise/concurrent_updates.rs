@@ -2,19 +2,20 @@
 //! actions, or add and delete names.
 
 use super::fibs::BATCH;
-use super::{add_point, conclusions, millions, paper};
-use crate::error::BenchError;
+use super::{millions, names, paper};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, OrFail, ensure, joined};
 use crate::limit::{self, LIMIT, Replay};
 use crate::names::population::{Kind, Population};
 use crate::pin;
 use crate::rounds::{Measurement, interleave};
-use crate::row::{Metric, Row};
-use crate::session::Session;
-use crate::structures::{BuildConfig, othello_params};
+use crate::row::{Metric, Row, SelectRows};
+use crate::sheet::{Sheet, chart};
+use crate::structures::{self, BuildConfig, Compact};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::{Chart, PageTable, Scale};
-use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, UpdateError};
+use scalebricks_report::exhibit::Scale;
+use scalebricks_tables::othello::{Op, Othello, OthelloControl, OthelloReader, UpdateError};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,21 +66,22 @@ impl Change {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     let time = options.pick(Duration::from_millis(60), Duration::from_millis(700));
     let time = options.seconds.map_or(time, Duration::from_secs);
-    let bits = options.value_bits(&[8], &[8]);
     for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
-        if session.fits(names, NAME_BYTES + limit::bytes_per_key(names, 1))? {
-            for &value_bits in &bits {
+        if bench.fits(names, NAME_BYTES + limit::bytes_per_key(names, 1))? {
+            for value_bits in options.value_bits(&[8], &[8]) {
                 for change in Change::ALL {
-                    one(session, (names, value_bits), change, time)?;
+                    one(bench, (names, value_bits), change, time)?;
                 }
             }
         }
     }
-    show(session);
+    let rows = bench.rows().to_vec();
+    show(bench, &rows);
+    conclude(bench, &rows);
     Ok(())
 }
 
@@ -89,10 +91,10 @@ struct LiveTable {
     table: Arc<Othello>,
     change: Change,
     /// Names with their initial actions. An altered name has one of two actions.
-    names: Population,
+    names: Arc<Population>,
     /// A replacement for each name that is replaced.
     others: Vec<KeyHash>,
-    /// The number of changes of each changed name, modulo 2.
+    /// Whether each changed name has been changed an odd number of times.
     flipped: Vec<bool>,
     cursor: usize,
 }
@@ -101,29 +103,24 @@ impl LiveTable {
     /// Builds the table. `others` are the replacement names.
     fn new(names: Population, change: Change, others: Vec<KeyHash>) -> Result<Self, BenchError> {
         let make = BuildConfig { threads: pin::cores(), ..BuildConfig::table() };
-        let params = othello_params(names.len() as u64, names.value_bits, make)?;
-        let builder = OthelloBuilder::new(params).threads(make.threads);
-        let control = builder.build(&names.pairs()).map_err(|error| BenchError::of(NAME, error))?;
+        let params = structures::Othello::params(names.len() as u64, names.value_bits, make)?;
+        let builder = structures::Othello::builder(params, make);
+        let control = structures::Othello::build_control(&builder, &names.pairs())?;
         let table = Arc::new(control.export());
         let flipped = vec![false; names.len().div_ceil(ALTERED)];
-        Ok(Self { control, table, change, names, others, flipped, cursor: 0 })
+        Ok(Self { control, table, change, names: Arc::new(names), others, flipped, cursor: 0 })
     }
 
     /// Looks up names for `time` while `rate` updates per second run; returns lookups and updates per second.
     fn measure(&mut self, rate: f64, time: Duration) -> Result<(f64, f64), BenchError> {
-        let Self { control, table, change, names, others, flipped, cursor } = self;
-        let (change, others) = (*change, &*others);
-        let stop = AtomicBool::new(false);
-        let panicked = |_| BenchError::Threads("a measuring thread panicked".to_owned());
+        let (stop, change) = (&AtomicBool::new(false), self.change);
+        let (table, names) = (&Arc::clone(&self.table), &Arc::clone(&self.names));
         let (asked, updated) = std::thread::scope(|scope| {
-            let (stop, names, table) = (&stop, &*names, &*table);
             let updater = (rate > 0.0).then(|| {
                 scope.spawn(move || {
                     pin::to_core(1);
-                    let mut ops = Ops { change, names, others, flipped, cursor };
-                    let done = update(control, table, &mut ops, rate, stop);
                     // Otherwise the reader would wait forever for a failed updater.
-                    done.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+                    self.update(rate, stop).inspect_err(|_| stop.store(true, Ordering::Relaxed))
                 })
             });
             let reader = scope.spawn(move || {
@@ -132,9 +129,8 @@ impl LiveTable {
                 stop.store(true, Ordering::Relaxed);
                 asked
             });
-            let asked = reader.join().map_err(panicked);
-            let updated = updater.map_or(Ok(Ok(0.0)), |thread| thread.join().map_err(panicked));
-            (asked, updated)
+            let asked = joined(reader.join());
+            (asked, updater.map_or(Ok(Ok(0.0)), |thread| joined(thread.join())))
         });
         Ok((asked??, updated??))
     }
@@ -144,50 +140,38 @@ impl LiveTable {
     fn limit(&self) -> Result<f64, BenchError> {
         let names = &self.names.hashes[..self.names.len().min(limit::MAX_QUERIES)];
         let replay = Replay::record(&self.table, names.len(), |table, visit| {
-            let mut reader = OthelloReader::new(Arc::clone(table));
-            let pin = reader.pin();
-            names.iter().enumerate().for_each(|(place, &name)| pin.touched(name, &mut |at| visit(place, at)));
+            structures::Othello::touched(table, names, visit);
         });
-        let replay =
-            replay.ok_or_else(|| BenchError::check(NAME, "it does not report which memory it reads"))?;
-        replay.rate(LEAST_REPLAYED.div_ceil(names.len()), BATCH, 1)
+        let unknown = || BenchError::check(NAME, "it does not report which memory it reads");
+        replay.ok_or_else(unknown)?.rate(LEAST_REPLAYED.div_ceil(names.len()), BATCH, 1)
     }
 
     /// Looks up all current names, whose actions are known while nothing changes.
     fn check(&self) -> Result<(), BenchError> {
-        let mut held = self.names.hashes.clone();
         let is_flipped = |place: usize| place.is_multiple_of(ALTERED) && self.flipped[place / ALTERED];
-        if self.change == Change::Replace {
-            for place in (0..held.len()).filter(|&place| is_flipped(place)) {
-                held[place] = self.others[place / ALTERED];
+        let (replaces, count) = (self.change == Change::Replace, self.names.len());
+        let held = (0..count).map(|place| {
+            if is_flipped(place) && replaces {
+                self.others[place / ALTERED]
+            } else {
+                self.names.hashes[place]
             }
-        }
-        let mut answers = vec![0; held.len()];
-        OthelloReader::new(Arc::clone(&self.table)).lookup_batch(&held, &mut answers);
-        for (place, (&answer, &action)) in answers.iter().zip(&self.names.actions).enumerate() {
-            let is_altered = self.change == Change::Alter && is_flipped(place);
-            if answer != action ^ u16::from(is_altered) {
-                return Err(BenchError::check(NAME, format!("{answer} for name {place} after all updates")));
-            }
-        }
-        Ok(())
+        });
+        let mut answers = vec![0; count];
+        let mut reader = OthelloReader::new(Arc::clone(&self.table));
+        reader.lookup_batch(&held.collect::<Vec<_>>(), &mut answers);
+        let action = |place| self.names.actions[place] ^ u16::from(!replaces && is_flipped(place));
+        let wrong = (0..count).find(|&place| answers[place] != action(place));
+        wrong.map_or(Ok(()), |place| {
+            let problem = format!("{} for name {place} after all updates", answers[place]);
+            Err(BenchError::check(NAME, problem))
+        })
     }
-}
 
-/// Generates updates, one position after the other.
-struct Ops<'a> {
-    change: Change,
-    names: &'a Population,
-    others: &'a [KeyHash],
-    flipped: &'a mut [bool],
-    cursor: &'a mut usize,
-}
-
-impl Ops<'_> {
     /// Appends the updates of the next position.
-    fn push(&mut self, ops: &mut Vec<Op>) {
-        let place = *self.cursor;
-        *self.cursor = if place + 1 < self.flipped.len() { place + 1 } else { 0 };
+    fn push_ops(&mut self, ops: &mut Vec<Op>) {
+        let place = self.cursor;
+        self.cursor = if place + 1 < self.flipped.len() { place + 1 } else { 0 };
         self.flipped[place] = !self.flipped[place];
         let (name, action) = (self.names.hashes[place * ALTERED], self.names.actions[place * ALTERED]);
         match self.change {
@@ -201,51 +185,45 @@ impl Ops<'_> {
     }
 
     /// Reverts the updates pushed last, because the whole batch was refused.
-    fn undo(&mut self, ops: usize) {
+    fn undo_ops(&mut self, ops: usize) {
         let places = if self.change == Change::Alter { ops } else { ops / 2 };
         for back in 1..=places {
-            let place = (*self.cursor + self.flipped.len() - back) % self.flipped.len();
+            let place = (self.cursor + self.flipped.len() - back) % self.flipped.len();
             self.flipped[place] = !self.flipped[place];
         }
     }
-}
 
-/// Applies updates at no more than `rate` per second until stopped; returns updates per second.
-fn update(
-    control: &mut OthelloControl,
-    table: &Othello,
-    changes: &mut Ops<'_>,
-    rate: f64,
-    stop: &AtomicBool,
-) -> Result<f64, BenchError> {
-    let start = Instant::now();
-    let (mut done, mut ops) = (0_usize, Vec::with_capacity(AT_ONCE));
-    while !stop.load(Ordering::Relaxed) {
-        let due = (start.elapsed().as_secs_f64() * rate - done as f64)
-            .min(AT_ONCE.min(changes.flipped.len()) as f64);
-        ops.clear();
-        while (ops.len() as f64) < due {
-            changes.push(&mut ops);
-        }
-        if ops.is_empty() {
-            // A thread that waits for messages sleeps too. A spinning thread would slow the other thread of
-            // the same physical core.
-            std::thread::sleep(PAUSE);
-            continue;
-        }
-        match control.batch(&ops) {
-            Ok(deltas) => {
-                for delta in deltas {
-                    let _ = table.apply(&delta).map_err(|error| BenchError::of(NAME, error))?;
-                }
-                done += ops.len();
+    /// Applies updates at no more than `rate` per second until stopped; returns updates per second.
+    fn update(&mut self, rate: f64, stop: &AtomicBool) -> Result<f64, BenchError> {
+        let start = Instant::now();
+        let (mut done, mut ops) = (0_usize, Vec::with_capacity(AT_ONCE));
+        while !stop.load(Ordering::Relaxed) {
+            let due = (start.elapsed().as_secs_f64() * rate - done as f64)
+                .min(AT_ONCE.min(self.flipped.len()) as f64);
+            ops.clear();
+            while (ops.len() as f64) < due {
+                self.push_ops(&mut ops);
             }
-            // A range is overfull, so the whole batch was refused and nothing changed.
-            Err(UpdateError::Full(_)) => changes.undo(ops.len()),
-            Err(error) => return Err(BenchError::of(NAME, error)),
+            if ops.is_empty() {
+                // A thread that waits for messages sleeps too. A spinning thread would slow the other thread of
+                // the same physical core.
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            match self.control.batch(&ops) {
+                Ok(deltas) => {
+                    for delta in deltas {
+                        let _ = self.table.apply(&delta).of(NAME)?;
+                    }
+                    done += ops.len();
+                }
+                // A range is overfull, so the whole batch was refused and nothing changed.
+                Err(UpdateError::Full(_)) => self.undo_ops(ops.len()),
+                Err(error) => return Err(BenchError::of(NAME, error)),
+            }
         }
+        Ok(done as f64 / start.elapsed().as_secs_f64())
     }
-    Ok(done as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Looks up all names repeatedly for `time`; returns lookups per second. Checks the answers between passes:
@@ -260,6 +238,7 @@ fn ask(
     let pass = names.len().min(PASS);
     let (mut answers, mut first, mut asked) = (vec![0; pass], 0, 0);
     let (start, mut spent) = (Instant::now(), Duration::ZERO);
+    let may_differ = if change == Change::Alter { 1 } else { u16::MAX };
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         let places = first..first + pass;
         let hashes: &[KeyHash] = &names.hashes[places.clone()];
@@ -270,13 +249,8 @@ fn ask(
         spent += clock.now().saturating_sub(begin);
         asked += pass;
         for ((&answer, &action), place) in answers.iter().zip(&names.actions[places]).zip(first..) {
-            let may_differ = match change {
-                Change::Alter => 1,
-                Change::Replace => u16::MAX,
-            };
-            if (answer ^ action) & !(may_differ * u16::from(place.is_multiple_of(ALTERED))) != 0 {
-                return Err(BenchError::check(NAME, format!("{answer} for name {place} beside updates")));
-            }
+            let is_right = (answer ^ action) & !(may_differ * u16::from(place.is_multiple_of(ALTERED))) == 0;
+            ensure(is_right, NAME, || format!("{answer} for name {place} beside updates"))?;
         }
         first = if first + 2 * pass <= names.len() { first + pass } else { 0 };
     }
@@ -284,12 +258,12 @@ fn ask(
 }
 
 fn one(
-    session: &mut Session<'_>,
+    bench: &mut BenchRun<'_>,
     (names, value_bits): (u64, u8),
     change: Change,
     time: Duration,
 ) -> Result<(), BenchError> {
-    let busy = session.busy("building");
+    let busy = bench.busy("building");
     let set = Population::of(Kind::Mac, names, value_bits);
     let others = Kind::Mac.hashes(set.len(), set.len().div_ceil(ALTERED));
     let mut live = LiveTable::new(set, change, others)?;
@@ -301,7 +275,7 @@ fn one(
             None => format!("{VARIANT}as many {what} as can be"),
         };
         let rate = rate.map_or(f64::INFINITY, f64::from);
-        let case = session
+        let case = bench
             .case(NAME, names)
             .format("sharded")
             .variant(beside)
@@ -309,8 +283,8 @@ fn one(
             .threads(1)
             .batch(BATCH)
             .table_bytes(live.table.stats().table_bytes as u64);
-        let named = |variant: String| case.clone().variant(variant);
-        let (limit, alone) = (named(format!("in turn with updates, {LIMIT}")), named(ALONE.to_owned()));
+        let limit = case.clone().variant(format!("in turn with updates, {LIMIT}"));
+        let alone = case.clone().variant(ALONE.to_owned());
         let rows = vec![
             (limit, Metric::LookupRate),
             (alone.clone(), Metric::LookupRate),
@@ -326,62 +300,58 @@ fn one(
             let (beside, updates) = live.measure(rate, time)?;
             live.check()?;
             let lost = 100.0 * (1.0 - beside / alone);
-            let figures = vec![limit, alone, alone / limit, beside, beside / limit, updates, lost];
-            Ok(figures.into())
+            Ok(vec![limit, alone, alone / limit, beside, beside / limit, updates, lost].into())
         })
     });
-    interleave(session, &mut live, turns.into())
+    interleave(bench, &mut live, turns.into())
 }
 
-fn show(session: &mut Session<'_>) {
-    let heads = [
-        "names",
-        "updates",
-        "paper",
-        "updates, M/s",
-        "lookups alone, M/s",
-        "alone, of the limit",
-        "beside them, M/s",
-        "beside them, of the limit",
-        "lost, %",
-    ];
-    let mut sheet = PageTable::new("concise-figure-5", &heads);
-    let chart = |name, change: Change| {
-        let across = ("million updates a second", Scale::Linear);
-        let title = format!("Lookups on one core beside {} on another", change.name());
-        Chart::new(name, &title, across, ("million lookups a second", Scale::Linear))
+fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
+    // Alone and its share of the limit, beside updates and its share, updates, loss.
+    let groups = || {
+        rows.windows(6)
+            .filter(|of| of[5].metric == Metric::Loss && of[2].case.variant_text().starts_with(VARIANT))
     };
-    let mut charts =
-        [chart("concise-figure-5", Change::Alter), chart("concise-figure-5-replacing", Change::Replace)];
-    let rows: Vec<Row> = session.rows().to_vec();
-    for turn in rows.windows(6) {
-        let [alone, alone_share, beside, share, updates, loss] = turn else { continue };
-        let variant = beside.case.variant_text();
-        let Some(variant) = variant.strip_prefix(VARIANT) else { continue };
-        if loss.metric != Metric::Loss || beside.metric != Metric::LookupRate {
-            continue;
-        }
-        sheet.rows.push(vec![
-            short_count(beside.case.keys),
-            variant.to_owned(),
-            paper::beside(beside.case.keys).to_owned(),
-            millions(&updates.summary()),
-            millions(&alone.summary()),
-            limit::share_text(Some(alone_share)),
-            millions(&beside.summary()),
-            limit::share_text(Some(share)),
-            format!("{:.1} ({:.1} to {:.1})", loss.median, loss.min, loss.max),
-        ]);
-        let names = short_count(beside.case.keys);
-        let chart = &mut charts[usize::from(variant.contains(Change::Replace.name()))];
-        add_point(chart, &format!("{names} names, beside"), updates.median / 1e6, beside, 1e6);
-        add_point(chart, &format!("{names} names, alone"), updates.median / 1e6, alone, 1e6);
+    let sheet = Sheet::new("concise-figure-5", groups())
+        .column("names", |of| names(&&of[2]))
+        .column("updates", |of| of[2].case.variant_text().trim_start_matches(VARIANT).to_owned())
+        .column("paper", |of| paper::beside(of[2].case.keys))
+        .column("updates, M/s", |of| millions(&of[4]))
+        .column("lookups alone, M/s", |of| millions(&of[0]))
+        .column("alone, of the limit", |of| limit::share_text(Some(&of[1])))
+        .column("beside them, M/s", |of| millions(&of[2]))
+        .column("beside them, of the limit", |of| limit::share_text(Some(&of[3])))
+        .column("lost, %", |of| format!("{:.1} ({:.1} to {:.1})", of[5].median, of[5].min, of[5].max));
+    bench.add_table(sheet);
+    for (name, change) in
+        [("concise-figure-5", Change::Alter), ("concise-figure-5-replacing", Change::Replace)]
+    {
+        let ours = groups().filter(|of| of[2].case.variant_text().contains(change.name()));
+        let points = ours.flat_map(|of| {
+            [("beside", &of[2]), ("alone", &of[0])].map(|(how, row)| {
+                (format!("{} names, {how}", names(&row)), row.point(of[4].median / 1e6, 1e6))
+            })
+        });
+        let (x, y) =
+            (("million updates a second", Scale::Linear), ("million lookups a second", Scale::Linear));
+        let title = format!("Lookups on one core beside {} on another", change.name());
+        bench.add_chart(chart(name, &title, x, y, points));
     }
-    session.add_table(sheet);
-    for chart in charts {
-        session.add_chart(chart);
+}
+
+/// States the losses at half a million updates per second.
+fn conclude(bench: &mut BenchRun<'_>, rows: &[Row]) {
+    let rows = rows.iter().metric(Metric::Loss).filter(|row| row.case.variant_text().contains("500 k"));
+    let losses: Vec<String> = rows
+        .map(|row| format!("{:.1} % at {} names {}", row.median, names(&row), row.case.variant_text()))
+        .collect();
+    if !losses.is_empty() {
+        let sentence = format!(
+            "Lookups lose {}. The paper speaks of a very small drop, and of a negligible one at 4 M names.",
+            losses.join(", ")
+        );
+        bench.add_conclusion("concise-figure-5-conclusion", sentence);
     }
-    conclusions::concurrent_updates(session, &rows);
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use super::arrivals::ArrivalGaps;
 use super::fibs::{self, Fib, FibReader, NameFib};
 use super::{paper, queue};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, SEED};
@@ -14,11 +15,11 @@ use crate::names::{NameHasher, macs};
 use crate::pin;
 use crate::rounds::retry_rejected;
 use crate::row::Metric;
-use crate::session::Session;
+use crate::sheet::Sheet;
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::{Chart, Mark, PageTable, Point, Scale, Series};
-use scalebricks_report::stats::{Summary, percentile};
+use scalebricks_report::exhibit::{Chart, Mark, Point, Scale, Series};
+use scalebricks_report::stats::percentile;
 use scalebricks_types::KeyHash;
 
 /// Maximum packets per batch, as ports deliver them.
@@ -35,14 +36,19 @@ const RATES_PPS: [(f64, &str); 2] = [(210e3, "210 Kpps"), (21e6, "21 Mpps")];
 const NAME_BYTES: u64 = 170;
 const STRUCTURES: [Fib; 6] =
     [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo, Fib::Buffalo, Fib::Orthogonal, Fib::Sorted];
+/// The cell of a structure whose queue only grew.
+const SATURATED: &str = "saturated";
 
 /// Batch times in nanoseconds, by batch size.
 struct Times(Vec<(usize, Vec<f64>)>);
 
-/// Sorted packet delays for one structure and rate; `None` if the queue only grew.
+/// Packet delays for one number of names, structure and rate.
 struct Delays {
+    names: u64,
     fib: Fib,
     rate: usize,
+    load: f64,
+    /// Sorted delays; `None` if the queue only grew.
     sorted: Option<Vec<f64>>,
 }
 
@@ -50,64 +56,63 @@ struct Delays {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     let gaps = options.capture.as_deref().map_or_else(|| Ok(ArrivalGaps::made()), ArrivalGaps::of_capture)?;
-    let heads = [
-        "names",
-        "structure",
-        "arrivals",
-        "rate",
-        "paper",
-        "load",
-        "mean, ns",
-        "median, ns",
-        "60 %, ns",
-        "90 %, ns",
-        "99 %, ns",
-        "99.9 %, ns",
-    ];
-    let mut sheet = PageTable::new("concise-figure-6", &heads);
-    let heads = ["names", "rate", "beside", "paper", "no later up to", "within 1 µs"];
-    let mut crossings = PageTable::new("concise-figure-6-crossings", &heads);
-    let value_bits = options.first_value_bits(8);
-    let mut last = None;
-    for names in options.keys(&[262_144], &[1_000_000, 4_000_000]) {
-        if !session.fits(names, NAME_BYTES)? {
-            continue;
-        }
-        let delays = one(session, &mut sheet, (names, value_bits), &gaps)?;
-        compare(&mut crossings, names, &delays);
-        last = Some((names, delays));
+    let mut all = Vec::new();
+    for names in bench.sizes(&[262_144], &[1_000_000, 4_000_000], NAME_BYTES)? {
+        all.push((names, one(bench, names, options.first_value_bits(8), &gaps)?));
     }
-    if let Some((names, delays)) = last {
-        session.add_chart(chart(names, &gaps, &delays));
-        if let Some(sentence) = conclusion(names, &gaps, &delays) {
-            session.add_conclusion("concise-figure-6-conclusion", sentence);
+    if let Some((names, delays)) = all.last() {
+        bench.add_chart(chart(*names, &gaps, delays));
+        if !delays.is_empty() {
+            bench.add_conclusion("concise-figure-6-conclusion", conclusion(*names, &gaps, delays));
         }
     }
-    session.add_table(sheet);
-    session.add_table(crossings);
+    bench.add_table(delay_table(&gaps, all.iter().flat_map(|(_, delays)| delays)));
+    let others = all.iter().flat_map(|(_, delays)| {
+        let by_rate = (0..RATES_PPS.len()).flat_map(|rate| delays.iter().filter(move |of| of.rate == rate));
+        by_rate
+            .filter(|other| other.fib != Fib::OTHELLO)
+            .map(|other| (of(delays, Fib::OTHELLO, other.rate), other))
+    });
+    let crossings = Sheet::new("concise-figure-6-crossings", others)
+        .column("names", |(_, other)| short_count(other.names))
+        .column("rate", |(_, other)| RATES_PPS[other.rate].1)
+        .column("beside", |(_, other)| other.fib.name())
+        .column("paper", |(_, other)| match other.fib {
+            Fib::Cuckoo => paper::DELAY_CROSSINGS[other.rate],
+            _ => paper::NOT_GIVEN,
+        })
+        .column("no later up to", |(own, other)| match (own, &other.sorted) {
+            (None, _) => "othello is saturated".to_owned(),
+            (Some(_), None) => SATURATED.to_owned(),
+            (Some(own), Some(other)) => crossing(own, other).map_or_else(|| "none".to_owned(), percent),
+        })
+        .column("within 1 µs", |(own, _)| {
+            own.map_or_else(|| SATURATED.to_owned(), |own| percent(within(own, 1000.0)))
+        });
+    bench.add_table(crossings);
     Ok(())
 }
 
-/// Times all structures, and simulates both rates with each.
+/// Times all structures, simulates both rates with each, and adds the rows.
 fn one(
-    session: &mut Session<'_>,
-    sheet: &mut PageTable,
-    (names, value_bits): (u64, u8),
+    bench: &mut BenchRun<'_>,
+    names: u64,
+    value_bits: u8,
     gaps: &ArrivalGaps,
 ) -> Result<Vec<Delays>, BenchError> {
-    let packets = session.options().pick(100_000, 2_000_000);
-    let busy = session.busy("making names");
+    let packets = bench.options.pick(100_000, 2_000_000);
+    let busy = bench.busy("making names");
     let set = Population::of(Kind::Mac, names, value_bits);
     drop(busy);
     let mut all = Vec::new();
     for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
-        session.check()?;
-        let busy = session.busy("timing batches");
+        bench.check()?;
+        let busy = bench.busy("timing batches");
         let table = fib.build(&set, pin::cores())?;
-        let times = measure(session, fib, &*table, &set)?;
+        let times = measure(bench, fib, &*table, &set)?;
         drop(busy);
         for (rate, &(rate_pps, _)) in RATES_PPS.iter().enumerate() {
             let mut seed = 0;
@@ -117,12 +122,58 @@ fn one(
             let is_saturated = load >= 1.0 || outcome.is_saturated();
             let mut sorted = outcome.delays;
             sorted.sort_by(f64::total_cmp);
-            let delays = Delays { fib, rate, sorted: (!is_saturated).then_some(sorted) };
-            add(session, sheet, (names, value_bits), (&gaps.name, load), &delays);
+            let delays = Delays { names, fib, rate, load, sorted: (!is_saturated).then_some(sorted) };
+            add_rows(bench, value_bits, gaps, &delays);
             all.push(delays);
         }
     }
     Ok(all)
+}
+
+/// Adds the rows of a queue that is not saturated.
+fn add_rows(bench: &mut BenchRun<'_>, value_bits: u8, gaps: &ArrivalGaps, delays: &Delays) {
+    let Some(sorted) = &delays.sorted else { return };
+    let case = bench
+        .case(delays.fib.name(), delays.names)
+        .format(delays.fib.format())
+        .variant(format!("delays simulated: {}, {}", gaps.name, RATES_PPS[delays.rate].1))
+        .value_bits(value_bits)
+        .threads(1)
+        .batch(BURST);
+    bench.add_exact(case.clone(), Metric::LatencyMean, mean(sorted));
+    bench.add_exact(case.clone(), Metric::LatencyP50, percentile(sorted, 0.5));
+    bench.add_exact(case, Metric::LatencyP99, percentile(sorted, 0.99));
+}
+
+fn mean(times: &[f64]) -> f64 {
+    times.iter().fold(0.0, |sum, time| sum + time) / times.len().max(1) as f64
+}
+
+/// A statistic of sorted delays.
+type Statistic = fn(&[f64]) -> f64;
+
+/// The table of all delays.
+fn delay_table<'a>(gaps: &ArrivalGaps, all: impl IntoIterator<Item = &'a Delays>) -> Sheet<&'a Delays> {
+    let sheet = Sheet::new("concise-figure-6", all)
+        .column("names", |of| short_count(of.names))
+        .column("structure", |of| of.fib.name())
+        .column("arrivals", |_| gaps.name.clone())
+        .column("rate", |of| RATES_PPS[of.rate].1)
+        .column("paper", |of| if of.fib == Fib::OTHELLO { paper::DELAY } else { paper::NOT_GIVEN })
+        .column("load", |of| percent(of.load));
+    let figures: [(&str, Statistic); 6] = [
+        ("mean, ns", mean),
+        ("median, ns", |sorted| percentile(sorted, 0.5)),
+        ("60 %, ns", |sorted| percentile(sorted, 0.6)),
+        ("90 %, ns", |sorted| percentile(sorted, 0.9)),
+        ("99 %, ns", |sorted| percentile(sorted, 0.99)),
+        ("99.9 %, ns", |sorted| percentile(sorted, 0.999)),
+    ];
+    figures.into_iter().fold(sheet, |sheet, (head, figure)| {
+        sheet.column(head, |of| {
+            of.sorted.as_ref().map_or_else(|| SATURATED.to_owned(), |of| format!("{:.0}", figure(of)))
+        })
+    })
 }
 
 /// The share of packets up to which `one` is no later than `other`; `None` if it is later from the start.
@@ -144,32 +195,8 @@ fn of(delays: &[Delays], fib: Fib, rate: usize) -> Option<&Vec<f64>> {
     delays.iter().find(|one| one.fib == fib && one.rate == rate)?.sorted.as_ref()
 }
 
-/// Compares Othello with every other structure by percentiles.
-fn compare(sheet: &mut PageTable, names: u64, delays: &[Delays]) {
-    for (rate, (_, rate_name)) in RATES_PPS.into_iter().enumerate() {
-        let own = of(delays, Fib::OTHELLO, rate);
-        for other in delays.iter().filter(|other| other.rate == rate && other.fib != Fib::OTHELLO) {
-            let up_to = match (own, &other.sorted) {
-                (None, _) => "othello is saturated".to_owned(),
-                (Some(_), None) => "saturated".to_owned(),
-                (Some(own), Some(other)) => crossing(own, other).map_or_else(|| "none".to_owned(), percent),
-            };
-            let stated =
-                if other.fib == Fib::Cuckoo { paper::DELAY_CROSSINGS[rate] } else { paper::NOT_GIVEN };
-            sheet.rows.push(vec![
-                short_count(names),
-                rate_name.to_owned(),
-                other.fib.name().to_owned(),
-                stated.to_owned(),
-                up_to,
-                own.map_or_else(|| "saturated".to_owned(), |own| percent(within(own, 1000.0))),
-            ]);
-        }
-    }
-}
-
 /// States what the figure shows.
-fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Option<String> {
+fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> String {
     let beside = |rate: usize| {
         let Some(own) = of(delays, Fib::OTHELLO, rate) else { return "is saturated".to_owned() };
         let than = match of(delays, Fib::Cuckoo, rate).map(|other| crossing(own, other)) {
@@ -181,18 +208,16 @@ fn conclusion(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Option<Strin
         };
         format!("forwards {} of the packets within 1 µs ({than})", percent(within(own, 1000.0)))
     };
-    delays.first().map(|_| {
-        format!(
-            "With {} names and {}, Othello {} at {}, and {} at {}; the paper says below 1 µs, and below cuckoo up to the 90th \
-             and the 60th percentile.",
-            short_count(names),
-            gaps.name,
-            beside(0),
-            RATES_PPS[0].1,
-            beside(1),
-            RATES_PPS[1].1,
-        )
-    })
+    format!(
+        "With {} names and {}, Othello {} at {}, and {} at {}; the paper says below 1 µs, and below cuckoo up to the 90th \
+         and the 60th percentile.",
+        short_count(names),
+        gaps.name,
+        beside(0),
+        RATES_PPS[0].1,
+        beside(1),
+        RATES_PPS[1].1,
+    )
 }
 
 /// Draws both rates of all structures that keep up.
@@ -213,9 +238,7 @@ fn chart(names: u64, gaps: &ArrivalGaps, delays: &[Delays]) -> Chart {
 impl Times {
     /// The load of a core at this packet rate if it always takes full batches.
     fn load(&self, rate_pps: f64) -> f64 {
-        let Some((size, times)) = self.0.last() else { return 0.0 };
-        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-        mean / *size as f64 * rate_pps / 1e9
+        self.0.last().map_or(0.0, |(size, times)| mean(times) / *size as f64 * rate_pps / 1e9)
     }
 
     /// A measured time of the least sufficient batch size.
@@ -228,7 +251,7 @@ impl Times {
 
 /// Hashes and looks up batches of every size for random names. Checks every answer afterwards.
 fn measure(
-    session: &Session<'_>,
+    bench: &BenchRun<'_>,
     fib: Fib,
     table: &dyn NameFib,
     names: &Population,
@@ -242,11 +265,11 @@ fn measure(
         let asked: Vec<[u8; 6]> = places.iter().map(|&place| addresses[place]).collect();
         let right: Vec<u16> = places.iter().map(|&place| names.actions[place]).collect();
         let hashes: Vec<KeyHash> = places.iter().map(|&place| names.hashes[place]).collect();
-        let times = retry_rejected(session, || {
+        let times = retry_rejected(bench, || {
             let mut answers = vec![fibs::UNKNOWN; asked.len()];
-            let (times, _) = timing::pinned(|| time(&mut *table.reader(), &asked, &mut answers, size))?;
+            let (times, _) = timing::pinned(|| time(&mut table.reader(), &asked, &mut answers, size))?;
             fibs::check(fib.name(), table, &hashes, (&right, &answers))?;
-            undisturbed(session, fib.name(), times)
+            undisturbed(bench, fib.name(), times)
         })?;
         all.push((size, times));
     }
@@ -258,11 +281,11 @@ fn measure(
 ///
 /// # Errors
 /// [`BenchError::Rejected`] if too few remain.
-fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec<f64>, BenchError> {
+fn undisturbed(bench: &BenchRun<'_>, what: &str, mut times: Vec<f64>) -> Result<Vec<f64>, BenchError> {
     let all = times.len();
-    let mut times: Vec<f64> = times.into_iter().filter(|&time| time > 0.0).collect();
+    times.retain(|&time| time > 0.0);
     let rejected = all - times.len();
-    (0..rejected).for_each(|_| session.reject());
+    (0..rejected).for_each(|_| bench.reject());
     if times.len() < SAMPLES {
         let why = format!("{rejected} of {all} batches took no longer than reading the clock");
         return Err(BenchError::rejected(what, why));
@@ -272,7 +295,7 @@ fn undisturbed(session: &Session<'_>, what: &str, times: Vec<f64>) -> Result<Vec
 }
 
 /// Nanoseconds per batch minus the time to read the clock; zero or negative if disturbed.
-fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
+fn time(reader: &mut FibReader<'_>, names: &[[u8; 6]], answers: &mut [u16], size: usize) -> Vec<f64> {
     let (clock, hasher) = (Clock::Wall, NameHasher::new(SEED));
     let since = |start| clock.now().saturating_sub(start).as_nanos() as f64;
     let mut idle: Vec<f64> = (0..1001).map(|_| since(clock.now())).collect();
@@ -285,7 +308,7 @@ fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size
             let start = clock.now();
             let hashes = &mut hashes[..size];
             hashes.iter_mut().zip(names).for_each(|(hash, name)| *hash = hasher.hash(name));
-            reader.lookup(hashes, answers);
+            reader(hashes, answers);
             since(start) - overhead
         })
         .collect()
@@ -293,50 +316,8 @@ fn time(reader: &mut dyn FibReader, names: &[[u8; 6]], answers: &mut [u16], size
 
 /// The distribution of sorted figures, with no more points than a picture needs.
 fn distribution(sorted: &[f64]) -> Vec<Point> {
-    (1..=100)
-        .map(|percent| f64::from(percent) / 100.0)
-        .map(|share| Point::exact(percentile(sorted, share), share))
-        .collect()
-}
-
-fn add(
-    session: &mut Session<'_>,
-    sheet: &mut PageTable,
-    (names, value_bits): (u64, u8),
-    (arrivals, load): (&str, f64),
-    delays: &Delays,
-) {
-    let (fib, rate) = (delays.fib, RATES_PPS[delays.rate].1);
-    let stated = if fib == Fib::OTHELLO { paper::DELAY } else { paper::NOT_GIVEN };
-    let mut cells = vec![
-        short_count(names),
-        fib.name().to_owned(),
-        arrivals.to_owned(),
-        rate.to_owned(),
-        stated.to_owned(),
-        percent(load),
-    ];
-    let Some(sorted) = &delays.sorted else {
-        cells.resize(sheet.heads.len(), "saturated".to_owned());
-        sheet.rows.push(cells);
-        return;
-    };
-    let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
-    let case = session
-        .case(fib.name(), names)
-        .format(fib.format())
-        .variant(format!("delays simulated: {arrivals}, {rate}"))
-        .value_bits(value_bits)
-        .threads(1)
-        .batch(BURST);
-    let of = |share| percentile(sorted, share);
-    for (metric, figure) in
-        [(Metric::LatencyMean, mean), (Metric::LatencyP50, of(0.5)), (Metric::LatencyP99, of(0.99))]
-    {
-        session.add(case.clone(), metric, Summary::exact(figure));
-    }
-    cells.extend([mean, of(0.5), of(0.6), of(0.9), of(0.99), of(0.999)].map(|figure| format!("{figure:.0}")));
-    sheet.rows.push(cells);
+    let shares = (1..=100).map(|percent| f64::from(percent) / 100.0);
+    shares.map(|share| Point::exact(percentile(sorted, share), share)).collect()
 }
 
 #[cfg(test)]

@@ -1,22 +1,19 @@
 //! The structures behind one interface: batches of names in, actions out.
 
-mod readers;
 #[cfg(test)]
 mod tests;
 
 use crate::baselines::buffalo::{Buffalo, SideBySide, Sizes};
-use crate::baselines::cuckoo::Cuckoo;
 use crate::baselines::orthogonal::Orthogonal;
 use crate::baselines::sorted::Sorted;
-use crate::baselines::{BaselineError, RATE};
-use crate::error::BenchError;
+use crate::baselines::{Answer, Baseline, RATE};
+use crate::error::{BenchError, OrFail};
 use crate::limit::{self, Replay};
 use crate::names::population::Population;
-use crate::structures::{BuildConfig, fewest_partitions, params as setsep_params};
-use readers::{OthelloFib, SetSepFib};
-use scalebricks_tables::filter::{BloomFilter, FilterParams, Layout};
-use scalebricks_tables::othello::{Othello, OthelloBuilder, Params, ParamsError, Sizing};
-use scalebricks_tables::setsep::{SetSep, SetSepBuilder};
+use crate::structures::{self, BuildConfig, Compact, Cuckoo, Hashed, fewest_partitions};
+use scalebricks_tables::filter::{BloomFilter, FilterParams};
+use scalebricks_tables::othello::{Othello, OthelloBuilder, OthelloReader, Params, ParamsError, Sizing};
+use scalebricks_tables::setsep::{SetSep, SetSepReader};
 use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
@@ -98,39 +95,41 @@ impl Fib {
     /// # Errors
     /// [`BenchError::Structure`] with the structure's error; [`BenchError::Usage`] for unsupported values.
     pub fn build(self, names: &Population, threads: usize) -> Result<Box<dyn NameFib>, BenchError> {
-        let of = |error: BaselineError| BenchError::of(self.name(), error);
+        let name = self.name();
         Ok(match self {
-            Self::Othello(sizing, check_bits) => Box::new(OthelloFib {
-                table: Arc::new(othello(names, sizing, check_bits, threads)?),
-                is_checked: check_bits > 0,
-                filter: None,
-            }),
-            Self::Filtered => {
-                let params = FilterParams::for_names(names.len() as u64, 0.01, Layout::Blocked);
-                let filter = BloomFilter::new(params.map_err(|error| BenchError::of(self.name(), error))?);
-                names.hashes.iter().for_each(|&name| filter.insert(name));
-                Box::new(OthelloFib {
-                    table: Arc::new(othello(names, Sizing::Sharded, 0, threads)?),
-                    is_checked: false,
-                    filter: Some(filter),
-                })
+            Self::Othello(sizing, check_bits) => {
+                let table = othello(names, sizing, check_bits, threads)?;
+                Box::new(OthelloFib { table, is_checked: check_bits > 0, filter: None })
             }
-            Self::SetSep => Box::new(SetSepFib(Arc::new(setsep(names, threads)?))),
-            Self::Cuckoo => Box::new(Cuckoo::build(&names.pairs()).map_err(of)?),
+            Self::Filtered => {
+                let params = FilterParams::for_names(names.len() as u64, 0.01).of(name)?;
+                let filter = BloomFilter::new(params);
+                names.hashes.iter().for_each(|&name| filter.insert(name));
+                let table = othello(names, Sizing::Sharded, 0, threads)?;
+                Box::new(OthelloFib { table, is_checked: false, filter: Some(filter) })
+            }
+            Self::SetSep => {
+                let Some(set) = names.narrow() else {
+                    let problem = format!("setsep takes no values of {} bits", names.value_bits);
+                    return Err(BenchError::Usage(problem));
+                };
+                let make = BuildConfig { threads, ..BuildConfig::table() };
+                let params = structures::SetSep::params(set.len() as u64, set.value_bits, make)?;
+                let builder = structures::SetSep::builder(params, make);
+                Box::new(Arc::new(structures::SetSep::build_table(&builder, &set.hashes, &set.values)?))
+            }
+            Self::Cuckoo => Box::new(cuckoo(names)?),
             Self::Buffalo => {
-                let actions = 1 << names.value_bits;
-                Box::new(SideBySide::build(&names.pairs(), actions, RATE, 1).map_err(of)?)
+                Box::new(SideBySide::build(&names.pairs(), 1 << names.value_bits, RATE, 1).of(name)?)
             }
             Self::BuffaloApart => {
-                let mut counts = vec![0; 1 << names.value_bits];
-                names.actions.iter().for_each(|&action| counts[usize::from(action)] += 1);
-                let sizes = Sizes::for_rate(&counts, RATE, 1).map_err(of)?;
-                Box::new(Buffalo::build(&names.pairs(), &sizes).map_err(of)?)
+                let sizes = Sizes::for_rate(&names.counts(), RATE, 1).of(name)?;
+                Box::new(Buffalo::build(&names.pairs(), &sizes).of(name)?)
             }
             Self::Orthogonal => {
-                Box::new(Orthogonal::build(&names.pairs(), names.value_bits, RATE, 1).map_err(of)?)
+                Box::new(Orthogonal::build(&names.pairs(), names.value_bits, RATE, 1).of(name)?)
             }
-            Self::Sorted => Box::new(Sorted::build(&names.pairs()).map_err(of)?),
+            Self::Sorted => Box::new(Sorted::build(&names.pairs()).of(name)?),
         })
     }
 }
@@ -140,10 +139,10 @@ fn othello(
     sizing: Sizing,
     check_bits: u8,
     threads: usize,
-) -> Result<Othello, BenchError> {
+) -> Result<Arc<Othello>, BenchError> {
     let params = params(names.len() as u64, sizing, (names.value_bits, check_bits))?;
-    let built = OthelloBuilder::new(params).threads(threads).build_table(&names.hashes, &names.actions);
-    built.map_err(|error| BenchError::of("othello", error))
+    let builder = OthelloBuilder::new(params).threads(threads);
+    Ok(Arc::new(builder.build_table(&names.hashes, &names.actions).of("othello")?))
 }
 
 /// The parameters of an Othello table with these value and check bits.
@@ -154,14 +153,21 @@ fn params(names: u64, sizing: Sizing, (value_bits, check_bits): (u8, u8)) -> Res
     })
 }
 
-fn setsep(names: &Population, threads: usize) -> Result<SetSep, BenchError> {
-    let Some(set) = names.narrow() else {
-        return Err(BenchError::Usage(format!("setsep takes no values of {} bits", names.value_bits)));
-    };
-    let params = setsep_params(set.len() as u64, set.value_bits, BuildConfig::table())?;
-    let built = SetSepBuilder::new(params).threads(threads).build_table(&set.hashes, &set.values);
-    built.map_err(|error| BenchError::of("setsep", error))
+/// Our (2,4)-cuckoo table at 95 % load, keyed by the name's hash: the cost of an exact table. The paper's table is
+/// a static array of names and actions. Ours stores words for keys and values and a one-byte tag, and supports
+/// concurrent reads and writes.
+fn cuckoo(names: &Population) -> Result<Cuckoo, BenchError> {
+    let table = Cuckoo::new(Cuckoo::slots_for(names.len()), 1, Hashed);
+    let mut writer = table.write();
+    for (name, action) in names.pairs() {
+        writer.insert(&[name.get()], name, &[action.into()]).of("cuckoo")?;
+    }
+    drop(writer);
+    Ok(table)
 }
+
+/// Writes the action of each name of a batch.
+pub type FibReader<'a> = Box<dyn FnMut(&[KeyHash], &mut [u16]) + 'a>;
 
 /// A built structure.
 pub trait NameFib: Send + Sync {
@@ -174,7 +180,7 @@ pub trait NameFib: Send + Sync {
     }
 
     /// A reader for one thread.
-    fn reader(&self) -> Box<dyn FibReader + '_>;
+    fn reader(&self) -> FibReader<'_>;
 
     /// Reports the cache lines that a lookup of each name reads, in order, by the name's index: see
     /// [`Table::touched`](crate::structures::Table::touched). A structure that reports none has no share of
@@ -196,10 +202,142 @@ pub trait NameFib: Send + Sync {
     }
 }
 
-/// Looks up batches of names.
-pub trait FibReader {
-    /// Writes the action of each name.
-    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]);
+struct OthelloFib {
+    table: Arc<Othello>,
+    is_checked: bool,
+    filter: Option<BloomFilter>,
+}
+
+impl NameFib for OthelloFib {
+    fn table_bytes(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, BloomFilter::table_bytes);
+        (self.table.stats().table_bytes + filter) as u64
+    }
+
+    fn slot_bytes(&self) -> Option<u64> {
+        Some(self.table.stats().range_bytes as u64)
+    }
+
+    fn reader(&self) -> FibReader<'_> {
+        let mut reader = OthelloReader::new(Arc::clone(&self.table));
+        if let Some(filter) = &self.filter {
+            let mut known = Vec::new();
+            return Box::new(move |names, actions| {
+                known.resize(names.len(), false);
+                filter.contains_batch(names, &mut known);
+                reader.lookup_batch(names, actions);
+                for (action, &is_known) in actions.iter_mut().zip(&known) {
+                    *action |= u16::from(is_known).wrapping_sub(1); // UNKNOWN is all ones
+                }
+            });
+        }
+        if self.is_checked {
+            let mut found = Vec::new();
+            return Box::new(move |names, actions| {
+                found.resize(names.len(), None);
+                reader.check_batch(names, &mut found);
+                for (action, found) in actions.iter_mut().zip(&found) {
+                    *action = found.unwrap_or(UNKNOWN);
+                }
+            });
+        }
+        Box::new(move |names, actions| match (names, &mut *actions) {
+            ([name], [action]) => *action = reader.pin().get(*name),
+            _ => reader.lookup_batch(names, actions),
+        })
+    }
+
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
+        let mut reader = OthelloReader::new(Arc::clone(&self.table));
+        let pin = reader.pin();
+        for (place, &name) in names.iter().enumerate() {
+            if let Some(filter) = &self.filter {
+                filter.touched(name, &mut |at| visit(place, at));
+            }
+            pin.touched(name, &mut |at| visit(place, at));
+        }
+    }
+}
+
+impl NameFib for Arc<SetSep> {
+    fn table_bytes(&self) -> u64 {
+        self.stats().table_bytes as u64
+    }
+
+    fn reader(&self) -> FibReader<'_> {
+        let (mut reader, mut values) = (SetSepReader::new(Self::clone(self)), Vec::new());
+        Box::new(move |names, actions| {
+            if let ([name], [action]) = (names, &mut *actions) {
+                *action = reader.pin().get(*name).into();
+                return;
+            }
+            values.resize(names.len(), 0);
+            reader.lookup_batch(names, &mut values);
+            actions.iter_mut().zip(&values).for_each(|(action, &value)| *action = value.into());
+        })
+    }
+
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
+        structures::SetSep::touched(self, names, visit);
+    }
+}
+
+impl NameFib for Cuckoo {
+    fn table_bytes(&self) -> u64 {
+        self.table_bytes() as u64
+    }
+
+    fn reader(&self) -> FibReader<'_> {
+        Box::new(|names, actions| {
+            for (names, actions) in names.chunks(BATCH).zip(actions.chunks_mut(BATCH)) {
+                let (mut keys, mut found) = ([[0]; BATCH], [None; BATCH]);
+                keys.iter_mut().zip(names).for_each(|(key, name)| *key = [name.get()]);
+                self.get_batch(&keys[..names.len()], names, &mut found[..names.len()]);
+                for (action, found) in actions.iter_mut().zip(&found) {
+                    *action = found.map_or(UNKNOWN, |[action]| action as u16); // as they were put in
+                }
+            }
+        })
+    }
+
+    fn touched(&self, names: &[KeyHash], visit: &mut dyn FnMut(usize, *const u8)) {
+        for (place, &name) in names.iter().enumerate() {
+            self.touched(&[name.get()], name, &mut |at| visit(place, at));
+        }
+    }
+}
+
+/// Names whose lines are prefetched before the first is read.
+const AHEAD: usize = 16;
+
+impl<B: Baseline> NameFib for B {
+    fn table_bytes(&self) -> u64 {
+        Baseline::table_bytes(self)
+    }
+
+    /// Looks up names one by one, with prefetching.
+    fn reader(&self) -> FibReader<'_> {
+        Box::new(|names, actions| {
+            for (actions, names) in actions.chunks_mut(AHEAD).zip(names.chunks(AHEAD)) {
+                if names.len() > 1 {
+                    for &name in names {
+                        self.prefetch(name);
+                    }
+                }
+                for (action, &name) in actions.iter_mut().zip(names) {
+                    *action = self.look_up(name).action().unwrap_or(UNKNOWN);
+                }
+            }
+        })
+    }
+
+    fn lines(&self, name: KeyHash) -> Option<usize> {
+        Some(Baseline::lines(self, name))
+    }
+
+    fn is_ambiguous(&self, name: KeyHash) -> bool {
+        matches!(self.look_up(name), Answer::Picked(_))
+    }
 }
 
 /// Records the lines that lookups of the first names read, if the structure reports them.

@@ -1,12 +1,11 @@
 //! Table I: costs by formula, and the memory measured in Table II.
 
-use super::conclusions;
 use super::memory::SLOTS_ALONE;
 use super::paper::{self, Formula};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
-use crate::row::Metric;
-use crate::session::Session;
-use scalebricks_report::exhibit::PageTable;
+use crate::row::{Metric, SelectRows};
+use crate::sheet::Sheet;
 
 /// Our row; `docs/concise-figures.md` uses the same words.
 const OURS: Formula = Formula {
@@ -27,59 +26,67 @@ const VALUE_BITS: u8 = 8;
 ///
 /// # Errors
 /// None; Table II reports its own errors.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let heads = [
-        "FIB",
-        "construction",
-        "memory, bits",
-        "query",
-        "note",
-        "by formula, bits a name",
-        "here, bits a name",
-    ];
-    let mut sheet = PageTable::new("concise-table-1", &heads);
-    let mut built = Vec::new();
-    for formula in paper::TABLE_1.into_iter().chain([OURS]) {
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let formulas = paper::TABLE_1.into_iter().chain([OURS]).map(|formula| {
         let by_formula = formula.bits_per_name.map(|of| of(NAME_BITS, VALUE_BITS.into()));
-        let is_ours = formula.fib == OURS.fib;
-        let here = measured(session, formula.structure, if is_ours { "sharded" } else { "option-2" });
-        let cells =
-            [formula.fib, formula.build, formula.bits, formula.query, formula.note].map(str::to_owned);
-        let numbers =
-            [by_formula, here].map(|bits| bits.map_or_else(String::new, |bits| format!("{bits:.1}")));
-        sheet.rows.push([cells.as_slice(), &numbers].concat());
-        built.extend(by_formula.zip(here).map(|(by_formula, here)| Built {
-            fib: formula.fib,
-            by_formula,
-            here,
-        }));
-    }
-    session.add_table(sheet);
-    conclusions::formulas(session, &built);
+        let sizing = if formula.fib == OURS.fib { "sharded" } else { "option-2" };
+        (formula, by_formula, measured(bench, formula.structure, sizing))
+    });
+    let formulas: Vec<(Formula, Option<f64>, Option<f64>)> = formulas.collect();
+    let digits = |bits: Option<f64>| bits.map(|bits| format!("{bits:.1}")).unwrap_or_default();
+    let sheet = Sheet::new("concise-table-1", &formulas)
+        .column("FIB", |(formula, ..)| formula.fib)
+        .column("construction", |(formula, ..)| formula.build)
+        .column("memory, bits", |(formula, ..)| formula.bits)
+        .column("query", |(formula, ..)| formula.query)
+        .column("note", |(formula, ..)| formula.note)
+        .column("by formula, bits a name", |(_, by_formula, _)| digits(*by_formula))
+        .column("here, bits a name", |(.., here)| digits(*here));
+    bench.add_table(sheet);
+    let built = formulas.iter().filter_map(|(formula, by_formula, here)| {
+        Some(Built { fib: formula.fib, by_formula: (*by_formula)?, here: (*here)? })
+    });
+    conclude(bench, &built.collect::<Vec<_>>());
     Ok(())
 }
 
 /// Bits per name of a built structure that has a formula.
-pub struct Built {
+struct Built {
     /// Its name in the table.
-    pub fib: &'static str,
+    fib: &'static str,
     /// Bits per name by the formula.
-    pub by_formula: f64,
+    by_formula: f64,
     /// Bits per name of the largest table.
-    pub here: f64,
+    here: f64,
 }
 
 /// Bits per name of a structure in the largest table of MAC addresses.
-fn measured(session: &Session<'_>, structure: &str, format: &str) -> Option<f64> {
-    let rows = session.rows().iter().filter(|row| {
-        let of = &row.case;
-        row.metric == Metric::BitsPerKey
-            && of.structure == structure
-            && of.value_bits == Some(VALUE_BITS)
-            && of.is_variant(if of.format == Some("option-2") { SLOTS_ALONE } else { "MAC" })
-            && of.format.is_none_or(|of| of == format)
+fn measured(bench: &BenchRun<'_>, structure: &str, format: &str) -> Option<f64> {
+    let rows = bench.rows().iter().metric(Metric::BitsPerKey).structure(structure).format(format);
+    let rows = rows.filter(|row| {
+        let variant = if row.case.format == Some("option-2") { SLOTS_ALONE } else { "MAC" };
+        row.case.value_bits == Some(VALUE_BITS) && row.case.is_variant(variant)
     });
     rows.max_by_key(|row| row.case.keys).map(|row| row.median)
+}
+
+/// States how close the built tables are to their formulas.
+fn conclude(bench: &mut BenchRun<'_>, built: &[Built]) {
+    let above = |of: &Built| of.here / of.by_formula;
+    let Some(farthest) = built.iter().max_by(|a, b| above(a).total_cmp(&above(b))) else { return };
+    let all: Vec<String> =
+        built.iter().map(|of| format!("{} {:.1} ({:.1})", of.fib, of.here, of.by_formula)).collect();
+    let mut ordered: Vec<&Built> = built.iter().collect();
+    ordered.sort_by(|a, b| a.by_formula.total_cmp(&b.by_formula));
+    let order = if ordered.is_sorted_by_key(|of| of.here) { "the order of" } else { "another order than" };
+    let sentence = format!(
+        "For MAC addresses and 256 actions, memory comes to these bits a name here, and by formula: {}; the farthest above its \
+         formula is {} with {:.2} times, and the structures come in {order} their formulas.",
+        all.join(", "),
+        farthest.fib,
+        above(farthest),
+    );
+    bench.add_conclusion("concise-table-1-conclusion", sentence);
 }
 
 #[cfg(test)]
@@ -91,13 +98,12 @@ mod tests {
 
     #[test]
     fn formulas_stand_beside_what_was_built() {
-        let mut session = Session::for_test("concise", Options::default());
-        let case =
-            session.case("othello", 5_000_000).format("sharded").variant("MAC".to_owned()).value_bits(8);
-        session.add(Case { keys: 7, ..case.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
-        session.add(case, Metric::BitsPerKey, Summary::exact(19.0));
-        run(&mut session).unwrap();
-        let (_, exhibits) = session.finish();
+        let mut bench = BenchRun::for_test("concise", Options::default());
+        let case = bench.case("othello", 5_000_000).format("sharded").variant("MAC".to_owned()).value_bits(8);
+        bench.add(Case { keys: 7, ..case.clone() }, Metric::BitsPerKey, Summary::exact(99.0));
+        bench.add(case, Metric::BitsPerKey, Summary::exact(19.0));
+        run(&mut bench).unwrap();
+        let (_, exhibits) = bench.finish();
         assert_eq!(
             exhibits.conclusions[0].sentence,
             "For MAC addresses and 256 actions, memory comes to these bits a name here, and by formula: Othello here, sharded 19.0 \
@@ -112,11 +118,11 @@ mod tests {
 
     #[test]
     fn another_order_than_that_of_the_formulas_is_told() {
-        let mut session = Session::for_test("concise", Options::default());
+        let mut bench = BenchRun::for_test("concise", Options::default());
         let built = |fib, by_formula, here| Built { fib, by_formula, here };
-        conclusions::formulas(&mut session, &[]);
-        conclusions::formulas(&mut session, &[built("a", 10.0, 15.0), built("b", 20.0, 14.0)]);
-        let (_, exhibits) = session.finish();
+        conclude(&mut bench, &[]);
+        conclude(&mut bench, &[built("a", 10.0, 15.0), built("b", 20.0, 14.0)]);
+        let (_, exhibits) = bench.finish();
         let [said] = &exhibits.conclusions[..] else { panic!("nothing is said of nothing") };
         assert!(
             said.sentence

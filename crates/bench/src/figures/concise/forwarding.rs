@@ -15,20 +15,21 @@ mod link_ends;
 mod rotation;
 
 use super::fibs::{Fib, FibReader, NameFib};
-use super::{add_point, megabytes, millions, paper};
-use crate::error::BenchError;
+use super::{megabytes, millions, names, paper};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, ensure};
 use crate::gateway::packet_ring::ROTATION;
 use crate::gateway::packet_slab::{Slab, SlabPacket};
-use crate::rounds::{Measurement, interleave};
-use crate::row::{Case, Metric, Row};
-use crate::session::Session;
+use crate::rounds::{Measurement, RunResult, interleave};
+use crate::row::{Case, Metric, Row, SelectRows};
+use crate::sheet::{Sheet, chart};
 use crate::{pin, timing};
 use forwarders::{SwitchMode, forward, idle, switch, turn};
-use rotation::{Expected, Hosts, Rotation};
+use rotation::{Expected, Hosts, Rotation, rotation};
 use scalebricks_console::quantity::short_count;
 use scalebricks_elements::flat::FlatFib;
 use scalebricks_io::{BURST, PacketBuf};
-use scalebricks_report::exhibit::{Chart, PageTable, Scale};
+use scalebricks_report::exhibit::Scale;
 use std::sync::Arc;
 
 /// Frame length in bytes.
@@ -44,15 +45,12 @@ const VARIANT: &str = "forwarding, frames of 64 bytes";
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
-    let value_bits = options.first_value_bits(8);
-    for names in options.keys(&[262_144], &[262_144, 1_000_000, 4_000_000]) {
-        if session.fits(names, NAME_BYTES)? {
-            one(session, names, value_bits)?;
-        }
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let value_bits = bench.options.first_value_bits(8);
+    for names in bench.sizes(&[262_144], &[262_144, 1_000_000, 4_000_000], NAME_BYTES)? {
+        ForwardingSetup::new(bench, names, value_bits)?.measure(bench)?;
     }
-    show(session);
+    show(bench);
     Ok(())
 }
 
@@ -60,79 +58,67 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run_links(session: &mut Session<'_>) -> Result<(), BenchError> {
+pub fn run_links(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     #[cfg(feature = "dpdk")]
-    return dpdk_links::run(session);
+    return dpdk_links::run(bench);
     #[cfg(not(feature = "dpdk"))]
     {
-        session.console().note(
+        bench.console.note(
             "concise: figures 10 and 11 are skipped: this program was built without DPDK (--features dpdk)",
         );
         Ok(())
     }
 }
 
-fn one(session: &mut Session<'_>, names: u64, value_bits: u8) -> Result<(), BenchError> {
-    let scene = ForwardingSetup::new(session, names, value_bits)?;
-    scene.measure(session)
-}
-
 /// Packets in memory.
 type Packets = Rotation<SlabPacket>;
-
-/// A bare table.
-struct BuiltFib {
-    fib: Fib,
-    table: Box<dyn NameFib>,
-    /// Names for which it may return a wrong action, because several fit.
-    ambiguous: usize,
-}
 
 /// The tables of one size that packets pass through.
 struct ForwardingSetup {
     hosts: Arc<Hosts>,
-    tables: Vec<BuiltFib>,
+    /// Bare tables, and the names for which each may return a wrong action, because several fit.
+    tables: Vec<(Fib, Box<dyn NameFib>, usize)>,
     switches: Vec<(SwitchMode, Arc<FlatFib>)>,
 }
 
 impl ForwardingSetup {
     /// Builds all tables.
-    fn new(session: &Session<'_>, names: u64, value_bits: u8) -> Result<Self, BenchError> {
-        let _busy = session.busy("building");
+    fn new(bench: &BenchRun<'_>, names: u64, value_bits: u8) -> Result<Self, BenchError> {
+        let _busy = bench.busy("building");
         let hosts = Arc::new(Hosts::new(names, value_bits));
         let (mut tables, mut switches) = (Vec::new(), Vec::new());
         for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
-            session.check()?;
+            bench.check()?;
             let table = fib.build(&hosts.set, pin::cores())?;
             let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
-            tables.push(BuiltFib { fib, table, ambiguous });
+            tables.push((fib, table, ambiguous));
         }
         for mode in SwitchMode::ALL {
-            session.check()?;
+            bench.check()?;
             switches.push((mode, mode.fib(&hosts)?));
         }
         Ok(Self { hosts, tables, switches })
     }
 
+    fn case(&self, bench: &BenchRun<'_>, structure: &str, fib: Option<Fib>, variant: &str) -> Case {
+        bench
+            .case(structure, self.hosts.set.len() as u64)
+            .format(fib.and_then(Fib::format))
+            .variant(variant.to_owned())
+            .value_bits(self.hosts.set.value_bits)
+            .threads(1)
+            .batch(BURST)
+    }
+
     /// Measures all tables with packets in memory.
-    fn measure(&self, session: &mut Session<'_>) -> Result<(), BenchError> {
-        let mut rotation = Rotation::new(Slab::new(ROTATION).packets, &self.hosts, OCTETS);
-        let packets = session.options().pick(200_000, 2_000_000);
-        let set = &self.hosts.set;
-        let case = |structure: &str, fib: Option<Fib>| {
-            session
-                .case(structure, set.len() as u64)
-                .format(fib.and_then(Fib::format))
-                .variant(VARIANT.to_owned())
-                .value_bits(set.value_bits)
-                .threads(1)
-                .batch(BURST)
-        };
+    fn measure(&self, bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+        let mut rotation = rotation(Slab::new(ROTATION).packets, &self.hosts, OCTETS);
+        let packets = bench.options.pick(200_000, 2_000_000);
+        let names = self.hosts.set.len();
         // The time of the bare loop in this round, which is subtracted.
-        let bare = std::cell::Cell::new(0.0_f64);
-        let bare = &bare;
+        let bare = &std::cell::Cell::new(0.0_f64);
         let time = |seconds: f64| seconds * 1e9 / (packets / BURST * BURST) as f64;
-        let net = move |seconds: f64, rotation: &mut Packets| {
+        let net = move |seconds: f64, rotation: &Packets| -> Result<RunResult, BenchError> {
             if bare.get().is_nan() {
                 bare.set(time(timing::pinned(|| idle(rotation, packets))?.1));
             }
@@ -141,31 +127,31 @@ impl ForwardingSetup {
             let net = net.inspect_err(|_| bare.set(f64::NAN))?;
             Ok(vec![net, 1e9 / net].into())
         };
-        let rows = |case: Case| vec![(case.clone(), Metric::PacketTime), (case, Metric::PacketRate)];
-        let alone = (case("generator and sink", None), Metric::PacketTime);
-        let mut turns = vec![Measurement::several(vec![alone], move |rotation: &mut Packets| {
-            let ((), seconds) = timing::pinned(|| idle(rotation, packets))?;
-            bare.set(time(seconds));
+        let case = |structure: &str, fib, bytes: u64| {
+            let case = self.case(bench, structure, fib, VARIANT).table_bytes(bytes);
+            vec![(case.clone(), Metric::PacketTime), (case, Metric::PacketRate)]
+        };
+        let alone = self.case(bench, "generator and sink", None, VARIANT);
+        let mut turns = vec![Measurement::new(alone, Metric::PacketTime, move |rotation: &mut Packets| {
+            bare.set(time(timing::pinned(|| idle(rotation, packets))?.1));
             Ok(bare.get().into())
         })];
-        for BuiltFib { fib, table, ambiguous } in &self.tables {
-            verify_table(*fib, &mut *table.reader(), &rotation, (set.len(), *ambiguous))?;
-            let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
-            turns.push(Measurement::several(rows(case), move |rotation: &mut Packets| {
-                let ((), seconds) = timing::pinned(|| forward(rotation, &mut *table.reader(), packets))?;
-                net(seconds, rotation)
+        for (fib, table, ambiguous) in &self.tables {
+            verify_table(*fib, table.reader(), &rotation, (names, *ambiguous))?;
+            let rows = case(fib.name(), Some(*fib), table.table_bytes());
+            turns.push(Measurement::several(rows, move |rotation: &mut Packets| {
+                net(timing::pinned(|| forward(rotation, table.reader(), packets))?.1, rotation)
             }));
         }
         for (mode, fib) in &self.switches {
-            verify_switch(*mode, fib, &rotation, set.len())?;
-            let case = case(mode.name(), None).table_bytes(fib.table_bytes() as u64);
+            verify_switch(*mode, fib, &rotation, names)?;
             let mut switch = switch(fib, &rotation)?;
-            turns.push(Measurement::several(rows(case), move |rotation: &mut Packets| {
-                let ((), seconds) = timing::pinned(|| turn(&mut switch, rotation, packets))?;
-                net(seconds, rotation)
+            let rows = case(mode.name(), None, fib.table_bytes() as u64);
+            turns.push(Measurement::several(rows, move |rotation: &mut Packets| {
+                net(timing::pinned(|| turn(&mut switch, rotation, packets))?.1, rotation)
             }));
         }
-        interleave(session, &mut rotation, turns)
+        interleave(bench, &mut rotation, turns)
     }
 }
 
@@ -173,27 +159,26 @@ impl ForwardingSetup {
 /// be wrong.
 fn verify<P: PacketBuf>(
     structure: &str,
-    rule: Expected,
-    rotation: &Rotation<P>,
+    expected: Expected,
+    packets: &Rotation<P>,
     (names, ambiguous): (usize, usize),
     moving: impl FnOnce(usize),
 ) -> Result<(), BenchError> {
-    let packets = (names + ROTATION).next_multiple_of(BURST);
-    let (verified, right) = rotation.verify(rule, || moving(packets));
-    let least = packets - packets.min(ambiguous * packets.div_ceil(names.max(1)));
-    if right < least || (verified, rotation.len()) != (packets, ROTATION) {
-        let problem = format!(
-            "of {packets} packets {verified} came out, {right} of them where and as they should; {} of {ROTATION} are left",
-            rotation.len()
-        );
-        return Err(BenchError::check(structure, problem));
-    }
-    Ok(())
+    let count = (names + ROTATION).next_multiple_of(BURST);
+    let (verified, right) = rotation::verify(packets, expected, || moving(count));
+    let least = count - count.min(ambiguous * count.div_ceil(names.max(1)));
+    let is_right = right >= least && (verified, packets.len()) == (count, ROTATION);
+    ensure(is_right, structure, || {
+        format!(
+            "of {count} packets {verified} came out, {right} of them where and as they should; {} of {ROTATION} are left",
+            packets.len()
+        )
+    })
 }
 
 fn verify_table<P: PacketBuf>(
     fib: Fib,
-    reader: &mut dyn FibReader,
+    reader: FibReader<'_>,
     rotation: &Rotation<P>,
     names: (usize, usize),
 ) -> Result<(), BenchError> {
@@ -210,99 +195,72 @@ fn verify_switch<P: PacketBuf + 'static>(
     verify(mode.name(), mode.rule(), rotation, (names, 0), |packets| turn(&mut switch, rotation, packets))
 }
 
-fn show(session: &mut Session<'_>) {
-    let heads = ["names", "structure", "ns a packet", "Mpps", "MB", "paper: Concise has", "othello has"];
-    let mut sheet = PageTable::new("concise-figure-9", &heads);
-    let title = "Packets of 64-bit names forwarded a second, one core, without generator and sink";
-    let mut chart = Chart::new(
-        "concise-figure-9",
-        title,
-        ("names", Scale::Doublings),
-        ("million packets a second", Scale::Linear),
-    );
-    let is_ours = |row: &&Row| row.case.is_variant(VARIANT);
-    let rows: Vec<Row> = session.rows().iter().filter(is_ours).cloned().collect();
-    let rate_of = |structure: &str, names: u64| {
-        let is_it = |row: &&Row| {
-            row.metric == Metric::PacketRate
-                && (row.case.structure.as_str(), row.case.keys) == (structure, names)
-        };
-        rows.iter().find(is_it).map(|row| (row.median, row.case.table_bytes.unwrap_or(0) as f64))
+fn show(bench: &mut BenchRun<'_>) {
+    let rows: Vec<Row> = bench.rows().iter().variant(VARIANT).cloned().collect();
+    let rates = || rows.iter().metric(Metric::PacketRate);
+    let of = |structure: &str, names: u64| rates().structure(structure).keys(names).next();
+    let bytes = |row: &Row| row.case.table_bytes.unwrap_or(0);
+    let compared = |one: &Row, other: &Row| {
+        let memory = 100.0 * bytes(one) as f64 / (bytes(other) as f64).max(1.0);
+        format!("{:.1} times the rate and {memory:.0} % of the memory", one.median / other.median)
     };
-    for pair in rows.windows(2) {
-        let [time, rate] = pair else { continue };
-        if (time.metric, rate.metric) != (Metric::PacketTime, Metric::PacketRate) {
-            continue;
-        }
-        let (structure, names) = (rate.case.structure.as_str(), rate.case.keys);
-        let bytes = rate.case.table_bytes.unwrap_or(0);
-        let own = rate_of("othello", names).filter(|_| structure != "othello");
-        sheet.rows.push(vec![
-            short_count(names),
-            structure.to_owned(),
-            time.spread(1.0, 1),
-            millions(&rate.summary()),
-            megabytes(bytes),
-            paper::forwarding(structure, names).to_owned(),
-            own.map_or_else(String::new, |own| compared(own, (rate.median, bytes as f64))),
-        ]);
-        add_point(&mut chart, structure, names as f64, rate, 1e6);
-    }
-    if let Some(names) = rows.iter().map(|row| row.case.keys).filter(|&names| names < 2_000_000).max()
-        && let Some(own) = rate_of("othello", names)
-    {
-        let beside = ["cuckoo", "orthogonal", "binary-search"].into_iter().filter_map(|structure| {
-            Some(format!("{} of {structure}", compared(own, rate_of(structure, names)?)))
+    let sheet = Sheet::new("concise-figure-9", rates())
+        .column("names", names)
+        .column("structure", |row| row.case.structure.clone())
+        .column("ns a packet", |row| {
+            row.beside(&rows, Metric::PacketTime).map(|time| time.spread(1.0, 1)).unwrap_or_default()
+        })
+        .column("Mpps", |row| millions(row))
+        .column("MB", |row| megabytes(bytes(row)))
+        .column("paper: Concise has", |row| paper::forwarding(&row.case.structure, row.case.keys))
+        .column("othello has", |row| {
+            let own = of("othello", row.case.keys).filter(|_| row.case.structure != "othello");
+            own.map(|own| compared(own, row)).unwrap_or_default()
         });
+    let title = "Packets of 64-bit names forwarded a second, one core, without generator and sink";
+    let (x, y) = (("names", Scale::Doublings), ("million packets a second", Scale::Linear));
+    let points = rates().map(|row| (row.case.structure.clone(), row.point(row.case.keys as f64, 1e6)));
+    let chart = chart("concise-figure-9", title, x, y, points);
+    let largest = rows.iter().map(|row| row.case.keys).filter(|&names| names < 2_000_000).max();
+    if let Some(own) = largest.and_then(|names| of("othello", names)) {
+        let names = own.case.keys;
+        let beside = ["cuckoo", "orthogonal", "binary-search"]
+            .into_iter()
+            .filter_map(|structure| Some(format!("{} of {structure}", compared(own, of(structure, names)?))));
         let sentence = format!(
             "With {} names of 64 bits, Othello has {}; the paper says 2 times the rate of cuckoo, 4 times that of orthogonal \
              filters, and 10–20 % of the memory of each.",
             short_count(names),
             beside.collect::<Vec<_>>().join(", ")
         );
-        session.add_conclusion("concise-figure-9-conclusion", sentence);
+        bench.add_conclusion("concise-figure-9-conclusion", sentence);
     }
-    session.add_table(sheet);
-    session.add_chart(chart);
-}
-
-/// Compares the rate and memory of two structures.
-fn compared(one: (f64, f64), other: (f64, f64)) -> String {
-    format!(
-        "{:.1} times the rate and {:.0} % of the memory",
-        one.0 / other.0,
-        100.0 * one.1 / other.1.max(1.0)
-    )
+    bench.add_table(sheet);
+    bench.add_chart(chart);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scalebricks_types::KeyHash;
-
-    struct Constant(u16);
-
-    impl FibReader for Constant {
-        fn lookup(&mut self, _: &[KeyHash], actions: &mut [u16]) {
-            actions.fill(self.0);
-        }
-    }
 
     #[test]
     fn packets_go_where_their_names_say() {
         let hosts = Arc::new(Hosts::new(1000, 5));
         for octets in [64, 1500] {
-            let rotation = Rotation::new(Slab::new(ROTATION).packets, &hosts, octets);
+            let rotation = rotation(Slab::new(ROTATION).packets, &hosts, octets);
             for fib in STRUCTURES {
                 let table = fib.build(&hosts.set, 1).unwrap();
                 let ambiguous = hosts.set.hashes.iter().filter(|&&name| table.is_ambiguous(name)).count();
                 assert!(ambiguous < 10, "{}: {ambiguous}", fib.name());
-                verify_table(fib, &mut *table.reader(), &rotation, (1000, ambiguous)).unwrap();
+                verify_table(fib, table.reader(), &rotation, (1000, ambiguous)).unwrap();
             }
             for mode in SwitchMode::ALL {
                 verify_switch(mode, &mode.fib(&hosts).unwrap(), &rotation, 1000).unwrap();
             }
-            assert!(verify_table(Fib::OTHELLO, &mut Constant(3), &rotation, (1000, 0)).is_err());
+            assert!(
+                verify_table(Fib::OTHELLO, Box::new(|_, actions| actions.fill(3)), &rotation, (1000, 0))
+                    .is_err()
+            );
             assert_eq!(rotation.len(), ROTATION, "none is lost");
         }
     }
@@ -310,12 +268,12 @@ mod tests {
     #[test]
     fn a_switch_that_does_something_else_is_found_out() {
         let (hosts, others) = (Arc::new(Hosts::new(1000, 5)), Hosts::new(900, 5));
-        let rotation = || Rotation::new(Slab::new(ROTATION).packets, &hosts, 64);
+        let make = || rotation(Slab::new(ROTATION).packets, &hosts, 64);
         let routes = SwitchMode::Routes.fib(&hosts).unwrap();
-        assert!(verify_switch(SwitchMode::Forwards, &routes, &rotation(), 1000).is_err(), "routed instead");
+        assert!(verify_switch(SwitchMode::Forwards, &routes, &make(), 1000).is_err(), "routed instead");
         let fewer = SwitchMode::Forwards.fib(&others).unwrap();
         assert!(
-            verify_switch(SwitchMode::Forwards, &fewer, &rotation(), 1000).is_err(),
+            verify_switch(SwitchMode::Forwards, &fewer, &make(), 1000).is_err(),
             "not known: flooded, or dropped"
         );
     }

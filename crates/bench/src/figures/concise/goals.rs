@@ -3,13 +3,12 @@
 
 use super::lookups::MADE;
 use super::reconstruction::RECONSTRUCTION;
-use super::{conclusions, millions, paper};
+use super::{met, millions, names, paper, threads_text};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
-use crate::pin;
-use crate::row::{Metric, Row};
-use crate::session::Session;
+use crate::row::{Metric, Row, SelectRows};
+use crate::sheet::Sheet;
 use crate::table::figure;
-use scalebricks_console::quantity::short_count;
 use scalebricks_report::exhibit::PageTable;
 
 /// Maximum loss of lookups during half a million updates per second, in percent: a number for the paper's
@@ -27,22 +26,6 @@ pub const CHECKS_FOR_RATE: &str = "checksums that let through one in 100,000 at 
 enum Bound {
     AtLeast(f64),
     AtMost(f64),
-}
-
-impl Bound {
-    fn is_met(&self, median: f64) -> bool {
-        match self {
-            Self::AtLeast(least) => median >= *least,
-            Self::AtMost(most) => median <= *most,
-        }
-    }
-
-    fn text(&self, row: &Row) -> String {
-        match self {
-            Self::AtLeast(least) => format!("at least {}", figure(row, *least)),
-            Self::AtMost(most) => format!("at most {}", figure(row, *most)),
-        }
-    }
 }
 
 /// A goal: its name, the rows it applies to, the paper's statement, and the bound.
@@ -145,59 +128,51 @@ const GOALS: [Goal; 10] = [
 ///
 /// # Errors
 /// None; the other parts report their own errors.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let heads = ["what", "names", "how", "paper", "goal", "here", "goal"];
-    let mut sheet = PageTable::new("concise-goals", &heads);
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let is_default = |row: &&Row| {
-        let of = &row.case;
-        of.structure == "othello"
-            && of.format == Some("sharded")
-            && (of.keys >= 1_000_000 || session.options().quick || is(row, OVER_CUCKOO_MEMORY))
+        let is_large = row.case.keys >= 1_000_000 || bench.options.quick || is(row, OVER_CUCKOO_MEMORY);
+        row.case.format == Some("sharded") && is_large
     };
-    for goal in GOALS {
-        let rows = session.rows().iter().filter(|row| row.metric == goal.metric);
-        sheet
-            .rows
-            .extend(rows.filter(is_default).filter(|row| (goal.is_of)(row)).map(|row| line(&goal, row)));
-    }
-    let met = sheet
-        .rows
-        .iter()
-        .filter(|row| row.last().is_some_and(|word| word == conclusions::word(true)))
-        .count();
-    let sentence = format!("{met} of {} goals are met.", sheet.rows.len());
-    session.add_table(sheet);
-    session.add_conclusion("concise-goals-conclusion", sentence);
+    let judged = GOALS.iter().flat_map(|goal| {
+        let rows = bench.rows().iter().metric(goal.metric).structure("othello").filter(is_default);
+        rows.filter(|row| (goal.is_of)(row)).map(move |row| (goal, row, (goal.bound)(row)))
+    });
+    let sheet = Sheet::new("concise-goals", judged)
+        .column("what", |(goal, ..)| goal.what)
+        .column("names", |(_, row, _)| names(row))
+        .column("how", |(_, row, _)| how(row))
+        .column("paper", |(goal, row, _)| (goal.paper)(row))
+        .column("goal", |(_, row, bound)| match bound {
+            Bound::AtLeast(least) => format!("at least {}", figure(row, *least)),
+            Bound::AtMost(most) => format!("at most {}", figure(row, *most)),
+        })
+        .column("here", |(_, row, _)| match row.metric {
+            Metric::Loss => format!("{:.1} % ({:.1} to {:.1})", row.median, row.min, row.max),
+            metric if metric.is_rate() => format!("{} M/s", millions(row)),
+            _ => figure(row, row.median),
+        })
+        .column("goal", |(_, row, bound)| {
+            met(match bound {
+                Bound::AtLeast(least) => row.median >= *least,
+                Bound::AtMost(most) => row.median <= *most,
+            })
+        });
+    let table = PageTable::from(sheet);
+    let kept = table.rows.iter().filter(|row| row.last().is_some_and(|word| word == met(true))).count();
+    let sentence = format!("{kept} of {} goals are met.", table.rows.len());
+    bench.add_table(table);
+    bench.add_conclusion("concise-goals-conclusion", sentence);
     Ok(())
 }
 
-fn line(goal: &Goal, row: &Row) -> Vec<String> {
-    let of = &row.case;
-    let how = match goal.metric {
-        Metric::Loss => of.variant.clone().unwrap_or_default(),
-        Metric::UpdateRate | Metric::InsertRate => format!("{} at a time", of.batch.unwrap_or(1)),
-        Metric::LookupRate if threads(row) > pin::cores() => {
-            format!("{} threads, oversubscribed", threads(row))
-        }
-        Metric::LookupRate if threads(row) == 1 => "1 thread".to_owned(),
-        Metric::LookupRate => format!("{} threads", threads(row)),
-        _ => of.value_bits.map_or_else(String::new, |bits| format!("{} actions", 1_u32 << bits)),
-    };
-    let here = match goal.metric {
-        Metric::Loss => format!("{:.1} % ({:.1} to {:.1})", row.median, row.min, row.max),
-        metric if metric.is_rate() => format!("{} M/s", millions(&row.summary())),
-        _ => figure(row, row.median),
-    };
-    let bound = (goal.bound)(row);
-    vec![
-        goal.what.to_owned(),
-        short_count(of.keys),
-        how,
-        (goal.paper)(row),
-        bound.text(row),
-        here,
-        conclusions::word(bound.is_met(row.median)).to_owned(),
-    ]
+/// How the figure of a row was measured.
+fn how(row: &Row) -> String {
+    match row.metric {
+        Metric::Loss => row.case.variant_text().to_owned(),
+        Metric::UpdateRate | Metric::InsertRate => format!("{} at a time", row.case.batch.unwrap_or(1)),
+        Metric::LookupRate => threads_text(threads(row)),
+        _ => row.case.value_bits.map(|bits| format!("{} actions", 1_u32 << bits)).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]
@@ -209,21 +184,21 @@ mod tests {
 
     #[test]
     fn rows_of_other_parts_are_judged() {
-        let mut session = Session::for_test("concise", Options::default());
-        let case = session
+        let mut bench = BenchRun::for_test("concise", Options::default());
+        let case = bench
             .case("othello", 1_000_000)
             .format("sharded")
             .variant("beside 500 k alterations a second".to_owned())
             .value_bits(8);
-        session.add(case.clone(), Metric::Loss, Summary::exact(2.5));
-        session.add(case.clone(), Metric::Loss, Summary::exact(7.5));
+        bench.add(case.clone(), Metric::Loss, Summary::exact(2.5));
+        bench.add(case.clone(), Metric::Loss, Summary::exact(7.5));
         let made = case.clone().variant(MADE.to_owned()).threads(1);
-        session.add(made.clone(), Metric::LookupRate, Summary::exact(1.1e8));
-        session.add(made.clone().threads(4), Metric::LookupRate, Summary::exact(1.1e8));
-        session.add(Case { keys: 10, ..made }, Metric::LookupRate, Summary::exact(3e8));
-        session.add(Case { structure: "setsep".to_owned(), ..case }, Metric::Loss, Summary::exact(9.0));
-        run(&mut session).unwrap();
-        let (_, exhibits) = session.finish();
+        bench.add(made.clone(), Metric::LookupRate, Summary::exact(1.1e8));
+        bench.add(made.clone().threads(4), Metric::LookupRate, Summary::exact(1.1e8));
+        bench.add(Case { keys: 10, ..made }, Metric::LookupRate, Summary::exact(3e8));
+        bench.add(Case { structure: "setsep".to_owned(), ..case }, Metric::Loss, Summary::exact(9.0));
+        run(&mut bench).unwrap();
+        let (_, exhibits) = bench.finish();
         let rows = &exhibits.sheets[0].rows;
         let told: Vec<(&str, &str, &str)> =
             rows.iter().map(|row| (row[4].as_str(), row[5].as_str(), row[6].as_str())).collect();

@@ -29,7 +29,7 @@ pub fn hashed(
             let (mut reader, hashes) = (table.reader(), &names.hashes[places]);
             for _ in 0..passes {
                 for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-                    reader.lookup(hashes, answers);
+                    reader(hashes, answers);
                 }
             }
         })
@@ -64,7 +64,7 @@ pub fn made(
                     let batch = &mut batch[..answers.len()];
                     // The register never ends.
                     batch.iter_mut().zip(&mut register).for_each(|(hash, name)| *hash = mixed(name));
-                    reader.lookup(batch, answers);
+                    reader(batch, answers);
                 }
             }
         })

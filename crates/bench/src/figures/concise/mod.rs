@@ -14,12 +14,10 @@
 //! | [`shared_graph`] | several switches with their own actions from one graph |
 //! | [`forwarding`] | Figures 9 to 11: packets from port to port, in memory and over DPDK's ports |
 //! | [`unknown_names`], [`balancer`] | Figure 12: unknown names, and unknown names as new flows |
-//! | [`conclusions`] | one sentence for each table and figure |
 //! | [`goals`] | our own goals, from the rows of the other parts |
 
 pub mod arrivals;
 pub mod balancer;
-pub mod conclusions;
 pub mod concurrent_updates;
 pub mod construction;
 pub mod delays;
@@ -40,168 +38,133 @@ pub mod unknown_names;
 pub mod update_messages;
 pub mod updates;
 
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
+use crate::limit;
 use crate::options::named;
+use crate::pin;
 use crate::row::Row;
-use crate::session::Session;
-use scalebricks_report::exhibit::{Chart, Mark, Point, Series};
-use scalebricks_report::stats::Summary;
-
-/// A part of the evaluation that can run alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Costs by formula.
-    Table1,
-    /// Memory and cache lines per query.
-    Table2,
-    /// Sizes of update messages.
-    Table3,
-    /// Lookups by number of names.
-    Figure3,
-    /// Lookups by name length and threads.
-    Figure4,
-    /// Lookups during updates.
-    Figure5,
-    /// Delays.
-    Figure6,
-    /// Construction.
-    Figure7,
-    /// Updates.
-    Figure8,
-    /// Range reconstructions.
-    Reconstruction,
-    /// Switches with the same names.
-    Switches,
-    /// Forwarding in memory.
-    Figure9,
-    /// Forwarding between ports: Figures 10 and 11.
-    Figure11,
-    /// Unknown names.
-    Figure12,
-    /// Unknown names as new flows.
-    Balancer,
-    /// Our own goals.
-    Goals,
-}
+use crate::sheet::{Sheet, counted};
+use scalebricks_console::quantity::short_count;
+use scalebricks_tables::othello::Sizing;
 
 /// The function of a part.
-type Run = fn(&mut Session<'_>) -> Result<(), BenchError>;
+type Run = fn(&mut BenchRun<'_>) -> Result<(), BenchError>;
 
-impl Part {
-    /// All parts in the order in which they run.
-    pub const ALL: [Self; 16] = [
-        Self::Table2,
-        Self::Table1,
-        Self::Table3,
-        Self::Figure3,
-        Self::Figure4,
-        Self::Figure5,
-        Self::Figure6,
-        Self::Figure7,
-        Self::Figure8,
-        Self::Reconstruction,
-        Self::Switches,
-        Self::Figure9,
-        Self::Figure11,
-        Self::Figure12,
-        Self::Balancer,
-        Self::Goals,
-    ];
+/// The parts of the evaluation, which can run alone, in the order in which they run: the name on the command
+/// line, and the function. `figure-11` also measures Figure 10.
+pub const PARTS: [(&str, Run); 16] = [
+    ("table-2", memory::run),
+    ("table-1", formulas::run),
+    ("table-3", update_messages::run),
+    ("figure-3", lookups::run),
+    ("figure-4", name_lengths::run),
+    ("figure-5", concurrent_updates::run),
+    ("figure-6", delays::run),
+    ("figure-7", construction::run),
+    ("figure-8", updates::run),
+    ("reconstruction", reconstruction::run),
+    ("switches", shared_graph::run),
+    ("figure-9", forwarding::run),
+    ("figure-11", forwarding::run_links),
+    ("figure-12", unknown_names::run),
+    ("balancer", balancer::run),
+    ("goals", goals::run),
+];
 
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Table1 => "table-1",
-            Self::Table2 => "table-2",
-            Self::Table3 => "table-3",
-            Self::Figure3 => "figure-3",
-            Self::Figure4 => "figure-4",
-            Self::Figure5 => "figure-5",
-            Self::Figure6 => "figure-6",
-            Self::Figure7 => "figure-7",
-            Self::Figure8 => "figure-8",
-            Self::Reconstruction => "reconstruction",
-            Self::Switches => "switches",
-            Self::Figure9 => "figure-9",
-            Self::Figure11 => "figure-11",
-            Self::Figure12 => "figure-12",
-            Self::Balancer => "balancer",
-            Self::Goals => "goals",
-        }
-    }
-
-    /// Parses a name of the command line. Figure 10 is measured with Figure 11.
-    ///
-    /// # Errors
-    /// A message with the valid names.
-    pub fn parse(name: &str) -> Result<Self, String> {
-        named(Self::ALL, Self::name)(if name == "figure-10" { "figure-11" } else { name })
-    }
-
-    const fn run(self) -> Run {
-        match self {
-            Self::Table1 => formulas::run,
-            Self::Table2 => memory::run,
-            Self::Table3 => update_messages::run,
-            Self::Figure3 => lookups::run,
-            Self::Figure4 => name_lengths::run,
-            Self::Figure5 => concurrent_updates::run,
-            Self::Figure6 => delays::run,
-            Self::Figure7 => construction::run,
-            Self::Figure8 => updates::run,
-            Self::Reconstruction => reconstruction::run,
-            Self::Switches => shared_graph::run,
-            Self::Figure9 => forwarding::run,
-            Self::Figure11 => forwarding::run_links,
-            Self::Figure12 => unknown_names::run,
-            Self::Balancer => balancer::run,
-            Self::Goals => goals::run,
-        }
-    }
+/// The name of a part on the command line.
+///
+/// # Errors
+/// A message with the valid names.
+pub fn part(name: &str) -> Result<&'static str, String> {
+    named(PARTS.map(|(name, _)| name), |name| name)(if name == "figure-10" { "figure-11" } else { name })
 }
 
 /// Runs the requested parts.
 ///
 /// # Errors
 /// The [`BenchError`] of the first part that fails.
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let wanted = session.options();
-    for part in Part::ALL.into_iter().filter(|&part| wanted.wants(part)) {
-        session.check()?;
-        session.console().note(&format!("concise: {}", part.name()));
-        part.run()(session)?;
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let wanted = &bench.options.parts;
+    for (name, run) in PARTS {
+        if wanted.as_ref().is_none_or(|parts| parts.contains(&name)) {
+            bench.check()?;
+            bench.console.note(&format!("concise: {name}"));
+            run(bench)?;
+        }
     }
     Ok(())
 }
 
 /// A rate in millions with minimum and maximum, as pages show it.
-fn millions(rate: &Summary) -> String {
-    let digits = |rate: f64| {
-        let millions = rate / 1e6;
-        if millions < 9.95 { format!("{millions:.2}") } else { format!("{millions:.0}") }
-    };
-    if rate.runs > 1 {
-        format!("{} ({}–{})", digits(rate.median), digits(rate.min), digits(rate.max))
-    } else {
-        digits(rate.median)
+fn millions(rate: &Row) -> String {
+    let digits = |rate: f64| short(rate / 1e6, 2, 0);
+    let median = digits(rate.median);
+    if rate.runs < 2 {
+        return median;
     }
+    format!("{median} ({}–{})", digits(rate.min), digits(rate.max))
 }
 
-/// Adds a row to the series with this name, and creates the series if needed.
-fn add_point(chart: &mut Chart, name: &str, x: f64, row: &Row, unit: f64) {
-    let point = Point::measured(x, row.summary(), unit);
-    if let Some(series) = chart.series.iter_mut().find(|series| series.name == name) {
-        series.points.push(point);
-        return;
-    }
-    let colour = chart.series.len();
-    chart.series.push(Series::new(name, Mark::Dotted, colour, vec![point]));
+/// A figure with `few` digits after the point below ten, else with `many`.
+fn short(figure: f64, few: usize, many: usize) -> String {
+    let digits = if figure < 9.95 { few } else { many };
+    format!("{figure:.digits$}")
 }
 
 /// Megabytes as the paper counts them.
 fn megabytes(bytes: u64) -> String {
-    let megabytes = bytes as f64 / 1e6;
-    if megabytes < 9.95 { format!("{megabytes:.2}") } else { format!("{megabytes:.1}") }
+    short(bytes as f64 / 1e6, 2, 1)
+}
+
+/// The names of a row, as tables show them.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "a sheet passes its items by reference")]
+fn names(row: &&Row) -> String {
+    short_count(row.case.keys)
+}
+
+/// Whether a row is of Othello's default sizing, or of a structure without sizings.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "a filter passes items by reference")]
+fn has_default_sizing(row: &&Row) -> bool {
+    row.case.format.is_none_or(|format| format == Sizing::Sharded.name())
+}
+
+/// Whether a goal is met, in a word.
+const fn met(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "missed" }
+}
+
+/// A number of threads, marked if there are fewer cores.
+fn threads_text(threads: usize) -> String {
+    counted(threads, "thread") + if threads > pin::cores() { ", oversubscribed" } else { "" }
+}
+
+/// Adds two columns to a sheet: a rate, and its share of the machine's limit. The empty cell is that of no row.
+fn with_rate<'r, T>(
+    sheet: Sheet<T>,
+    heads: [String; 2],
+    rows: &'r [Row],
+    rate: impl Fn(&T) -> Option<&'r Row>,
+) -> Sheet<T> {
+    let [rate_head, share_head] = heads;
+    let share = |row: &Row| limit::share_text(limit::share_of(rows, row));
+    sheet
+        .column(rate_head, |item| rate(item).map(millions).unwrap_or_default())
+        .column(share_head, |item| rate(item).map(share).unwrap_or_default())
+}
+
+/// The two columns of [`with_rate`] for each number of threads.
+fn with_threads<'r, T>(
+    sheet: Sheet<T>,
+    threads: &[usize],
+    rows: &'r [Row],
+    rate: impl Fn(&T, usize) -> Option<&'r Row>,
+) -> Sheet<T> {
+    threads.iter().fold(sheet, |sheet, &threads| {
+        let limit = format!("{}, of the limit", counted(threads, "thread"));
+        let heads = [format!("{}, M/s", threads_text(threads)), limit];
+        with_rate(sheet, heads, rows, |item| rate(item, threads))
+    })
 }
 
 #[cfg(test)]
@@ -209,14 +172,16 @@ mod tests {
     use super::*;
     use crate::figures::without_place;
     use crate::options::Options;
+    use crate::row::{Case, Metric};
+    use scalebricks_report::stats::Summary;
 
     #[test]
     fn parts_have_names() {
-        for part in Part::ALL {
-            assert_eq!(Part::parse(part.name()), Ok(part));
+        for (name, _) in PARTS {
+            assert_eq!(part(name), Ok(name));
         }
-        assert_eq!(Part::parse("figure-10"), Ok(Part::Figure11));
-        assert!(Part::parse("figure-1").is_err());
+        assert_eq!(part("figure-10"), Ok("figure-11"));
+        assert!(part("figure-1").is_err());
     }
 
     #[test]
@@ -227,19 +192,20 @@ mod tests {
             quick: true,
             runs: Some(1),
             // With so small a table, the time without generator and sink may be zero and thus rejected.
-            parts: Some(Part::ALL.into_iter().filter(|&part| part != Part::Figure9).collect()),
+            parts: Some(PARTS.map(|(name, _)| name).into_iter().filter(|&name| name != "figure-9").collect()),
             ..Options::default()
         };
-        let mut session = Session::for_test("concise", options);
-        run(&mut session).unwrap();
-        let (_, exhibits) = session.finish();
+        let mut bench = BenchRun::for_test("concise", options);
+        run(&mut bench).unwrap();
+        let (_, exhibits) = bench.finish();
         assert_eq!(without_place(PAGE, &exhibits), Vec::<String>::new());
     }
 
     #[test]
     fn rates_have_their_spread() {
-        assert_eq!(millions(&Summary::of(&[1e6, 2.5e6, 12e6])), "2.50 (1.00–12)");
-        assert_eq!(millions(&Summary::exact(123.4e6)), "123");
+        let rate = |figures: &[f64]| Row::new(Case::default(), Metric::LookupRate, Summary::of(figures));
+        assert_eq!(millions(&rate(&[1e6, 2.5e6, 12e6])), "2.50 (1.00–12)");
+        assert_eq!(millions(&rate(&[123.4e6])), "123");
         assert_eq!(megabytes(16_000_000), "16.0");
     }
 }

@@ -1,18 +1,18 @@
 //! Figure 4: hashing and looking up names, by name length and number of threads.
 
 use super::fibs::{self, BATCH, Fib, NameFib, replay};
-use super::{add_point, conclusions, millions, paper};
+use super::{names, paper, with_threads};
+use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::keys::mix;
 use crate::limit::{self, LIMIT, Limits};
 use crate::names::NameHasher;
-use crate::names::population::{Population, SEED, action};
+use crate::names::population::{Population, SEED};
 use crate::rounds::interleave;
-use crate::row::{Metric, Row};
-use crate::session::Session;
+use crate::row::{Metric, Row, SelectRows, distinct};
+use crate::sheet::{Sheet, chart, counted};
 use crate::{pin, timing};
-use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::{Chart, PageTable, Scale};
+use scalebricks_report::exhibit::Scale;
 use scalebricks_types::KeyHash;
 
 /// Name lengths in bytes.
@@ -29,17 +29,17 @@ const STRUCTURES: [Fib; 3] = [Fib::OTHELLO, Fib::SetSep, Fib::Cuckoo];
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     let names = options.first_keys(262_144, 262_144);
-    if !session.fits(names, NAME_BYTES + limit::bytes_per_key(names, STRUCTURES.len()))? {
-        return Ok(());
+    if bench.fits(names, NAME_BYTES + limit::bytes_per_key(names, STRUCTURES.len()))? {
+        for length in LENGTHS {
+            one(bench, names, length, options.first_value_bits(8))?;
+        }
+        let rows = bench.rows().to_vec();
+        show(bench, &rows);
+        conclude(bench, &rows);
     }
-    let value_bits = options.first_value_bits(8);
-    for length in LENGTHS {
-        one(session, names, length, value_bits)?;
-    }
-    show(session);
     Ok(())
 }
 
@@ -50,29 +50,29 @@ fn texts(names: u64, length: usize) -> Vec<u8> {
     (0..names).flat_map(text).collect()
 }
 
-fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> Result<(), BenchError> {
-    let busy = session.busy("building");
-    let texts = texts(names, length);
+/// The hashed names with their actions.
+fn population(texts: &[u8], length: usize, value_bits: u8) -> Population {
     let hasher = NameHasher::new(SEED);
-    let set = Population {
-        value_bits,
-        hashes: texts.chunks(length).map(|name| hasher.hash(name)).collect(),
-        actions: (0..names).map(|number| action(number, value_bits)).collect(),
-    };
+    Population::new(texts.chunks(length).map(|name| hasher.hash(name)).collect(), value_bits)
+}
+
+fn one(bench: &mut BenchRun<'_>, names: u64, length: usize, value_bits: u8) -> Result<(), BenchError> {
+    let busy = bench.busy("building");
+    let texts = texts(names, length);
+    let set = population(&texts, length, value_bits);
     let mut tables = Vec::new();
     for fib in STRUCTURES.into_iter().filter(|&fib| fib != Fib::SetSep || value_bits <= 8) {
-        session.check()?;
+        bench.check()?;
         tables.push((fib, fib.build(&set, pin::cores())?));
     }
     let limits: Vec<Limits<'_>> =
         tables.iter().map(|(_, table)| Limits::new(replay(&**table, &set.hashes), PASSES)).collect();
     drop(busy);
     let mut turns = Vec::new();
-    let threads = session.options().threads(&THREADS, &THREADS);
     for ((fib, table), limits) in tables.iter().zip(&limits) {
-        for &threads in &threads {
+        for threads in bench.options.threads(&THREADS, &THREADS) {
             let variant = format!("names of {length} bytes");
-            let case = session
+            let case = bench
                 .case(fib.name(), names)
                 .format(fib.format())
                 .variant(variant.clone())
@@ -89,7 +89,7 @@ fn one(session: &mut Session<'_>, names: u64, length: usize, value_bits: u8) -> 
             }));
         }
     }
-    interleave(session, &mut vec![0; names as usize], turns)
+    interleave(bench, &mut vec![0; names as usize], turns)
 }
 
 /// Hashes and looks up all names on `threads` threads; returns seconds.
@@ -109,53 +109,60 @@ fn ask(
                 for (hash, name) in hashes.iter_mut().zip(texts.chunks(length)) {
                     *hash = hasher.hash(name);
                 }
-                reader.lookup(hashes, answers);
+                reader(hashes, answers);
             }
         }
     })
 }
 
 /// The name length of a row of this part.
-pub fn length_of(row: &Row) -> Option<u32> {
-    if row.metric != Metric::LookupRate {
-        return None;
-    }
+fn length_of(row: &Row) -> Option<u32> {
     let variant = row.case.variant.as_deref()?.strip_prefix("names of ")?;
-    variant.strip_suffix(" bytes")?.parse().ok()
+    variant.strip_suffix(" bytes").filter(|_| row.metric == Metric::LookupRate)?.parse().ok()
 }
 
-fn show(session: &mut Session<'_>) {
-    let rows: Vec<Row> = session.rows().to_vec();
-    let threads = session.options().threads(&THREADS, &THREADS);
-    let mut sheet = PageTable::new("concise-figure-4", &["names", "bytes of a name", "structure", "paper"]);
-    for &threads in &threads {
-        let mark = if threads > pin::cores() { ", oversubscribed" } else { "" };
-        sheet.heads.push(format!("{threads} thread{}{mark}, M/s", if threads == 1 { "" } else { "s" }));
-        sheet.heads.push(format!("{threads} thread{}, of the limit", if threads == 1 { "" } else { "s" }));
-    }
-    let axis = ("bytes of a name", Scale::Doublings);
+fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
+    let threads = bench.options.threads(&THREADS, &THREADS);
+    let ours = || rows.iter().filter_map(|row| Some((length_of(row)?, row)));
+    let first = ours().filter(|(_, row)| row.case.threads == threads.first().copied());
+    let sheet = Sheet::new("concise-figure-4", first)
+        .column("names", |(_, row)| names(row))
+        .column("bytes of a name", |(length, _)| *length)
+        .column("structure", |(_, row)| row.case.structure.clone())
+        .column("paper", |_| paper::PLOTTED);
+    bench.add_table(with_threads(sheet, &threads, rows, |(length, like), threads| {
+        let mut rows = ours().filter(|(of, row)| of == length && row.case.structure == like.case.structure);
+        rows.find(|(_, row)| row.case.threads == Some(threads)).map(|(_, row)| row)
+    }));
+    // More threads than cores say nothing about lengths; they are only in the table.
+    let points = ours().filter_map(|(length, row)| {
+        let threads = row.case.threads.filter(|&threads| threads <= pin::cores())?;
+        let name = format!("{}, {}", row.case.structure, counted(threads, "thread"));
+        Some((name, row.point(length.into(), 1e6)))
+    });
+    let (x, y) = (("bytes of a name", Scale::Doublings), ("million a second", Scale::Linear));
     let title = "Names hashed and looked up, by length and threads";
-    let mut chart = Chart::new("concise-figure-4", title, axis, ("million a second", Scale::Linear));
-    for row in &rows {
-        let of = &row.case;
-        let (Some(length), Some(number)) = (length_of(row), of.threads) else { continue };
-        if Some(&number) == threads.first() {
-            let head =
-                [short_count(of.keys), length.to_string(), of.structure.clone(), paper::PLOTTED.to_owned()];
-            sheet.rows.push(head.into());
-        }
-        if let Some(cells) = sheet.rows.last_mut() {
-            cells.extend([millions(&row.summary()), limit::share_text(limit::share_of(&rows, row))]);
-        }
-        // More threads than cores say nothing about lengths; they are only in the table.
-        if number <= pin::cores() {
-            let name = format!("{}, {number} thread{}", of.structure, if number == 1 { "" } else { "s" });
-            add_point(&mut chart, &name, length.into(), row, 1e6);
-        }
-    }
-    session.add_table(sheet);
-    session.add_chart(chart);
-    conclusions::name_lengths(session, &rows);
+    bench.add_chart(chart("concise-figure-4", title, x, y, points));
+}
+
+/// Compares the shortest and longest names, and one thread with all cores.
+fn conclude(bench: &mut BenchRun<'_>, rows: &[Row]) {
+    let ours = || rows.iter().structure("othello").filter_map(|row| Some((length_of(row)?, row)));
+    let at = |length: u32, threads: usize| {
+        let mut rows = ours().filter(|(of, _)| *of == length).map(|(_, row)| row).threads(threads);
+        rows.next().map(|row| row.median / 1e6)
+    };
+    let lengths = distinct(ours().map(|(length, _)| length));
+    let (Some(&short), Some(&long)) = (lengths.first(), lengths.last()) else { return };
+    let cores = pin::cores();
+    let (Some(most), Some(least), Some(both)) = (at(short, 1), at(long, 1), at(short, cores)) else { return };
+    let sentence = format!(
+        "One thread hashes and looks up {most:.0} M names of {short} bytes a second and {least:.0} M of {long} bytes; {cores} threads do \
+         {:.2} times as much as one at {short} bytes. The paper says that its rate falls with the length, rises a little at multiples \
+         of 64 bits, and grows with threads up to the number of cores.",
+        both / most,
+    );
+    bench.add_conclusion("concise-figure-4-conclusion", sentence);
 }
 
 #[cfg(test)]
@@ -174,12 +181,8 @@ mod tests {
 
     #[test]
     fn names_are_hashed_and_found() {
-        let (hasher, texts) = (NameHasher::new(SEED), texts(700, 20));
-        let set = Population {
-            value_bits: 3,
-            hashes: texts.chunks(20).map(|name| hasher.hash(name)).collect(),
-            actions: (0..700).map(|number| action(number, 3)).collect(),
-        };
+        let texts = texts(700, 20);
+        let set = population(&texts, 20, 3);
         let table = Fib::OTHELLO.build(&set, 1).unwrap();
         for threads in [1, 3] {
             let mut answers = vec![9; 700];

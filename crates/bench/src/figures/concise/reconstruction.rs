@@ -2,16 +2,16 @@
 //! their cost at the owner, and their frequency as names come and go at full load, and compares it with
 //! theory.
 
-use super::{conclusions, paper};
-use crate::error::BenchError;
+use super::{met, paper, short};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, OrFail, ensure};
 use crate::names::population::{Kind, Population};
 use crate::pin;
-use crate::row::Metric;
-use crate::session::Session;
-use crate::structures::{BuildConfig, othello_params};
+use crate::row::{Metric, SelectRows};
+use crate::sheet::Sheet;
+use crate::structures::{self, BuildConfig, Compact};
 use crate::timing::{self, Clock};
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::PageTable;
 use scalebricks_report::stats::{Summary, percentile};
 use scalebricks_tables::othello::{OthelloBuilder, OthelloReader, Params, Sizing, UpdateError};
 use scalebricks_types::KeyHash;
@@ -31,37 +31,49 @@ const NAME: &str = "othello";
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let heads = [
-        "names",
-        "sizing",
-        "names a range",
-        "additions",
-        "paper",
-        "made anew, a million additions",
-        "theory",
-        "paper, ns an addition",
-        "ns an addition",
-        "median, µs",
-        "99 %, µs",
-        "most, µs",
-    ];
-    let mut sheet = PageTable::new("concise-reconstruction", &heads);
-    let options = session.options();
-    let value_bits = options.first_value_bits(8);
-    for names in options.keys(&[65_536], &[1_000_000, 16_000_000]) {
-        if !session.fits(names, NAME_BYTES)? {
-            continue;
-        }
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
+    let mut found = Vec::new();
+    for names in bench.sizes(&[65_536], &[1_000_000, 16_000_000], NAME_BYTES)? {
         for sizing in Sizing::ALL {
             if sizing == Sizing::Sharded || names <= options.pick(FEW / 4, FEW) {
-                sheet.rows.push(one(session, names, value_bits, sizing)?);
+                found.push(one(bench, names, options.first_value_bits(8), sizing)?);
             }
         }
     }
-    session.add_table(sheet);
-    conclusions::reconstructions(session);
+    let is_theirs = |of: &Churned| of.sizing != Sizing::Sharded && of.names == 1_000_000;
+    let stated = |of: &Churned, text: String| if is_theirs(of) { text } else { paper::NOT_GIVEN.to_owned() };
+    let cost = paper::REBUILD.0 * paper::REBUILD.1 * 1e9;
+    let sheet = Sheet::new("concise-reconstruction", found)
+        .column("names", |of| short_count(of.names))
+        .column("sizing", |of| of.sizing.to_string())
+        .column("names a range", |of| short_count(of.names / u64::from(of.params.ranges())))
+        .column("additions", |of| short_count(of.additions as u64))
+        .column("paper", |of| stated(of, paper::RECONSTRUCTION.to_owned()))
+        .column("made anew, a million additions", |of| spread(&of.share, 1e6))
+        .column("theory", |of| {
+            theory(&of.params, of.names).map_or_else(|| "none".to_owned(), |share| digits(share * 1e6))
+        })
+        .column("paper, ns an addition", |of| stated(of, format!("{cost:.0} (C14)")))
+        .column("ns an addition", |of| spread(&of.cost, 1.0))
+        .column("median, µs", |of| spread(&of.times[0], 1e-3))
+        .column("99 %, µs", |of| spread(&of.times[1], 1e-3))
+        .column("most, µs", |of| spread(&of.times[2], 1e-3));
+    bench.add_table(sheet);
+    conclude(bench);
     Ok(())
+}
+
+/// A line of the table.
+struct Churned {
+    names: u64,
+    sizing: Sizing,
+    params: Params,
+    additions: usize,
+    share: Summary,
+    cost: Summary,
+    /// Median, 99th percentile and maximum of the reconstructions.
+    times: [Summary; 3],
 }
 
 /// The probability that an addition closes a cycle in a large acyclic random graph: with n names in arrays of
@@ -83,16 +95,14 @@ struct Rebuilds {
 
 /// Replaces the names of a full table one by one, oldest first.
 fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuilds, BenchError> {
-    let of = |error: UpdateError| BenchError::of(NAME, error);
-    let built = OthelloBuilder::new(params).threads(pin::cores()).build(&names.pairs());
-    let mut control = built.map_err(|error| BenchError::of(NAME, error))?;
+    let mut control = OthelloBuilder::new(params).threads(pin::cores()).build(&names.pairs()).of(NAME)?;
     let mut held = names.hashes.clone();
     let mut met = Rebuilds { additions: 0, times: Vec::new() };
     let (done, _) = timing::pinned(|| {
         let clock = Clock::chosen();
         for (&new, place) in fresh.iter().zip((0..held.len()).cycle()) {
             let (old, action) = (held[place], names.actions[place]);
-            control.remove(old).map_err(of)?;
+            control.remove(old).of(NAME)?;
             let (before, start) = (control.reseeded(), clock.now());
             let added = control.insert(new, action);
             let passed = clock.now().saturating_sub(start);
@@ -100,10 +110,10 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuil
                 Ok(_) => held[place] = new,
                 // The range is overfull, so the old name stays.
                 Err(UpdateError::Full(_)) => {
-                    control.insert(old, action).map_err(of)?;
+                    control.insert(old, action).of(NAME)?;
                     continue;
                 }
-                Err(error) => return Err(of(error)),
+                Err(error) => return Err(BenchError::of(NAME, error)),
             }
             met.additions += 1;
             if control.reseeded() != before {
@@ -116,85 +126,93 @@ fn churn(params: Params, names: &Population, fresh: &[KeyHash]) -> Result<Rebuil
     met.times.sort_by(f64::total_cmp);
     let mut answers = vec![0; held.len()];
     OthelloReader::new(Arc::new(control.export())).lookup_batch(&held, &mut answers);
-    if answers != names.actions {
-        return Err(BenchError::check(NAME, "names are missing from the reconstructed tables"));
-    }
+    ensure(answers == names.actions, NAME, || "names are missing from the reconstructed tables")?;
     Ok(met)
 }
 
 /// Measures one line of the table and adds its rows.
-fn one(
-    session: &mut Session<'_>,
-    names: u64,
-    value_bits: u8,
-    sizing: Sizing,
-) -> Result<Vec<String>, BenchError> {
-    let busy = session.busy("making names");
+fn one(bench: &mut BenchRun<'_>, names: u64, value_bits: u8, sizing: Sizing) -> Result<Churned, BenchError> {
+    let busy = bench.busy("making names");
     let set = Population::of(Kind::Mac, names, value_bits);
-    let fresh = Kind::Mac.hashes(set.len(), session.options().pick(1 << 15, 1 << 21));
+    let fresh = Kind::Mac.hashes(set.len(), bench.options.pick(1 << 15, 1 << 21));
     drop(busy);
-    let params = othello_params(names, value_bits, BuildConfig { sizing, ..BuildConfig::table() })?;
-    let runs = session.options().runs().min(RUNS);
-    let bar = session.progress(runs);
+    let params =
+        structures::Othello::params(names, value_bits, BuildConfig { sizing, ..BuildConfig::table() })?;
+    let runs = bench.options.runs().min(RUNS);
+    let bar = bench.progress(runs);
     let mut found = Vec::new();
     for run in 0..runs {
-        session.check()?;
+        bench.check()?;
         found.push(churn(params.with_seed(run as u64), &set, &fresh)?);
         bar.add(1);
     }
     bar.finish();
-    let over = |figure: &dyn Fn(&Rebuilds) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
-    let share = over(&|met| met.times.len() as f64 / met.additions.max(1) as f64);
-    let cost = over(&|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
+    let over = |found: &[Rebuilds], figure: &dyn Fn(&Rebuilds) -> f64| {
+        Summary::of(&found.iter().map(figure).collect::<Vec<_>>())
+    };
+    let share = over(&found, &|met| met.times.len() as f64 / met.additions.max(1) as f64);
+    let cost =
+        over(&found, &|met| met.times.iter().fold(0.0, |sum, time| sum + time) / met.additions.max(1) as f64);
     found.retain(|met| !met.times.is_empty());
-    let over = |figure: &dyn Fn(&Rebuilds) -> f64| Summary::of(&found.iter().map(figure).collect::<Vec<_>>());
-    let times = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
-    let times = times.map(|(metric, share)| (metric, over(&|met| percentile(&met.times, share))));
-    let case = session
+    let times = [0.5, 0.99, 1.0].map(|share| over(&found, &|met| percentile(&met.times, share)));
+    let case = bench
         .case(NAME, names)
         .format(sizing.name())
         .variant(RECONSTRUCTION.to_owned())
         .value_bits(value_bits)
         .threads(1)
         .batch(1);
-    session.add(case.clone(), Metric::ReseedShare, share);
-    session.add(case.clone(), Metric::ReseedTime, cost);
-    for (metric, time) in times.iter().filter(|(_, time)| time.runs > 0) {
-        session.add(case.clone(), *metric, *time);
+    bench.add(case.clone(), Metric::ReseedShare, share);
+    bench.add(case.clone(), Metric::ReseedTime, cost);
+    if !found.is_empty() {
+        for (metric, time) in
+            [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyMax].into_iter().zip(times)
+        {
+            bench.add(case.clone(), metric, time);
+        }
     }
-    let is_theirs = sizing != Sizing::Sharded && names == 1_000_000;
-    let mut cells = vec![
-        short_count(names),
-        sizing.to_string(),
-        short_count(names / u64::from(params.ranges())),
-        short_count(fresh.len() as u64),
-        if is_theirs { paper::RECONSTRUCTION } else { paper::NOT_GIVEN }.to_owned(),
-        spread(&share, 1e6),
-        theory(&params, names).map_or_else(|| "none".to_owned(), |share| digits(share * 1e6)),
-        if is_theirs {
-            format!("{:.0} (C14)", paper::REBUILD.0 * paper::REBUILD.1 * 1e9)
-        } else {
-            paper::NOT_GIVEN.to_owned()
-        },
-        spread(&cost, 1.0),
-    ];
-    cells.extend(
-        times.iter().map(|(_, time)| if time.runs > 0 { spread(time, 1e-3) } else { "none".to_owned() }),
-    );
-    Ok(cells)
+    Ok(Churned { names, sizing, params, additions: fresh.len(), share, cost, times })
 }
 
 /// The median, with the range of the runs.
 fn spread(figures: &Summary, unit: f64) -> String {
     let of = |figure: f64| digits(figure * unit);
-    if figures.runs == 1 {
-        return of(figures.median);
+    match figures.runs {
+        0 => "none".to_owned(),
+        1 => of(figures.median),
+        _ => format!("{} ({}–{})", of(figures.median), of(figures.min), of(figures.max)),
     }
-    format!("{} ({}–{})", of(figures.median), of(figures.min), of(figures.max))
 }
 
 fn digits(figure: f64) -> String {
-    if figure < 9.95 { format!("{figure:.1}") } else { format!("{figure:.0}") }
+    short(figure, 1, 0)
+}
+
+/// States the reconstructions of the default sizing, at the size nearest to a million names.
+fn conclude(bench: &mut BenchRun<'_>) {
+    let of = |metric| {
+        bench
+            .rows()
+            .iter()
+            .metric(metric)
+            .structure(NAME)
+            .format("sharded")
+            .variant(RECONSTRUCTION)
+            .nearest(1_000_000)
+    };
+    let (Some(cost), Some(longest)) = (of(Metric::ReseedTime), of(Metric::LatencyMax)) else { return };
+    let theirs = paper::REBUILD.0 * paper::REBUILD.1 * 1e9;
+    let sentence = format!(
+        "At {} names, reconstructions cost {:.0} ns an addition, and the longest took {:.0} µs; by the paper's numbers they cost {theirs:.0} \
+         ns ({}), and one takes {} s ({}).",
+        short_count(cost.case.keys),
+        cost.median,
+        longest.median / 1e3,
+        met(cost.median <= theirs),
+        paper::REBUILD.1,
+        met(longest.median <= paper::REBUILD.1 * 1e9),
+    );
+    bench.add_conclusion("concise-reconstruction-conclusion", sentence);
 }
 
 #[cfg(test)]
@@ -217,7 +235,9 @@ mod tests {
         let names = Population::of(Kind::Mac, 20_000, 3);
         let fresh = Kind::Mac.hashes(names.len(), 400_000);
         for (sizing, least) in [(Sizing::Sharded, 0.6), (Sizing::Tight, 1.0)] {
-            let params = othello_params(20_000, 3, BuildConfig { sizing, ..BuildConfig::table() }).unwrap();
+            let params =
+                structures::Othello::params(20_000, 3, BuildConfig { sizing, ..BuildConfig::table() })
+                    .unwrap();
             let met = churn(params.with_seed(1), &names, &fresh).unwrap();
             let want = theory(&params, 20_000).unwrap() * met.additions as f64;
             let (got, slack) = (met.times.len() as f64, 5.0 * want.sqrt());

@@ -12,16 +12,15 @@
 //! would need less: log2 n bits for the name, and those of the new value.
 
 use super::delta_decoder::{Change, DeltaDecoder};
-use super::{conclusions, paper};
-use crate::error::BenchError;
+use super::{met, paper};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, OrFail, ensure};
 use crate::keys::mix;
 use crate::names::population::{Kind, Population, action};
 use crate::pin;
-use crate::row::Metric;
-use crate::session::Session;
+use crate::row::{Metric, SelectRows};
+use crate::sheet::Sheet;
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::PageTable;
-use scalebricks_report::stats::Summary;
 use scalebricks_tables::othello::{Op, OthelloBuilder, OthelloControl, Params};
 use scalebricks_types::{Delta, PartitionCount, PartitionId};
 use std::collections::BTreeMap;
@@ -37,23 +36,8 @@ const NAME: &str = "othello";
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
-    let mut sheet = PageTable::new(
-        "concise-table-3",
-        &[
-            "names",
-            "value bits",
-            "message",
-            "paper, bits by entropy",
-            "bits by entropy",
-            "if names were known",
-            "bits sent",
-            "with envelope",
-            "slots changed",
-            "ranges made anew",
-        ],
-    );
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
     let cases: Vec<(u64, u8)> = match &options.keys {
         Some(keys) => {
             let bits = options.value_bits(&[2, 8], &[1, 2, 4, 8, 16]);
@@ -61,19 +45,53 @@ pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         }
         None => paper::TABLE_3.map(|(names, bits, ..)| (names / options.pick(20, 1), bits)).to_vec(),
     };
+    let mut sent = Vec::new();
     for (names, value_bits) in cases {
-        if session.fits(names, NAME_BYTES)? {
-            one(session, &mut sheet, names, value_bits)?;
+        if bench.fits(names, NAME_BYTES)? {
+            sent.extend(one(bench, names, value_bits)?);
         }
     }
-    session.add_table(sheet);
-    conclusions::update_messages(session);
+    let stated = |of: &Sent| {
+        let case = paper::TABLE_3.iter().find(|case| (case.0, case.1) == (of.names, of.value_bits))?;
+        match of.kind {
+            "add" => Some(case.2),
+            "alter" => Some(case.3),
+            _ => None,
+        }
+    };
+    let sheet = Sheet::new("concise-table-3", sent)
+        .column("names", |of| short_count(of.names))
+        .column("value bits", |of| of.value_bits)
+        .column("message", |of| of.kind)
+        .column("paper, bits by entropy", |of| {
+            stated(of).map_or_else(|| paper::NOT_GIVEN.to_owned(), |bits| bits.to_string())
+        })
+        .column("bits by entropy", |of| format!("{:.1}", of.entropy))
+        .column("if names were known", |of| format!("{:.1}", of.known))
+        .column("bits sent", |of| format!("{:.0}", of.stats.mean(of.stats.payload_bytes) * 8.0))
+        .column("with envelope", |of| format!("{:.0}", of.stats.mean(of.stats.envelope_bytes) * 8.0))
+        .column("slots changed", |of| format!("{:.2}", of.stats.mean_slots()))
+        .column("ranges made anew", |of| format!("{:.2} %", 100.0 * of.stats.mean(of.stats.wholes())));
+    bench.add_table(sheet);
+    conclude(bench);
     Ok(())
+}
+
+/// The messages of one kind to a table.
+struct Sent {
+    names: u64,
+    value_bits: u8,
+    kind: &'static str,
+    stats: MessageStats,
+    /// Minimum bits per message.
+    entropy: f64,
+    /// The same if the receiver knew all names.
+    known: f64,
 }
 
 /// Statistics of the messages of one kind.
 #[derive(Debug, Default)]
-pub struct MessageStats {
+struct MessageStats {
     messages: usize,
     payload_bytes: usize,
     envelope_bytes: usize,
@@ -107,6 +125,11 @@ impl MessageStats {
         };
         *self.slots.entry(key).or_default() += 1;
         Ok(())
+    }
+
+    /// A total per message.
+    fn mean(&self, total: usize) -> f64 {
+        total as f64 / self.messages.max(1) as f64
     }
 
     fn mean_slots(&self) -> f64 {
@@ -148,50 +171,18 @@ fn log2_choose(n: u32, k: u32) -> f64 {
     (0..k.min(n)).map(|at| (f64::from(n - at) / f64::from(at + 1)).log2()).sum()
 }
 
-/// A control structure, and a copy that reads its messages.
-struct DeltaChannel {
-    control: OthelloControl,
-    mirror: DeltaDecoder,
-}
-
-impl DeltaChannel {
-    fn new(names: &Population) -> Result<Self, BenchError> {
-        let params = Params::for_keys(names.len() as u64, names.value_bits, PartitionCount::ONE);
-        let params = params.map_err(|error| BenchError::Usage(error.to_string()))?.with_seed(1);
-        let builder = OthelloBuilder::new(params).threads(pin::cores());
-        let control = builder.build(&names.pairs()).map_err(|error| BenchError::of(NAME, error))?;
-        let mirror = mirror(&control)?;
-        Ok(Self { control, mirror })
-    }
-
-    fn send(&mut self, op: Op, tally: &mut MessageStats) -> Result<(), BenchError> {
-        let deltas = self.control.batch(&[op]).map_err(|error| BenchError::of(NAME, error))?;
-        for delta in &deltas {
-            let changes = self.mirror.apply(delta);
-            let changes = changes.ok_or_else(|| BenchError::check(NAME, "a delta cannot be read"))?;
-            tally.add(delta, &changes).map_err(|problem| BenchError::check(NAME, problem))?;
-        }
-        Ok(())
-    }
-
-    /// Compares the copy with the table.
-    fn check(&self) -> Result<(), BenchError> {
-        if mirror(&self.control)? == self.mirror {
-            return Ok(());
-        }
-        Err(BenchError::check(NAME, "a copy kept by reading deltas is not the table"))
-    }
-}
-
-fn mirror(control: &OthelloControl) -> Result<DeltaDecoder, BenchError> {
+fn decoder(control: &OthelloControl) -> Result<DeltaDecoder, BenchError> {
     let whole = control.export_partition(PartitionId(0));
-    let mirror = whole.and_then(|whole| DeltaDecoder::new(control.params(), &whole));
-    mirror.ok_or_else(|| BenchError::check(NAME, "a partition cannot be read"))
+    let decoder = whole.and_then(|whole| DeltaDecoder::new(control.params(), &whole));
+    decoder.ok_or_else(|| BenchError::check(NAME, "a partition cannot be read"))
 }
 
-/// Sends messages of the three kinds, about names spread over the table.
-fn tallies(names: &Population) -> Result<([MessageStats; 3], Params), BenchError> {
-    let mut wire = DeltaChannel::new(names)?;
+/// Sends messages of the three kinds, about names spread over the table, to a copy that decodes them.
+fn send(names: &Population) -> Result<([MessageStats; 3], Params), BenchError> {
+    let params = Params::for_keys(names.len() as u64, names.value_bits, PartitionCount::ONE).usage()?;
+    let builder = OthelloBuilder::new(params.with_seed(1)).threads(pin::cores());
+    let mut control = builder.build(&names.pairs()).of(NAME)?;
+    let mut copy = decoder(&control)?;
     let messages = MESSAGES.min(names.len() / 2);
     let [mut add, mut alter, mut delete] = [(); 3].map(|()| MessageStats::default());
     let fresh = Kind::Mac.hashes(names.len(), messages);
@@ -199,12 +190,21 @@ fn tallies(names: &Population) -> Result<([MessageStats; 3], Params), BenchError
     for (number, &new) in fresh.iter().enumerate() {
         let old = names.hashes[number * stride];
         let other = names.actions[number * stride] ^ difference(number as u64, bits);
-        wire.send(Op::Update(old, other), &mut alter)?;
-        wire.send(Op::Remove(old), &mut delete)?;
-        wire.send(Op::Insert(new, action(number as u64, bits)), &mut add)?;
+        for (op, stats) in [
+            (Op::Update(old, other), &mut alter),
+            (Op::Remove(old), &mut delete),
+            (Op::Insert(new, action(number as u64, bits)), &mut add),
+        ] {
+            for delta in &control.batch(&[op]).of(NAME)? {
+                let changes = copy.apply(delta);
+                let changes = changes.ok_or_else(|| BenchError::check(NAME, "a delta cannot be read"))?;
+                stats.add(delta, &changes).map_err(|problem| BenchError::check(NAME, problem))?;
+            }
+        }
     }
-    wire.check()?;
-    Ok(([add, alter, delete], *wire.control.params()))
+    let is_same = decoder(&control)? == copy;
+    ensure(is_same, NAME, || "a copy kept by reading deltas is not the table")?;
+    Ok(([add, alter, delete], *control.params()))
 }
 
 /// A uniformly distributed difference other than 0.
@@ -213,51 +213,57 @@ fn difference(number: u64, bits: u8) -> u16 {
     (1 + mix(!number) % all) as u16 // at most `all`, of 16 bits
 }
 
-fn one(
-    session: &mut Session<'_>,
-    sheet: &mut PageTable,
-    names: u64,
-    value_bits: u8,
-) -> Result<(), BenchError> {
-    let busy = session.busy("sending messages");
-    let names = Population::of(Kind::Mac, names, value_bits);
-    let (tallies, params) = tallies(&names)?;
+fn one(bench: &mut BenchRun<'_>, names: u64, value_bits: u8) -> Result<[Sent; 3], BenchError> {
+    let busy = bench.busy("sending messages");
+    let set = Population::of(Kind::Mac, names, value_bits);
+    let ([add, alter, delete], params) = send(&set)?;
     drop(busy);
-    let (names, [a, b]) = (names.len() as u64, params.slots());
-    let (name_bits, value) = ((names as f64).log2(), f64::from(value_bits));
+    let ([a, b], name_bits, value) = (params.slots(), (names as f64).log2(), f64::from(value_bits));
+    let other_values = (f64::from(1_u32 << value_bits) - 1.0).log2();
     // An added address must be sent in full.
-    let known = [48.0 + value, name_bits + (f64::from(1_u32 << value_bits) - 1.0).log2(), name_bits];
-    for ((kind, tally), known) in ["add", "alter", "delete"].into_iter().zip(&tallies).zip(known) {
-        let each = |bytes: usize| bytes as f64 / tally.messages.max(1) as f64;
-        let entropy = tally.entropy(params.ranges(), a + b, params.width());
-        let case = session
+    let kinds = [
+        ("add", add, 48.0 + value),
+        ("alter", alter, name_bits + other_values),
+        ("delete", delete, name_bits),
+    ];
+    Ok(kinds.map(|(kind, stats, known)| {
+        let entropy = stats.entropy(params.ranges(), a + b, params.width());
+        let case = bench
             .case(NAME, names)
             .format("sharded")
             .variant(kind.to_owned())
             .value_bits(value_bits)
             .batch(1);
-        session.add(case.clone(), Metric::DeltaBytes, Summary::exact(each(tally.envelope_bytes)));
-        session.add(case, Metric::DeltaEntropy, Summary::exact(entropy));
-        let theirs = paper::TABLE_3.iter().find(|case| (case.0, case.1) == (names, value_bits));
-        let theirs = theirs.and_then(|case| match kind {
-            "add" => Some(case.2),
-            "alter" => Some(case.3),
-            _ => None,
-        });
-        sheet.rows.push(vec![
+        bench.add_exact(case.clone(), Metric::DeltaBytes, stats.mean(stats.envelope_bytes));
+        bench.add_exact(case, Metric::DeltaEntropy, entropy);
+        Sent { names, value_bits, kind, stats, entropy, known }
+    }))
+}
+
+/// Compares the paper's two cases.
+fn conclude(bench: &mut BenchRun<'_>) {
+    let parts = paper::TABLE_3.into_iter().filter_map(|(names, bits, add, alter)| {
+        let of = |kind| {
+            let rows = bench.rows().iter().metric(Metric::DeltaEntropy).keys(names).variant(kind);
+            rows.filter(|row| row.case.value_bits == Some(bits)).map(|row| row.median).next()
+        };
+        let (our_add, our_alter) = (of("add")?, of("alter")?);
+        Some(format!(
+            "of {} names and {bits} bits an addition needs {our_add:.1} bits (paper {add}: {}) and a change of action \
+             {our_alter:.1} (paper {alter}: {})",
             short_count(names),
-            value_bits.to_string(),
-            kind.to_owned(),
-            theirs.map_or_else(|| paper::NOT_GIVEN.to_owned(), |bits| bits.to_string()),
-            format!("{entropy:.1}"),
-            format!("{known:.1}"),
-            format!("{:.0}", each(tally.payload_bytes) * 8.0),
-            format!("{:.0}", each(tally.envelope_bytes) * 8.0),
-            format!("{:.2}", tally.mean_slots()),
-            format!("{:.2} %", 100.0 * tally.wholes() as f64 / tally.messages.max(1) as f64),
-        ]);
+            met(our_add <= add),
+            met(our_alter <= alter),
+        ))
+    });
+    let parts: Vec<String> = parts.collect();
+    if !parts.is_empty() {
+        let sentence = format!(
+            "By entropy, in a table {}; what is sent is whole bytes with the table's shape, and more.",
+            parts.join(", ")
+        );
+        bench.add_conclusion("concise-table-3-conclusion", sentence);
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -279,14 +285,14 @@ mod tests {
     fn no_message_is_shorter_than_its_entropy() {
         for bits in [1, 3] {
             let names = Population::of(Kind::Mac, 20_000, bits);
-            let (tallies, params) = tallies(&names).unwrap();
+            let (kinds, params) = send(&names).unwrap();
             let [a, b] = params.slots();
-            for tally in &tallies {
-                let sent = tally.payload_bytes as f64 * 8.0 / tally.messages as f64;
-                let least = tally.entropy(params.ranges(), a + b, params.width());
+            for stats in &kinds {
+                let sent = stats.mean(stats.payload_bytes) * 8.0;
+                let least = stats.entropy(params.ranges(), a + b, params.width());
                 assert!(least > 10.0 && least < sent, "{least} {sent}");
             }
-            let [_, alter, delete] = &tallies;
+            let [_, alter, delete] = &kinds;
             assert!(alter.mean_slots() >= 1.0 && alter.wholes() == 0 && delete.wholes() == 0);
         }
     }

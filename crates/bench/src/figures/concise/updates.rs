@@ -1,17 +1,18 @@
 //! Figure 8: updates per second by number of names: alterations, additions from half to full load including
 //! all reconstructions, and deletions.
 
-use super::{add_point, conclusions, millions, paper};
-use crate::error::BenchError;
+use super::{has_default_sizing, met, millions, names, paper};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, ensure};
 use crate::names::population::{Kind, Population};
-use crate::row::{Metric, Row};
-use crate::session::Session;
-use crate::structures::{BuildConfig, othello_params};
+use crate::rounds::{Measurement, interleave_up_to};
+use crate::row::{Metric, Row, SelectRows};
+use crate::sheet::{Sheet, chart};
+use crate::structures::{self, BuildConfig, Compact};
 use crate::{pin, timing};
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::exhibit::{Chart, PageTable, Scale};
-use scalebricks_report::stats::Summary;
-use scalebricks_tables::othello::{Op, Othello, OthelloBuilder, OthelloControl, OthelloReader, Sizing};
+use scalebricks_report::exhibit::Scale;
+use scalebricks_tables::othello::{Op, Othello, OthelloControl, OthelloReader, Sizing};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -31,20 +32,18 @@ const NAME: &str = "othello";
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let options = session.options();
-    let value_bits = options.first_value_bits(8);
-    for names in options.keys(&[65_536, 262_144], &[262_144, 1_000_000, 4_000_000, 16_000_000]) {
-        if !session.fits(names, NAME_BYTES)? {
-            continue;
-        }
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let options = bench.options;
+    for names in bench.sizes(&[65_536, 262_144], &[262_144, 1_000_000, 4_000_000, 16_000_000], NAME_BYTES)? {
         for sizing in Sizing::ALL {
             if sizing == Sizing::Sharded || names <= options.pick(FEW / 4, FEW) {
-                one(session, names, value_bits, sizing)?;
+                one(bench, names, options.first_value_bits(8), sizing)?;
             }
         }
     }
-    show(session);
+    let rows = bench.rows().to_vec();
+    show(bench, &rows);
+    conclude(bench, &rows);
     Ok(())
 }
 
@@ -59,11 +58,9 @@ impl LiveTable {
     /// Builds a table with the first half of the names and room for all.
     fn half(names: &Population, sizing: Sizing) -> Result<Self, BenchError> {
         let make = BuildConfig { sizing, threads: pin::cores(), ..BuildConfig::table() };
-        let params = othello_params(names.len() as u64, names.value_bits, make)?;
-        let mut pairs = names.pairs();
-        pairs.truncate(names.len() / 2);
-        let control = OthelloBuilder::new(params).threads(make.threads).build(&pairs);
-        let control = control.map_err(|error| BenchError::of(NAME, error))?;
+        let params = structures::Othello::params(names.len() as u64, names.value_bits, make)?;
+        let builder = structures::Othello::builder(params, make);
+        let control = structures::Othello::build_control(&builder, &names.pairs()[..names.len() / 2])?;
         let table = (sizing == Sizing::Sharded).then(|| Arc::new(control.export()));
         Ok(Self { control, table })
     }
@@ -76,21 +73,14 @@ impl LiveTable {
         ops: impl Fn(usize) -> Op + Sync,
     ) -> Result<f64, BenchError> {
         let (mut seconds, mut memory) = (0.0, Vec::with_capacity(BATCH));
+        let Self { control, table } = self;
         for first in (0..count).step_by(BATCH) {
             memory.clear();
             memory.extend((first..count.min(first + BATCH)).map(&ops));
             let (done, passed) = timing::pinned(|| {
                 memory.chunks(batch).try_for_each(|ops| {
-                    let done = match (&self.table, ops) {
-                        (Some(table), [op]) => {
-                            self.control.change_with(table, *op).map(|delta| drop(black_box(delta)))
-                        }
-                        (Some(table), ops) => {
-                            self.control.batch_with(table, ops).map(|deltas| drop(black_box(deltas)))
-                        }
-                        (None, ops) => self.control.batch(ops).map(|deltas| drop(black_box(deltas))),
-                    };
-                    done.map_err(|error| BenchError::of(NAME, error))
+                    structures::Othello::change(control, table.as_deref(), ops)
+                        .map(|deltas| drop(black_box(deltas)))
                 })
             })?;
             done?;
@@ -104,9 +94,10 @@ impl LiveTable {
         let table = self.table.clone().unwrap_or_else(|| Arc::new(self.control.export()));
         let mut answers = vec![0; names.len()];
         OthelloReader::new(table).lookup_batch(&names.hashes, &mut answers);
-        let wrong = answers.iter().enumerate().find(|&(at, &got)| got != change(names.actions[at], at));
-        let problem = |(at, got)| BenchError::check(NAME, format!("{got} for name {at} after updates"));
-        wrong.map_or(Ok(()), |wrong| Err(problem(wrong)))
+        let wrong = (0..names.len()).find(|&at| answers[at] != change(names.actions[at], at));
+        wrong.map_or(Ok(()), |at| {
+            Err(BenchError::check(NAME, format!("{} for name {at} after updates", answers[at])))
+        })
     }
 }
 
@@ -114,39 +105,26 @@ impl LiveTable {
 fn one_run(names: &Population, sizing: Sizing, batch: usize) -> Result<[f64; 4], BenchError> {
     let mut live = LiveTable::half(names, sizing)?;
     let half = names.len() / 2;
-    let before = live.control.stats().reseeded;
+    let before = live.control.reseeded();
     let adds = live.perform(names.len() - half, batch, |at| {
         Op::Insert(names.hashes[half + at], names.actions[half + at])
     })?;
-    let reseeded = live.control.stats().reseeded - before;
+    let reseeded = live.control.reseeded() - before;
     live.check(names, |action, _| action)?;
     let count = OPS.min(half);
     let alters = live.perform(count, batch, |at| Op::Update(names.hashes[at], names.actions[at] ^ 1))?;
     live.check(names, |action, at| action ^ u16::from(at < count))?;
     let deletes = live.perform(count, batch, |at| Op::Remove(names.hashes[at]))?;
-    if live.control.len() != (names.len() - count) as u64 || live.control.get(names.hashes[0]).is_some() {
-        return Err(BenchError::check(NAME, "the table still holds deleted names"));
-    }
+    let left = (live.control.len(), live.control.get(names.hashes[0]));
+    ensure(left == ((names.len() - count) as u64, None), NAME, || "the table still holds deleted names")?;
     Ok([alters, adds, deletes, reseeded as f64])
 }
 
-fn one(session: &mut Session<'_>, names: u64, value_bits: u8, sizing: Sizing) -> Result<(), BenchError> {
-    let set = Population::of(Kind::Mac, names, value_bits);
-    let runs = session.options().runs().min(RUNS);
-    let bar = session.progress(2 * runs);
-    let mut found = [(1, Vec::new()), (BATCH, Vec::new())];
-    for _ in 0..runs {
-        for (batch, found) in &mut found {
-            session.check()?;
-            found.push(one_run(&set, sizing, *batch)?);
-            bar.add(1);
-        }
-    }
-    bar.finish();
-    for (batch, found) in found {
-        let pace = if batch == 1 { "single" } else { "batched" };
+fn one(bench: &mut BenchRun<'_>, names: u64, value_bits: u8, sizing: Sizing) -> Result<(), BenchError> {
+    let set = &Population::of(Kind::Mac, names, value_bits);
+    let turns = [("single", 1), ("batched", BATCH)].map(|(pace, batch)| {
         let whose = if sizing == Sizing::Sharded { "" } else { ", owner alone" };
-        let case = session
+        let case = bench
             .case(NAME, names)
             .format(sizing.name())
             .variant(format!("{pace}{whose}"))
@@ -154,66 +132,65 @@ fn one(session: &mut Session<'_>, names: u64, value_bits: u8, sizing: Sizing) ->
             .threads(1)
             .batch(batch);
         let to_full = case.clone().variant(format!("{pace}, half to full{whose}"));
-        let rows = [
+        let rows = vec![
             (case.clone(), Metric::UpdateRate),
             (to_full.clone(), Metric::InsertRate),
             (case, Metric::DeleteRate),
             (to_full, Metric::Reseeded),
         ];
-        for (at, (case, metric)) in rows.into_iter().enumerate() {
-            session.add(case, metric, Summary::of(&found.iter().map(|run| run[at]).collect::<Vec<_>>()));
-        }
-    }
-    Ok(())
+        Measurement::several(rows, move |(): &mut ()| Ok(one_run(set, sizing, batch)?.to_vec().into()))
+    });
+    interleave_up_to(RUNS, bench, &mut (), turns.into())
 }
 
-fn show(session: &mut Session<'_>) {
-    let heads = [
-        "names",
-        "sizing",
-        "at a time",
-        "alter, M/s",
-        "paper, additions, M/s",
-        "add, half to full, M/s",
-        "ranges made anew",
-        "delete, M/s",
-    ];
-    let mut sheet = PageTable::new("concise-figure-8", &heads);
-    let across = ("names", Scale::Doublings);
-    let mut chart = Chart::new(
-        "concise-figure-8",
-        "Updates a second, one core",
-        across,
-        ("million a second", Scale::Decades),
+fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
+    let groups = || rows.windows(4).filter(|rows| rows[3].metric == Metric::Reseeded);
+    let case = |rows: &&[Row]| rows[0].case.clone();
+    let sheet = Sheet::new("concise-figure-8", groups())
+        .column("names", |rows| names(&&rows[0]))
+        .column("sizing", |rows| case(rows).format.unwrap_or_default())
+        .column("at a time", |rows| case(rows).batch.unwrap_or(1))
+        .column("alter, M/s", |rows| millions(&rows[0]))
+        .column("paper, additions, M/s", |_| format!("at least {}", paper::UPDATES))
+        .column("add, half to full, M/s", |rows| millions(&rows[1]))
+        .column("ranges made anew", |rows| rows[3].spread(1.0, 0))
+        .column("delete, M/s", |rows| millions(&rows[2]));
+    bench.add_table(sheet);
+    let points = groups().filter(|rows| has_default_sizing(&&rows[0])).flat_map(|rows| {
+        let pace = if rows[0].case.batch == Some(1) { "single" } else { "batched" };
+        ["alter", "add", "delete"]
+            .iter()
+            .zip(rows)
+            .map(move |(what, row)| (format!("{what}, {pace}"), row.point(row.case.keys as f64, 1e6)))
+    });
+    let (x, y) = (("names", Scale::Doublings), ("million a second", Scale::Decades));
+    bench.add_chart(chart("concise-figure-8", "Updates a second, one core", x, y, points));
+}
+
+/// States the slowest updates of the default sizing.
+fn conclude(bench: &mut BenchRun<'_>, rows: &[Row]) {
+    let of = |metric: Metric| {
+        let paced =
+            |row: &&Row| ["single", "batched"].iter().any(|pace| row.case.variant_text().starts_with(pace));
+        let rows = rows.iter().metric(metric).structure(NAME).format("sharded").filter(paced);
+        rows.min_by(|a, b| a.median.total_cmp(&b.median))
+    };
+    let (Some(add), Some(alter), Some(delete)) =
+        (of(Metric::InsertRate), of(Metric::UpdateRate), of(Metric::DeleteRate))
+    else {
+        return;
+    };
+    let sentence = format!(
+        "The slowest of all sizes and paces in our default sizing on one core: {:.2} M additions a second (at {} names), {:.2} M alterations, \
+         {:.2} M deletions; the paper has at least {} M additions in most cases: {}.",
+        add.median / 1e6,
+        short_count(add.case.keys),
+        alter.median / 1e6,
+        delete.median / 1e6,
+        paper::UPDATES,
+        met(add.median / 1e6 >= paper::UPDATES),
     );
-    let rows: Vec<Row> = session.rows().to_vec();
-    for four in rows.windows(4) {
-        let [alter, add, delete, reseeded] = four else { continue };
-        if reseeded.metric != Metric::Reseeded {
-            continue;
-        }
-        let of = &alter.case;
-        let (sizing, batch) = (of.format.unwrap_or_default(), of.batch.unwrap_or(1));
-        sheet.rows.push(vec![
-            short_count(of.keys),
-            sizing.to_owned(),
-            batch.to_string(),
-            millions(&alter.summary()),
-            format!("at least {}", paper::UPDATES),
-            millions(&add.summary()),
-            reseeded.spread(1.0, 0),
-            millions(&delete.summary()),
-        ]);
-        if sizing == Sizing::Sharded.name() {
-            let pace = if batch == 1 { "single" } else { "batched" };
-            for (what, row) in [("alter", alter), ("add", add), ("delete", delete)] {
-                add_point(&mut chart, &format!("{what}, {pace}"), of.keys as f64, row, 1e6);
-            }
-        }
-    }
-    session.add_table(sheet);
-    session.add_chart(chart);
-    conclusions::updates(session, &rows);
+    bench.add_conclusion("concise-figure-8-conclusion", sentence);
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn lines_far_apart_are_in_stretches_of_their_own() {
 fn all_of_ours_tell_what_they_read() {
     let set = KeySet::new(3000, 2);
     for structure in [Structure::SetSep, Structure::Othello, Structure::FullCopy, Structure::Cuckoo] {
-        let table = structure.prepare(&set, BuildConfig::table()).unwrap().build().unwrap();
+        let table = structure.prepare(&set, BuildConfig::table()).unwrap()().unwrap();
         let forms = KeyForms::of(&set, [table.form()]);
         let replay = Replay::of(&*table, forms.queries(&set)).unwrap();
         let lines = |query: usize| replay.regions.iter().map(|of| of.counts[query]).sum::<u8>();
@@ -75,6 +75,6 @@ fn all_of_ours_tell_what_they_read() {
             assert!(replay.rate(2, batch, threads).unwrap() > 0.0, "{}", structure.name());
         }
     }
-    let other = Structure::HashBrown.prepare(&set, BuildConfig::table()).unwrap().build().unwrap();
+    let other = Structure::HashBrown.prepare(&set, BuildConfig::table()).unwrap()().unwrap();
     assert!(Replay::of(&*other, KeyForms::default().queries(&set)).is_none());
 }

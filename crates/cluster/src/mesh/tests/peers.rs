@@ -1,4 +1,4 @@
-//! What peers may expect of each other.
+//! Behaviour between peers.
 
 use super::*;
 
@@ -59,7 +59,7 @@ async fn a_node_that_starts_again_is_heard_at_once_and_connected() {
 }
 
 #[tokio::test]
-async fn the_newest_beat_is_the_one_that_is_told() {
+async fn the_newest_heartbeat_is_reported() {
     let (a, mut b, _) = pair(MeshLimits::default()).await;
     beat_until(&a, &mut b, b"first").await;
     for number in 0..50_u8 {
@@ -89,7 +89,7 @@ async fn big_messages_come_whole_and_among_small_ones() {
 }
 
 #[tokio::test]
-async fn who_takes_nothing_fills_its_own_queue_and_holds_up_nobody() {
+async fn a_slow_peer_fills_only_its_own_queue() {
     let addresses = addresses(&[A, B, C]);
     // B takes none of its events.
     let limits = tight();
@@ -110,14 +110,14 @@ async fn who_takes_nothing_fills_its_own_queue_and_holds_up_nobody() {
     }
     assert!(a.mesh.stats().peers[&B].waiting <= limits.queue_messages);
     assert_eq!(a.count(C, PeerCount::DroppedFull), 0);
-    // Beats get past what waits.
+    // Heartbeats overtake waiting messages.
     let before = b.count(A, PeerCount::BeatsReceived);
     a.mesh.beat(b"still here").unwrap();
     until("the beat came", || b.count(A, PeerCount::BeatsReceived) > before).await;
 }
 
 #[tokio::test]
-async fn what_waits_for_a_node_that_is_not_there_is_dropped_and_counted() {
+async fn messages_to_an_absent_node_are_dropped_and_counted() {
     let addresses = addresses(&[A, B]);
     let a = Node::start(MeshConfig { limits: tight(), ..config(A, &addresses) });
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What strangers, and those in between, must not achieve.
+//! Attacks by strangers and by parties between two nodes.
 
 use super::datagram::{Head, Kind, NO_TICKET};
 use super::*;
@@ -44,7 +44,7 @@ async fn between(from: &UdpSocket) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn datagrams_that_were_kept_or_changed_are_no_signs_of_life() {
     let addresses = addresses(&[A, B]);
-    // A believes B where the thief listens, so that all that A says to B goes through its hands.
+    // A believes that B is where the attacker listens, so that all messages of A to B pass through the attacker.
     let thief = UdpSocket::bind("127.0.0.1:0").unwrap();
     thief.set_nonblocking(true).unwrap();
     let mut seen_by_a = addresses.clone();
@@ -129,7 +129,7 @@ async fn a_crowd_of_strangers_keeps_no_peer_out() {
             if let Ok(mut stream) = TcpStream::connect(to).await {
                 match turn % 4 {
                     0 => {}
-                    1 => drop(stream.write_all(b"SBM\x01\x01\x02").await),
+                    1 => drop(stream.write_all(b"SBM\x02\x01\x02").await),
                     2 => drop(stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await),
                     _ => drop(stream.write_all(&[0xff; 4000]).await),
                 }
@@ -171,7 +171,7 @@ async fn strangers_are_shown_out() {
     drop(connect().await.unwrap());
     until("unfinished", || a.strangers(StrangerCount::ConnectionUnfinished) == 1).await;
     let mut guess = connect().await.unwrap();
-    guess.write_all(&[b"SBM\x01\x02\x01", &[0; 64][..]].concat()).await.unwrap();
+    guess.write_all(&[b"SBM\x02\x02\x01", &[0; 64][..]].concat()).await.unwrap();
     until("wrong", || a.strangers(StrangerCount::ConnectionWrongKey) == 1).await;
 }
 

@@ -4,6 +4,7 @@ use super::{Problems, sections};
 use scalebricks_cluster::secret::SecretAt;
 use scalebricks_engine::nats::{self, check_server, is_prefix_name};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::Spanned;
 
 /// The engine that stores the log.
@@ -21,13 +22,13 @@ impl EngineAt {
     pub fn with_files(self, beside: impl Fn(&Path) -> PathBuf) -> Self {
         match self {
             Self::Directory(path) => Self::Directory(beside(&path)),
-            Self::Nats(nats) => {
-                let auth = nats.auth.with_files(&beside);
-                let tls = nats.tls.map(|tls| NatsTls {
+            Self::Nats(at) => {
+                let auth = at.auth.with_files(&beside);
+                let tls = at.tls.map(|tls| nats::Tls {
                     authorities: tls.authorities.map(|path| beside(&path)),
                     identity: tls.identity.map(|(own, key)| (beside(&own), beside(&key))),
                 });
-                Self::Nats(NatsAt { auth, tls, ..nats })
+                Self::Nats(NatsAt { auth, tls, ..at })
             }
         }
     }
@@ -43,7 +44,7 @@ pub struct NatsAt {
     /// Credentials of this process.
     pub auth: NatsAuth,
     /// Files for TLS, if it is used.
-    pub tls: Option<NatsTls>,
+    pub tls: Option<nats::Tls>,
 }
 
 /// Credentials of this process at NATS servers.
@@ -78,15 +79,6 @@ impl NatsAuth {
     }
 }
 
-/// Files for TLS, in the PEM format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NatsTls {
-    /// Certificate authorities of the servers; `None`: those that the system trusts.
-    pub authorities: Option<PathBuf>,
-    /// This process's certificate and key, if the servers require one.
-    pub identity: Option<(PathBuf, PathBuf)>,
-}
-
 impl NatsAt {
     /// The engine's options. Reads the secrets.
     ///
@@ -106,15 +98,16 @@ impl NatsAt {
                 nats::Auth::Credentials(path.clone())
             }
         };
-        let tls = self.tls.clone();
-        let tls = tls.map(|tls| nats::Tls { authorities: tls.authorities, identity: tls.identity });
+        let default = nats::Options::default();
         let options = nats::Options {
             servers: self.servers.clone(),
             prefix: cluster.to_owned(),
             replicas: self.replicas,
             auth,
-            tls,
-            ..nats::Options::default()
+            tls: self.tls.clone(),
+            // One server has no leader that could lag behind: a log that became shorter was replaced.
+            lost_after: if self.replicas == 1 { Duration::from_secs(1) } else { default.lost_after },
+            ..default
         };
         options.check().map_err(|error| error.to_string())?;
         Ok(options)
@@ -197,28 +190,28 @@ fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {
     }
     let name = section.name.get_ref();
     if !name.is_empty() && !is_prefix_name(name) {
-        let what = format!("'{name}' is not of 1 to 32 of a-z 0-9 - _, as names on NATS servers are");
+        let what = format!("'{name}' must be 1 to 32 of a-z 0-9 - _, as names on NATS servers are");
         problems.add(section.name.span(), "control.name", what);
     }
     let text = section.engine.get_ref();
     let servers: Vec<String> = text.split(',').map(|server| server.trim().to_owned()).collect();
     for (at, server) in servers.iter().enumerate() {
         if server.contains('@') {
-            let what = "a user or a password stands in the address: write user = \"NAME\" and password = { file = \"PATH\" }, or \
+            let what = "the address contains a user or a password: write user = \"NAME\" and password = { file = \"PATH\" }, or \
                         token = { file = \"PATH\" }";
             problems.add(span(), "control.engine", what);
         } else if let Err(what) = check_server(server) {
             problems.add(span(), "control.engine", what);
         } else if servers[..at].contains(server) {
-            problems.add(span(), "control.engine", format!("{server} is there twice"));
+            problems.add(span(), "control.engine", format!("{server} occurs twice"));
         }
     }
     let tls = section.tls.map(|tls| {
         let identity = tls.certificate.clone().zip(tls.key.clone());
         if identity.is_none() && (tls.certificate.is_some() || tls.key.is_some()) {
-            problems.add(span(), "control.tls", "a certificate and its key go together");
+            problems.add(span(), "control.tls", "a certificate needs its key, and a key its certificate");
         }
-        NatsTls { authorities: tls.authorities.clone(), identity }
+        nats::Tls { authorities: tls.authorities.clone(), identity }
     });
     NatsAt { servers, replicas, auth: auth(section, problems), tls }
 }
@@ -236,7 +229,7 @@ fn auth(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAuth {
     }
     let ways = [user.is_some() || password.is_some(), token.is_some(), credentials.is_some()];
     if ways.into_iter().filter(|way| *way).count() > 1 {
-        refused("control.user", "servers ask for one of: user and password, token, credentials");
+        refused("control.user", "servers ask for one of: user and password, token, credentials; give one");
     }
     match (user, password, token, credentials) {
         (Some(user), Some(password), _, _) => {

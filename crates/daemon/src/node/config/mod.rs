@@ -24,7 +24,7 @@ pub(crate) mod sections;
 mod takeover;
 
 pub use control::ControlFile;
-pub use engine::{EngineAt, NatsAt, NatsAuth, NatsTls};
+pub use engine::{EngineAt, NatsAt, NatsAuth};
 pub(crate) use engine::{EngineSection, engine};
 pub(crate) use ports::Devices;
 use runtime::probe_every;

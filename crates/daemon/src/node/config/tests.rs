@@ -316,7 +316,7 @@ fn problems_of_the_control_plane_are_named() {
         (
             "flows = 1_000_000",
             "flows = 9\nversion = 99",
-            "control.version: this software knows versions 1 to 3",
+            "control.version: this software knows versions 4 to 4",
         ),
         ("flows = 1_000_000", "flows = 9\nreplicas = 3", "for an engine at nats:// only"),
         ("flows = 1_000_000", "flows = 9\nlease = { claim_ms = 1999 }", "control.lease.claim_ms: "),

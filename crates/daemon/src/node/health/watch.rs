@@ -6,8 +6,7 @@ use crate::node::running::Running;
 use crate::node::source::Source;
 use crate::runtime::periodic::Periodic;
 use scalebricks_cluster::ControlPlane;
-use scalebricks_control::membership::{Member, View};
-use scalebricks_control::version::Version;
+use scalebricks_control::membership::View;
 use scalebricks_elements::gateway::{FabricHealth, OutputPort, PortRole};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
@@ -59,10 +58,7 @@ fn observe(running: &Running) -> Observation {
 /// The other members that take part in probing, and those of them that are not reached.
 fn reach_of(me: NodeId, view: &View, fabric: &FabricHealth, now: Duration) -> Reach {
     let reached = fabric.reaches(now);
-    let takes_part = |(node, member): &(NodeId, Member)| {
-        *node != me && member.is_alive && member.knows >= Version::WITNESSES
-    };
-    let others: Vec<NodeId> = view.members().filter(takes_part).map(|(node, _)| node).collect();
+    let others: Vec<NodeId> = view.alive().filter(|node| *node != me).collect();
     let is_missing = |node: &NodeId| !reached.contains(*node);
     Reach { others: others.len(), missing: others.into_iter().filter(is_missing).collect() }
 }

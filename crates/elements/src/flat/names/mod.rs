@@ -15,7 +15,7 @@ use super::name::{FlatName, NameKind};
 use arc_swap::ArcSwapOption;
 use interner::Interner;
 use scalebricks_tables::Spread;
-use scalebricks_tables::filter::{CountingFilter, FilterParams, FilterParamsError, Layout};
+use scalebricks_tables::filter::{CountingFilter, FilterParams, FilterParamsError};
 use scalebricks_tables::othello::{BuildError, OthelloControl, Params, ParamsError};
 use scalebricks_types::{KeyHasher, PartitionCount};
 use std::collections::HashMap;
@@ -291,7 +291,7 @@ const fn spread(config: &NameConfig, params: &Params) -> Spread {
 }
 
 fn filter_params(rate: f64, names: u64) -> Result<FilterParams, FilterParamsError> {
-    FilterParams::for_names(names.max(1), rate, Layout::Blocked)
+    FilterParams::for_names(names.max(1), rate)
 }
 
 fn generation(

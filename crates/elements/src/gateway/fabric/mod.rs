@@ -1,6 +1,6 @@
 //! Communication between the nodes of a cluster.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`mac`] | the meaning of a destination MAC inside the cluster |
 //! | [`health`] | which nodes this one hears and reaches over the fabric, and paths around failures |

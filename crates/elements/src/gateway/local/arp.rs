@@ -98,7 +98,7 @@ impl LocalStack {
         mac: Option<MacAddr>,
         out: &mut Outbox,
     ) {
-        let Some(own) = self.link(port).source_v4(address) else {
+        let Some(IpAddr::V4(own)) = self.link(port).source(address.into()) else {
             self.stats.dropped_no_own_address += 1;
             return;
         };

@@ -223,7 +223,7 @@ fn check_len(address: IpAddr, len: u8) -> Result<(), LocalConfigError> {
 }
 
 /// Whether a network holds an address.
-fn holds((network, len): (IpAddr, u8), address: IpAddr) -> bool {
+pub(super) fn holds((network, len): (IpAddr, u8), address: IpAddr) -> bool {
     match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {
             Net::new(network.to_bits(), len).contains(address.to_bits())

@@ -1,7 +1,7 @@
 //! Builds the fixed part of the next hops from the configuration, and snapshots from the neighbours.
 
 use super::config::Route;
-use super::link::Link;
+use super::link::OutsideLink;
 use super::neighbours::{Key, Neighbours};
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::outside::adjacency::{
@@ -20,7 +20,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(routes: &[Route], base_stations: &[Ipv4Addr], links: &[Link; 2]) -> Self {
+    pub(super) fn new(routes: &[Route], base_stations: &[Ipv4Addr], links: &[OutsideLink; 2]) -> Self {
         let mut groups = Groups::default();
         let shapes = links.each_ref().map(|link| link_shape(routes, link, &mut groups));
         let [_, ran] = &shapes;
@@ -82,7 +82,7 @@ impl Groups {
     }
 }
 
-fn link_shape(routes: &[Route], link: &Link, groups: &mut Groups) -> LinkRoutes {
+fn link_shape(routes: &[Route], link: &OutsideLink, groups: &mut Groups) -> LinkRoutes {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     let mut no_neighbours = BTreeSet::new();
     let mut add = |(network, len): (IpAddr, u8), target| match network {
@@ -98,10 +98,7 @@ fn link_shape(routes: &[Route], link: &Link, groups: &mut Groups) -> LinkRoutes 
     }
     for route in routes.iter().filter(|route| route.port == link.port) {
         let is_usable = |hop: &IpAddr| {
-            let is_on_link = match hop {
-                IpAddr::V4(hop) => link.source_v4(*hop).is_some(),
-                IpAddr::V6(hop) => link.source_v6(*hop).is_some(),
-            };
+            let is_on_link = link.source(*hop).is_some();
             hop.is_ipv4() == route.to.0.is_ipv4() && is_on_link && !no_neighbours.contains(hop)
         };
         let hops: BTreeSet<IpAddr> = route.via.iter().copied().filter(is_usable).collect();

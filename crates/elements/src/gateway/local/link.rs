@@ -1,14 +1,13 @@
-//! One outside link: the node's addresses on it.
+//! The outside links and the node's addresses on them.
 
-use super::config::Interface;
+use super::config::{Interface, holds};
 use crate::gateway::fabric::mac::OutputPort;
-use crate::gateway::outside::adjacency::Net;
 use scalebricks_wire::{MacAddr, nd};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// An outside link.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct OutsideLink {
     pub(super) port: OutputPort,
     pub(super) mac: MacAddr,
     pub(super) mtu: usize,
@@ -19,7 +18,7 @@ pub(super) struct Link {
 /// Length of the link-local network (RFC 4291 §2.5.6).
 const LINK_LOCAL_LEN: u8 = 64;
 
-impl Link {
+impl OutsideLink {
     pub(super) fn new(port: OutputPort, interface: Interface) -> Self {
         let mut addresses = interface.addresses;
         let link_local = IpAddr::V6(nd::link_local(interface.mac));
@@ -40,23 +39,9 @@ impl Link {
     }
 
     /// The node's address in the smallest network that contains a neighbour: the sender of requests to it.
-    pub(super) fn source_v4(&self, neighbour: Ipv4Addr) -> Option<Ipv4Addr> {
-        let own = self.addresses.iter().filter_map(|(own, len)| match own {
-            IpAddr::V4(own) => Some((*own, *len)),
-            IpAddr::V6(_) => None,
-        });
-        let holding = own.filter(|(own, len)| Net::new(own.to_bits(), *len).contains(neighbour.to_bits()));
-        holding.max_by_key(|(_, len)| *len).map(|(own, _)| own)
-    }
-
-    /// As [`Link::source_v4`].
-    pub(super) fn source_v6(&self, neighbour: Ipv6Addr) -> Option<Ipv6Addr> {
-        let own = self.addresses.iter().filter_map(|(own, len)| match own {
-            IpAddr::V6(own) => Some((*own, *len)),
-            IpAddr::V4(_) => None,
-        });
-        let holding = own.filter(|(own, len)| Net::new(own.to_bits(), *len).contains(neighbour.to_bits()));
-        holding.max_by_key(|(_, len)| *len).map(|(own, _)| own)
+    pub(super) fn source(&self, neighbour: IpAddr) -> Option<IpAddr> {
+        let holding = self.addresses.iter().filter(|network| holds(**network, neighbour));
+        holding.max_by_key(|(_, len)| *len).map(|(own, _)| *own)
     }
 
     /// The first non-link-local address of the same IP version as `peer`: the node's source address.

@@ -46,7 +46,7 @@ use crate::gateway::outside::adjacency::{Adjacencies, NextHop};
 use crate::gateway::reason::DropReason;
 use claims::ClaimState;
 use layout::Layout;
-use link::Link;
+use link::OutsideLink;
 use neighbours::{HoldDecision, Key, NeighbourQuery, Neighbours, SendOutcome, Waiting};
 use peer_buckets::PeerBuckets;
 use scalebricks_types::Bucket;
@@ -85,7 +85,7 @@ pub struct Occupancy {
 /// The slow path of one node. `now` is the time since a fixed moment, the same for all calls.
 #[derive(Debug)]
 pub struct LocalStack {
-    links: [Link; 2],
+    links: [OutsideLink; 2],
     gateway: Ipv4Addr,
     gateway_v6: Ipv6Addr,
     layout: Layout,
@@ -134,8 +134,8 @@ impl LocalStack {
     /// An idle slow path. The first [`LocalStack::poll`] announces its addresses and asks for its neighbours.
     pub fn new(config: LocalConfig, now: Duration) -> Self {
         let links = [
-            Link::new(OutputPort::Internet, config.internet),
-            Link::new(OutputPort::BaseStation, config.base_station),
+            OutsideLink::new(OutputPort::Internet, config.internet),
+            OutsideLink::new(OutputPort::BaseStation, config.base_station),
         ];
         let layout = Layout::new(&config.routes, &config.base_stations, &links);
         let limits = config.limits;
@@ -285,7 +285,7 @@ impl LocalStack {
         self.neighbours.occupancy()
     }
 
-    fn link(&self, port: OutputPort) -> &Link {
+    fn link(&self, port: OutputPort) -> &OutsideLink {
         &self.links[port as usize]
     }
 
@@ -325,10 +325,7 @@ impl LocalStack {
             return HoldOutcome::Dropped(DropReason::Truncated);
         }
         let (link, key) = (self.link(port), (port as u8, neighbour));
-        let is_on_link = match neighbour {
-            IpAddr::V4(neighbour) => link.source_v4(neighbour).is_some(),
-            IpAddr::V6(neighbour) => link.source_v6(neighbour).is_some(),
-        };
+        let is_on_link = link.source(neighbour).is_some();
         let is_own = self.claimed.holds(port, neighbour);
         if !is_on_link || is_own || !config::is_host(neighbour) || !self.layout.may_be_neighbour(key) {
             self.stats.dropped_no_route += 1;

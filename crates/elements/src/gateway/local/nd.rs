@@ -157,7 +157,7 @@ impl LocalStack {
         out: &mut Outbox,
     ) {
         let link = self.link(port);
-        let Some(own) = link.source_v6(address) else {
+        let Some(IpAddr::V6(own)) = link.source(address.into()) else {
             self.stats.dropped_no_own_address += 1;
             return;
         };

@@ -1,6 +1,6 @@
 //! The outside links, to the Internet and to the base stations.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`adjacency`] | next hops |
 //! | [`local_addrs`] | the node's own addresses |

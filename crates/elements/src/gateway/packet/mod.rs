@@ -1,6 +1,6 @@
 //! Processing of single packets.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`classify`], `plain`, [`fragment_cache`] | from a frame to its flow key |
 //! | `tunnels`, [`identification`] | encapsulation and decapsulation |

@@ -15,12 +15,14 @@ mod stages;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod vectors;
 mod view;
 
 use super::structure::{Generation, OthelloReader, OthelloStructure, Pinned};
 use crate::isa::Isa;
-use crate::published;
 use crate::published::reader::FEW_KEYS;
+use crate::published::{self, TableSpan};
 use crate::touched_lines::LineRecorder;
 use scalebricks_types::{KeyHash, NodeHint};
 
@@ -29,7 +31,7 @@ pub(super) use portable::one;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use {avx2::Avx2, avx512::Avx512};
 
-use view::{TableSpan, TableView};
+use view::{FAR_LINES, MAX_LINES, TableView};
 
 /// A kernel: computes one result per name. The numbers of names and results must be equal.
 type BatchKernel<T> = unsafe fn(Pinned<'_>, &[KeyHash], &mut [T]);
@@ -79,7 +81,7 @@ impl LookupOutput for u32 {
 
 impl published::Lookup<OthelloStructure> for Lookup {
     fn new(generation: &Generation, isa: Isa) -> Self {
-        let reach = TableSpan::of(generation);
+        let reach = TableSpan::of(generation, FAR_LINES, MAX_LINES);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if reach != TableSpan::Beyond && isa.is_available() {
             let far = reach == TableSpan::Far;
@@ -97,7 +99,7 @@ impl published::Lookup<OthelloStructure> for Lookup {
 
     #[inline(always)]
     fn is_for(self, generation: &Generation) -> bool {
-        TableSpan::of(generation) == self.reach
+        TableSpan::of(generation, FAR_LINES, MAX_LINES) == self.reach
     }
 
     #[inline(always)]

@@ -30,7 +30,7 @@ pub(super) trait Vectors {
     /// Computes where the slots of some names are, from the directory words in `sites`.
     ///
     /// # Safety
-    /// As above, and the table must be [near](super::TableSpan::Near) or far.
+    /// As above, and the table must be [near](crate::published::TableSpan::Near) or far.
     unsafe fn slots(view: &TableView<'_>, names: &[KeyHash], sites: &mut StageBuffers);
 }
 
@@ -50,7 +50,7 @@ pub(super) struct StageBuffers {
 ///
 /// # Safety
 /// The processor must support the instructions that the vectors are compiled for, and BMI2; the table must be
-/// [near](super::TableSpan::Near) or far.
+/// [near](crate::published::TableSpan::Near) or far.
 pub(super) unsafe fn batch<V: Vectors, T: LookupOutput, const FAR: bool>(
     pin: Pinned<'_>,
     hashes: &[KeyHash],

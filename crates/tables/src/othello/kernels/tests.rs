@@ -118,7 +118,7 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter; the portable form is the same as of near tables")]
 fn every_form_of_far_tables_does_so_too() {
-    super::view::ALL_FAR.set(true);
+    crate::published::span::ALL_FAR.set(true);
     every_form();
 }
 

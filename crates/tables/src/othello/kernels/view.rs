@@ -15,50 +15,16 @@
 #![allow(unsafe_code)]
 
 use crate::othello::placement::Placement;
-use crate::othello::structure::{Generation, Pinned, SLOT_BITS};
+use crate::othello::structure::{Pinned, SLOT_BITS};
 use crate::reclaim::cache_line::Line;
 use crate::reclaim::sync::{AtomicU32, Ordering};
 use crate::touched_lines::LineRecorder;
 
-/// The size of a table, as far as kernels depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TableSpan {
-    /// The table may stay in a private cache.
-    Near,
-    /// A lookup waits for cache lines from distant memory.
-    Far,
-    /// Indices in the table need more than 31 bits.
-    Beyond,
-}
-
 /// Number of lines whose bytes have indices below 2^31, as gathers require: 2 GiB.
-const MAX_LINES: usize = 1 << 25;
+pub(super) const MAX_LINES: usize = 1 << 25;
 
 /// A table of at least this many lines is far: 1 MiB.
-const FAR_LINES: usize = 1 << 14;
-
-#[cfg(not(loom))]
-#[cfg(test)]
-thread_local! {
-    /// Whether this thread treats all tables as far.
-    pub(super) static ALL_FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-impl TableSpan {
-    #[inline(always)]
-    pub(super) fn of(generation: &Generation) -> Self {
-        #[cfg(not(loom))]
-        #[cfg(test)]
-        if ALL_FAR.get() {
-            return Self::Far;
-        }
-        match generation.arena.parts().1.len() {
-            ..FAR_LINES => Self::Near,
-            FAR_LINES..=MAX_LINES => Self::Far,
-            _ => Self::Beyond,
-        }
-    }
-}
+pub(super) const FAR_LINES: usize = 1 << 14;
 
 /// The data that a pinned reader reads.
 #[derive(Clone, Copy)]

@@ -2,64 +2,20 @@
 
 use super::*;
 use crate::gpt::{Gpt, KeyBatch};
+use crate::published::tests::replica::{self, Churned};
 use proptest::prelude::*;
-use scalebricks_types::{
-    Applied, ApplyError, Delta, FlowKey, NodeHint, PartitionId, Position, TableKind, Teid,
-};
+use scalebricks_types::{Applied, FlowKey, NodeHint, PartitionId, Position, TableKind, Teid};
 
-/// A control structure after many updates, and the deltas since its build.
-fn churned(params: Params, count: u64, steps: u64) -> (Othello, OthelloControl, Vec<Delta>) {
-    let bits = params.value_bits();
-    let mut control = OthelloBuilder::new(params).build(&entries(count, bits, 0)).unwrap();
-    let start = control.export();
-    let mut deltas = Vec::new();
-    for i in 0..steps {
-        let (hash, value) = entry(i, bits, 1);
-        let batch = [Op::Remove(entry(i, bits, 0).0), Op::Insert(hash, value), Op::Update(hash, value ^ 1)];
-        deltas.extend(control.batch(&batch).unwrap());
-    }
-    (start, control, deltas)
+fn churned(params: Params, count: u64, steps: u64) -> Churned<OthelloStructure> {
+    replica::churned(params, params.value_bits(), count, steps)
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn lost_deltas_are_gaps_repeated_ones_stale_and_an_export_heals() {
-    let (start, control, deltas) = churned(params(6000, 3, 4), 6000, 2000);
-    assert!(control.stats().reseeded > 0);
-    let (replica, spared) = (Arc::new(start), control.export());
-    let mut gaps = 0;
-    for (at, delta) in deltas.iter().enumerate() {
-        if at % 11 == 3 {
-            continue; // lost
-        }
-        match replica.apply(delta) {
-            Ok(done) => assert_eq!(done, Applied::Advanced),
-            Err(ApplyError::Gap { have, previous }) => {
-                assert!(have < previous);
-                gaps += 1;
-                let missing = deltas.iter().filter(|d| {
-                    d.partition == delta.partition && d.position > have && d.position <= delta.position
-                });
-                missing.for_each(|d| assert_eq!(replica.apply(d), Ok(Applied::Advanced)));
-            }
-            Err(error) => panic!("{error}"),
-        }
-        assert_eq!(replica.apply(delta), Ok(Applied::Stale));
-    }
-    assert!(gaps > 0);
-    let exports: Vec<Delta> = (0..4).filter_map(|p| control.export_partition(PartitionId(p))).collect();
-    assert_eq!(exports.len(), 4);
-    let fresh = Othello::new(*control.params());
-    let state = bytes_of(&spared);
-    for table in [&fresh, &*replica] {
-        for export in &exports {
-            assert!(table.apply(export).is_ok());
-        }
-        assert!(bytes_of(table) == state);
-    }
-    assert_answers(&replica, &control.iter().collect::<Vec<_>>());
-    assert_eq!(Gpt::position(&*replica, PartitionId(3)), control.position(PartitionId(3)));
-    assert_eq!(Gpt::position(&*replica, PartitionId(4)), None);
+    let churned = churned(params(6000, 3, 4), 6000, 2000);
+    assert!(churned.1.stats().reseeded > 0);
+    replica::lost_deltas_are_gaps_and_an_export_heals(churned);
 }
 
 /// Several switches of one controller: query structures that started at different times follow one stream.
@@ -109,32 +65,14 @@ fn deltas_are_small() {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn deltas_for_others_are_refused_by_name() {
-    let (table, _, deltas) = churned(params(500, 2, 2), 500, 3);
-    let before = bytes_of(&table);
-    let refused = |delta: Delta| table.apply(&delta).unwrap_err();
-    let kind = Delta { kind: TableKind::SetSep, ..deltas[0].clone() };
-    assert!(matches!(refused(kind), ApplyError::Kind { .. }));
-    let partition = Delta { partition: PartitionId(2), ..deltas[0].clone() };
-    assert_eq!(refused(partition), ApplyError::Partition(PartitionId(2)));
-    let (_, _, foreign) = churned(params(500, 2, 2).with_seed(8), 500, 1);
-    assert_eq!(refused(foreign[0].clone()), ApplyError::Malformed("made with other parameters"));
-    let longer = Delta { payload: [&deltas[0].payload[..], &[0]].concat(), ..deltas[0].clone() };
-    assert_eq!(refused(longer), ApplyError::Malformed("bits behind the end"));
-    assert!(bytes_of(&table) == before);
+    let foreign = churned(params(500, 2, 2).with_seed(8), 500, 1);
+    replica::deltas_for_others_are_refused_by_name(&churned(params(500, 2, 2), 500, 3), &foreign);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn every_truncation_of_a_payload_is_refused_and_changes_nothing() {
-    let (table, control, deltas) = churned(params(300, 2, 1), 300, 1);
-    let before = bytes_of(&table);
-    for delta in [&deltas[0], &control.export_partition(PartitionId(0)).unwrap()] {
-        for cut in 0..delta.payload.len() {
-            let short = Delta { payload: delta.payload[..cut].to_vec(), ..delta.clone() };
-            assert!(matches!(table.apply(&short), Err(ApplyError::Malformed(_))), "cut to {cut}");
-        }
-    }
-    assert!(bytes_of(&table) == before);
+    replica::every_truncation_is_refused(&churned(params(300, 2, 1), 300, 1));
 }
 
 proptest! {

@@ -3,15 +3,8 @@
 
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-
-/// A batched lookup with this instruction set.
-pub(super) fn reader_of(table: &Arc<Othello>, isa: Isa) -> impl FnMut(&[KeyHash], &mut [u16]) + use<> {
-    let mut reader = OthelloReader::with_isa(Arc::clone(table), isa).unwrap();
-    move |hashes, values| reader.lookup_batch(hashes, values)
-}
+use crate::published::tests::stress::{self as common, reader_of};
+use crate::tests::readers::{WatchedKeys, check_beside};
 
 /// Names that stay and never change, names that change, and names that are added and removed, all in the same
 /// full ranges.
@@ -71,81 +64,19 @@ fn readers_see_before_or_after_and_others_unchanged_by_all_instructions() {
 /// A dozen names and few updates, each to memory used before: for the interpreter (Miri).
 #[test]
 fn a_reader_beside_a_writer() {
-    for isa in Isa::available() {
-        let kept = entries(12, 3, 0);
-        let params = Params::new(partitions(1), 1, [32; 2], 3).unwrap();
-        let mut control = OthelloControl::new(params);
-        for &(hash, value) in &kept {
-            let _ = control.insert(hash, value).unwrap();
-        }
-        let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
-        check_beside(
-            &watched,
-            "othello tiny",
-            isa,
-            || reader_of(&table, isa),
-            || {
-                for (round, &(hash, value)) in kept.iter().enumerate().take(6) {
-                    let new = value ^ 7;
-                    watched.change(round, new, || {
-                        let _ = table.apply(&control.update(hash, new).unwrap()).unwrap();
-                    });
-                }
-            },
-        );
-    }
+    let params = Params::new(partitions(1), 1, [32; 2], 3).unwrap();
+    common::a_reader_beside_a_writer::<OthelloStructure>("othello", params, 3);
 }
 
 /// A deliberate data race, which ThreadSanitizer must find: scripts/test.sh runs this test by name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
 fn planted_race_of_readers_without_a_pin() {
-    let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();
-    let kept = entries(12, 3, 0);
-    let mut control = OthelloBuilder::new(params(12, 3, 1)).build(&kept).unwrap();
-    let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
-    let reader = || {
-        let mut reader = OthelloReader::with_isa(Arc::clone(&table), isa).unwrap().blind();
-        move |hashes: &[KeyHash], values: &mut [u16]| reader.lookup_batch(hashes, values)
-    };
-    check_beside(&watched, "othello without a pin", isa, reader, || {
-        for round in 0..4000 {
-            let at = round % 12;
-            let new = watched.value(at) ^ 7;
-            watched.change(at, new, || {
-                let _ = table.apply(&control.update(kept[at].0, new).unwrap()).unwrap();
-            });
-        }
-    });
+    common::planted_race::<OthelloStructure>("othello", params(12, 3, 1), 3);
 }
 
-/// A reader that stays pinned blocks reuse of only the memory that it may see: updates continue until the
-/// spare slots are used up, and then wait for it.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_stalled_reader_still_sees_its_version() {
-    let entries = entries(200, 4, 0);
-    let mut control = OthelloBuilder::new(params(200, 4, 1)).build(&entries).unwrap();
-    let table = Arc::new(control.export());
-    let applied = AtomicU64::new(0);
-    let mut reader = OthelloReader::new(Arc::clone(&table));
-    thread::scope(|scope| {
-        let pin = reader.pin();
-        scope.spawn(|| {
-            for entry in entries.iter().take(80) {
-                let _ = table.apply(&control.update(entry.0, entry.1 ^ 1).unwrap()).unwrap();
-                applied.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        while applied.load(Ordering::SeqCst) < 3 {
-            thread::yield_now();
-        }
-        for entry in &entries {
-            let now = pin.get(entry.0);
-            assert!(now == entry.1 || now == entry.1 ^ 1);
-        }
-        assert!(applied.load(Ordering::SeqCst) < 80, "the writer passed a pinned reader");
-        drop(pin);
-    });
-    assert_eq!(applied.into_inner(), 80);
+    common::a_stalled_reader_still_sees_its_version::<OthelloStructure>(params(200, 4, 1));
 }

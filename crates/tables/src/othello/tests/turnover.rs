@@ -1,10 +1,10 @@
 //! Reshaping partition by partition, while names are added, changed and removed and readers check every
 //! answer.
 
-use super::stress::reader_of;
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::published::tests::stress::reader_of;
+use crate::tests::readers::{WatchedKeys, check_beside};
 use scalebricks_types::PartitionId;
 
 const PARTITIONS: u32 = 4;

@@ -1,9 +1,55 @@
 //! Code that the tests of both structures share.
 
 mod formats;
+pub(crate) mod replica;
+pub(crate) mod stress;
 
-use super::{Control, ControlStructure, Op, SnapshotError, Table, Units};
+use super::key_store::ControlStructure;
+use super::{Control, Op, Reader, SnapshotError, Table, Units};
+use crate::mix::mix64;
 use scalebricks_types::{Applied, KeyHash};
+use std::sync::Arc;
+
+/// A structure as the shared tests see it.
+pub(crate) trait Tested: ControlStructure<Value: PartialEq + Send + Sync, Keys: Send> {
+    /// The value with these low bits.
+    fn value(bits: u64) -> Self::Value;
+
+    /// Builds a control structure from keys.
+    fn build(params: Self::Params, entries: &[(KeyHash, Self::Value)]) -> Control<Self>;
+
+    /// The keys of a control structure.
+    fn held(control: &Control<Self>) -> Vec<(KeyHash, Self::Value)>;
+}
+
+/// Distinct keys spread over the whole range, with values that use all bits.
+pub(crate) fn entries<S: Tested>(count: u64, value_bits: u8, salt: u64) -> Vec<(KeyHash, S::Value)> {
+    (0..count).map(|i| entry::<S>(i, value_bits, salt)).collect()
+}
+
+pub(crate) fn entry<S: Tested>(i: u64, value_bits: u8, salt: u64) -> (KeyHash, S::Value) {
+    let hash = mix64(i ^ salt << 40);
+    (KeyHash::new(hash), S::value(mix64(!hash) & ((1 << value_bits) - 1)))
+}
+
+/// The value with some bits flipped.
+pub(crate) fn flipped<S: Tested>(value: S::Value, bits: u16) -> S::Value {
+    S::value((value.into() ^ bits).into())
+}
+
+/// Looks up all entries in a batch, and some one by one.
+pub(crate) fn assert_answers<S: Tested>(table: &Arc<Table<S>>, entries: &[(KeyHash, S::Value)]) {
+    let mut reader = Reader::new(Arc::clone(table));
+    let hashes: Vec<KeyHash> = entries.iter().map(|entry| entry.0).collect();
+    let mut values = vec![S::Value::default(); hashes.len()];
+    reader.lookup_batch(&hashes, &mut values);
+    let wrong = entries.iter().zip(&values).filter(|(entry, value)| entry.1 != **value).count();
+    assert_eq!(wrong, 0, "wrong answers of {}", entries.len());
+    let pin = reader.pin();
+    for &(hash, value) in entries.iter().step_by(7) {
+        assert_eq!(pin.get(hash), value);
+    }
+}
 
 /// The snapshot of a table.
 pub(crate) fn bytes_of<S: Units>(table: &Table<S>) -> Vec<u8> {

@@ -3,6 +3,7 @@
 
 use super::super::balance::{Counts, group_under};
 use super::super::block;
+use super::super::format::Format;
 use super::super::geometry::{BUCKETS, GROUPS};
 use super::super::kernels::search::{SearchBits, SearchSolver};
 use super::super::kernels::{Balancer, Tile, Word};
@@ -39,11 +40,11 @@ struct KeyPlacement {
     loads: Vec<u16>,
 }
 
-/// How groups are solved, with the fields of a stretch.
+/// How groups are solved.
 #[derive(Debug)]
 enum Solver {
-    Linear(Tile<u32>, Vec<u32>),
-    Dense(Tile<u64>, Vec<u64>),
+    Linear(Tile<u32>),
+    Dense(Tile<u64>),
     Search(SearchSolver),
 }
 
@@ -52,10 +53,10 @@ pub(super) type List = (u32, Vec<(u64, u8)>);
 
 impl<'a> Assembler<'a> {
     pub(super) fn new(params: &'a Params, packing: &'a RecordPacking, isa: Isa, bits: SearchBits) -> Self {
-        let solver = match (params.format().is_linear(), params.format().field_bits()) {
-            (true, u32::BITS) => Solver::Linear(Tile::new(params, isa), Vec::new()),
-            (true, _) => Solver::Dense(Tile::new(params, isa), Vec::new()),
-            (false, _) => Solver::Search(SearchSolver::new(params, isa).with_bits(bits)),
+        let solver = match params.format() {
+            Format::Linear => Solver::Linear(Tile::new(params, isa)),
+            Format::Dense => Solver::Dense(Tile::new(params, isa)),
+            _ => Solver::Search(SearchSolver::new(params, isa).with_bits(bits)),
         };
         let places = KeyPlacement {
             balancer: Balancer::new(isa),
@@ -67,69 +68,36 @@ impl<'a> Assembler<'a> {
         Self { params, packing, solver, places }
     }
 
-    /// Builds the blocks of a stretch, with the keys in their rows. Returns the number of keys.
-    pub(super) fn assemble(&mut self, job: Job<'_>, span: &mut StoreSlice<'_>) -> Result<usize, BuildError> {
-        self.places.count(self.params, self.packing, job);
-        self.places.balance(self.params, job.numbers, span)?;
-        let (groups, bits) = (span.heads.len() * GROUPS, usize::from(self.params.value_bits()));
-        match &mut self.solver {
-            Solver::Linear(tile, fields) => {
-                tile.clear(groups);
-                self.places
-                    .scatter(self.packing, job, span, |group, hash, value| tile.push(group, hash, value));
-                solve_tile(tile, fields, bits, span, pack);
-            }
-            Solver::Dense(tile, fields) => {
-                tile.clear(groups);
-                self.places
-                    .scatter(self.packing, job, span, |group, hash, value| tile.push(group, hash, value));
-                solve_tile(tile, fields, bits, span, |fields, words| words.copy_from_slice(fields));
-            }
-            Solver::Search(search) => {
-                self.places.scatter(self.packing, job, span, |_, _, _| ());
-                self.places.search(search, self.params, span);
-            }
-        }
-        Ok(self.places.buckets.len())
-    }
-
-    /// Builds the blocks of a stretch, but keeps only their bits, not the keys: counts keys and collects
-    /// fallback lists. Rows are used only where a search needs them.
-    pub(super) fn assemble_bits(
+    /// Builds the blocks of a stretch. Keys are placed in their rows if they are to be kept, or if a search
+    /// needs them there.
+    pub(super) fn assemble(
         &mut self,
         job: Job<'_>,
         span: &mut StoreSlice<'_>,
-    ) -> Result<(usize, Vec<List>), BuildError> {
-        let bits = usize::from(self.params.value_bits());
-        let groups = span.heads.len() * GROUPS;
-        match self.solver {
-            Solver::Search(_) => {
-                let keys = self.assemble(job, span)?;
-                let marked = (0..span.heads.len()).filter(|&at| span.heads[at].marks != 0);
-                let lists = marked.map(|at| (job.numbers[at], block::fallback(&span.view(at), span.slots)));
-                return Ok((keys, lists.collect()));
-            }
-            Solver::Linear(..) | Solver::Dense(..) => {}
-        }
-        self.places.count(self.params, self.packing, job);
-        self.places.balance(self.params, job.numbers, span)?;
-        let Self { packing, solver, places: KeyPlacement { buckets, group_of, .. }, .. } = self;
-        let mut places = buckets.iter();
-        let mut group = || places.next().map_or(0, |&bucket| usize::from(group_of[usize::from(bucket)]));
+        keep_keys: bool,
+    ) -> Result<(), BuildError> {
+        let Self { params, packing, solver, places } = self;
+        places.count(params, packing, job);
+        places.balance(params, job.numbers, span)?;
         match solver {
-            Solver::Linear(tile, fields) => {
-                tile.clear(groups);
-                each_key(packing, job, |hash, value| tile.push(group(), hash, value));
-                solve_tile(tile, fields, bits, span, pack);
+            Solver::Linear(tile) => places.solve(tile, packing, job, span, keep_keys),
+            Solver::Dense(tile) => places.solve(tile, packing, job, span, keep_keys),
+            Solver::Search(search) => {
+                places.scatter(packing, job, span, |_, _, _| ());
+                places.search(search, params, span);
             }
-            Solver::Dense(tile, fields) => {
-                tile.clear(groups);
-                each_key(packing, job, |hash, value| tile.push(group(), hash, value));
-                solve_tile(tile, fields, bits, span, |fields, words| words.copy_from_slice(fields));
-            }
-            Solver::Search(_) => {}
         }
-        Ok((self.places.buckets.len(), self.places.lists(self.packing, job, span)))
+        Ok(())
+    }
+
+    /// The fallback lists of the blocks just assembled.
+    pub(super) fn lists(&self, job: Job<'_>, span: &StoreSlice<'_>) -> Vec<List> {
+        let marked = (0..span.heads.len()).filter(|&at| span.heads[at].marks != 0);
+        let list = |at| match self.solver {
+            Solver::Search(_) => block::fallback(&span.view(at), span.slots),
+            _ => self.places.list(self.packing, job, at, span.heads[at].marks),
+        };
+        marked.map(|at| (job.numbers[at], list(at))).collect()
     }
 
     /// An error if a key occurs twice.
@@ -155,23 +123,16 @@ impl<'a> Assembler<'a> {
 }
 
 impl KeyPlacement {
-    /// The keys of marked groups. Reads the records again, which is rarely necessary.
-    fn lists(&self, packing: &RecordPacking, job: Job<'_>, span: &StoreSlice<'_>) -> Vec<List> {
-        let mut lists: Vec<List> = Vec::new();
-        for (at, head) in span.heads.iter().enumerate().filter(|(_, head)| head.marks != 0) {
-            let mut list = Vec::new();
-            let mut places = self.buckets.iter();
-            each_key(packing, job, |hash, value| {
-                let group =
-                    places.next().map_or(0, |&bucket| usize::from(self.group_of[usize::from(bucket)]));
-                if group / GROUPS == at && head.marks >> (group % GROUPS) & 1 == 1 {
-                    list.push((hash, value));
-                }
-            });
-            list.sort_unstable();
-            lists.push((job.numbers[at], list));
-        }
-        lists
+    /// The keys of a block's marked groups. Reads the records again, which is rarely necessary.
+    fn list(&self, packing: &RecordPacking, job: Job<'_>, block: usize, marks: u64) -> Vec<(u64, u8)> {
+        let mut list = Vec::new();
+        each_placed(&self.buckets, &self.group_of, packing, job, |group, hash, value| {
+            if group / GROUPS == block && marks >> (group % GROUPS) & 1 == 1 {
+                list.push((hash, value));
+            }
+        });
+        list.sort_unstable();
+        list
     }
 
     /// Reads the stretch's records and counts the keys of each bucket.
@@ -251,9 +212,7 @@ impl KeyPlacement {
         self.loads.fill(0);
         let slots = span.slots;
         let Self { buckets, group_of, loads, .. } = self;
-        let mut places = buckets.iter();
-        each_key(packing, job, |hash, value| {
-            let group = places.next().map_or(0, |&bucket| usize::from(group_of[usize::from(bucket)]));
+        each_placed(buckets, group_of, packing, job, |group, hash, value| {
             let load = usize::from(loads[group]);
             loads[group] += 1;
             if load < slots {
@@ -267,6 +226,32 @@ impl KeyPlacement {
         });
         for (head, loads) in span.heads.iter_mut().zip(self.loads.as_chunks::<GROUPS>().0) {
             head.loads = *loads;
+        }
+    }
+
+    /// Solves the groups of a stretch side by side and writes their fields to the blocks' words.
+    fn solve<W: Word>(
+        &mut self,
+        tile: &mut Tile<W>,
+        packing: &RecordPacking,
+        job: Job<'_>,
+        span: &mut StoreSlice<'_>,
+        keep_keys: bool,
+    ) {
+        tile.clear(span.heads.len() * GROUPS);
+        let push = |group, hash, value| tile.push(group, hash, value);
+        if keep_keys {
+            self.scatter(packing, job, span, push);
+        } else {
+            each_placed(&self.buckets, &self.group_of, packing, job, push);
+        }
+        let each = GROUPS * usize::from(span.layout.params.value_bits());
+        for (at, fields) in tile.solve().chunks_exact(each).enumerate() {
+            W::pack(fields, &mut span.words_mut(at)[CHOICE_WORDS..]);
+        }
+        for &group in tile.unsolved() {
+            let group = group as usize;
+            span.heads[group / GROUPS].marks |= 1 << (group % GROUPS);
         }
     }
 
@@ -300,28 +285,18 @@ fn each_key(packing: &RecordPacking, job: Job<'_>, mut each: impl FnMut(u64, u8)
     }
 }
 
-/// Solves the groups of a tile and writes their fields to the blocks' words.
-fn solve_tile<W: Word>(
-    tile: &mut Tile<W>,
-    fields: &mut Vec<W>,
-    bits: usize,
-    span: &mut StoreSlice<'_>,
-    pack: impl Fn(&[W], &mut [u64]),
+/// Calls `each` with the group, numbered within the stretch, of every key, the key and its value.
+#[inline(always)]
+fn each_placed(
+    buckets: &[u16],
+    group_of: &[u16],
+    packing: &RecordPacking,
+    job: Job<'_>,
+    mut each: impl FnMut(usize, u64, u8),
 ) {
-    fields.resize(span.heads.len() * GROUPS * bits, W::default());
-    tile.solve(fields);
-    for (at, fields) in fields.chunks_exact(GROUPS * bits).enumerate() {
-        pack(fields, &mut span.words_mut(at)[CHOICE_WORDS..]);
-    }
-    for &group in tile.unsolved() {
-        let group = group as usize;
-        span.heads[group / GROUPS].marks |= 1 << (group % GROUPS);
-    }
-}
-
-/// Packs two fields per word.
-fn pack(fields: &[u32], words: &mut [u64]) {
-    for (word, &[low, high]) in words.iter_mut().zip(fields.as_chunks::<2>().0) {
-        *word = u64::from(low) | u64::from(high) << 32;
-    }
+    let mut buckets = buckets.iter();
+    each_key(packing, job, |hash, value| {
+        let group = buckets.next().map_or(0, |&bucket| usize::from(group_of[usize::from(bucket)]));
+        each(group, hash, value);
+    });
 }

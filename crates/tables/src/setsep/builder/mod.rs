@@ -18,22 +18,10 @@ use crate::published::{BuildError, Full};
 use crate::reclaim::cache_line::Line;
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Blocks per stretch.
 const STRETCH: usize = 16;
-
-/// The progress of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Number of keys placed and solved.
-    pub done_keys: u64,
-    /// Total number of keys.
-    pub total_keys: u64,
-}
-
-type Callback<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// A source of keys and values to build from.
 trait KeySource: Sync {
@@ -75,18 +63,16 @@ impl KeySource for (&[KeyHash], &[u8]) {
 ///
 /// Memory for keys in transit (9 bytes per key) is reused by later builds of the same builder.
 #[derive(Clone)]
-pub struct SetSepBuilder<'a> {
+pub struct SetSepBuilder {
     params: Params,
     threads: usize,
-    progress: Option<Callback<'a>>,
-    cancel: Option<&'a AtomicBool>,
     held: Vec<bool>,
     isa: Isa,
     bits: SearchBits,
     regions: Arc<Mutex<RecordMemory>>,
 }
 
-impl std::fmt::Debug for SetSepBuilder<'_> {
+impl std::fmt::Debug for SetSepBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SetSepBuilder")
             .field("params", &self.params)
@@ -95,15 +81,13 @@ impl std::fmt::Debug for SetSepBuilder<'_> {
     }
 }
 
-impl<'a> SetSepBuilder<'a> {
+impl SetSepBuilder {
     /// A builder for all partitions, with one thread.
     pub fn new(params: Params) -> Self {
         let held = vec![true; params.partitions().get() as usize];
         Self {
             params,
             threads: 1,
-            progress: None,
-            cancel: None,
             held,
             isa: Isa::best(),
             bits: SearchBits::default(),
@@ -128,30 +112,9 @@ impl<'a> SetSepBuilder<'a> {
         Self { bits, ..self }
     }
 
-    /// Calls `progress` every few thousand keys, from any of the threads, possibly several at once.
-    pub fn progress(self, progress: Callback<'a>) -> Self {
-        Self { progress: Some(progress), ..self }
-    }
-
-    /// Cancels the build soon after the flag is set.
-    pub fn cancel(self, flag: &'a AtomicBool) -> Self {
-        Self { cancel: Some(flag), ..self }
-    }
-
     /// Builds for these partitions only.
     pub fn partitions(self, partitions: impl IntoIterator<Item = PartitionId>) -> Self {
         Self { held: marked(partitions, self.params.partitions()), ..self }
-    }
-
-    /// As [`build`](Self::build), but from an iterator; its items are collected first.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn build_from_iter(
-        &self,
-        entries: impl IntoIterator<Item = (KeyHash, u8)>,
-    ) -> Result<SetSepControl, BuildError> {
-        self.build(&entries.into_iter().collect::<Vec<_>>())
     }
 
     /// Builds from keys and values. Every partition held is then at position 1.
@@ -171,9 +134,8 @@ impl<'a> SetSepBuilder<'a> {
             spans,
             || (),
             |assembler, (), job, span| {
-                let keys = assembler.assemble(job, span)?;
-                assembler.check_duplicates(span)?;
-                Ok(keys)
+                assembler.assemble(job, span, true)?;
+                assembler.check_duplicates(span)
             },
         )?;
         blocks.count_lines();
@@ -213,9 +175,10 @@ impl<'a> SetSepBuilder<'a> {
             scratch,
             |assembler, store, job, lines| {
                 let Some(mut span) = store.spans(blocks.layout, job.numbers.len()).next() else {
-                    return Ok(0);
+                    return Ok(());
                 };
-                let (keys, marked) = assembler.assemble_bits(job, &mut span)?;
+                assembler.assemble(job, &mut span, false)?;
+                let marked = assembler.lists(job, &span);
                 for (at, lines) in lines.chunks_mut(slot_lines).enumerate() {
                     for (line, words) in lines.iter_mut().zip(span.view(at).words.as_chunks::<8>().0) {
                         *line = Line::new(*words);
@@ -225,7 +188,7 @@ impl<'a> SetSepBuilder<'a> {
                 if !marked.is_empty() {
                     lists.lock().unwrap_or_else(PoisonError::into_inner).extend(marked);
                 }
-                Ok(keys)
+                Ok(())
             },
         )?;
         let lists: Vec<(u32, Vec<(u64, u8)>)> = lists.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -245,10 +208,6 @@ impl<'a> SetSepBuilder<'a> {
             }
             None => Ok(()),
         }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 

@@ -1,14 +1,10 @@
 //! The two passes, each run by all threads.
 
 use super::assemble::Assembler;
-use super::{BuildError, KeySource, Progress, STRETCH, SetSepBuilder};
+use super::{BuildError, KeySource, STRETCH, SetSepBuilder};
 use crate::partition_pass::{PartitionedRecords, RecordPacking, TwoPassBuild};
 use crate::setsep::control_blocks::ControlBlocks;
 use crate::threads::threads_or_all;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Number of keys between two checks of the cancellation flag in the first pass.
-const KEYS_PER_LOOK: usize = 1 << 14;
 
 /// One stretch to build.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +18,7 @@ pub(super) struct Job<'a> {
 
 /// A build in progress.
 pub(super) struct Passes<'a> {
-    builder: &'a SetSepBuilder<'a>,
+    builder: &'a SetSepBuilder,
     held: FirstSlots,
     /// The number in the table of each held block, in the order of the store.
     numbers: Vec<u32>,
@@ -38,7 +34,7 @@ struct FirstSlots {
 }
 
 impl<'a> Passes<'a> {
-    pub(super) fn new(builder: &'a SetSepBuilder<'a>, blocks: &ControlBlocks) -> Self {
+    pub(super) fn new(builder: &'a SetSepBuilder, blocks: &ControlBlocks) -> Self {
         let threads = threads_or_all(builder.threads);
         let all = !builder.held.contains(&false);
         let params = &builder.params;
@@ -56,9 +52,9 @@ impl<'a> Passes<'a> {
         source: &S,
         parts: Vec<P>,
         scratch: impl Fn() -> C + Sync,
-        act: impl Fn(&mut Assembler<'_>, &mut C, Job<'_>, &mut P) -> Result<usize, BuildError> + Sync,
+        act: impl Fn(&mut Assembler<'_>, &mut C, Job<'_>, &mut P) -> Result<(), BuildError> + Sync,
     ) -> Result<(), BuildError> {
-        let (builder, done) = (self.builder, AtomicU64::new(0));
+        let builder = self.builder;
         let passes = TwoPassBuild {
             packing: &self.packing,
             regions: &builder.regions,
@@ -73,13 +69,7 @@ impl<'a> Passes<'a> {
             |keys, records| self.partition_keys(source, keys, records),
             work,
             |stretch, records, (mut part, numbers), (assembler, scratch)| {
-                let job = Job { stretch, numbers, records };
-                let keys = act(assembler, scratch, job, &mut part)? as u64;
-                let done_keys = done.fetch_add(keys, Ordering::Relaxed) + keys;
-                if let Some(progress) = builder.progress {
-                    progress(Progress { done_keys, total_keys: source.len() as u64 });
-                }
-                if builder.is_cancelled() { Err(BuildError::Cancelled) } else { Ok(()) }
+                act(assembler, scratch, Job { stretch, numbers, records }, &mut part)
             },
         )
     }
@@ -92,21 +82,14 @@ impl<'a> Passes<'a> {
     ) -> Result<(), BuildError> {
         let blocks = self.builder.params.blocks();
         let mut wide = 0;
-        for start in keys.clone().step_by(KEYS_PER_LOOK) {
-            if self.builder.is_cancelled() {
-                return Err(BuildError::Cancelled);
-            }
-            let end = (start + KEYS_PER_LOOK).min(keys.end);
-            let block = |hash: u64| ((u128::from(hash) * u128::from(blocks)) >> 64) as u32; // below `blocks`
-            if self.held.all {
-                source.each(start..end, |hash, value| {
-                    wide |= value;
-                    records.add(&self.packing, block(hash) as usize / STRETCH, hash, value.into());
-                });
-                continue;
-            }
-            for at in start..end {
-                let (hash, value) = source.get(at);
+        let block = |hash: u64| ((u128::from(hash) * u128::from(blocks)) >> 64) as u32; // below `blocks`
+        if self.held.all {
+            source.each(keys.clone(), |hash, value| {
+                wide |= value;
+                records.add(&self.packing, block(hash) as usize / STRETCH, hash, value.into());
+            });
+        } else {
+            for (hash, value) in keys.clone().map(|at| source.get(at)) {
                 wide |= value;
                 records.add(&self.packing, self.slot(block(hash))? as usize / STRETCH, hash, value.into());
             }

@@ -71,6 +71,9 @@ pub(in crate::setsep) trait Word:
     /// The multiplier of keys under a seed.
     fn multiplier(seed: u32) -> Self;
 
+    /// Packs fields into words, the lowest first.
+    fn pack(fields: &[Self], words: &mut [u64]);
+
     /// Returns the lanes that have a solution, and writes the solutions. Lanes without a solution contain
     /// arbitrary data.
     ///
@@ -79,7 +82,7 @@ pub(in crate::setsep) trait Word:
 }
 
 macro_rules! word {
-    ($word:ident, $multiplier:ident, $step:ident) => {
+    ($word:ident, $multiplier:ident, $step:ident, $pack:ident) => {
         impl Word for $word {
             const ROWS: usize = Self::BITS as usize;
 
@@ -89,6 +92,11 @@ macro_rules! word {
 
             fn multiplier(seed: u32) -> Self {
                 linear::$multiplier.wrapping_add(Self::from(seed).wrapping_mul(linear::$step))
+            }
+
+            #[inline(always)]
+            fn pack(fields: &[Self], words: &mut [u64]) {
+                $pack(fields, words);
             }
 
             #[cfg_attr(target_arch = "x86_64", allow(unsafe_code, reason = "see SAFETY"))]
@@ -106,8 +114,24 @@ macro_rules! word {
         }
     };
 }
-word!(u32, MULTIPLIER_32, SEED_STEP_32);
-word!(u64, MULTIPLIER_64, SEED_STEP_64);
+word!(u32, MULTIPLIER_32, SEED_STEP_32, pack_pairs);
+word!(u64, MULTIPLIER_64, SEED_STEP_64, pack_words);
+
+#[inline(always)]
+fn pack_pairs(fields: &[u32], words: &mut [u64]) {
+    let (pairs, rest) = fields.as_chunks::<2>();
+    for (word, &[low, high]) in words.iter_mut().zip(pairs) {
+        *word = u64::from(low) | u64::from(high) << 32;
+    }
+    if let ([last], Some(word)) = (rest, words.get_mut(pairs.len())) {
+        *word = u64::from(*last);
+    }
+}
+
+#[inline(always)]
+fn pack_words(fields: &[u64], words: &mut [u64]) {
+    words[..fields.len()].copy_from_slice(fields);
+}
 
 /// The elimination, written once for all instruction sets. `$ops` is a module with a vector type of `WIDTH`
 /// lanes and its operations.

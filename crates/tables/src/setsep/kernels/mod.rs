@@ -36,7 +36,7 @@ pub(super) use balance::Balancer;
 pub(super) use find::Finder;
 pub(super) use lanes::Word;
 pub(super) use single::Single;
-pub(super) use tile::{LaneSolver, Tile};
+pub(super) use tile::{Tile, TileQueue};
 
 /// An [`Isa`] that was detected on this processor. Its existence makes it sound to call a kernel's fast form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::super::geometry::mix64;
 use super::super::layout::Layout;
 use super::super::linear;
 use super::super::params::Params;
-use super::super::solver::{self, GroupKeys};
+use super::super::solver::{self, GroupKeys, Solver};
 use super::*;
 use proptest::prelude::*;
 use scalebricks_types::PartitionCount;
@@ -31,7 +31,7 @@ fn check(groups: &[GroupKeys], params: &Params) -> usize {
     let bits = usize::from(params.value_bits());
     let layout = Layout::of(params);
     for isa in crate::isa::compared() {
-        let mut solver = LaneSolver::new(params, isa);
+        let mut solver = Solver::new(params, isa);
         for turn in 0..if cfg!(miri) { 1 } else { 2 } {
             for (tag, keys) in groups.iter().enumerate().skip(turn) {
                 solver.push(tag as u32, &keys.hashes, &keys.values);
@@ -68,8 +68,7 @@ fn in_tile<W: Word>(groups: &[GroupKeys], params: &Params, isa: Isa) -> Vec<W> {
             tile.push(group, keys.hashes[at], keys.values[at]);
         }
     }
-    let mut fields = vec![W::default(); groups.len() * usize::from(params.value_bits())];
-    tile.solve(&mut fields);
+    let fields = tile.solve().to_vec();
     let none = (0..groups.len()).filter(|&group| linear::solve(&groups[group], params).is_none());
     assert!(none.eq(tile.unsolved().iter().map(|&group| group as usize)));
     fields

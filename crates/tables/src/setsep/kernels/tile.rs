@@ -90,6 +90,7 @@ pub(in crate::setsep) struct Tile<W> {
     /// The keys of the groups that are tried again.
     again_hashes: Vec<[W; LANES]>,
     again_values: Vec<[u8; LANES]>,
+    fields: Vec<W>,
 }
 
 impl<W: Word> Tile<W> {
@@ -113,6 +114,7 @@ impl<W: Word> Tile<W> {
             next_round: Vec::new(),
             again_hashes: vec![[W::default(); LANES]; W::ROWS],
             again_values: vec![[0; LANES]; W::ROWS],
+            fields: Vec::new(),
         }
     }
 
@@ -149,15 +151,17 @@ impl<W: Word> Tile<W> {
         self.values[row][lane] = value;
     }
 
-    /// Solves all groups. Group `g`'s fields, one per value bit, begin at `fields[g * value_bits]`. Groups
+    /// Solves all groups. Group `g`'s fields, one per value bit, begin at `g * value_bits` of the result. Groups
     /// without a solution are marked there and listed in [`unsolved`](Self::unsolved).
-    pub(in crate::setsep) fn solve(&mut self, fields: &mut [W]) {
+    pub(in crate::setsep) fn solve(&mut self) -> &[W] {
         let (equations, bits) = (self.equations, self.equations.value_bits);
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.resize(self.groups * bits, W::default());
         let mut vectors = [[[W::default(); LANES]; BITS_AT_ONCE]; 8 / BITS_AT_ONCE];
         self.unsolved.clear();
         self.round.clear();
         let rows = self.hashes.chunks_exact(W::ROWS).zip(self.values.chunks_exact(W::ROWS));
-        let sixteens = fields[..self.groups * bits].chunks_mut(LANES * bits);
+        let sixteens = fields.chunks_mut(LANES * bits);
         for ((first, (loads, (hashes, values))), fields) in
             (0..).step_by(LANES).zip(self.loads.iter().zip(rows)).zip(sixteens)
         {
@@ -181,11 +185,13 @@ impl<W: Word> Tile<W> {
                 self.unsolved.push(group);
             }
         }
-        self.solve_again(fields, &mut vectors);
+        self.solve_again(&mut fields, &mut vectors);
         self.unsolved.sort_unstable();
         for &group in &self.unsolved {
             equations.copy(&equations.marked, &mut fields[group as usize * bits..]);
         }
+        self.fields = fields;
+        &self.fields
     }
 
     /// Tries later seeds until every group has a solution or no seed is left.
@@ -235,29 +241,17 @@ impl<W: Word> Tile<W> {
     }
 }
 
-/// A queue of groups to solve together, for either linear format.
+/// Waiting groups, each with a tag, of format Linear with `u32` and of Dense with `u64`.
 #[derive(Debug)]
-pub(in crate::setsep) struct LaneSolver {
-    queue: Queue,
+pub(in crate::setsep) struct TileQueue<W> {
+    tile: Tile<W>,
     tags: Vec<u32>,
 }
 
-#[derive(Debug)]
-enum Queue {
-    Linear(Tile<u32>, Vec<u32>),
-    Dense(Tile<u64>, Vec<u64>),
-}
-
-impl LaneSolver {
-    /// An empty queue for tables of one of the linear formats. Its memory grows to the longest queue it ever
-    /// held.
+impl<W: Word> TileQueue<W> {
+    /// An empty queue. `params` must be of the format that belongs to `W`.
     pub(in crate::setsep) fn new(params: &Params, isa: Isa) -> Self {
-        let queue = if params.format().field_bits() == u32::BITS {
-            Queue::Linear(Tile::new(params, isa), Vec::new())
-        } else {
-            Queue::Dense(Tile::new(params, isa), Vec::new())
-        };
-        Self { queue, tags: Vec::new() }
+        Self { tile: Tile::new(params, isa), tags: Vec::new() }
     }
 
     /// Number of waiting groups. The cost per group is lowest if this is a multiple of sixteen.
@@ -267,58 +261,35 @@ impl LaneSolver {
 
     /// Adds a group with its keys, in any order. Its solution is returned with `tag`.
     pub(in crate::setsep) fn push(&mut self, tag: u32, hashes: &[u64], values: &[u8]) {
-        let group = self.tags.len();
+        let (group, tile) = (self.tags.len(), &mut self.tile);
         self.tags.push(tag);
-        match &mut self.queue {
-            Queue::Linear(tile, _) => queue(tile, group, hashes, values),
-            Queue::Dense(tile, _) => queue(tile, group, hashes, values),
+        tile.grow(group + 1);
+        let (batch, lane) = (group / LANES, group % LANES);
+        let rows = batch * W::ROWS..(batch + 1) * W::ROWS;
+        let places = tile.hashes[rows.clone()].iter_mut().zip(&mut tile.values[rows]);
+        for ((row, values_of), (&hash, &value)) in places.zip(hashes.iter().zip(values)) {
+            row[lane] = W::from_low(hash);
+            values_of[lane] = value;
         }
+        tile.loads[batch][lane] = hashes.len().min(255) as u8;
     }
 
     /// Solves all groups and empties the queue. Calls `sink` for each group in the order in which they were
     /// pushed, with the canonical fields, packed, or `None` if no seed has a solution.
-    pub(in crate::setsep) fn drain(&mut self, sink: impl FnMut(u32, Option<&[u64]>)) {
-        match &mut self.queue {
-            Queue::Linear(tile, fields) => drain(tile, fields, &self.tags, sink),
-            Queue::Dense(tile, fields) => drain(tile, fields, &self.tags, sink),
+    pub(in crate::setsep) fn drain(&mut self, mut sink: impl FnMut(u32, Option<&[u64]>)) {
+        let Self { tile, tags } = self;
+        let bits = tile.equations.value_bits;
+        tile.solve();
+        let mut unsolved = tile.unsolved.iter().map(|&group| group as usize).peekable();
+        for (group, (tag, solution)) in tags.drain(..).zip(tile.fields.chunks_exact(bits)).enumerate() {
+            if unsolved.next_if_eq(&group).is_some() {
+                sink(tag, None);
+                continue;
+            }
+            let mut packed = Packed::default();
+            W::pack(solution, &mut packed);
+            sink(tag, Some(&packed[..bits.div_ceil(64 / W::ROWS)]));
         }
-        self.tags.clear();
+        tile.clear(0);
     }
-}
-
-fn queue<W: Word>(tile: &mut Tile<W>, group: usize, hashes: &[u64], values: &[u8]) {
-    tile.grow(group + 1);
-    let (batch, lane) = (group / LANES, group % LANES);
-    let rows = batch * W::ROWS..(batch + 1) * W::ROWS;
-    let places = tile.hashes[rows.clone()].iter_mut().zip(&mut tile.values[rows]);
-    for ((row, values_of), (&hash, &value)) in places.zip(hashes.iter().zip(values)) {
-        row[lane] = W::from_low(hash);
-        values_of[lane] = value;
-    }
-    tile.loads[batch][lane] = hashes.len().min(255) as u8;
-}
-
-fn drain<W: Word>(
-    tile: &mut Tile<W>,
-    fields: &mut Vec<W>,
-    tags: &[u32],
-    mut sink: impl FnMut(u32, Option<&[u64]>),
-) {
-    let bits = tile.equations.value_bits;
-    let to_a_word = 64 / W::ROWS;
-    fields.resize(tags.len() * bits, W::default());
-    tile.solve(fields);
-    let mut unsolved = tile.unsolved.iter().map(|&group| group as usize).peekable();
-    for (group, (&tag, solution)) in tags.iter().zip(fields.chunks_exact(bits)).enumerate() {
-        if unsolved.next_if_eq(&group).is_some() {
-            sink(tag, None);
-            continue;
-        }
-        let mut packed = Packed::default();
-        for (word, fields) in packed.iter_mut().zip(solution.chunks(to_a_word)) {
-            *word = fields.iter().rev().fold(0, |word, &field| word << (W::ROWS - 1) << 1 | field.into());
-        }
-        sink(tag, Some(&packed[..bits.div_ceil(to_a_word)]));
-    }
-    tile.clear(0);
 }

@@ -1,7 +1,6 @@
-//! Builds: correct, deterministic, equal to golden vectors, and cancelled on request.
+//! Builds: correct, deterministic, and equal to golden vectors.
 
 use super::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[test]
 fn every_format_and_width_answers_every_key() {
@@ -66,8 +65,7 @@ fn the_order_of_keys_and_the_number_of_threads_do_not_matter() {
     let reference = control_bytes(&SetSepBuilder::new(params).build(&entries).unwrap());
     for threads in 1..=4 {
         entries.sort_by_key(|entry| mix64(entry.0.get() ^ threads as u64));
-        let built =
-            SetSepBuilder::new(params).threads(threads).build_from_iter(entries.iter().copied()).unwrap();
+        let built = SetSepBuilder::new(params).threads(threads).build(&entries).unwrap();
         assert!(control_bytes(&built) == reference, "{threads} threads");
     }
 }
@@ -134,22 +132,6 @@ fn parameters_are_checked() {
     let eight = PartitionCount::new(8).unwrap();
     assert_eq!(Params::new(12, 1, eight), Err(ParamsError::Blocks { blocks: 12, partitions: 8 }));
     assert_eq!(Params::for_keys(10_000, 1, eight).unwrap().blocks(), 8);
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
-fn progress_reaches_the_end_and_a_raised_flag_stops() {
-    let entries = entries(40_000, 1, 3);
-    let (most, flag) = (AtomicU64::new(0), AtomicBool::new(false));
-    let watch = |progress: Progress| {
-        assert_eq!(progress.total_keys, 40_000);
-        most.fetch_max(progress.done_keys, Ordering::Relaxed);
-    };
-    let builder = SetSepBuilder::new(params(40_000, 1, 1)).threads(2).progress(&watch).cancel(&flag);
-    builder.build(&entries).unwrap();
-    assert_eq!(most.load(Ordering::Relaxed), 40_000);
-    let stop = |_: Progress| flag.store(true, Ordering::Relaxed);
-    assert_eq!(builder.clone().progress(&stop).build(&entries).err(), Some(BuildError::Cancelled));
 }
 
 #[test]

@@ -2,15 +2,8 @@
 
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-
-/// A batched lookup with this instruction set.
-pub(super) fn reader_of(table: &Arc<SetSep>, isa: Isa) -> impl FnMut(&[KeyHash], &mut [u8]) + use<> {
-    let mut reader = SetSepReader::with_isa(Arc::clone(table), isa).unwrap();
-    move |hashes, values| reader.lookup_batch(hashes, values)
-}
+use crate::published::tests::stress::{self as common, reader_of};
+use crate::tests::readers::{WatchedKeys, check_beside};
 
 /// Some keys stay and change their values. Other keys are inserted and removed to force buckets to move and
 /// groups into the fallback.
@@ -92,83 +85,18 @@ fn readers_of_the_searched_formats_see_before_or_after() {
 /// A dozen keys and few updates, each to memory used before: for the interpreter (Miri).
 #[test]
 fn a_reader_beside_a_writer() {
-    for isa in Isa::available() {
-        let kept = entries(12, 1, 0);
-        let mut control = SetSepControl::new(params(12, 1, 1));
-        for &(hash, value) in &kept {
-            let _ = control.insert(hash, value).unwrap();
-        }
-        let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
-        check_beside(
-            &watched,
-            "setsep tiny",
-            isa,
-            || reader_of(&table, isa),
-            || {
-                for (round, &(hash, value)) in kept.iter().enumerate().take(6) {
-                    let new = value ^ 1;
-                    watched.change(round, new.into(), || {
-                        let _ = table.apply(&control.update(hash, new).unwrap()).unwrap();
-                    });
-                }
-            },
-        );
-    }
+    common::a_reader_beside_a_writer::<SetSepStructure>("setsep", params(12, 1, 1), 1);
 }
 
 /// A deliberate data race, which ThreadSanitizer must find: scripts/test.sh runs this test by name.
 #[cfg(tsan)]
 #[cfg_attr(tsan, test)]
 fn planted_race_of_readers_without_a_pin() {
-    let isa = Isa::from_name(&std::env::var("PLANTED_ISA").unwrap()).unwrap();
-    let kept = entries(12, 1, 0);
-    let mut control = SetSepBuilder::new(params(12, 1, 1)).build(&kept).unwrap();
-    let (table, watched) = (Arc::new(control.export()), WatchedKeys::new(&kept));
-    let reader = || {
-        let mut reader = SetSepReader::with_isa(Arc::clone(&table), isa).unwrap().blind();
-        move |hashes: &[KeyHash], values: &mut [u8]| reader.lookup_batch(hashes, values)
-    };
-    check_beside(&watched, "setsep without a pin", isa, reader, || {
-        for round in 0..4000 {
-            let at = round % 12;
-            let new = watched.value(at) as u8 ^ 1;
-            watched.change(at, new.into(), || {
-                let _ = table.apply(&control.update(kept[at].0, new).unwrap()).unwrap();
-            });
-        }
-    });
+    common::planted_race::<SetSepStructure>("setsep", params(12, 1, 1), 1);
 }
 
-/// A reader that stays pinned blocks reuse of only the memory that it may see: updates continue until the
-/// spare slots are used up, and then wait for it.
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
 fn a_stalled_reader_still_sees_its_version() {
-    let entries = entries(200, 4, 0);
-    let mut control = SetSepBuilder::new(params(200, 4, 1)).build(&entries).unwrap();
-    let table = Arc::new(control.export());
-    let applied = AtomicU64::new(0);
-    let mut reader = SetSepReader::new(Arc::clone(&table));
-    thread::scope(|scope| {
-        let pin = reader.pin();
-        let before: Vec<u8> = entries.iter().map(|e| pin.get(e.0)).collect();
-        scope.spawn(|| {
-            for round in 0..80_u8 {
-                let at = usize::from(round) * 2;
-                let delta = control.update(entries[at].0, entries[at].1 ^ 1).unwrap();
-                let _ = table.apply(&delta).unwrap();
-                applied.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        while applied.load(Ordering::SeqCst) < 3 {
-            thread::yield_now();
-        }
-        for (entry, &value) in entries.iter().zip(&before) {
-            let now = pin.get(entry.0);
-            assert!(now == value || now == value ^ 1);
-        }
-        assert!(applied.load(Ordering::SeqCst) < 80, "the writer passed a pinned reader");
-        drop(pin);
-    });
-    assert_eq!(applied.into_inner(), 80);
+    common::a_stalled_reader_still_sees_its_version::<SetSepStructure>(params(200, 4, 1));
 }

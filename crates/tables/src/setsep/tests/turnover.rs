@@ -1,9 +1,9 @@
 //! Reshaping step by step, while keys are inserted, changed and removed and readers check every answer.
 
-use super::stress::reader_of;
 use super::*;
 use crate::isa::Isa;
-use crate::test_readers::{WatchedKeys, check_beside};
+use crate::published::tests::stress::reader_of;
+use crate::tests::readers::{WatchedKeys, check_beside};
 use scalebricks_types::PartitionId;
 
 const PARTITIONS: u32 = 2;

@@ -26,12 +26,10 @@ fn updates_arrive_while_names_are_asked_for() {
 fn a_refused_batch_is_forgotten() {
     for (change, updates) in [(Change::Alter, 5), (Change::Replace, 10)] {
         let mut live = live(100, change);
-        let LiveTable { names, others, flipped, cursor, .. } = &mut live;
-        let mut ops = Ops { change, names, others, flipped, cursor };
         let mut made = Vec::new();
-        (0..5).for_each(|_| ops.push(&mut made));
+        (0..5).for_each(|_| live.push_ops(&mut made));
         assert_eq!(made.len(), updates);
-        ops.undo(made.len());
+        live.undo_ops(made.len());
         assert!(live.flipped.iter().all(|&is_flipped| !is_flipped));
     }
 }
@@ -51,14 +49,14 @@ fn lookups_stand_beside_the_limit_of_the_table_as_it_is() {
         runs: Some(2),
         ..crate::options::Options::default()
     };
-    let mut session = Session::for_test("concise", options);
-    run(&mut session).unwrap();
-    let of = |metric: Metric| session.rows().iter().filter(move |row| row.metric == metric);
+    let mut bench = BenchRun::for_test("concise", options);
+    run(&mut bench).unwrap();
+    let of = |metric: Metric| bench.rows().iter().filter(move |row| row.metric == metric);
     let turns = Change::ALL.len() * RATES.len();
     assert_eq!(of(Metric::LookupRate).filter(|row| limit::is_limit(&row.case)).count(), turns);
     assert_eq!((of(Metric::ShareOfLimit).count(), of(Metric::LookupRate).count()), (2 * turns, 3 * turns));
     assert!(of(Metric::ShareOfLimit).all(|row| row.min > 0.0 && row.max.is_finite()));
-    let (_, exhibits) = session.finish();
+    let (_, exhibits) = bench.finish();
     let sheet = &exhibits.sheets[0];
     assert!(sheet.rows.len() == turns && sheet.rows.iter().all(|row| row.len() == sheet.heads.len()));
 }

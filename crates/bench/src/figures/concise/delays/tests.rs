@@ -1,5 +1,6 @@
 use super::*;
 use crate::options::Options;
+use scalebricks_report::exhibit::PageTable;
 
 #[test]
 fn distributions_rise() {
@@ -19,18 +20,24 @@ fn crossings_are_percentiles() {
 
 #[test]
 fn what_is_saturated_is_no_delay() {
-    let mut session = Session::for_test("concise", Options::default());
-    let mut sheet = PageTable::new("test", &["cell"; 12]);
-    let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays { fib: Fib::Cuckoo, rate: 1, sorted });
+    let mut bench = BenchRun::for_test("concise", Options::default());
+    let all = [None, Some(vec![5.0; 10])].map(|sorted| Delays {
+        names: 1000,
+        fib: Fib::Cuckoo,
+        rate: 1,
+        load: 1.5,
+        sorted,
+    });
+    let gaps = ArrivalGaps::made();
     for delays in &all {
-        add(&mut session, &mut sheet, (1000, 8), ("made", 1.5), delays);
+        add_rows(&mut bench, 8, &gaps, delays);
     }
-    assert!(sheet.rows[0][6..].iter().all(|cell| cell == "saturated"));
-    assert!(sheet.rows.iter().all(|row| row.len() == 12));
-    assert_eq!(session.rows().len(), 3, "those of the second alone");
-    let (chart, gaps) = (chart(1000, &ArrivalGaps::made(), &all), ArrivalGaps::made());
-    assert_eq!(chart.series.len(), 1);
-    assert!(conclusion(1000, &gaps, &all[..1]).unwrap().contains("Othello is saturated at 210 Kpps"));
+    let table = PageTable::from(delay_table(&gaps, &all));
+    assert!(table.rows[0][6..].iter().all(|cell| cell == "saturated"));
+    assert!(table.rows.iter().all(|row| row.len() == 12));
+    assert_eq!(bench.rows().len(), 3, "those of the second alone");
+    assert_eq!(chart(1000, &gaps, &all).series.len(), 1);
+    assert!(conclusion(1000, &gaps, &all[..1]).contains("Othello is saturated at 210 Kpps"));
 }
 
 #[test]
@@ -44,10 +51,10 @@ fn times_are_those_of_the_next_larger_batch() {
 
 #[test]
 fn every_batch_is_timed_and_right() {
-    let session = Session::for_test("concise", Options::default());
+    let bench = BenchRun::for_test("concise", Options::default());
     let names = Population::of(Kind::Mac, 500, 2);
     for fib in STRUCTURES {
-        let times = measure(&session, fib, &*fib.build(&names, 1).unwrap(), &names).unwrap();
+        let times = measure(&bench, fib, &*fib.build(&names, 1).unwrap(), &names).unwrap();
         for (_, times) in &times.0 {
             assert!(times.len() == SAMPLES && times.iter().all(|&time| time > 0.0), "{}", fib.name());
         }
@@ -56,18 +63,18 @@ fn every_batch_is_timed_and_right() {
 
 #[test]
 fn times_that_were_not_measured_are_rejected_and_counted() {
-    let session = Session::for_test("concise", Options::default());
+    let bench = BenchRun::for_test("concise", Options::default());
     let times = |disturbed: usize| {
         // The first times are zero or negative.
         let of = |n: usize| if n < disturbed { -(n as f64) } else { n as f64 };
         (0..SAMPLES + SPARES).map(of).collect::<Vec<f64>>()
     };
     for disturbed in [3, SPARES] {
-        let before = session.rejected();
-        let left = undisturbed(&session, "a", times(disturbed)).unwrap();
+        let before = bench.rejected();
+        let left = undisturbed(&bench, "a", times(disturbed)).unwrap();
         assert!(left.len() == SAMPLES && (left[0] - disturbed as f64).abs() < 1e-9);
-        assert_eq!(session.rejected(), before + disturbed);
+        assert_eq!(bench.rejected(), before + disturbed);
     }
-    let error = undisturbed(&session, "a", times(SPARES + 1)).unwrap_err();
+    let error = undisturbed(&bench, "a", times(SPARES + 1)).unwrap_err();
     assert!(matches!(error, BenchError::Rejected { .. }), "{error}");
 }

@@ -26,7 +26,7 @@ fn every_structure_answers_what_a_map_does() {
         for batch in [1, 7, BATCH] {
             let (mut reader, mut answers) = (table.reader(), vec![0; names.len()]);
             for (names, answers) in names.hashes.chunks(batch).zip(answers.chunks_mut(batch)) {
-                reader.lookup(names, answers);
+                reader(names, answers);
             }
             let right: Vec<u16> = names.hashes.iter().map(|name| map[name]).collect();
             let wrong = check(fib.name(), &*table, &names.hashes, (&right, &answers)).unwrap();
@@ -41,10 +41,21 @@ fn sixteen_bits_are_taken_by_all_but_setsep() {
     for fib in [Fib::OTHELLO, Fib::Cuckoo, Fib::Orthogonal, Fib::Sorted] {
         let table = fib.build(&names, 1).unwrap();
         let mut answers = vec![0; names.len()];
-        table.reader().lookup(&names.hashes, &mut answers);
+        table.reader()(&names.hashes, &mut answers);
         check(fib.name(), &*table, &names.hashes, (&names.actions, &answers)).unwrap();
     }
     assert!(Fib::SetSep.build(&names, 1).is_err());
+}
+
+#[test]
+fn the_cuckoo_table_knows_no_other_name_and_takes_none_twice() {
+    let names = Population::of(Kind::Mac, 1000, 8);
+    let others = Kind::Mac.hashes(1000, 2000);
+    let mut answers = vec![0; others.len()];
+    Fib::Cuckoo.build(&names, 1).unwrap().reader()(&others, &mut answers);
+    assert!(answers.iter().all(|&answer| answer == UNKNOWN));
+    let twice = Population::new([0, 1, 0].map(|at| others[at]).to_vec(), 8);
+    assert!(Fib::Cuckoo.build(&twice, 1).is_err());
 }
 
 #[test]

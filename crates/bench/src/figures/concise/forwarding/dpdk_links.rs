@@ -11,22 +11,21 @@
 
 use super::forwarders::{Forwarder, SwitchMode, switch_between, turn_until};
 use super::link_ends::{Kind, LinkCounts, Links, pass, refill};
-use super::rotation::{Expected, PORTS, Rotation};
-use super::{BuiltFib, ForwardingSetup, STRUCTURES};
-use crate::error::BenchError;
+use super::rotation::{self, Expected, PORTS, Rotation};
+use super::{ForwardingSetup, STRUCTURES};
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, ensure};
 use crate::figures::concise::fibs::{Fib, FibReader};
-use crate::figures::concise::{add_point, millions, paper};
+use crate::figures::concise::{millions, names, paper};
 use crate::gateway::dpdk;
 use crate::gateway::packet_ring::ROTATION;
 use crate::rounds::{Measurement, interleave};
-use crate::row::{Case, Metric, Row};
-use crate::session::Session;
+use crate::row::{Case, Metric, Row, SelectRows};
+use crate::sheet::{Sheet, chart};
 use scalebricks_console::quantity::short_count;
 use scalebricks_dpdk::Mbuf;
 use scalebricks_elements::flat::FlatFib;
-use scalebricks_io::BURST;
-use scalebricks_report::exhibit::{Chart, PageTable, Scale};
-use scalebricks_types::KeyHash;
+use scalebricks_report::exhibit::Scale;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -38,104 +37,94 @@ const VARIANT: &str = "links: ";
 /// The candidate without lookups, which shows the limit of links and address rewriting.
 const NO_LOOKUP: &str = "no lookup";
 
-/// Uses the ports in turn without any lookup.
-struct NoLookup(u16);
-
-impl FibReader for NoLookup {
-    fn lookup(&mut self, names: &[KeyHash], actions: &mut [u16]) {
-        for (action, _) in actions.iter_mut().zip(names) {
-            *action = self.0;
-            self.0 = (self.0 + 1) % PORTS as u16; // few
-        }
-    }
+/// A reader that uses the ports in turn without any lookup.
+fn no_lookup() -> FibReader<'static> {
+    let mut ports = (0..PORTS as u16).cycle(); // few
+    Box::new(move |names, actions| {
+        actions.iter_mut().zip(names).zip(&mut ports).for_each(|((action, _), port)| *action = port);
+    })
 }
 
 /// Measures and draws.
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     // DPDK serves all vhost sockets of a process with one thread, and two that open links at once wait for each
     // other without end.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     dpdk::start(0)?;
-    let value_bits = session.options().first_value_bits(8);
+    let value_bits = bench.options.first_value_bits(8);
     let mut links = Vec::new();
     for kind in Kind::ALL {
         match Links::new(kind) {
             Ok(made) => links.push(made),
-            Err(error) => session.console().note(&format!("no links of {}: {error}", kind.name())),
+            Err(error) => bench.console.note(&format!("no links of {}: {error}", kind.name())),
         }
     }
     if links.is_empty() {
         return Err(BenchError::check("links", "neither virtio nor memif is available"));
     }
-    for names in session.options().keys(&[262_144], &[262_144, 1_000_000, 4_000_000]) {
-        if !session.fits(names, super::NAME_BYTES)? {
-            continue;
-        }
-        let scene = ForwardingSetup::new(session, names, value_bits)?;
+    for names in bench.sizes(&[262_144], &[262_144, 1_000_000, 4_000_000], super::NAME_BYTES)? {
+        let setup = ForwardingSetup::new(bench, names, value_bits)?;
         for octets in FRAMES {
             for links in &links {
-                scene.pass(session, links, octets)?;
+                setup.pass(bench, links, octets)?;
             }
         }
     }
-    show(session);
+    show(bench);
     Ok(())
 }
 
 impl ForwardingSetup {
     /// Measures all tables with packets over these links.
-    fn pass(&self, session: &mut Session<'_>, links: &Links, octets: usize) -> Result<(), BenchError> {
-        let mut rotation = Rotation::new(dpdk::fresh(ROTATION)?, &self.hosts, octets);
-        let time = Duration::from_millis(session.options().pick(50, 250));
+    fn pass(&self, bench: &mut BenchRun<'_>, links: &Links, octets: usize) -> Result<(), BenchError> {
+        let mut rotation = rotation::rotation(dpdk::fresh(ROTATION)?, &self.hosts, octets);
+        let time = Duration::from_millis(bench.options.pick(50, 250));
         let names = self.hosts.set.len();
-        let case = |structure: &str, fib: Option<Fib>| {
-            session
-                .case(structure, names as u64)
-                .format(fib.and_then(Fib::format))
-                .variant(format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name()))
-                .value_bits(self.hosts.set.value_bits)
-                .threads(1)
-                .batch(BURST)
+        let variant = format!("{VARIANT}{}, frames of {octets} bytes", links.kind.name());
+        let case = |structure: &str, fib: Option<Fib>, bytes: Option<u64>| {
+            self.case(bench, structure, fib, &variant).table_bytes(bytes)
         };
-        let rows = |case: Case| vec![(case.clone(), Metric::PacketRate), (case, Metric::PacketLoss)];
-        let run = |rotation: &Rotation<Mbuf>, moving: &mut (dyn FnMut(&AtomicBool) + Send)| {
-            refill(rotation)?;
-            let passed = pass(links, rotation, (usize::MAX, time), moving)?;
-            let lost = 1.0 - passed.came as f64 / passed.sent.max(1) as f64;
-            let rate = passed.in_time as f64 / passed.seconds;
-            Ok(vec![rate, lost].into())
-        };
-        let nothing = case(NO_LOOKUP, None);
-        let mut turns = vec![Measurement::several(rows(nothing), move |rotation: &mut Rotation<Mbuf>| {
-            run(rotation, &mut |stop| move_by(links, &mut NoLookup(0), stop))
+        let mut turns = vec![turn(case(NO_LOOKUP, None, None), links, time, |stop| {
+            move_by(links, no_lookup(), stop);
         })];
-        for BuiltFib { fib, table, ambiguous } in &self.tables {
-            let verified =
-                || pass_all(links, &rotation, names, |stop| move_by(links, &mut *table.reader(), stop));
+        for (fib, table, ambiguous) in &self.tables {
+            let moving = |stop: &AtomicBool| move_by(links, table.reader(), stop);
+            let verified = || pass_all(links, &rotation, names, moving);
             verify(fib.name(), Expected::Rewritten, &rotation, *ambiguous, verified)?;
-            let case = case(fib.name(), Some(*fib)).table_bytes(table.table_bytes());
-            turns.push(Measurement::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
-                run(rotation, &mut |stop| move_by(links, &mut *table.reader(), stop))
-            }));
+            turns.push(turn(case(fib.name(), Some(*fib), Some(table.table_bytes())), links, time, moving));
         }
         for (mode, fib) in &self.switches {
-            let verified = || pass_all(links, &rotation, names, |stop| switch_by(links, fib, stop));
+            let moving = |stop: &AtomicBool| switch_by(links, fib, stop);
+            let verified = || pass_all(links, &rotation, names, moving);
             verify(mode.name(), mode.rule(), &rotation, 0, verified)?;
-            let case = case(mode.name(), None).table_bytes(fib.table_bytes() as u64);
-            turns.push(Measurement::several(rows(case), move |rotation: &mut Rotation<Mbuf>| {
-                run(rotation, &mut |stop| switch_by(links, fib, stop))
-            }));
+            turns.push(turn(case(mode.name(), None, Some(fib.table_bytes() as u64)), links, time, moving));
         }
-        interleave(session, &mut rotation, turns)
+        interleave(bench, &mut rotation, turns)
     }
 }
 
+/// Measures for `time` the packets that return over the links, and the share of lost ones, while `moving` forwards.
+fn turn<'a>(
+    case: Case,
+    links: &'a Links,
+    time: Duration,
+    moving: impl Fn(&AtomicBool) + Sync + 'a,
+) -> Measurement<'a, Rotation<Mbuf>> {
+    let rows = vec![(case.clone(), Metric::PacketRate), (case, Metric::PacketLoss)];
+    Measurement::several(rows, move |rotation: &mut Rotation<Mbuf>| {
+        refill(rotation)?;
+        let passed = pass(links, rotation, (usize::MAX, time), &moving)?;
+        let lost = 1.0 - passed.came as f64 / passed.sent.max(1) as f64;
+        Ok(vec![passed.in_time as f64 / passed.seconds, lost].into())
+    })
+}
+
 /// Forwards packets by a bare table until stopped.
-fn move_by(links: &Links, reader: &mut dyn FibReader, stop: &AtomicBool) {
+fn move_by(links: &Links, reader: FibReader<'_>, stop: &AtomicBool) {
     let (exits, entry) = links.sides();
     let mut mover = Forwarder::new(reader, entry, exits);
     while !stop.load(Ordering::Relaxed) {
@@ -173,59 +162,53 @@ fn verify(
     doing: impl FnOnce() -> Result<LinkCounts, BenchError>,
 ) -> Result<(), BenchError> {
     let mut passed = Ok(LinkCounts::default());
-    let (verified, right) = rotation.verify(rule, || passed = doing());
+    let (verified, right) = rotation::verify(rotation, rule, || passed = doing());
     let passed = passed?;
     let wrong = verified - right;
-    if verified != passed.came || verified * 2 < passed.sent || verified == 0 || wrong > 2 * ambiguous {
-        let problem =
-            format!("of {} packets {verified} came, {right} of them where and as they should", passed.sent);
-        return Err(BenchError::check(structure, problem));
-    }
-    Ok(())
+    let is_wrong =
+        verified != passed.came || verified * 2 < passed.sent || verified == 0 || wrong > 2 * ambiguous;
+    ensure(!is_wrong, structure, || {
+        format!("of {} packets {verified} came, {right} of them where and as they should", passed.sent)
+    })
 }
 
-fn show(session: &mut Session<'_>) {
-    let heads = ["names", "links", "structure", "paper", "Mpps", "Gb/s", "lost"];
-    let mut sheet = PageTable::new("concise-figure-11", &heads);
-    let mut chart = Chart::new(
-        "concise-figure-11",
-        "Packets forwarded a second between ports of virtio, one core",
-        ("names", Scale::Doublings),
-        ("million packets a second", Scale::Linear),
-    );
-    let rows: Vec<Row> = session.rows().to_vec();
-    let mut shown: Vec<(String, usize, Row)> = Vec::new();
-    for pair in rows.windows(2) {
-        let [rate, loss] = pair else { continue };
-        let Some(link) = rate.case.variant.as_deref().and_then(|variant| variant.strip_prefix(VARIANT))
-        else {
-            continue;
-        };
-        if (rate.metric, loss.metric) != (Metric::PacketRate, Metric::PacketLoss) {
-            continue;
-        }
+fn show(bench: &mut BenchRun<'_>) {
+    let rows = bench.rows().to_vec();
+    let shown = rows.iter().metric(Metric::PacketRate).filter_map(|rate| {
+        let link = rate.case.variant_text().strip_prefix(VARIANT)?;
         let octets = FRAMES.into_iter().find(|octets| link.contains(&format!(" {octets} "))).unwrap_or(0);
-        sheet.rows.push(vec![
-            short_count(rate.case.keys),
-            link.to_owned(),
-            rate.case.structure.clone(),
-            paper::links(&rate.case.structure, octets).to_owned(),
-            millions(&rate.summary()),
-            format!("{:.1}", gigabits(rate.median, octets)),
-            format!("{:.2} %", 100.0 * loss.median),
-        ]);
-        if link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.case.structure) {
-            let name = format!("{}, {octets} bytes", rate.case.structure);
-            add_point(&mut chart, &name, rate.case.keys as f64, rate, 1e6);
-        }
-        shown.push((link.to_owned(), octets, rate.clone()));
-    }
+        Some((link, octets, rate))
+    });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    let sheet = Sheet::new("concise-figure-11", &shown)
+        .column("names", |(.., rate)| names(rate))
+        .column("links", |(link, ..)| *link)
+        .column("structure", |(.., rate)| rate.case.structure.clone())
+        .column("paper", |(_, octets, rate)| paper::links(&rate.case.structure, *octets))
+        .column("Mpps", |(.., rate)| millions(rate))
+        .column("Gb/s", |(_, octets, rate)| format!("{:.1}", gigabits(rate.median, *octets)))
+        .column("lost", |(.., rate)| {
+            let loss = rate.beside(&rows, Metric::PacketLoss);
+            loss.map(|loss| format!("{:.2} %", 100.0 * loss.median)).unwrap_or_default()
+        });
+    let drawn = shown
+        .iter()
+        .filter(|(link, _, rate)| link.starts_with(Kind::Virtio.name()) && is_drawn(&rate.case.structure));
+    let points = drawn.map(|(_, octets, rate)| {
+        (format!("{}, {octets} bytes", rate.case.structure), rate.point(rate.case.keys as f64, 1e6))
+    });
+    let title = "Packets forwarded a second between ports of virtio, one core";
+    let (x, y) = (("names", Scale::Doublings), ("million packets a second", Scale::Linear));
+    let chart = chart("concise-figure-11", title, x, y, points);
     if let Some(sentence) = conclusion(&shown) {
-        session.add_conclusion("concise-figure-11-conclusion", sentence);
+        bench.add_conclusion("concise-figure-11-conclusion", sentence);
     }
-    session.add_table(sheet);
-    session.add_chart(chart);
+    bench.add_table(sheet);
+    bench.add_chart(chart);
 }
+
+/// A rate with its links and frame length.
+type Shown<'a> = (&'a str, usize, &'a Row);
 
 /// Gigabits of frames per second, without the overhead of a cable.
 fn gigabits(rate: f64, octets: usize) -> f64 {
@@ -240,10 +223,10 @@ fn is_drawn(structure: &str) -> bool {
 }
 
 /// States what the figures show for the first kind of links.
-fn conclusion(shown: &[(String, usize, Row)]) -> Option<String> {
+fn conclusion(shown: &[Shown<'_>]) -> Option<String> {
     let links = shown.first()?.0.split(',').next()?;
     let of = |structure: &str, octets: usize, last: bool| {
-        let is_it = |one: &&(String, usize, Row)| {
+        let is_it = |one: &&Shown<'_>| {
             one.0.starts_with(links) && one.1 == octets && one.2.case.structure == structure
         };
         let mut found = shown.iter().filter(is_it);
@@ -279,14 +262,14 @@ mod tests {
     #[test]
     fn packets_pass_links_of_both_kinds_by_every_fib() {
         let options = Options { keys: Some(vec![3000]), quick: true, runs: Some(1), ..Options::default() };
-        let mut session = Session::for_test("concise", options);
-        run(&mut session).unwrap();
+        let mut bench = BenchRun::for_test("concise", options);
+        run(&mut bench).unwrap();
         let candidates = 1 + STRUCTURES.len() + SwitchMode::ALL.len();
-        assert_eq!(session.rows().len(), Kind::ALL.len() * FRAMES.len() * candidates * 2);
-        for row in session.rows().iter().filter(|row| row.metric == Metric::PacketRate) {
+        assert_eq!(bench.rows().len(), Kind::ALL.len() * FRAMES.len() * candidates * 2);
+        for row in bench.rows().iter().filter(|row| row.metric == Metric::PacketRate) {
             assert!(row.median > 0.0, "{}: nothing passed", row.case.structure);
         }
-        let (_, exhibits) = session.finish();
+        let (_, exhibits) = bench.finish();
         assert_eq!(exhibits.sheets[0].rows.len(), Kind::ALL.len() * FRAMES.len() * candidates);
         assert!(exhibits.conclusions[0].sentence.starts_with("Over virtio"));
     }

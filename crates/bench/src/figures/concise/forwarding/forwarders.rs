@@ -1,7 +1,7 @@
 //! What forwards the packets: a bare lookup, or the whole switch.
 
-use super::rotation::{Expected, Hosts, OWN, PORTS, Rotation, RotationPort, name, next_hop, port};
-use crate::error::BenchError;
+use super::rotation::{Expected, Hosts, OWN, PORTS, Rotation, RotationPort, name, next_hop, port, port_of};
+use crate::error::{BenchError, OrFail};
 use crate::figures::concise::fibs::{FibReader, UNKNOWN};
 use crate::gateway::packet_slab::NoBuffers;
 use crate::names::NameHasher;
@@ -23,21 +23,21 @@ use std::time::Instant;
 
 /// Generator and sink: sends each burst unchanged.
 pub(super) fn idle<P: PacketBuf>(rotation: &Rotation<P>, packets: usize) {
-    let (mut entry, mut exits, mut burst) = (rotation.entry(), exits(rotation), Burst::new());
+    let (mut entry, mut exits, mut burst) = (port_of(rotation, PORTS), exits(rotation), Burst::new());
     for number in 0..packets / BURST {
         entry.rx_burst(&mut burst);
         exits[number % PORTS].tx_burst(&mut burst);
     }
 }
 
-fn exits<P: PacketBuf>(rotation: &Rotation<P>) -> [RotationPort<P>; PORTS] {
-    std::array::from_fn(|exit| rotation.exit(exit))
+pub(super) fn exits<P: PacketBuf>(rotation: &Rotation<P>) -> [RotationPort<P>; PORTS] {
+    std::array::from_fn(|exit| port_of(rotation, exit))
 }
 
 /// Forwards packets by a bare table: looks up names, writes the next hop's address, and sends packets to the
 /// port of their action. Packets that a port does not accept are dropped.
 pub(super) struct Forwarder<'a, P, X> {
-    reader: &'a mut dyn FibReader,
+    reader: FibReader<'a>,
     hasher: NameHasher,
     entry: X,
     exits: [X; PORTS],
@@ -46,7 +46,7 @@ pub(super) struct Forwarder<'a, P, X> {
 }
 
 impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Forwarder<'a, P, X> {
-    pub(super) fn new(reader: &'a mut dyn FibReader, entry: X, exits: [X; PORTS]) -> Self {
+    pub(super) fn new(reader: FibReader<'a>, entry: X, exits: [X; PORTS]) -> Self {
         let leaving = std::array::from_fn(|_| Burst::new());
         Self { reader, hasher: NameHasher::new(SEED), entry, exits, burst: Burst::new(), leaving }
     }
@@ -60,7 +60,7 @@ impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Forwarder<'a, P, X> {
         for (hash, packet) in hashes.iter_mut().zip(burst.iter()) {
             *hash = hasher.hash(&name(packet.data()));
         }
-        reader.lookup(&hashes[..taken], &mut actions[..taken]);
+        reader(&hashes[..taken], &mut actions[..taken]);
         for (mut packet, &action) in burst.drain(..).zip(&actions) {
             let _ = set_addresses(packet.data_mut(), next_hop(action), OWN); // frames are longer than a header
             leaving[port(action)].push(packet);
@@ -73,8 +73,8 @@ impl<'a, P: PacketBuf, X: RxPort<P> + TxPort<P>> Forwarder<'a, P, X> {
 }
 
 /// Forwards this many packets of a rotation by a bare table.
-pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, reader: &mut dyn FibReader, packets: usize) {
-    let mut mover = Forwarder::new(reader, rotation.entry(), exits(rotation));
+pub(super) fn forward<P: PacketBuf>(rotation: &Rotation<P>, reader: FibReader<'_>, packets: usize) {
+    let mut mover = Forwarder::new(reader, port_of(rotation, PORTS), exits(rotation));
     for _ in 0..packets / BURST {
         mover.turn();
     }
@@ -111,7 +111,6 @@ impl SwitchMode {
     /// The FIB of a switch in this mode, with the defaults for MAC addresses. The names themselves are not
     /// stored, because forwarding does not use them.
     pub(super) fn fib(self, hosts: &Hosts) -> Result<Arc<FlatFib>, BenchError> {
-        let failed = |error| BenchError::of(self.name(), error);
         let config = NameConfig {
             kind: NameKind::Mac,
             hasher: hasher(),
@@ -130,8 +129,8 @@ impl SwitchMode {
             };
             Some((FlatName::Mac(MacAddr(address)), action))
         });
-        let mut table = NameTable::new(config).map_err(failed)?;
-        table.change_to(&names.collect::<Vec<_>>()).map_err(failed)?;
+        let mut table = NameTable::new(config).of(self.name())?;
+        table.change_to(&names.collect::<Vec<_>>()).of(self.name())?;
         Ok(Arc::clone(table.fib()))
     }
 }
@@ -145,7 +144,7 @@ pub(super) fn switch_between<P: PacketBuf + 'static, X: RxPort<P> + TxPort<P> + 
     fib: &FlatFib,
     ports: impl Iterator<Item = [X; 2]>,
 ) -> Result<Worker<P>, BenchError> {
-    let rate = StormRate::new(10_000, 1_000).map_err(|error| BenchError::of("storm guard", error))?;
+    let rate = StormRate::new(10_000, 1_000).of("storm guard")?;
     let policy = SwitchPolicy {
         rules: LookupRules { kind: NameKind::Mac, hasher: hasher(), verify_ipv4_checksum: true },
         storm: Some(Arc::new(StormGuard::new(rate, PORTS + 1))),
@@ -164,7 +163,7 @@ pub(super) fn switch<P: PacketBuf + 'static>(
     fib: &FlatFib,
     rotation: &Rotation<P>,
 ) -> Result<Worker<P>, BenchError> {
-    switch_between(fib, (0..=PORTS).map(|exit| [rotation.exit(exit), rotation.exit(exit)]))
+    switch_between(fib, (0..=PORTS).map(|exit| [port_of(rotation, exit), port_of(rotation, exit)]))
 }
 
 /// Runs a switch until stopped.

@@ -1,7 +1,8 @@
 //! Links between DPDK ports, with the switch at one end and a generator at the other.
 
-use super::rotation::{PORTS, Rotation, RotationPort};
-use crate::error::BenchError;
+use super::forwarders::exits;
+use super::rotation::{PORTS, Rotation, port_of};
+use crate::error::{BenchError, joined};
 use crate::gateway::dpdk;
 use crate::gateway::packet_ring::ROTATION;
 use crate::pin;
@@ -180,13 +181,13 @@ pub(super) fn pass(
             stop.store(true, Ordering::Relaxed);
             thread(error)
         })?;
-        generator.join().map_err(|_| BenchError::Threads("the generator thread panicked".to_owned()))
+        joined(generator.join())
     })
 }
 
 fn generate(links: &Links, rotation: &Rotation<Mbuf>, most: usize, time: Duration) -> LinkCounts {
     let mut ends = links.generator.clone();
-    let (mut entry, mut sinks) = (rotation.entry(), sinks(rotation));
+    let (mut entry, mut sinks) = (port_of(rotation, PORTS), exits(rotation));
     let (mut burst, mut passed) = (Burst::new(), LinkCounts::default());
     let mut collect = |ends: &mut [LinkEnd]| -> usize {
         let mut back = Burst::new();
@@ -218,10 +219,6 @@ fn generate(links: &Links, rotation: &Rotation<Mbuf>, most: usize, time: Duratio
     }
     rotation.take_back(&mut burst);
     passed
-}
-
-fn sinks(rotation: &Rotation<Mbuf>) -> [RotationPort<Mbuf>; PORTS] {
-    std::array::from_fn(|exit| rotation.exit(exit))
 }
 
 /// Replaces lost packets of the rotation.

@@ -1,15 +1,15 @@
-//! Packets that rotate in memory, and their ports.
+//! Packets of hosts that rotate in memory.
 
+use crate::gateway::packet_ring::{PacketKind, Ring, RingPort};
 use crate::keys::mix;
-use crate::names::population::{Population, SEED, action};
+use crate::names::population::{Population, SEED};
 use crate::names::{NameHasher, macs};
-use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
+use scalebricks_io::PacketBuf;
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN, destination};
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Ports by which packets leave. The port at which they arrive follows them.
 pub(super) const PORTS: usize = 4;
@@ -60,8 +60,7 @@ impl Hosts {
             macs(1).filter(|&mac| !MacAddr(mac).is_multicast()).take(names as usize).collect(); // they fit the memory
         let hasher = NameHasher::new(SEED);
         let hashes = (0..names).map(|number| hasher.hash(&name_of(number))).collect();
-        let actions = (0..names).map(|number| action(number, value_bits)).collect();
-        Self { addresses, set: Population { value_bits, hashes, actions } }
+        Self { addresses, set: Population::new(hashes, value_bits) }
     }
 }
 
@@ -76,48 +75,21 @@ pub(super) enum Expected {
     Routed,
 }
 
-struct Inner<P> {
-    packets: VecDeque<P>,
+/// The packets of all hosts in turn.
+pub(super) struct HostPackets {
     hosts: Arc<Hosts>,
     octets: usize,
-    /// Ethernet and IPv4 headers of an arriving packet, its name and number.
+    /// Ethernet and IPv4 headers of an arriving packet, with room for its name and number.
     head: [u8; HEAD_LEN],
-    /// Index of the next packet's name.
-    next: usize,
-    /// If set, departing packets are checked; then the counts of right and of checked packets.
-    rule: Option<Expected>,
-    right: usize,
-    verified: usize,
-    /// How many packets may still arrive.
-    left: usize,
+    expected: Expected,
 }
 
-impl<P: PacketBuf> Inner<P> {
-    fn add(&mut self, mut packet: P) {
-        let _ = packet.append(&[0xAB; 2000][..self.octets]); // empty packets have the room
-        self.renew(packet);
-    }
-
-    /// Gives a packet the next name and appends it.
-    #[inline]
-    fn renew(&mut self, mut packet: P) {
-        let name = self.next;
-        self.next = if name + 1 < self.hosts.addresses.len() { name + 1 } else { 0 };
-        self.head[..6].copy_from_slice(&self.hosts.addresses[name]);
-        self.head[NAME..NAME + NAME_LEN].copy_from_slice(&name_of(name as u64));
-        self.head[NAME + NAME_LEN..].copy_from_slice(&(name as u64).to_be_bytes());
-        if let Some(head) = packet.data_mut().first_chunk_mut() {
-            *head = self.head;
-        }
-        self.packets.push_back(packet);
-    }
-
-    fn is_right(&self, packet: &P, exit: usize, rule: Expected) -> bool {
-        let frame = packet.data();
+impl HostPackets {
+    fn is_right(&self, frame: &[u8], exit: usize) -> bool {
         let number = frame.get(NAME + NAME_LEN..).and_then(|rest| rest.first_chunk());
         let name = number.map_or(usize::MAX, |&number| u64::from_be_bytes(number) as usize);
         let Some(&action) = self.hosts.set.actions.get(name) else { return false };
-        let (to, ttl) = match rule {
+        let (to, ttl) = match self.expected {
             Expected::Unchanged => (MacAddr(self.hosts.addresses[name]), TTL),
             Expected::Rewritten => (next_hop(action), TTL),
             Expected::Routed => (next_hop(action), TTL - 1),
@@ -130,136 +102,70 @@ impl<P: PacketBuf> Inner<P> {
     }
 }
 
-/// Rotating packets. Clones share them. Only one thread uses them at a time, so the lock is always free.
-pub(super) struct Rotation<P>(Arc<Mutex<Inner<P>>>);
+impl PacketKind for HostPackets {
+    type Exit = usize;
 
-impl<P> Clone for Rotation<P> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+    fn count(&self) -> usize {
+        self.hosts.addresses.len()
+    }
+
+    fn room(&self) -> usize {
+        self.octets
+    }
+
+    #[inline]
+    fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize) {
+        let Some(head) = packet.data_mut().first_chunk_mut::<HEAD_LEN>() else { return };
+        *head = self.head;
+        head[..6].copy_from_slice(&self.hosts.addresses[number]);
+        head[NAME..NAME + NAME_LEN].copy_from_slice(&name_of(number as u64));
+        head[NAME + NAME_LEN..].copy_from_slice(&(number as u64).to_be_bytes());
+    }
+
+    fn fault(&self, exit: usize, frame: &[u8]) -> Option<&'static str> {
+        (!self.is_right(frame, exit)).then_some("it is not what its host's packet must be")
     }
 }
 
-impl<P: PacketBuf> Rotation<P> {
-    /// A rotation of these packets, which must be empty and have enough room.
-    pub(super) fn new(packets: Vec<P>, hosts: &Arc<Hosts>, octets: usize) -> Self {
-        let header = Ipv4Header {
-            dscp_ecn: 0,
-            total_len: (octets - HEADER_LEN) as u16, // of one Ethernet frame
-            identification: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_units: 0,
-            ttl: TTL,
-            protocol: 17,
-            src: Ipv4Addr::new(192, 0, 2, 1),
-            dst: Ipv4Addr::new(198, 51, 100, 1),
-        };
-        let mut head = [0; HEAD_LEN];
-        head[6..12].copy_from_slice(&OWN.octets());
-        head[12..HEADER_LEN].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-        head[HEADER_LEN..NAME].copy_from_slice(&header.to_bytes());
-        let mut inner = Inner {
-            packets: VecDeque::with_capacity(packets.len()),
-            hosts: Arc::clone(hosts),
-            octets,
-            head,
-            next: 0,
-            rule: None,
-            right: 0,
-            verified: 0,
-            left: usize::MAX,
-        };
-        for packet in packets {
-            inner.add(packet);
-        }
-        Self(Arc::new(Mutex::new(inner)))
-    }
+/// Rotating packets of hosts.
+pub(super) type Rotation<P> = Ring<P, HostPackets>;
+/// A port of such packets.
+pub(super) type RotationPort<P> = RingPort<P, HostPackets>;
 
-    /// Adds an empty packet.
-    #[cfg(feature = "dpdk")]
-    pub(super) fn add(&self, packet: P) {
-        self.inner().add(packet);
-    }
-
-    /// Takes back packets that were not sent, without checking them.
-    #[cfg(feature = "dpdk")]
-    pub(super) fn take_back(&self, burst: &mut Burst<P>) {
-        let mut inner = self.inner();
-        burst.drain(..).for_each(|packet| inner.renew(packet));
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner<P>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The port at which packets arrive.
-    pub(super) fn entry(&self) -> RotationPort<P> {
-        self.exit(PORTS)
-    }
-
-    /// A port by which packets leave.
-    pub(super) fn exit(&self, exit: usize) -> RotationPort<P> {
-        RotationPort { rotation: self.clone(), exit }
-    }
-
-    /// Number of waiting packets.
-    pub(super) fn len(&self) -> usize {
-        self.inner().packets.len()
-    }
-
-    /// Limits how many packets may arrive from now on.
-    pub(super) fn limit(&self, packets: usize) {
-        self.inner().left = packets;
-    }
-
-    /// How many packets may still come.
-    pub(super) fn left(&self) -> usize {
-        self.inner().left
-    }
-
-    /// Checks each departing packet while `doing` runs; returns the packets checked and how many were right.
-    pub(super) fn verify(&self, rule: Expected, doing: impl FnOnce()) -> (usize, usize) {
-        {
-            let mut inner = self.inner();
-            (inner.rule, inner.right, inner.verified) = (Some(rule), 0, 0);
-        }
-        doing();
-        let mut inner = self.inner();
-        inner.rule = None;
-        (inner.verified, inner.right)
-    }
+/// A rotation of these packets, which must be empty and have enough room.
+pub(super) fn rotation<P: PacketBuf>(packets: Vec<P>, hosts: &Arc<Hosts>, octets: usize) -> Rotation<P> {
+    let header = Ipv4Header {
+        dscp_ecn: 0,
+        total_len: (octets - HEADER_LEN) as u16, // of one Ethernet frame
+        identification: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_units: 0,
+        ttl: TTL,
+        protocol: 17,
+        src: Ipv4Addr::new(192, 0, 2, 1),
+        dst: Ipv4Addr::new(198, 51, 100, 1),
+    };
+    let mut head = [0; HEAD_LEN];
+    head[6..12].copy_from_slice(&OWN.octets());
+    head[12..HEADER_LEN].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
+    head[HEADER_LEN..NAME].copy_from_slice(&header.to_bytes());
+    Ring::new(packets, HostPackets { hosts: Arc::clone(hosts), octets, head, expected: Expected::Unchanged })
 }
 
-/// A port of a rotation.
-pub(super) struct RotationPort<P> {
-    rotation: Rotation<P>,
-    exit: usize,
+/// A port of a rotation: packets arrive at the last one and leave by the others.
+pub(super) fn port_of<P: PacketBuf>(rotation: &Rotation<P>, number: usize) -> RotationPort<P> {
+    rotation.port(number, number == PORTS)
 }
 
-impl<P: PacketBuf> RxPort<P> for RotationPort<P> {
-    fn rx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        if self.exit != PORTS {
-            return 0;
-        }
-        let mut inner = self.rotation.inner();
-        let room = burst.remaining_capacity().min(inner.packets.len()).min(inner.left);
-        inner.left -= room;
-        burst.extend(inner.packets.drain(..room));
-        room
-    }
-}
-
-impl<P: PacketBuf> TxPort<P> for RotationPort<P> {
-    fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        let mut inner = self.rotation.inner();
-        let sent = burst.len();
-        for packet in burst.drain(..) {
-            if let Some(rule) = inner.rule {
-                inner.verified += 1;
-                inner.right += usize::from(inner.is_right(&packet, self.exit, rule));
-            }
-            inner.renew(packet);
-        }
-        sent
-    }
+/// Checks each departing packet while `doing` runs; returns the packets checked and how many were right.
+pub(super) fn verify<P: PacketBuf>(
+    rotation: &Rotation<P>,
+    expected: Expected,
+    doing: impl FnOnce(),
+) -> (usize, usize) {
+    rotation.check(|packets| packets.expected = expected);
+    doing();
+    let checked = rotation.checked();
+    (checked.packets, checked.right)
 }

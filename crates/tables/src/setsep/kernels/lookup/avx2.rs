@@ -8,7 +8,7 @@
 #![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
 
 use super::portable::{Linear, stages};
-use super::{BatchKernel, PARITIES, TableView, one};
+use super::{BatchKernel, PARITIES, TableView, correct, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};
@@ -94,7 +94,7 @@ fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], va
     for v in 0..V {
         let marked = answer::<L>(&blocks, &keys[v], base[v], group[v], &mut values[v]);
         if marked != 0 {
-            correct(pin, &keys[v], &mut values[v], marked);
+            correct(pin, &keys[v], &mut values[v], marked.into());
         }
     }
 }
@@ -252,15 +252,4 @@ fn parity(x: __m256i) -> __m256i {
     let x = _mm256_xor_si256(x, _mm256_srli_epi32::<8>(x));
     let x = _mm256_xor_si256(x, _mm256_srli_epi32::<4>(x));
     _mm256_srlv_epi32(splat(PARITIES), _mm256_and_si256(x, splat(15)))
-}
-
-/// Looks up the keys of marked groups again. `marked` has one bit per key.
-#[cold]
-#[inline(never)]
-fn correct(pin: Pinned<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u8) {
-    for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
-        if marked >> i & 1 == 1 {
-            *value = one(pin, hash.get());
-        }
-    }
 }

@@ -25,7 +25,7 @@ mod ahead;
 mod lanes;
 mod wide;
 
-use super::{BatchKernel, PARITIES, TableView, one};
+use super::{BatchKernel, PARITIES, TableView, correct, one};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};
@@ -146,17 +146,6 @@ fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
     let x = _mm512_mullo_epi32(x, _mm512_add_epi32(step, splat(MULTIPLIER_32)));
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
     _mm512_srlv_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), splat(shift))
-}
-
-/// Looks up the keys of marked groups again. `marked` has one bit per key.
-#[cold]
-#[inline(never)]
-fn correct(pin: Pinned<'_>, keys: &Keys, values: &mut [u8; LANES], marked: u16) {
-    for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
-        if marked >> i & 1 == 1 {
-            *value = one(pin, hash.get());
-        }
-    }
 }
 
 macro_rules! kernel {

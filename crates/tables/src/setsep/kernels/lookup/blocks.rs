@@ -17,26 +17,7 @@ use crate::prefetch::prefetch_read;
 use crate::reclaim::cache_line::Line;
 use crate::reclaim::sync::{AtomicU32, Ordering};
 use crate::setsep::linear::Rows;
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-use crate::setsep::structure::Generation;
 use crate::setsep::structure::Pinned;
-
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-/// Number of lines whose 32-bit words have indices below 2^31, as gathers require: 8 GiB.
-const MAX_LINES: usize = 1 << 27;
-
-/// A table of at least this many lines is far: 4 MiB. The pipeline of [`super::avx512`] costs a table of 0.2
-/// MiB a third of its lookup rate, and adds up to the same again for one of 6.6 MiB; sizes between them were
-/// not measured.
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-const FAR_LINES: usize = 1 << 16;
-
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-#[cfg(test)]
-thread_local! {
-    /// Whether this thread treats all tables as far.
-    pub(super) static ALL_FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
 
 /// The data that a pinned reader reads.
 #[derive(Clone, Copy)]
@@ -48,24 +29,6 @@ pub(super) struct TableView<'a> {
 }
 
 impl<'a> TableView<'a> {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    /// Whether a table is small enough for 32-bit indices.
-    pub(super) fn reach(table: &Generation) -> bool {
-        table.arena.parts().1.len() <= MAX_LINES
-    }
-
-    /// Whether a table is too large to stay in a private cache.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    #[inline(always)]
-    pub(super) fn far(table: &Generation) -> bool {
-        #[cfg(test)]
-        if ALL_FAR.get() {
-            return true;
-        }
-        table.arena.parts().1.len() >= FAR_LINES
-    }
-
-    /// The blocks under this pin.
     #[inline(always)]
     pub(super) fn of(pin: Pinned<'a>) -> Self {
         let (index, lines, _) = pin.generation().arena.parts();

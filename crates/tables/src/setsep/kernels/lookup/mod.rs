@@ -15,7 +15,7 @@ mod portable;
 mod tests;
 
 use crate::isa::Isa;
-use crate::published;
+use crate::published::{self, TableSpan};
 use crate::setsep::format::Format;
 use crate::setsep::structure::{Generation, Pinned, SetSepStructure};
 use crate::touched_lines::LineRecorder;
@@ -44,43 +44,20 @@ pub(crate) struct Lookup {
     has_vectors: bool,
 }
 
-/// The size of a table, as far as kernels depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TableSpan {
-    /// The table may stay in a private cache.
-    Near,
-    /// A lookup waits for two cache lines from distant memory.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    Far,
-    /// Indices in the table need more than 32 bits.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    Beyond,
-}
+/// Number of lines whose 32-bit words have indices below 2^31, as gathers require: 8 GiB.
+const MAX_LINES: usize = 1 << 27;
 
-impl TableSpan {
-    #[inline(always)]
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    fn of(generation: &Generation) -> Self {
-        match (TableView::reach(generation), TableView::far(generation)) {
-            (false, _) => Self::Beyond,
-            (true, true) => Self::Far,
-            (true, false) => Self::Near,
-        }
-    }
-
-    #[inline(always)]
-    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-    const fn of(_: &Generation) -> Self {
-        Self::Near
-    }
-}
+/// A table of at least this many lines is far: 4 MiB. The pipeline of [`avx512`] costs a table of 0.2 MiB a
+/// third of its lookup rate, and adds up to the same again for one of 6.6 MiB; sizes between them were not
+/// measured.
+const FAR_LINES: usize = 1 << 16;
 
 impl published::Lookup<SetSepStructure> for Lookup {
     /// The kernel for this instruction set, or the best one below it. Formats and sizes that gain nothing
     /// from it use a lower one.
     fn new(generation: &Generation, isa: Isa) -> Self {
         let (format, bits) = (generation.params.format(), generation.params.value_bits());
-        let reach = TableSpan::of(generation);
+        let reach = TableSpan::of(generation, FAR_LINES, MAX_LINES);
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if reach != TableSpan::Beyond && isa.is_available() {
             let batch = match (isa, reach == TableSpan::Far) {
@@ -106,7 +83,7 @@ impl published::Lookup<SetSepStructure> for Lookup {
     fn is_for(self, generation: &Generation) -> bool {
         generation.params.format() == self.format
             && generation.params.value_bits() == self.bits
-            && TableSpan::of(generation) == self.reach
+            && TableSpan::of(generation, FAR_LINES, MAX_LINES) == self.reach
     }
 
     /// Looks up the value of each key.
@@ -147,4 +124,16 @@ impl Lookup {
 fn in_fallback(pin: Pinned<'_>, slot: u32, hash: u64) -> u8 {
     let found = pin.generation().side.pairs(slot).find(|&(held, _)| held >= hash);
     found.filter(|&(held, _)| held == hash).map_or(0, |(_, value)| value)
+}
+
+/// Looks up the keys of marked groups again. `marked` has one bit per key.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cold]
+#[inline(never)]
+fn correct(pin: Pinned<'_>, keys: &[KeyHash], values: &mut [u8], marked: u16) {
+    for (i, (hash, value)) in keys.iter().zip(values).enumerate() {
+        if marked >> i & 1 == 1 {
+            *value = one(pin, hash.get());
+        }
+    }
 }

@@ -110,7 +110,7 @@ fn every_form_gives_the_defined_value_in_batches_of_every_length() {
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter; the portable form is the same as of near tables")]
 fn every_form_of_far_tables_does_so_too() {
-    super::blocks::ALL_FAR.set(true);
+    crate::published::span::ALL_FAR.set(true);
     let sampled = (LONGEST..=6 * LONGEST).step_by(if cfg!(miri) { 50 } else { 67 });
     every_form(&hashes(7 * LONGEST), &(0..=LONGEST).chain(sampled).collect::<Vec<_>>());
 }

@@ -1,0 +1,3 @@
+//! Code that the tests of several tables share.
+
+pub(crate) mod readers;
