@@ -150,7 +150,7 @@ fn what_the_configuration_says_is_refused_at_once() {
         ("admin.token", "none", "none: No such file"),
         // Files for TLS.
         ("authorities = \"b.crt\"", "authorities = \"none.crt\"", "none.crt: "),
-        ("authorities = \"b.crt\"", "authorities = \"b.key\"", "b.key: no certificate in it"),
+        ("authorities = \"b.crt\"", "authorities = \"b.key\"", "b.key: no certificate in the file"),
         ("key = \"b.key\"", "key = \"a.key\"", "a.key: not the key of"),
         ("key = \"b.key\"", "", "a certificate needs its key"),
         ("certificate = \"a.crt\"", "certificate = \"none.crt\"", "none.crt: "),

@@ -61,7 +61,7 @@ fn a_packet_is_captured_between_two_elements() {
     assert!(bytes.windows(comment.len()).any(|window| window == comment), "the edge is the comment");
     let request = CaptureRequest { edges: vec!["steer".to_owned()], ..request };
     let refused = running.client().capture(&request, |_| Ok(true)).unwrap_err().to_string();
-    assert!(refused.contains("'steer' is no edge: name an element and its output"), "{refused}");
+    assert!(refused.contains("'steer' is not an edge: name an element and its output"), "{refused}");
 }
 
 #[test]
@@ -140,10 +140,7 @@ fn captures_are_bounded_and_nonsense_is_refused() {
     let client = running.client();
     let refused = |request: &CaptureRequest| client.capture(request, |_| Ok(true)).unwrap_err().to_string();
     for (request, what) in [
-        (
-            CaptureRequest { direction: Direction::None, ..CaptureRequest::default() },
-            "nothing would be captured",
-        ),
+        (CaptureRequest { direction: Direction::None, ..CaptureRequest::default() }, "selects nothing"),
         (
             CaptureRequest {
                 drops: true,

@@ -91,9 +91,9 @@ fn a_packet_is_traced_however_it_is_given() {
     assert!(stdout(&scalebricks(&running, &args)).contains("0x20006"));
 
     for (args, code, words) in [
-        (&["trace", file, "--frame", "3", "--port", "internet"][..], 1, "has 2 frames"),
+        (&["trace", file, "--frame", "3", "--port", "internet"][..], 1, "has only 2 frames"),
         (&["trace", "no/such/file", "--port", "internet"], 1, "neither a capture file nor a frame"),
-        (&["trace"], 2, "no packet"),
+        (&["trace"], 2, "the packet is incomplete"),
         (&["trace", "00"], 2, "--port"),
         (&["trace", "--src", "10.0.0.1"], 2, "--dst"),
         (&["trace", "--teid", "0", "--src", "10.0.0.1"], 2, ""),
@@ -170,7 +170,7 @@ fn without_a_node_the_error_says_so() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(
         said,
-        "error: /no/such/admin.sock: no such socket; does the node run, and is this its admin socket?\n"
+        "error: /no/such/admin.sock: no such socket; check that the node runs and that this is its admin socket\n"
     );
 }
 

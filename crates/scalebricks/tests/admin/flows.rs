@@ -545,7 +545,7 @@ fn a_node_without_a_control_plane_says_where_its_flows_come_from() {
         ("GET", "/v1/cluster"),
     ] {
         let (code, answer) = ask(&running.socket(), method, path, b"[]");
-        assert!(code == 501 && answer.contains("come from the file"), "{answer}");
+        assert!(code == 501 && answer.contains("come from a file"), "{answer}");
     }
     assert_eq!(ask(&running.socket(), "PUT", "/v1/flows", b"").0, 405);
 }

@@ -141,7 +141,7 @@ fn what_makes_no_packet_is_refused() {
     for (request, what) in [
         (digits("0g", false), "hexadecimal"),
         (digits("0000", true), "fabric"),
-        (mixed, "two families"),
+        (mixed, "different address families"),
         (huge, "long"),
     ] {
         let error = client.trace(&request).unwrap_err();
