@@ -192,7 +192,7 @@ fn from_two_to_sixty_four_nodes_and_back() {
 fn callers_get_the_verdicts_of_the_log() {
     let (mut repeated, mut orphans) = (0, 0);
     let totals = std::sync::Mutex::new((0, 0));
-    seeds(90_000, 12, |seed| {
+    seeds(90_000, 26, |seed| {
         let mut world = World::new(seed, 4);
         world.live(Duration::from_secs(3));
         world.calls_made = 0.5;
