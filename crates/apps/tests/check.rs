@@ -238,7 +238,7 @@ fn large_configurations_are_refused_in_time() {
     let many = "Idle -> Null -> Discard;".repeat(3_000);
     is_told(&many, &["too large: more than 8192 elements"]);
     let some = "Idle -> Null -> Discard;".repeat(2_000);
-    is_told(&some, &["6000 elements, over the limit of 4096"]);
+    is_told(&some, &["6000 elements exceed the limit of 4096"]);
     assert_eq!(wrong(&"Idle -> Null -> Discard;".repeat(1_300)), "");
     // Each of many outputs is connected twice.
     let twice = |n| format!("t[{n}] -> Discard; t[{n}] -> Discard;");

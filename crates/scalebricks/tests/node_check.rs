@@ -131,7 +131,7 @@ fn what_the_configuration_says_is_refused_at_once() {
         (
             "password = { file = \"nats.password\" }",
             "password = \"hunter2\"",
-            "a secret does not stand in this file",
+            "a secret must not be in this file",
         ),
         ("password = { file = \"nats.password\" }", "", "control.user: a user without a password"),
         ("user = \"scalebricks\"", "", "control.password: a password without a user"),
@@ -157,18 +157,18 @@ fn what_the_configuration_says_is_refused_at_once() {
         ("key = \"a.key\"", "key = \"b.key\"", "certificate and key: "),
         // Addresses.
         ("10.9.0.1\"", "10.8.0.1\"", "addresses and routes: "),
-        ("10.9.0.2/24", "192.0.2.2/24", "port.addresses: 192.0.2.2 is there twice"),
+        ("10.9.0.2/24", "192.0.2.2/24", "port.addresses: 192.0.2.2 occurs twice"),
         ("10.9.0.2/24", "10.9.0.2/24\", \"240.0.0.1/8", "addresses and routes: "),
         (
             "\"10.254.0.10:7400\"",
             "\"0.0.0.0:7400\"",
-            "control.peer.address: 0.0.0.0:7400 is no address of another node",
+            "control.peer.address: 0.0.0.0:7400 is not the ADDRESS:PORT of another node",
         ),
-        ("\"10.254.0.10:7400\"", "\"10.254.0.10:0\"", "is no address of another node"),
+        ("\"10.254.0.10:7400\"", "\"10.254.0.10:0\"", "is not the ADDRESS:PORT of another node"),
         (
             &listen,
             "listen = \"127.0.0.1:0\"",
-            "control.listen: 127.0.0.1:0 is no address that other nodes can be told",
+            "control.listen: 127.0.0.1:0 is not ADDRESS:PORT with an address that other nodes can reach",
         ),
         (&listen, &admin, "admin_tcp.listen: 127.0.0.1:"),
     ] {

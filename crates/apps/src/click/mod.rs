@@ -84,7 +84,10 @@ impl Router {
         }));
         let info = AddressInfo::of(&configuration);
         let has_names = info.is_ok();
-        let info = info.unwrap_or_default();
+        let info = info.unwrap_or_else(|errors| {
+            wrong.extend_from_slice(errors.list());
+            AddressInfo::default()
+        });
         let resolve = |element| names::resolve(element, registry.spec(&element.class), &info);
         let resolved = configuration.elements.iter().map(resolve);
         let (arguments, unknown): (Vec<_>, Vec<_>) =

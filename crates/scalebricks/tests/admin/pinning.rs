@@ -356,7 +356,7 @@ fn a_file_is_imported_and_a_node_drained() {
     for words in ["alive, drained", "10,000", "drained", "unknown"] {
         assert!(said.contains(words), "{words} in\n{said}");
     }
-    assert!(cluster.refuses(&["cluster", "drain", "0"]).contains("no other is alive and not drained"));
+    assert!(cluster.refuses(&["cluster", "drain", "0"]).contains("no other node is alive and not drained"));
     assert_eq!(cluster.says(&["cluster", "undrain", "1"]), "node 1 may get flows\n");
     cluster.says(&["flow", "move", "--ue", "10.45.0.1", "--node", "1", "--wait"]);
     assert_eq!(cluster.tables[1].len(), 2);
