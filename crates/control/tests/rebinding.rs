@@ -282,7 +282,12 @@ fn seeds() -> std::ops::Range<u64> {
 fn no_key_is_settled_for_another_flow_while_a_removed_node_may_forward_it() {
     for seed in seeds() {
         let world = run(seed, 0.0, false);
-        assert!(world.taken > 50 && world.delayed > 0, "seed {seed}");
+        assert!(
+            world.taken > 40 && world.delayed > 0,
+            "seed {seed}: {} calls taken, {} delayed",
+            world.taken,
+            world.delayed
+        );
         assert_eq!(world.delayed_late, 0, "seed {seed}: nothing waits when the lease has expired");
         assert_eq!(world.owner.settled(), world.owner.partition().position().min(world.owner.settled()));
     }

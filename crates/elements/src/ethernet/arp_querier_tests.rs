@@ -90,21 +90,21 @@ fn questions_are_repeated_until_nobody_answers() {
 #[test]
 fn answers_count_for_a_time_and_are_asked_for_again() {
     let mut rig = rig(vec!["TIMEOUT 300", "POLL_TIMEOUT 60"]);
-    let mut after = |seconds: u64, packets: Vec<Vec<u8>>| {
+    let mut after = |milliseconds: u32, packets: Vec<Vec<u8>>| {
         rig.send(packets);
-        rig.turn_after(SECOND * seconds as u32);
+        rig.turn_after(SECOND / 1000 * milliseconds);
         (rig.got(0).len(), rig.got(1).len())
     };
     let packet = || to([10, 0, 0, 9], b"1");
-    assert_eq!(after(1, vec![packet()]), (0, 1));
-    assert_eq!(after(1, vec![answer_from([10, 0, 0, 9], |_| {})]), (1, 0));
-    assert_eq!(after(59, vec![packet()]), (1, 0));
+    assert_eq!(after(1_000, vec![packet()]), (0, 1));
+    assert_eq!(after(900, vec![answer_from([10, 0, 0, 9], |_| {})]), (1, 0));
+    assert_eq!(after(59_000, vec![packet()]), (1, 0));
     // It asks for what is old, once a second, and goes on sending.
-    assert_eq!(after(1, vec![packet(), packet()]), (2, 1));
-    assert_eq!(after(1, vec![packet()]), (1, 1));
-    assert_eq!(after(1, vec![answer_from([10, 0, 0, 9], |_| {})]), (0, 0));
-    assert_eq!(after(1, vec![packet()]), (1, 0));
-    assert_eq!(after(300, vec![packet()]), (0, 1));
+    assert_eq!(after(1_000, vec![packet(), packet()]), (2, 1));
+    assert_eq!(after(1_000, vec![packet()]), (1, 1));
+    assert_eq!(after(1_000, vec![answer_from([10, 0, 0, 9], |_| {})]), (0, 0));
+    assert_eq!(after(1_000, vec![packet()]), (1, 0));
+    assert_eq!(after(300_000, vec![packet()]), (0, 1));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn addresses_are_set_and_forgotten_by_hand() {
     rig.send([to([10, 0, 0, 9], b"1"), to([10, 0, 0, 8], b"2")]);
     rig.turn_after(SECOND * 10_000);
     assert_eq!(frames(&rig), [(HOST, b'1')]);
-    assert!(rig.write("a", "insert", "10.0.0.7 2:0:0:0:0:9").unwrap_err().contains("as many"));
+    assert!(rig.write("a", "insert", "10.0.0.7 2:0:0:0:0:9").unwrap_err().contains("the table is full"));
     rig.write("a", "insert", " 10.0.0.8  2:0:0:0:0:9 ").unwrap();
     rig.turn_after(SECOND);
     rig.turn_after(SECOND);

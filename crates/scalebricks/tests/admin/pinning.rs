@@ -357,7 +357,7 @@ fn a_file_is_imported_and_a_node_drained() {
         assert!(said.contains(words), "{words} in\n{said}");
     }
     assert!(cluster.refuses(&["cluster", "drain", "0"]).contains("no other node is alive and not drained"));
-    assert_eq!(cluster.says(&["cluster", "undrain", "1"]), "node 1 may get flows\n");
+    assert_eq!(cluster.says(&["cluster", "undrain", "1"]), "node 1 may get flows again\n");
     cluster.says(&["flow", "move", "--ue", "10.45.0.1", "--node", "1", "--wait"]);
     assert_eq!(cluster.tables[1].len(), 2);
     assert!(cluster.refuses(&["cluster", "drain", "3"]).contains("node 3 was never in the cluster"));
