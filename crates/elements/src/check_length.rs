@@ -2,9 +2,7 @@
 
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
-use scalebricks_graph::{
-    Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
-};
+use scalebricks_graph::{Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {

@@ -2,9 +2,7 @@
 
 use crate::shared_names::handlers;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
-};
+use scalebricks_graph::{Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 element! {

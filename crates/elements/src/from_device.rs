@@ -5,8 +5,7 @@ use crate::gate::{Gate, gated};
 use crate::shared_names::{counters, drops};
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Supply,
-    Upstream,
+    Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Supply, Upstream,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 use std::any::Any;

@@ -4,9 +4,7 @@ use crate::capture_source::CaptureSource;
 use crate::gate::{Gate, gated};
 use crate::shared_names::{counters, drops, handlers};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Control, Element, Environment, Frame, HandlerId, Out, Supply, Upstream,
-};
+use scalebricks_graph::{Control, Element, Environment, Frame, HandlerId, Out, Supply, Upstream};
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 

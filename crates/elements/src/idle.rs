@@ -19,7 +19,6 @@ impl<P: PacketBuf> Element<P> for Idle {
         out.drop_all(batch, Self::IDLE);
     }
 
-
     fn pull(
         &mut self,
         _: usize,

@@ -2,9 +2,7 @@
 
 use crate::header;
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element,
-};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 

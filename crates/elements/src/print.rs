@@ -4,9 +4,7 @@ use crate::handler::boolean;
 use crate::printer::{Contents, Printer, line};
 use crate::shared_names::{counters, handlers};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
-};
+use scalebricks_graph::{Control, Environment, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::fmt::Write;

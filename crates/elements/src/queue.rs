@@ -3,8 +3,7 @@
 use crate::shared_names::drops;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream,
-    element,
+    Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
 use std::collections::VecDeque;

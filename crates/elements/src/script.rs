@@ -3,9 +3,7 @@
 use crate::printer::Printer;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Control, Element, Environment, Graph, HandlerId, Supply, element,
-};
+use scalebricks_graph::{Control, Element, Environment, Graph, HandlerId, Supply, element};
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::time::Duration;

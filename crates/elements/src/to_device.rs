@@ -2,8 +2,8 @@
 
 use crate::recorder::Recorder;
 use scalebricks_graph::{
-    Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList,
-    Upstream, element,
+    Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList, Upstream,
+    element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
 use std::any::Any;

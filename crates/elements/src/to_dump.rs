@@ -4,7 +4,8 @@ use crate::recorder::Recorder;
 use crate::shared_names::handlers;
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Out, Slot, SlotList, Upstream, element,
+    Binder, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Out, Slot, SlotList, Upstream,
+    element,
 };
 use scalebricks_io::{BURST, PacketBuf};
 use std::any::Any;

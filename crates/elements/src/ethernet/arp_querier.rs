@@ -10,8 +10,7 @@ use crate::values::{Interface, Ip, Mac, broadcast, value};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Meta, Out, Slot, SlotList,
-    element,
+    Binder, Class, Control, DropId, Element, Frame, Handle, HandlerId, Meta, Out, Slot, SlotList, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;

@@ -6,9 +6,7 @@ use crate::values::{Mac, value};
 use scalebricks_click::values::Prefix;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Class, Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element,
-};
+use scalebricks_graph::{Class, Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::arp::{Arp, MESSAGE_LEN, Operation};
 use scalebricks_wire::ethernet::{ETHERTYPE_ARP, HEADER_LEN, header};

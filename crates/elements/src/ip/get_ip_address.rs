@@ -2,7 +2,7 @@
 
 use crate::columns::DstIp;
 use crate::shared_names::drops;
-use scalebricks_graph::{Meta, Verdict, Control, Handle, Out, element};
+use scalebricks_graph::{Control, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 

@@ -7,7 +7,7 @@ use crate::header;
 use crate::shared_names::drops;
 use crate::values::{Ip, Ips};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, Meta, Out, element};
+use scalebricks_graph::{Class, Control, DropId, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
 use scalebricks_wire::icmp::{HEADER_LEN, is_error_v4, v4};

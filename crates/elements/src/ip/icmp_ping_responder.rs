@@ -5,7 +5,7 @@ use crate::columns::{DstIp, IpHeader};
 use crate::header;
 use crate::shared_names::{counters, drops};
 use crate::side_output::SideOutput;
-use scalebricks_graph::{Verdict, Control, DropId, Handle, Meta, Out, element};
+use scalebricks_graph::{Control, DropId, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::icmp_echo;
 use scalebricks_wire::icmp_error::is_allowed;

@@ -6,8 +6,7 @@ use crate::shared_names::{drops, handlers};
 use crate::values::Ip;
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, HandlerId, Meta, Out, element,
-};
+use scalebricks_graph::{Class, Control, DropId, Handle, HandlerId, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN};
 use scalebricks_wire::protocol;

@@ -4,9 +4,7 @@ use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
-use scalebricks_graph::{
-    Class, Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, element,
-};
+use scalebricks_graph::{Class, Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, element};
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::{FragmentPlan, MIN_MTU, Piece};
 use scalebricks_wire::ipv4::MAX_HEADER_LEN;

@@ -6,7 +6,7 @@ use crate::ethernet::Strip;
 use crate::ip_check::{HeaderFault, HeaderRules};
 use crate::shared_names::drops;
 use crate::values::{Ips, Prefixes};
-use scalebricks_graph::{Verdict, Class, Control, DropId, Handle, Meta, Out, element};
+use scalebricks_graph::{Class, Control, DropId, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use std::net::Ipv4Addr;
 

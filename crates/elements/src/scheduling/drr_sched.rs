@@ -1,9 +1,7 @@
 //! `DRRSched`.
 
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{
-    Binder, Class, Control, Element, Frame, Meta, Out, SlotList, Upstream, element,
-};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 use std::mem::swap;

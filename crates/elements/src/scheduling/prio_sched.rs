@@ -15,7 +15,6 @@ element! {
 impl Control for PrioSched {}
 
 impl<P: PacketBuf + 'static> Element<P> for PrioSched {
-
     fn pull(
         &mut self,
         _: usize,

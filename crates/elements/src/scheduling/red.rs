@@ -6,9 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use scalebricks_graph::args::Param;
 use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Out, SlotList, Upstream, element,
-};
+use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 use std::time::Duration;
 
@@ -198,7 +196,6 @@ impl<P: PacketBuf + 'static> Element<P> for RED {
         self.process(batch, 0, out, |_, passed| kept + passed);
         out.all(0, batch);
     }
-
 
     fn pull(
         &mut self,

@@ -15,7 +15,6 @@ element! {
 impl Control for RoundRobinSched {}
 
 impl<P: PacketBuf + 'static> Element<P> for RoundRobinSched {
-
     fn pull(
         &mut self,
         _: usize,

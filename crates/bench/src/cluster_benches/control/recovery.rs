@@ -72,7 +72,7 @@ fn run(mut rig: Rig, nodes: usize) -> Result<[Duration; 4], BenchError> {
     rig.cluster.kill(victim);
     let (detected, recovered) = rig.runtime.block_on(watch(&rig, victim, &orphans, began))?;
     adopt(&mut rig.flows, victim, nodes)?;
-    // BuildConfig before break: whoever is named holds the flow. All keys are looked at.
+    // Make before break: the named node holds the flow. All keys are checked.
     rig.check()?;
 
     let began = Instant::now();
