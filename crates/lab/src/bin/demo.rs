@@ -1,5 +1,5 @@
-//! The demonstration as a program of its own. `make demo` builds it without the crates that only the testbed needs: that
-//! takes a third of the time of `scalebricks demo`, which runs the same code.
+//! The demonstration as a program of its own. `make demo` builds it without the crates that only the testbed needs.
+//! `scalebricks demo` runs the same code.
 
 #![forbid(unsafe_code)]
 
