@@ -23,7 +23,7 @@ outages: ## measure the effect of outages in the lab under load: docs/outages.md
 lab-down: ## remove the remains of a lab
 	@scripts/lab.sh down $(ARGS)
 
-check: ## the quick part of `make test`: format, lints, unit tests
+check: ## after a change: format, lints, unit tests of changed crates, layering
 	@scripts/test.sh quick
 
 test: ## all tests; needs only cargo (STAGES=all: everything that CI runs, more than half an hour)

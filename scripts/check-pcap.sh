@@ -40,11 +40,11 @@ else
     skip 'no tshark and no scapy (install with: apt-get install tshark, or: pip install scapy)'
 fi
 
-# Runs an example with the tests' profile, which has usually been built already.
+# Runs an example. EXAMPLES names the folder of those already built.
 target=${CARGO_TARGET_DIR:-target}
 example() {
-    cargo build --quiet --locked --profile test --workspace --example "$1"
-    "$target/debug/examples/$1" "$2"
+    [ -n "${EXAMPLES:-}" ] || cargo build --quiet --locked --profile test --workspace --example "$1"
+    "${EXAMPLES:-$target/debug/examples}/$1" "$2"
 }
 
 work=$(mktemp -d)

@@ -14,7 +14,8 @@
 #   MIRI_TIMEOUT    seconds until one core's part of the Miri stage fails (1800)
 #   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer fail (900)
 #   TESTS_TIMEOUT   seconds until the tests, once built, fail (1200)
-#   FULL            1: single stages also use the features of `all`: DPDK, and the peers of the benchmarks
+#   FULL            1: single stages also use the build of `all`: DPDK, the peers of the benchmarks, release profile
+#   CLUSTER_SEEDS   seeds of the simulation of clusters (150; 500 in `all`)
 #   LAB_TIMEOUT     seconds until the lab fails (1500)
 #   CHECK_TIMEOUT   seconds until one of the checks beside the repository fails (600)
 #   REQUIRE_NAMESPACES  1: tests that need network namespaces fail without the right to create them
@@ -28,10 +29,12 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
-ALL="format scripts clippy doc build checks tests nats lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz packets"
+ALL="format scripts clippy doc tests checks packets nats lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz"
+# Stages of `all` that run beside nats and lab, which mostly wait for timers: their results do not depend on time.
+BESIDE="msrv aarch64 deny loom miri miri_avx2"
 # `make test`: all tests in the sources. Other stages repeat some of them with other tools or networks.
 TEST="format scripts tests"
-QUICK="format scripts clippy unit layering"
+QUICK="format scripts clippy changed layering"
 # Dated, so that a new nightly cannot break an unchanged build.
 NIGHTLY=nightly-2026-05-20
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
@@ -90,6 +93,17 @@ features() {
     printf -- '--features %s' $features
 }
 
+# `all` builds everything once: the tests, the lab and the checks use one release build, with the assertions of tests.
+# Link-time optimisation and the last levels of optimisation take minutes and do not change what the program does.
+full_build() {
+    FEATURES=$(features)
+    PROFILE=(--release)
+    BUILT=$TARGET/release
+    export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+    export CLUSTER_SEEDS=${CLUSTER_SEEDS:-500}
+}
+
 # Runs a command that builds; the summary shows its seconds separately.
 building() {
     local began=$SECONDS status
@@ -127,19 +141,17 @@ stage_doc() {
     RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going $FEATURES "${without[@]}"
 }
 
-stage_build() {
-    # The shipped program; the tests build the rest. The fuzz crate has its own lock file, which must match our dependencies.
-    cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null &&
-        building cargo build --release --locked -p scalebricks --bin scalebricks
-}
+# The program, as the integration tests use it.
+# shellcheck disable=SC2086 # a list of options
+stage_build() { building cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --test integration --no-run; }
 
 # Checks that need data outside the repository, such as captures of real traffic: runs every executable in
-# ../shared/checks from the repository's root, with the absolute path of the release binary in SCALEBRICKS.
+# ../shared/checks from the repository's root, with the absolute path of the program in SCALEBRICKS.
 stage_checks() {
     local folder=../shared/checks program check failed=0 found=0
     [ -d $folder ] || { skip "no folder $folder beside the repository"; return; }
-    program=$(realpath -m -- "${CARGO_TARGET_DIR:-target}")/release/scalebricks
-    [ -x "$program" ] || { printf 'no %s (build it with: scripts/test.sh build)\n' "$program" >&2; return 1; }
+    stage_build || return
+    program=$(realpath -m -- "$BUILT/scalebricks")
     for check in $folder/*; do
         if ! [ -f "$check" ] || ! [ -x "$check" ]; then continue; fi
         found=1
@@ -159,9 +171,11 @@ stage_tests() {
         dpdk=$(names_of_tests_behind dpdk)
         absent+=(-e 'feature = "')
     fi
-    building cargo test --workspace --locked $FEATURES --no-run || return
+    # The fuzz crate has its own lock file, which must match our dependencies.
+    cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null || return
+    building cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --no-run || return
     with_huge_pages logged tests timeout --kill-after=10 "${TESTS_TIMEOUT:-1200}" \
-        cargo test --workspace --locked $FEATURES --no-fail-fast -- --skip "$NATS_TESTS::" || return
+        cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --no-fail-fast -- --skip "$NATS_TESTS::" --test-threads "$THREADS" || return
     printf 'apart: nats: tests with NATS servers\n' >>"$LOGS/tests.log"
     if [ -n "$dpdk" ]; then printf 'skipped: no tests of DPDK (to build them: install libdpdk-dev and libclang-dev, and set FULL=1)\n' >>"$LOGS/tests.log"; fi
     no_idle_binary "$LOGS/tests.log" "$dpdk" &&
@@ -176,8 +190,8 @@ stage_nats() {
         printf 'required, but there is no nats-server\n' >&2
         return 1
     fi
-    local servers tests=(cargo test --workspace --locked $FEATURES --test integration)
-    building "${tests[@]}" --no-run &&
+    local servers tests=(cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --test integration)
+    stage_build &&
         REQUIRE_NATS=1 logged nats timeout --kill-after=10 "${NATS_TIMEOUT:-600}" "${tests[@]}" "$NATS_TESTS::" || return
     # The servers that the tests' clusters start.
     servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${NATS_SOURCES[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
@@ -218,8 +232,8 @@ stage_lab() {
     # control plane. The outages below are one per guarantee; docs/outages.md has all.
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
     # This stage checks packets, not rates, so the program built for the tests is sufficient.
-    building cargo test --workspace --locked $FEATURES --test integration --no-run || return
-    local -x SCALEBRICKS=${CARGO_TARGET_DIR:-target}/debug/scalebricks
+    stage_build || return
+    local -x SCALEBRICKS=$BUILT/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
         logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages" || return
@@ -230,7 +244,18 @@ stage_lab() {
         at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked'
 }
 
-stage_unit() { logged unit cargo test --workspace --locked --lib --bins; }
+# Unit tests of the crates with changes since the last commit on main, committed or not.
+stage_changed() {
+    local base crate packages=()
+    base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)
+    mapfile -t crates < <({ git diff --name-only "$base"; git ls-files --others --exclude-standard; } | sed -n 's|^crates/\([^/]*\)/.*|\1|p' | sort -u)
+    for crate in "${crates[@]}"; do
+        [ -e "crates/$crate/Cargo.toml" ] && packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "crates/$crate/Cargo.toml" | head -n 1)")
+    done
+    if [ ${#packages[@]} = 0 ]; then echo 'no crate has changed'; return; fi
+    printf 'changed: %s\n' "${crates[*]}"
+    logged changed cargo test --locked "${packages[@]}" --lib --bins
+}
 
 stage_layering() { cargo test --quiet --locked --workspace --test layering; }
 
@@ -381,7 +406,11 @@ stage_fuzz() {
     at_least "$(find fuzz/fuzz_targets -name '*.rs' | wc -l)" "$(grep -cE '^fuzz: \w+: ok' "$LOGS/fuzz.log")" targets
 }
 
-stage_packets() { logged packets scripts/check-pcap.sh; }
+# shellcheck disable=SC2086 # a list of options
+stage_packets() {
+    stage_build && building cargo build --workspace --locked "${PROFILE[@]}" $FEATURES --example sample_capture --example local_capture &&
+        SCALEBRICKS=$BUILT/scalebricks EXAMPLES=$BUILT/examples logged packets scripts/check-pcap.sh
+}
 
 # Every test SOAK_RUNS times, each time with another seed, which the property tests get so that a run can be repeated.
 stage_soak() {
@@ -396,11 +425,18 @@ stage_soak() {
 }
 
 FEATURES=''
-if [ "${1:-all}" = all ] || [ "${FULL:-}" = 1 ]; then FEATURES=$(features); fi
+PROFILE=(--profile test)
+TARGET=${CARGO_TARGET_DIR:-target}
+BUILT=$TARGET/debug
+# More than one thread per core, because many tests wait.
+THREADS=$((2 * $(nproc)))
+if [ "${1:-all}" = all ] || [ "${FULL:-}" = 1 ]; then full_build; fi
+beside=''
 case "${1:-all}" in
 all)
     stages=$ALL
-    rm -f "$LOGS"/*.log "$LOGS/stages"
+    rm -f "$LOGS"/*.log "$LOGS/stages" "$LOGS"/*.result
+    beside=$BESIDE
     ;;
 quick) stages=$QUICK ;;
 test) stages=$TEST ;;
@@ -447,13 +483,10 @@ declare -A outcomes=()
 ran=0
 failed=0
 skipped=0
-for stage in $stages; do
-    if ! declare -F "stage_$stage" >/dev/null; then
-        printf 'unknown stage %s; stages: %s\n' "$stage" "$ALL unit layering soak" >&2
-        exit 2
-    fi
-    printf '\n== %s\n' "$stage"
-    began=$SECONDS
+
+# Runs a stage. Sets `outcome` and `line`, and adds to `notes` and `apart`.
+run_stage() {
+    local stage=$1 began=$SECONDS status
     built=0
     why=''
     "stage_$stage"
@@ -476,14 +509,66 @@ for stage in $stages; do
         ;;
     *) outcome=FAILED ;;
     esac
+    line=$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))
+    if [ $built -gt 0 ]; then line+=$(printf ', of which %d s to build' $built); fi
+}
+
+# Starts the stages of $beside at low priority; their results and notes go to files. In the same session, so that the
+# kernel's automatic groups do not undo the priority.
+start_beside() {
+    set -m
+    (
+        renice -n 19 $BASHPID >/dev/null
+        for stage in $beside; do
+            printf '\n== %s\n' "$stage"
+            notes=()
+            run_stage "$stage"
+            { printf '%s\n' "$outcome" "$line"; [ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"; } >"$LOGS/$stage.part"
+            mv "$LOGS/$stage.part" "$LOGS/$stage.result"
+            [ $outcome != FAILED ] || break
+        done
+    ) >"$LOGS/beside.log" 2>&1 &
+    child=$!
+    set +m
+}
+
+# Waits for the stages that run beside others, and takes over the result of one.
+take_over() {
+    local stage=$1 result
+    if [ -n "$child" ]; then
+        wait "$child"
+        child=''
+        cat "$LOGS/beside.log"
+    fi
+    outcome=FAILED line="$stage did not run"
+    [ -e "$LOGS/$stage.result" ] || return
+    mapfile -t result <"$LOGS/$stage.result"
+    outcome=${result[0]} line="${result[1]}, beside others"
+    notes+=("${result[@]:2}")
+}
+
+child=''
+trap 'if [ -n "$child" ]; then kill -- -"$child" 2>/dev/null; fi' EXIT
+trap 'exit 130' INT TERM
+for stage in $stages; do
+    if ! declare -F "stage_$stage" >/dev/null; then
+        printf 'unknown stage %s; stages: %s\n' "$stage" "$ALL build changed layering soak" >&2
+        exit 2
+    fi
+    if [ -n "$beside" ] && [ "$stage" = nats ]; then start_beside; fi
+    case " $beside " in
+    *" $stage "*) take_over "$stage" ;;
+    *)
+        printf '\n== %s\n' "$stage"
+        run_stage "$stage"
+        ;;
+    esac
     case $outcome in
     ok) ran=$((ran + 1)) ;;
     skipped) skipped=$((skipped + 1)) ;;
     *) failed=1 ;;
     esac
     outcomes[$stage]=$outcome
-    line=$(printf '%-9s %-8s %4d s' "$stage" "$outcome" $((SECONDS - began)))
-    if [ $built -gt 0 ]; then line+=$(printf ', of which %d s to build' $built); fi
     summary+=("$line")
     [ $failed = 0 ] || break
 done

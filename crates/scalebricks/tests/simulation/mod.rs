@@ -64,11 +64,12 @@ fn one_control_link_cut_among_four() {
     seeds::settle(&mut world);
 }
 
-/// As many seeds as `SIM_SEEDS` says, from `SIM_FIRST` on.
+/// `SIM_SEEDS` or `CLUSTER_SEEDS` seeds, from `SIM_FIRST` on. The full gate sets `CLUSTER_SEEDS`.
 #[test]
 fn any_seed() {
     let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse().ok());
-    seeds::run_all(number("SIM_FIRST").unwrap_or(0), number("SIM_SEEDS").unwrap_or(500));
+    let seeds = number("SIM_SEEDS").or(number("CLUSTER_SEEDS")).unwrap_or(150);
+    seeds::run_all(number("SIM_FIRST").unwrap_or(0), seeds);
 }
 
 /// Seeds that failed once, whatever the reason.
