@@ -248,7 +248,7 @@ fn a_control_socket_stays_connected_where_it_stays() {
     assert_eq!(running.live.control_sockets(), []);
     let mut rest = String::new();
     while client.read_line(&mut rest).unwrap() > 0 {}
-    assert!(TcpStream::connect(places[0].to_string()).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(places[0].to_string()).is_err(), "the socket is closed");
     drop(running.end());
 }
 

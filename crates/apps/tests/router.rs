@@ -215,7 +215,7 @@ fn the_router_of_clicks_documentation_forwards() {
         (at(10), udp(0, HOST_IP[1], 64, b"there")), // waits for an answer
         (at(20), udp(0, HOST_IP[1], 1, b"expired")), // time exceeded, waits for an answer
         (at(21), answer(0)),
-        (at(30), ping(0, OWN_IP[0])), // for the router, which has nobody to answer
+        (at(30), ping(0, OWN_IP[0])), // for the router, which cannot resolve the sender
     ];
     let right: Frames = vec![(at(11), answer(1)), (at(40), udp(1, HOST_IP[0], 64, b"back"))];
     let [eth0, eth1] = routed_by(&text, [&left, &right], folder.path());

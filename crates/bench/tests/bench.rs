@@ -305,7 +305,7 @@ fn the_control_plane() {
     assert_eq!(callers, [1, 8, 64, 1024, 8192].into());
     let made_of: BTreeSet<_> = of("delta_bytes").map(|row| row["format"].as_str().unwrap()).collect();
     assert_eq!(made_of, ["othello", "setsep"].into());
-    // Nobody is given up before a second has passed without a sign of life.
+    // A node is removed at the earliest one second after its last heartbeat.
     assert!(of("detection_time").all(|row| row["min"].as_f64().unwrap() > 0.7e9));
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] reads a text by the rules of Click 2.1 (its manual page click(5) and its lexer), expands compounds and
 //! variables, and returns only elements and connections. [`check()`] finds unknown classes in the result; ports and
-//! arguments are checked by whoever builds the elements. Errors carry their positions; `Display` of [`Errors`] shows the
+//! arguments are checked by the caller that builds the elements. Errors carry their positions; `Display` of [`Errors`] shows the
 //! lines.
 //!
 //! Any text is read in bounded time and memory ([`Limits`]), and none makes a function of this crate panic.

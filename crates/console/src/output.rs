@@ -123,7 +123,7 @@ impl Console {
     }
 }
 
-/// Writes a line to standard error. If that is closed, nobody can be told.
+/// Writes a line to standard error. If that is closed, the line is lost.
 fn say(text: &str) {
     drop(writeln!(io::stderr().lock(), "{text}"));
 }

@@ -36,7 +36,7 @@ impl<T: ?Sized, C> fmt::Debug for DeviceSide<T, C> {
     }
 }
 
-/// A capture file that several elements write to. Whoever created it completes it.
+/// A capture file that several elements write to. Its creator completes it.
 #[derive(Debug, Clone)]
 pub struct Recording(Arc<Mutex<Option<CaptureWriter>>>);
 

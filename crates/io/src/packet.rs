@@ -1,4 +1,4 @@
-//! Traits for packet buffers, whoever owns the memory.
+//! Traits for packet buffers, independent of the owner of the memory.
 
 use arrayvec::ArrayVec;
 use std::ops::Range;

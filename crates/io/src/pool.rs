@@ -75,7 +75,7 @@ impl fmt::Debug for Pool {
 impl Drop for Owner {
     fn drop(&mut self) {
         // Unused buffers refer to the queue that contains them, so it must be emptied, or neither is freed. A buffer pushed
-        // before the drain is drained here; whoever pushes one later sees the flag and drains the queue.
+        // before the drain is drained here; a thread that pushes one later sees the flag and drains the queue.
         self.free.closed.store(true, Ordering::SeqCst);
         self.free.drain();
     }

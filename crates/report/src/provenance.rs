@@ -56,7 +56,7 @@ fn git(directory: &Path, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> 
     Some(String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
-/// Refuses to measure for a page if nobody could repeat the measurement: with changed sources, with an
+/// Refuses to measure for a page if the measurement could not be repeated: with changed sources, with an
 /// outdated program, or with too few runs.
 ///
 /// # Errors
@@ -163,7 +163,7 @@ mod tests {
     fn a_program_older_than_its_sources_is_found_out() {
         let place = tempfile::tempdir().unwrap();
         let [program, source] = ["program", "a source.rs"].map(|name| place.path().join(name));
-        assert!(changed_since_built(&program).is_err(), "nobody knows what it was built from");
+        assert!(changed_since_built(&program).is_err(), "the commit it was built from is unknown");
         let listed = source.display().to_string().replace(' ', "\\ ");
         fs::write(program.with_extension("d"), format!("{}: {listed}\n", program.display())).unwrap();
         for file in [&source, &program] {

@@ -215,7 +215,7 @@ fn what_this_machine_says_is_refused_unless_the_node_is_elsewhere() {
     let place = Place::new();
     let mesh = format!("127.0.0.1:{}", place.mesh);
     let elsewhere: &[&str] = &["--elsewhere"];
-    // TEST-NET-3 is nobody's.
+    // No host has an address of TEST-NET-3.
     let told = place.check(&mesh, "203.0.113.77:7400", &[]).unwrap_err();
     assert!(told.contains("control plane: 203.0.113.77:7400: "), "{told}");
     place.check(&mesh, "203.0.113.77:7400", elsewhere).unwrap();
@@ -229,7 +229,7 @@ fn what_this_machine_says_is_refused_unless_the_node_is_elsewhere() {
     let node = UnixListener::bind(place.path("run/node.sock")).unwrap();
     place.check("", "", &[]).unwrap();
     drop(node);
-    assert!(place.check("", "", &[]).is_err(), "nobody answers at the socket");
+    assert!(place.check("", "", &[]).is_err(), "no process answers at the socket");
     drop(listener);
     place.check("", "", &[]).unwrap();
 

@@ -385,5 +385,5 @@ fn a_running_node_stands_in_for_another_and_no_longer() {
     rig.send(IN, &question);
     rig.send(IN, &arp(1, ROUTER_MAC, ROUTER, MacAddr::default(), NODE_IN));
     let owner = |frame: &[u8]| arp_reply(frame).map(|_| frame[28..32].to_vec());
-    assert_eq!(rig.expect(IN, owner), NODE_IN.octets(), "nobody asks it for the other's any more");
+    assert_eq!(rig.expect(IN, owner), NODE_IN.octets(), "no host asks it for the other's address any more");
 }

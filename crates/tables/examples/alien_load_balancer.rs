@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p scalebricks-tables --example alien_load_balancer [-- KNOWN NEW]`
 //!
-//! Known flows are pinned to backends. A flow that nobody knows is sent where the table's answer happens to point, which
+//! Known flows are pinned to backends. An unknown flow is sent where the table's answer happens to point, which
 //! [`WeightedActions`] makes a weighted choice, and is installed with that answer when its first packet has been seen.
 
 #![forbid(unsafe_code)]
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Ok(text) => (text, ExitCode::SUCCESS),
         Err(error) => (format!("{error}\n"), ExitCode::FAILURE),
     };
-    // Whoever closed the pipe does not want to know.
+    // An error here means that the reader closed the pipe.
     let _ = std::io::stdout().write_all(text.as_bytes());
     code
 }
@@ -43,7 +43,7 @@ fn flow(number: u64) -> KeyHash {
 
 fn balance(known: u64, new: u64) -> Result<String, Box<dyn Error>> {
     let backends = WeightedActions::new(&WEIGHTS, VALUE_BITS, 0x5CA1_EB21_C400_0001)?;
-    // All known flows are on the last backend: nobody may notice in what new ones get.
+    // All known flows are on the last backend. This must not affect the distribution of new ones.
     let pinned = (WEIGHTS.len() - 1) as u16;
     let entries: Vec<_> =
         (0..known).filter_map(|number| Some((flow(number), backends.value(flow(number), pinned)?))).collect();

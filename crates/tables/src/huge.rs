@@ -128,7 +128,7 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     let all = all.ok()?.cast::<u8>();
     let before = all.align_offset(HUGE_PAGE);
     let start = all.wrapping_add(before);
-    // SAFETY: the parts of the new mapping before and behind the aligned part; nobody knows them yet. They are whole pages,
+    // SAFETY: the parts of the new mapping before and behind the aligned part; no other code has their addresses yet. They are whole pages,
     // because the mapping begins with one and a huge page is many. Should the system keep them, address space is lost.
     unsafe {
         if before > 0 {

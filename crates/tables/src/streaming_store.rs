@@ -2,7 +2,7 @@
 //!
 //! They are not ordered with what follows them: a lock released, a flag set or a thread joined afterwards may be seen
 //! before they are. A fence orders them. [`StreamingWriter`] owes it from its first line on and pays at the latest when it is
-//! dropped, by a panic too. Who owns the memory lends it for longer than the writer lives, so nobody else can reach the
+//! dropped, by a panic too. The owner lends the memory for longer than the writer lives, so no other code can reach the
 //! lines before the fence. (The thread that wrote them sees them at once, fence or not.)
 #![allow(unsafe_code)]
 
@@ -19,7 +19,10 @@ thread_local! {
 impl StreamingWriter {
     /// Writes a cache line past the caches, where the processor can.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "whoever has a writer drops it: that is the promise")]
+    #[expect(
+        clippy::unused_self,
+        reason = "the borrow is the proof that a writer exists and will be dropped"
+    )]
     pub(crate) fn line(&mut self, to: &mut [u64; 8], from: &[u64; 8]) {
         #[cfg(test)]
         OWED.set(OWED.get() + 1);
@@ -38,7 +41,7 @@ impl StreamingWriter {
         }
     }
 
-    /// Makes the lines written so far visible to whoever is told of them afterwards.
+    /// Makes the lines written so far visible to threads that are notified afterwards.
     #[inline(always)]
     #[expect(clippy::unused_self, reason = "as above")]
     pub(crate) fn finish(&mut self) {

@@ -1,7 +1,7 @@
 //! The one hash of a key: SipHash-1-3 under a 128-bit secret seed.
 //!
 //! Everything after the first parse works on the 64-bit [`KeyHash`]: the partition, the SetSep block and bucket,
-//! the cuckoo buckets, the owner. So whoever could aim keys at one value of it could overflow one block. SipHash is
+//! the cuckoo buckets, the owner. So an attacker who could choose keys of one hash value could overflow one block. SipHash is
 //! a keyed pseudo-random function made for exactly that threat (Aumasson and Bernstein, 2012); 1-3 is the variant
 //! hash tables use. Flow keys are whole 64-bit words, so the length block and the tail are constants and the whole
 //! is straight-line code: 2 + 1 compression rounds and 3 final ones for a 16-byte key.

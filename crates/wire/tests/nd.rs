@@ -1,4 +1,4 @@
-//! Neighbour discovery and echoes: what Linux said on a link of its own, and what nobody may say.
+//! Neighbour discovery and echoes: messages recorded from Linux, and invalid messages.
 
 use proptest::prelude::*;
 use scalebricks_wire::ParseError::{BadElement, Truncated};

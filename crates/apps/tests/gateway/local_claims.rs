@@ -227,7 +227,7 @@ fn a_node_that_is_not_to_have_its_addresses_is_silent_about_them() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is claimed in whatever order, and whoever else speaks up: a question is answered exactly for what is
+    /// For any claims in any order, also with other hosts that answer: a request is answered exactly for what is
     /// claimed and was not let go, and what is remembered is bounded by what was claimed last.
     #[test]
     fn what_is_answered_is_what_is_claimed(

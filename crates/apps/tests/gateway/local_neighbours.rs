@@ -74,8 +74,8 @@ fn the_snapshot_knows_what_answered() {
     // Destinations on the link are their own next hop; its first and last address and the node have none.
     let near = IpAddr::from([198, 51, 100, 77]);
     assert_eq!(all.internet(near, 1), NextHop::Ask(near));
-    for nobody in [OWN, [198, 51, 100, 0].into(), [198, 51, 100, 255].into(), [224, 0, 0, 1].into()] {
-        assert_eq!(all.internet(nobody.into(), 1), NextHop::NoRoute);
+    for unknown in [OWN, [198, 51, 100, 0].into(), [198, 51, 100, 255].into(), [224, 0, 0, 1].into()] {
+        assert_eq!(all.internet(unknown.into(), 1), NextHop::NoRoute);
     }
     assert_eq!(all.internet("fe80::5".parse().unwrap(), 1), NextHop::NoRoute);
 }
@@ -194,7 +194,7 @@ fn what_waits_for_nobody_is_dropped_by_name() {
     assert_eq!(lab.hold(INTERNET, near, &[7; 60]), HoldOutcome::Accepted);
     let sent = lab.pass(SECOND * 5);
     assert_eq!(asked_for(&sent).iter().filter(|to| **to == IpAddr::from(near)).count(), 3);
-    assert_eq!(lab.neighbour(near), None, "nobody wants to know it any longer");
+    assert_eq!(lab.neighbour(near), None, "no packet waits for it any more");
     assert_eq!(lab.local.stats().dropped_held_unanswered, 1);
     let lost: Vec<_> = lab.out.drain_lost().collect();
     assert_eq!(lost, [(vec![7; 60], DropReason::Unresolved)]);

@@ -140,7 +140,7 @@ fn a_drop_is_seen_whole_with_its_reason() {
     let malformed = CapturePoint::Dropped(DropReason::MalformedInner.name());
     let of = DropSelection::Of(vec![DropReason::MalformedInner.name()]);
     let mut some = taps.start(Selection { drops: of, ..Selection::default() }).unwrap();
-    one.downstream(downstream(5_000, b"nobody's"));
+    one.downstream(downstream(5_000, b"unpinned"));
     let mut bad_inner = upstream(0, b"x");
     bad_inner[14 + 20 + 8 + 8] = 0x15; // no version of IP
     one.upstream(bad_inner.clone());
@@ -184,7 +184,7 @@ fn frames_are_cut_and_say_how_long_they_were() {
 fn packets_are_seen_between_elements() {
     let taps = taps();
     let mut one = one(&taps, 64);
-    let edges = vec![("from_internet".to_owned(), 0), ("nobody".to_owned(), 0)];
+    let edges = vec![("from_internet".to_owned(), 0), ("missing".to_owned(), 0)];
     let mut capture = taps.start(Selection { edges, ..Selection::default() }).unwrap();
     one.downstream(downstream(0, b"hello"));
     one.upstream(upstream(0, b"not here"));

@@ -136,7 +136,7 @@ mod tests {
         bytes
     }
 
-    /// All that can be read of these bytes, and why there is no more.
+    /// All frames that these bytes contain, and the reason why decoding stopped.
     async fn read_all(bytes: &[u8], most: usize) -> (Vec<Vec<u8>>, Refusal) {
         let (mut stream, mut frames, mut messages) = (bytes, frames(), Vec::new());
         loop {

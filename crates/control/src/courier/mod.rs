@@ -169,7 +169,7 @@ pub struct CourierStats {
     pub resent: u64,
     /// Parcels that came though they had been delivered.
     pub duplicates: u64,
-    /// Packets of a process that is no more, for one, or with a number that cannot be.
+    /// Packets of an earlier incarnation, to an earlier incarnation, or with an impossible number.
     pub strange: u64,
     /// Flows whose counts were under way to a process that ended, and that may have received them.
     pub lost_flows: u64,

@@ -14,7 +14,7 @@ pub(super) enum Piece {
     First,
     /// It is the next one.
     Next,
-    /// It was here before, or belongs to an image that is of no use.
+    /// A duplicate, or part of an image that is not used.
     Stale,
     /// Pieces before it are missing.
     Gap,

@@ -175,7 +175,7 @@ pub struct Replica<T> {
 }
 
 impl<T: Tables> Replica<T> {
-    /// Empty tables, in a life of this number, higher than those before. `grace` is the longest time that a packet takes
+    /// Empty tables of this incarnation, whose number is higher than those before. `grace` is the longest time that a packet takes
     /// from the GPT of one node to the FIB of another.
     pub fn new(tables: T, partitions: PartitionCount, grace: Duration, life: u64) -> Self {
         let shares = (0..partitions.get()).map(|_| Share::default()).collect();

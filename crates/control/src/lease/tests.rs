@@ -15,13 +15,13 @@ fn at(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-fn nobody() -> View {
+fn no_members() -> View {
     View::empty(PartitionCount::new(4).unwrap())
 }
 
 /// Nodes 0 to `nodes`, all in their first life.
 fn view(nodes: u8) -> View {
-    (0..nodes).fold(nobody(), |view, node| view.with(NodeId::new(node), 1, Version::NEWEST))
+    (0..nodes).fold(no_members(), |view, node| view.with(NodeId::new(node), 1, Version::NEWEST))
 }
 
 /// A lease of node 0 among so many, in its first life.
@@ -114,7 +114,7 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whoever joins, leaves and grants: the lease is renewed exactly by the quorums that there were.
+    /// For any joins, leaves and grants: exactly the quorums renew the lease.
     #[test]
     fn a_lease_is_renewed_by_half_of_the_others_or_the_engine(
         events in prop::collection::vec((event(), 0..3_000_u64), 1..60),

@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn heirs_follow_standbys_drains_and_suspensions() {
-        let nobody = View::empty(PartitionCount::new(4).unwrap());
-        let all = (0..4).fold(nobody, |view, number| view.with(node(number), 1, Version::NEWEST));
+        let empty = View::empty(PartitionCount::new(4).unwrap());
+        let all = (0..4).fold(empty, |view, number| view.with(node(number), 1, Version::NEWEST));
         let mut placement = Placement::default();
         placement.set_standby(node(1), Standby::One(node(3)));
         let dead = all.without(node(1));

@@ -116,8 +116,8 @@ impl View {
     /// The next view, without a node. Its partitions are spread over the others, and no other moves.
     #[must_use]
     pub fn without(&self, node: NodeId) -> Self {
-        let nobody = Member { life: 0, is_alive: false, knows: Version::FIRST };
-        let member = self.member(node).unwrap_or(nobody);
+        let absent = Member { life: 0, is_alive: false, knows: Version::FIRST };
+        let member = self.member(node).unwrap_or(absent);
         self.changed(node, Member { is_alive: false, ..member })
     }
 

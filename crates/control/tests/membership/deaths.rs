@@ -79,7 +79,7 @@ fn no_node_is_removed_while_none_hears_another() {
     }
 }
 
-/// The network between the nodes fails, and then the engine for a while: when it is back, nobody takes the others for dead only
+/// The network between the nodes fails, and then the engine for a while: when it is back, no node considers the others dead only
 /// because their pulses were away as long as its own.
 #[test]
 fn no_node_is_removed_when_the_engine_returns_before_the_network() {

@@ -13,7 +13,7 @@ const WORKER: Fitness = FIT.with(Unfitness::Worker);
 /// From the last report that counts to the change of the view: a heartbeat of a witness, and the swap.
 const DECIDED: Duration = ms(400);
 
-/// Whoever is struck by the same failure notices it within this time of the first, and nobody is suspended. In simulated time less
+/// All nodes with the same failure notice it within this time of the first, and no node is suspended. In simulated time less
 /// than the time of confirmation, as no clock runs fast.
 fn stagger(reason: Unfitness) -> Duration {
     reason.confirm().min(ms(550)).saturating_sub(ms(50))

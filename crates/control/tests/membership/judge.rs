@@ -13,7 +13,7 @@ impl World {
         hears && self.now >= since + NOTICED && is_steady(a) && is_steady(b)
     }
 
-    /// A node that most of the other members hear is not removed, unless nobody who reaches the engine can tell it from a dead one:
+    /// A node that most of the other members hear is not removed, unless no node that reaches the engine can distinguish it from a dead one:
     /// it does not reach the engine itself.
     pub fn judge(&self, before: &[usize], change: &Change) {
         for removed in &change.removed {

@@ -120,7 +120,7 @@ fn four_lost_heartbeats_are_no_silence() {
     random(9_058);
 }
 
-/// A node that hears no member removes one without the engine that others hear: it cannot tell it from a dead one, and nobody else
+/// A node that hears no member removes one without the engine that others hear: it cannot distinguish it from a dead one, and no one else
 /// can tell it so. The other way round, a dead node would stay where its neighbours do not hear each other.
 #[test]
 fn a_deaf_node_removes_one_without_the_engine() {

@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// It lets go at once, and its stand-in goes on until it has said that it is back.
+    /// It releases the addresses at once. The node that took over keeps them until this one announces its return.
     #[test]
     fn an_unfit_node_claims_nothing_until_it_takes_flows_again() {
         let view = all().fold(empty_view(), |view, node| view.with(node, 1, Version::NEWEST));
@@ -244,7 +244,7 @@ mod tests {
         }
         assert_eq!(machine.claims(&back, true, now + Duration::from_secs(61)).others, []);
         assert_eq!(machine.stands_in_for().count(), 0);
-        // A node that was given up itself lets go at once: another stands in now.
+        // A node that was removed itself releases them at once, because another node has taken over.
         assert!(has(&machine.claims(&without, true, now), dead));
         assert_eq!(machine.claims(&without.without(stand_in), false, now), Takeover::nothing());
         assert_eq!(

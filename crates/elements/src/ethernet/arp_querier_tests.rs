@@ -150,7 +150,7 @@ fn what_waits_is_bounded() {
     ]);
     rig.turn();
     assert_eq!(frames(&rig), [5, 6, 9].map(|n| (HOST, n)));
-    // Hosts that are known make room for nobody.
+    // Known hosts are not evicted.
     rig.send([to([10, 0, 0, 6], &[10])]);
     rig.turn();
     assert_eq!((rig.number("a", "table_full"), rig.number("a", "unasked")), (1, 1));

@@ -6,7 +6,7 @@
 //! | [`snapshot`] | reads the newest snapshot, and checks that it belongs to the log |
 //! | [`writer`] | appends one batch after another, and retries until the outcome of each is known |
 //!
-//! The follower does not interpret entries, so it does not detect batches that were logged twice: whoever applies them
+//! The follower does not interpret entries, so it does not detect batches that were logged twice: the code that applies them
 //! does.
 
 pub mod follower;

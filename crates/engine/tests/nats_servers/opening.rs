@@ -146,7 +146,7 @@ fn servers_are_known_by_certificates_and_know_us_by_ours() {
         let tls = Some(Tls { authorities: authorities.cloned(), identity });
         pollster::block_on(JetStream::connect(Options { tls, ..plain.clone() }))
     };
-    assert!(matches!(with(None, true), Err(OpenError::Connect(_))), "nobody we trust signed it");
+    assert!(matches!(with(None, true), Err(OpenError::Connect(_))), "no trusted authority signed it");
     assert!(matches!(with(Some(&cert), false), Err(OpenError::Connect(_))), "who are we?");
     let engine = with(Some(&cert), true).unwrap();
     assert_eq!(pollster::block_on(engine.append(P, batch(1))), Ok(Position(1)));

@@ -191,13 +191,13 @@ fn control_gives_packets_to_an_element_and_drops_what_it_took_out() {
     worker.inject("sort", 0, make(2), true).unwrap();
     worker.inject("sort", 0, make(3), false).unwrap();
     assert_eq!(tray.lock().unwrap().len(), 2);
-    assert!(worker.inject("nobody", 0, make(4), false).is_err());
+    assert!(worker.inject("missing", 0, make(4), false).is_err());
     assert!(worker.inject("sort", 1, make(4), false).is_err(), "that input takes slots");
     worker.drop_packet("sort", Sort::MARKED, &make(5));
     worker.drop_bytes("sort", Sort::MARKED, &packet(1, 0, 6));
     assert_eq!(worker.trace_mut().0, ["sort marked 2", "sort marked 5", "sort marked 6"]);
     assert_eq!(ledger.reading("sort", "marked").unwrap().get(), 3);
-    assert!(ledger.reading("sort", "nothing").is_none() && ledger.reading("nobody", "marked").is_none());
+    assert!(ledger.reading("sort", "nothing").is_none() && ledger.reading("missing", "marked").is_none());
     assert_eq!(ledger.readings().filter(|(element, is_drop, ..)| *element == "sort" && *is_drop).count(), 7);
 }
 
@@ -219,7 +219,7 @@ fn control_sets_a_timer() {
         builder.connect("sort", 0, "sink", 0);
     });
     assert!(worker.wake_at("sort", Duration::from_millis(5), 3).is_some());
-    assert!(worker.wake_at("nobody", Duration::ZERO, 3).is_none());
+    assert!(worker.wake_at("missing", Duration::ZERO, 3).is_none());
     worker.turn(Duration::from_millis(4));
     assert_eq!(worker.graph_mut().read("sort", "woken"), Ok("0".to_owned()));
     worker.turn(Duration::from_millis(8));

@@ -96,7 +96,7 @@ fn handlers_are_asked_by_name_also_in_a_fusion() {
         .map(|(element, handler)| remote.read(element, handler).unwrap());
     let written = remote.write("toss", "every", "3").unwrap();
     let refused = remote.write("toss", "every", "0").unwrap();
-    let missing = [("nobody", "every"), ("toss", "tossed?")]
+    let missing = [("missing", "every"), ("toss", "tossed?")]
         .map(|(element, handler)| remote.read(element, handler).unwrap());
     rig.feed((0..9).map(|at| packet(at as u8, 0, at)));
     (0..3).for_each(|_| {
@@ -105,9 +105,9 @@ fn handlers_are_asked_by_name_also_in_a_fusion() {
     assert_eq!(answers.map(|answer| answer.recv().unwrap().unwrap()), ["2", "Toss", "4", "9"]);
     assert_eq!(written.recv().unwrap(), Ok(()));
     assert_eq!(refused.recv().unwrap(), Err(HandlerError::Value("no number".into())));
-    let [nobody, nothing] = missing.map(|answer| answer.recv().unwrap().unwrap_err().to_string());
-    assert_eq!(nobody, "no element \"nobody\"");
-    assert_eq!(nothing, "element \"toss\" has no handler \"tossed?\"");
+    let [element, handler] = missing.map(|answer| answer.recv().unwrap().unwrap_err().to_string());
+    assert_eq!(element, "no element \"missing\"");
+    assert_eq!(handler, "element \"toss\" has no handler \"tossed?\"");
     assert_eq!(
         (rig.count("pass", "packets"), rig.count("toss", "packets"), rig.count("toss", "tossed")),
         (9, 9, 5)

@@ -17,7 +17,7 @@ fn status_and_stats_are_those_of_the_node() {
     for n in 0..10 {
         running.far.lock().unwrap().downstream(2 * n, b"payload");
     }
-    running.far.lock().unwrap().downstream(9_999, b"nobody's");
+    running.far.lock().unwrap().downstream(9_999, b"unpinned");
     running.until("packets", |window| window.counted().internet_in == 11);
     let stats = client.stats().unwrap();
     assert_eq!(stats.total.get("internet_in"), 11);

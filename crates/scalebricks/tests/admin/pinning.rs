@@ -317,7 +317,7 @@ fn a_flow_is_added_shown_moved_and_deleted() {
 
     assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "accepted\n");
     assert_eq!(cluster.says(&["flow", "del", "--ue", "10.45.0.1"]), "the flow did not exist\n");
-    cluster.until("nobody has it", |cluster| cluster.tables.iter().all(|tables| tables.len() == 0));
+    cluster.until("no node has it", |cluster| cluster.tables.iter().all(|tables| tables.len() == 0));
     assert_eq!(cluster.run(&["flow", "show"]).status.code(), Some(2));
 }
 

@@ -67,7 +67,7 @@ enum Fate {
     /// It is done, and the answer is lost.
     DoneUnknown,
     Never,
-    /// It is done after this time; its caller hears long before that nobody knows.
+    /// It is done after this time; its caller learns long before that the outcome is unknown.
     Late(Duration),
 }
 

@@ -97,7 +97,7 @@ pub fn names_are_shared(engine: &str, log: &dyn Engine) {
     let switches = [start(&configuration), start(&configuration)];
     wait("both follow", || switches.iter().all(|switch| switch.has_all_names()));
     assert_eq!(switches[1].view().fault, None);
-    assert_eq!(exits(&switches[1], 1), ["rack2", "uplink-a", "uplink-b"], "nobody knows it: flooded");
+    assert_eq!(exits(&switches[1], 1), ["rack2", "uplink-a", "uplink-b"], "unknown: flooded");
     let position = ask(&switches[0], &[change(Change::Add, 1, "forward rack2")]).unwrap();
     wait("the other has it", || switches[1].view().position == Some(position));
     assert_eq!(exits(&switches[1], 1), ["rack2"]);

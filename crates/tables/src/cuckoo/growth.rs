@@ -19,7 +19,7 @@
 //! - *A hit needs none of this*: what a store holds is the current value, because a key is changed in place,
 //!   and while it is in two stores for a moment the writer does nothing else.
 //!
-//! So nobody waits: the writer does not wait for readers (a list that a reader still holds is freed later),
+//! So no thread waits: the writer does not wait for readers (a list that a reader still holds is freed later),
 //! and readers do not wait for the writer. The loom model
 //! `loom_a_key_that_moves_to_a_newer_table_is_never_missed` checks the argument.
 //!
@@ -43,7 +43,7 @@ use std::sync::atomic::Ordering;
 const BUCKETS_AN_INSERT: usize = 4;
 
 /// The load at which a table that has grown automatically grows again. The inserts from here to
-/// [`DESIGN_LOAD_PERCENT`] are the most expensive, and nobody requested exactly this table size.
+/// [`DESIGN_LOAD_PERCENT`] are the most expensive, and no caller requested exactly this table size.
 const GROWN_LOAD_PERCENT: usize = 90;
 
 /// Derives a different seed for a store that follows one that was too small.

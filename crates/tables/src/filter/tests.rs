@@ -71,7 +71,7 @@ fn a_counter_that_is_full_keeps_its_bit() {
     let mut control = CountingFilter::new(FilterParams::of_lines(1, 3).unwrap());
     (0..20).for_each(|_| control.insert(name(5)));
     (0..20).for_each(|_| control.remove(name(5)).unwrap());
-    assert!(control.contains(name(5)), "nobody knows any more how many they were");
+    assert!(control.contains(name(5)), "their number is lost");
     assert_eq!(control.names(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! Memory between pages that nobody may touch, for tests: what reads or writes beyond its end faults.
+//! Memory between inaccessible pages, for tests: an access beyond either end faults.
 //!
 //! Memory is whole pages, so only one of its ends can lie at a wall: a test is run twice.
 
@@ -87,7 +87,7 @@ pub(super) fn map(_: usize) -> Option<(NonNull<u8>, GuardPages)> {
 impl Drop for GuardPages {
     fn drop(&mut self) {
         #[cfg(all(target_os = "linux", not(miri)))]
-        // SAFETY: mapped in `map`, and whoever used it is gone. It fails only for ranges that are no mapping.
+        // SAFETY: mapped in `map`, and no user is left. It fails only for ranges that are no mapping.
         let _ = unsafe { rustix::mm::munmap(self.first.as_ptr().cast(), self.bytes) };
         let _ = (self.first, self.bytes);
     }

@@ -29,7 +29,7 @@ impl Plain {
                 self.epochs.pin(&cell);
             }
             let slot = self.index.load(Ordering::Acquire);
-            // SAFETY: nobody writes it while this reader is pinned.
+            // SAFETY: no thread writes it while this reader is pinned.
             let words = unsafe { *self.slots[slot].get() };
             cell.unpin();
             assert!(!pins || words == [words[0]; 8] && words[0] >= last, "{words:?} after {last}");

@@ -114,7 +114,7 @@ proptest! {
                 .map(|(partition, key)| partition.session(&key).map(|(session, _)| session));
             prop_assert_eq!(a, b, "flow {}", flow);
             let Some(session) = a else { continue };
-            // Only where nobody could take its flows is a node left with them.
+            // A node keeps its flows only where no other node could take them.
             let has_heirs = calls.view.alive().any(|node| calls.view.is_open(node));
             prop_assert!(calls.view.is_open(session.node) || !has_heirs, "flow {} is at {}", flow, session.node);
         }

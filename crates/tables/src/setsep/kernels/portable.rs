@@ -69,7 +69,7 @@ macro_rules! operations {
             }
             #[inline(always)]
             pub(super) fn or_if_bit(to: Lanes, row: Lanes, bit: u32, or: Lanes) -> Lanes {
-                // Where fewer value bits fit, value bits above the word do not exist, and nobody reads them.
+                // Where fewer value bits fit, value bits above the word do not exist, and no code reads them.
                 let bit = bit % <$word>::BITS;
                 from_fn(|i| to[i] | or[i] & (row[i] >> bit & 1).wrapping_neg())
             }

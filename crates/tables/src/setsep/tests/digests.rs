@@ -58,7 +58,7 @@ fn bits_that_went_wrong_are_found_and_mended() {
     assert_eq!(replica.apply(&wrong), Ok(Applied::Advanced));
     let hash = entries(3000, 2, 0).into_iter().find(|(hash, _)| params.partitions().of(*hash).0 == 1);
     let delta = control.batch_to(Position(whole.position.0 + 1), &[Op::Remove(hash.unwrap().0)]).unwrap();
-    assert_eq!(replica.apply(&delta.unwrap()), Ok(Applied::Stale), "nobody notices by the position");
+    assert_eq!(replica.apply(&delta.unwrap()), Ok(Applied::Stale), "the position does not reveal it");
     let digest = replica.digest(PartitionId(1)).unwrap();
     assert_eq!(digest.0, control.position(PartitionId(1)).unwrap());
     assert_ne!(Some(digest.1), control.digest(PartitionId(1)));

@@ -291,8 +291,8 @@ impl Adjacencies {
         if let Some(mac) = self.stations[port as usize].find(dst) {
             return NextHop::Via(mac);
         }
-        let nobody = self.shape.links[port as usize].no_neighbours.binary_search(&dst).is_ok();
-        if nobody { NextHop::NoRoute } else { NextHop::Ask(dst) }
+        let is_absent = self.shape.links[port as usize].no_neighbours.binary_search(&dst).is_ok();
+        if is_absent { NextHop::NoRoute } else { NextHop::Ask(dst) }
     }
 }
 

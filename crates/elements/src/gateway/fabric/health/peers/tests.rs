@@ -12,7 +12,7 @@ fn size() -> ClusterSize {
     ClusterSize::new(NODES).unwrap()
 }
 
-/// A probe as the others are made to say it: whom it hears and reaches is of no account where it is compared with the twin.
+/// A probe as the others are made to say it: whom it hears and reaches is ignored in comparisons with the twin.
 fn probe(from: NodeId, stamp: u64, answers: u64) -> Probe {
     let sets = NodeSet::EMPTY;
     Probe {
