@@ -111,6 +111,11 @@ seeds() {
         bytes changes 0001000000020000000102050000000000000044332211000000000301020304050607080910111213141516030205000000000000004433221100000000
         bytes edit 02180001
         ;;
+    control_routes)
+        # Version; an announcement with a path, a restart, a withdrawal.
+        bytes batch 0400030000000001000409""0a80010000000a000000""000101c0000201020100010100""0409""0a80
+        bytes rib 0400010000000100020000000100000004080a010000000a000000""00010001""0002000000
+        ;;
     control_courier)
         # A parcel; then sender, length and packet, one after another.
         local one=0100000000000000 parcel

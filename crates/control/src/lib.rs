@@ -15,6 +15,7 @@
 //! | [`distribution`] | brings the tables of all nodes to the log's state, make before break |
 //! | [`partition`] | the RIB and the GPT bits of a part of the key space, computed from its log |
 //! | [`replay`] | decides when a snapshot is due, so that a restart replays a bounded part of the log |
+//! | [`routes`] | routes of a cluster router: records of their log, and the selected paths |
 //! | [`shape`] | the shape of the GPT and its changes |
 //! | [`version`] | protocol versions |
 
@@ -32,5 +33,6 @@ pub mod partition;
 pub mod record;
 mod rendezvous;
 pub mod replay;
+pub mod routes;
 pub mod shape;
 pub mod version;
