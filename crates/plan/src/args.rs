@@ -192,3 +192,6 @@ pub fn run(command: &PlanCommand, console: &Console) -> Result<(), CommandError>
     let PlanCommand::Router(args) = command;
     Ok(console.result(args.output()?.trim_end())?)
 }
+
+#[cfg(test)]
+mod tests;
