@@ -110,7 +110,7 @@ pub struct Row {
 }
 
 /// Ports of switches for a non-blocking network of `ports` servers, if `edge` ports of each edge switch and all ports of
-/// the last switch, at least `least`, are paid. About log_16 (ports) steps.
+/// the last switch, at least `least`, are paid. About `log_16 ports` steps.
 fn switch_ports(ports: u64, edge: u64, least: u64) -> u64 {
     if ports <= SWITCH_PORTS {
         return ports.max(least);

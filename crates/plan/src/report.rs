@@ -50,10 +50,12 @@ fn yes(value: bool) -> String {
     if value { "yes" } else { "no" }.to_owned()
 }
 
+/// Shows a quantity of a layout.
+type Show = fn(&Estimate) -> String;
+
 fn estimates(estimates: &[&Estimate]) -> String {
     let mut head = vec!["quantity".to_owned()];
     head.extend(estimates.iter().map(|estimate| name(&estimate.layout.topology)));
-    type Show = fn(&Estimate) -> String;
     let quantities: [(&str, Show); 17] = [
         ("servers", |e| count(e.servers)),
         ("servers with ports", |e| count(e.layout.port_servers)),

@@ -114,7 +114,7 @@ pub fn mesh(least: u64, server_rate: u128, factor: u32, lanes: Lanes) -> Option<
     })
 }
 
-/// ceil(log_k v), without floating point, so that `log_32 1024` is 2; at least 1. `None` if k < 2.
+/// `ceil(log_k v)`, without floating point, so that `log_32 1024` is 2; at least 1. `None` if k < 2.
 pub fn digits(k: u64, v: u64) -> Option<u32> {
     if k < 2 {
         return None;
