@@ -139,7 +139,7 @@ proptest! {
                 prop_assert_eq!(plan.recommended.servers, servers);
             }
         } else if let Ok(lanes) = inputs.internal_lanes() {
-            prop_assert!(slow_mesh(&inputs, lanes.count).is_none() || inputs.ports_per_server as u64 > inputs.ports);
+            prop_assert!(slow_mesh(&inputs, lanes.count).is_none() || u64::from(inputs.ports_per_server) > inputs.ports);
         }
     }
 
