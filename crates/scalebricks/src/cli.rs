@@ -9,6 +9,7 @@ use scalebricks_daemon::graph::args as graph;
 use scalebricks_daemon::switch::args as switch;
 use scalebricks_lab::demo::args as demo;
 use scalebricks_lab::testbed::args as lab;
+use scalebricks_plan::args as plan;
 use std::path::PathBuf;
 
 /// A cluster of ordinary servers that behaves as one stateful packet gateway.
@@ -50,6 +51,10 @@ pub enum Command {
     /// The elements that configurations in the Click language are made of
     #[command(after_long_help = graph::ELEMENTS_EXAMPLES, after_help = "See --help for examples.")]
     Elements(graph::ElementsArgs),
+
+    /// What a cluster needs before it is bought: topology, servers, cables, cost
+    #[command(subcommand, long_about = plan::ABOUT, after_long_help = plan::EXAMPLES, after_help = "See --help for examples.")]
+    Plan(plan::PlanCommand),
 
     /// What a running node is, and how it is
     #[command(after_long_help = commands::STATUS_EXAMPLES, after_help = "See --help for examples.")]

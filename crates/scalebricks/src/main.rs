@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Graph(command) => command.is_quiet(),
         Command::Engine(_)
         | Command::Elements(_)
+        | Command::Plan(_)
         | Command::Status(_)
         | Command::Stats(_)
         | Command::Trace(_)
@@ -90,6 +91,8 @@ fn main() -> ExitCode {
         Command::Elements(args) => {
             graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))
         }
+        Command::Plan(command) => scalebricks_plan::args::run(&command, &console)
+            .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Lab(command) => testbed::run(&command, &console, &interrupt)
             .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Status(args) => {

@@ -16,7 +16,7 @@ struct Rule {
     may_hold_unsafe: bool,
 }
 
-const CRATES: [Rule; 21] = [
+const CRATES: [Rule; 22] = [
     Rule { name: "scalebricks-console", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-types", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-click", layer: 0, may_hold_unsafe: false },
@@ -25,6 +25,7 @@ const CRATES: [Rule; 21] = [
     Rule { name: "scalebricks-wire", layer: 1, may_hold_unsafe: false },
     Rule { name: "scalebricks-io", layer: 1, may_hold_unsafe: false },
     Rule { name: "scalebricks-report", layer: 1, may_hold_unsafe: false },
+    Rule { name: "scalebricks-plan", layer: 1, may_hold_unsafe: false },
     Rule { name: "scalebricks-allocator", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-dpdk", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-graph", layer: 2, may_hold_unsafe: false },
