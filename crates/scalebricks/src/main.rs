@@ -92,6 +92,7 @@ fn main() -> ExitCode {
             graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Plan(command) => scalebricks_plan::args::run(&command, &console)
+            .map(|()| 0)
             .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Lab(command) => testbed::run(&command, &console, &interrupt)
             .map_err(|error| (error.to_string(), error.exit_code())),
