@@ -311,8 +311,8 @@ fn changed_routes_count_at_once() {
     assert_eq!(ports(&mut running, Some(("set", "10.1.0.0/16 192.0.3.1 3"))), [0, 0, 1]);
     assert_eq!(
         ports(&mut running, Some(("remove", "10.1.0.0/16"))),
-        [1, 0, 0],
-        "a redirect, or back: 10/8 is by port 1"
+        [2, 0, 0],
+        "10/8 is by port 1: the packet, and a redirect"
     );
 }
 
