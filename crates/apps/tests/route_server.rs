@@ -316,6 +316,29 @@ fn changed_routes_count_at_once() {
     );
 }
 
+/// An answer that is old is asked for again, and one that is too old is not used, though the loop forwards packets.
+#[test]
+fn old_answers_are_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let router = routes(folder.path());
+    let left = [Form::Click, Form::Fused].map(|form| {
+        let mut running = Running::new(&router.configuration(form).unwrap());
+        running.resolve();
+        let mut all = Vec::new();
+        for seconds in [1, 59, 1, 1, 240] {
+            running.now += Duration::from_secs(seconds);
+            running.send(1, &udp4(1, Ipv4Addr::new(10, 1, 7, 7), 9, b"x"));
+            running.send(1, &udp6(1, ip6(0x1101, 7), 9, b"x"));
+            all.push(running.run().into_iter().map(|frames| frames.len()).collect::<Vec<_>>());
+        }
+        all
+    });
+    let [click, fused] = left;
+    assert_eq!(click, fused);
+    let expected = [[0, 2, 0], [0, 4, 0], [0, 4, 0], [0, 4, 0], [0, 2, 0]];
+    assert_eq!(fused, expected, "packets, with requests, and at last only requests");
+}
+
 #[test]
 fn packets_are_forwarded_untouched() {
     for form in [Form::Click, Form::Fused] {

@@ -210,7 +210,7 @@ pub(crate) fn ipv4_with_options(options: &[u8], payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A packet from 2001:db8::1 to 2001:db8::9:9 with this hop limit, of protocol 17.
+/// A packet from `2001:db8::1` to `2001:db8::9:9` with this hop limit, of protocol 17.
 pub(crate) fn ipv6(hop_limit: u8, payload: &[u8]) -> Vec<u8> {
     ipv6_of(|header| header.hop_limit = hop_limit, payload)
 }

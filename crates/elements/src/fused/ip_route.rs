@@ -273,7 +273,7 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
             match self.names6.as_ref().map(|names| NextHops::of(graph, names)) {
                 Some(Ok(hops)) => self.hops6 = Some(hops),
                 Some(Err(name)) => {
-                    self.fault = Some(format!("{name} is no element with routes or neighbours"))
+                    self.fault = Some(format!("{name} is no element with routes or neighbours"));
                 }
                 None => {}
             }
@@ -288,5 +288,58 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
 
     fn fault(&self) -> Option<String> {
         self.fault.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::Rig;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The sum by words accepts the headers that the slow check accepts.
+        #[test]
+        fn sums_are_checked_as_slowly(mut header in any::<[u8; 20]>(), repair in any::<bool>()) {
+            header[0] = 0x45;
+            if repair {
+                header::sum(&mut header);
+            }
+            prop_assert_eq!(is_sum_right(&header), ipv4::header_checksum_ok(&header));
+            prop_assert!(!repair || is_sum_right(&header));
+        }
+    }
+
+    /// Words of all ones and zeros, where one's-complement sums have two zeros.
+    #[test]
+    fn sums_at_the_edges_are_checked_as_slowly() {
+        for words in 0..1u32 << 10 {
+            let mut header = [0; 20];
+            (0..10).filter(|at| words & 1 << at != 0).for_each(|at| header[2 * at..2 * at + 2].fill(0xff));
+            header[0] = 0x45;
+            assert_eq!(is_sum_right(&header), ipv4::header_checksum_ok(&header), "{header:02x?}");
+            header::sum(&mut header);
+            assert!(is_sum_right(&header), "{header:02x?}");
+        }
+    }
+
+    #[test]
+    fn without_its_elements_everything_is_slow_and_the_user_is_told() {
+        let mut rig = Rig::new(2, |builder| {
+            builder.declare("r", "IPRoute", &["1", "2:0:0:0:0:1", "none", "ARP none"]);
+            builder.chain(&["in", "r", "out0"]).connect("r", 1, "out1", 0);
+        });
+        rig.turn();
+        rig.send([[2; 60]]);
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.got(1).len()), (1, 0));
+        let faults: Vec<_> =
+            rig.worker.graph().faults().map(|(name, why)| format!("{name}: {why}")).collect();
+        assert_eq!(faults, ["r: none is no element with routes or neighbours"]);
+        let built = Rig::with_buffers(5, 2, |builder| {
+            builder.declare("r", "IPRoute", &["1", "2:0:0:0:0:1", "none", "ARP none", "ROUTES6 none"]);
+            builder.chain(&["in", "r", "out0"]).connect("r", 1, "out1", 0);
+        });
+        assert!(built.is_err());
     }
 }

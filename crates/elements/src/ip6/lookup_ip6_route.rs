@@ -38,8 +38,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (plain, packed) = (folder.path().join("r.txt"), folder.path().join("r.txt.gz"));
         let routes = ["2001:db8::/32", "2001:db8:1::/48", "2001:db8:1:1::/64", "2001:db8:1:1::7/128"];
-        let text: String =
-            routes.iter().enumerate().map(|(at, route)| format!("{route} - {}\n", at % 3)).collect();
+        let lines = routes.iter().enumerate().map(|(at, route)| format!("{route} - {}", at % 3));
+        let text = lines.collect::<Vec<_>>().join("\n");
         std::fs::write(&plain, &text).unwrap();
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(text.as_bytes()).unwrap();
@@ -59,11 +59,11 @@ mod tests {
             let mut expected = [0; 3];
             for address in all {
                 let address: Ipv6Addr = address.parse().unwrap();
-                let matches = routes
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, route)| route.parse::<Prefix<Ipv6Addr>>().unwrap().contains(address));
-                expected[matches.last().map_or(2, |(at, _)| at % 3)] += 1;
+                let contains = |(_, route): &(usize, &&str)| {
+                    route.parse::<Prefix<Ipv6Addr>>().unwrap().contains(address)
+                };
+                let longest = routes.iter().enumerate().rev().find(contains);
+                expected[longest.map_or(2, |(at, _)| at % 3)] += 1;
                 rig.send([ipv6_of(|header| header.dst = address, b"")]);
             }
             rig.turn();
