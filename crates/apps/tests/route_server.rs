@@ -14,6 +14,7 @@ use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6, header};
 use scalebricks_wire::nd::Advertisement;
 use scalebricks_wire::{MacAddr, ipv4::Ipv4Header};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
@@ -46,8 +47,8 @@ fn routes(folder: &Path) -> IpRouter {
     let (mut four, mut six) = (String::new(), String::new());
     for (at, network) in ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "11.0.0.0/8"].iter().enumerate() {
         let port = 1 + at % PORTS;
-        four += &format!("{network} {} {port}\n", ip(port, 1));
-        six += &format!("2001:db8:{:x}00::/40 {} {port}\n", 0x10 + at, ip6(port, 1));
+        writeln!(four, "{network} {} {port}", ip(port, 1)).unwrap();
+        writeln!(six, "2001:db8:{:x}00::/40 {} {port}", 0x10 + at, ip6(port, 1)).unwrap();
     }
     let path = |name: &str| folder.join(name).display().to_string();
     std::fs::write(path("four"), four).unwrap();
@@ -109,7 +110,7 @@ impl Running {
             let from = if port == 1 { 2 } else { 1 };
             let mut hosts = vec![];
             for host in [1, 9] {
-                self.send(from, &udp4(from, Ipv4Addr::from(ip(port, host)), 9, &[]));
+                self.send(from, &udp4(from, ip(port, host), 9, &[]));
                 self.send(from, &udp6(from, ip6(port, host.into()), 9, &[]));
                 hosts.push(host);
             }
@@ -260,7 +261,9 @@ proptest! {
                 running.send(*port, frame);
             }
             let mut left = running.run();
-            left.iter_mut().for_each(|frames| frames.sort());
+            for frames in &mut left {
+                frames.sort_unstable();
+            }
             left
         });
         prop_assert_eq!(click, fused);
@@ -300,7 +303,7 @@ fn changed_routes_count_at_once() {
     let mut running = Running::new(&routes(folder.path()).configuration(Form::Fused).unwrap());
     running.resolve();
     let to = Ipv4Addr::new(10, 1, 7, 7);
-    let mut ports = |running: &mut Running, change: Option<(&str, &str)>| {
+    let ports = |running: &mut Running, change: Option<(&str, &str)>| {
         if let Some((handler, value)) = change {
             running.worker.graph_mut().write("routes", handler, value).unwrap();
         }
