@@ -1,4 +1,5 @@
-//! Frames at both interfaces of an IP router built from a configuration. Every packet that was received or created
+//! Frames at both interfaces of an IP router built from a configuration: by the length of the input the example, or the
+//! router of one server with IPv6 and the loop for bursts. Every packet that was received or created
 //! leaves, is dropped, is consumed by an element, or is held, without a panic.
 
 #![no_main]
@@ -6,6 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
+use scalebricks_apps::router::server::{Form, IpRouter};
 use scalebricks_fuzz::{Steps, mend};
 use scalebricks_graph::spec::Counts;
 use scalebricks_graph::{Clock, CounterSnapshot, Ledger, Registry, Worker};
@@ -20,10 +22,23 @@ const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 0x10], [2, 0, 0, 0, 1, 0x10]];
 /// Packet buffers: few, so that a run can exhaust them.
 const BUFFERS: usize = 300;
 
-thread_local!(static ROUTER: (Router, Registry<Packet>) = {
+thread_local!(static ROUTERS: ([Router; 2], Registry<Packet>) = {
     let registry = scalebricks_elements::registry();
-    (Router::read("router.click", CONFIGURATION.as_bytes(), &[], &registry).expect("the example is right"), registry)
+    let read = |text: &str| Router::read("router.click", text.as_bytes(), &[], &registry).expect("it is right");
+    ([read(CONFIGURATION), read(&server())], registry)
 });
+
+/// The router of one server, with a small table: each input makes a new one.
+fn server() -> String {
+    let interface = |text: &str| text.parse().expect("it is right");
+    let ports = vec![
+        interface("eth0=192.0.2.1/24,02:00:00:00:00:10,2001:db8:0:1::1/64"),
+        interface("eth1=198.51.100.1/24,02:00:00:00:01:10,2001:db8:0:2::1/64"),
+    ];
+    let router = IpRouter { ports, routes: None, routes6: None, mtu: 1_500 };
+    let text = router.configuration(Form::Fused).expect("it is right");
+    text.replace("DirectIPLookup(", "RadixIPLookup(10.0.0.0/8 198.51.100.254 2, ")
+}
 
 /// All counters of packets that elements created or consumed.
 fn balance(counted: &[CounterSnapshot], counts: Counts) -> u64 {
@@ -41,8 +56,10 @@ fn take(ports: &mut [(MemoryPort<Packet>, MemoryPort<Packet>)]) -> u64 {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut ledger = Ledger::new();
-    let mut graph =
-        ROUTER.with(|(router, registry)| router.graph(registry, &mut ledger)).expect("it is complete");
+    let which = bytes.len() % 2;
+    let mut graph = ROUTERS
+        .with(|(routers, registry)| routers[which].graph(registry, &mut ledger))
+        .expect("it is complete");
     let mut devices = Devices::new(Clock::Wall);
     let mut ports = Vec::new();
     for device in ["eth0", "eth1"] {
@@ -51,7 +68,7 @@ fuzz_target!(|bytes: &[u8]| {
         devices.send(device, SendBinding::Port(Box::new(near_out)));
         ports.push((far_in, far_out));
     }
-    ROUTER.with(|(router, _)| router.open(&mut graph, &mut devices)).expect("the ports are there");
+    ROUTERS.with(|(routers, _)| routers[which].open(&mut graph, &mut devices)).expect("the ports are there");
     let mut pool = Pool::new(BUFFERS, 4_500).expect("a small one");
     let mut worker = Worker::new(graph, Box::new(pool.clone()), ());
     let (mut now, mut came, mut left) = (Duration::ZERO, 0, 0);

@@ -9,5 +9,6 @@ mod examples;
 mod gateway;
 mod hostile;
 mod live;
+mod route_server;
 mod router;
 mod switch;

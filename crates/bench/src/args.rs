@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
@@ -25,6 +25,7 @@ pub const NAMES: [&str; 13] = [
     "fib",
     "setsep-figures",
     "capacity",
+    "router",
     "gateway",
     "control",
     ALL,
@@ -52,6 +53,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
   choice          SetSep, Othello or a full copy: memory, lookups and changes by flows and nodes
   setsep-figures  reproduces the SetSep figures and tables of the ScaleBricks paper
   capacity        flows that fit in a cluster, by nodes
+  router          one server as a router: forwarding and IP routing on one core, packets from memory
   gateway         one node by stage, latencies by load, packets per second through a cluster
   control         the control plane: updates per second, recovery of a dead node's flows, joining
   all             all of them";

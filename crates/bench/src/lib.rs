@@ -13,6 +13,7 @@
 //! | [`keys`], [`timing`], [`rounds`], [`pin`] | keys, clocks, interleaved runs, cores |
 //! | [`limit`], [`mod@pair`] | limits of the machine: the memory loads of lookups, and how two cores scale |
 //! | [`row`], [`report`], [`table`], [`svg`] | results as JSON, as terminal tables and as pictures |
+//! | [`router`] | one server as a router |
 //! | [`sheet`] | tables and charts of pages, by columns and series |
 //! | [`kinds`] | the kinds of results that are stored for pages |
 //!
@@ -37,6 +38,7 @@ pub mod pair;
 pub mod pin;
 pub mod report;
 pub mod rounds;
+pub mod router;
 pub mod row;
 pub mod sheet;
 pub mod structures;

@@ -6,6 +6,7 @@
 //! | [`switch`] | a switch for flat names |
 //! | [`graph`] | a configuration in the Click language |
 //! | [`engine`] | the process that stores the log on one machine |
+//! | [`router`] | routers of one server |
 //! | [`runtime`] | code that nodes, switches and graphs share: workers, devices, signals |
 //! | [`error`] | the errors of nodes, switches and graphs |
 
@@ -15,5 +16,6 @@ pub mod engine;
 pub mod error;
 pub mod graph;
 pub mod node;
+pub mod router;
 pub mod runtime;
 pub mod switch;

@@ -1,10 +1,14 @@
-//! The ARP table of `ARPQuerier`. It sends nothing itself: each call returns what to send or drop.
+//! The table of neighbours of `ARPQuerier` and `IP6NDSolicitor`. It sends nothing itself: each call returns what to send
+//! or drop.
 
 use scalebricks_graph::{Meta, TimerId};
 use scalebricks_wire::MacAddr;
 use std::collections::hash_map::Entry as Place;
 use std::collections::{HashMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Entries examined to make room for a new one.
@@ -61,32 +65,37 @@ pub(crate) enum RetryAction {
     Ask,
     /// It did not answer.
     GiveUp,
-    Nothing,
 }
 
 #[derive(Debug)]
-pub(crate) struct ArpTable<P> {
-    all: HashMap<Ipv4Addr, ArpEntry<P>>,
+pub(crate) struct ArpTable<P, A> {
+    all: HashMap<A, ArpEntry<P>>,
     /// Neighbours that were asked for, with serial numbers: each once, and some that are gone. Eviction examines its
     /// front and moves what stays to its end.
-    round: VecDeque<(Ipv4Addr, u32)>,
+    round: VecDeque<(A, u32)>,
     /// Resolved neighbours for which packets wait.
-    ready: VecDeque<Ipv4Addr>,
+    ready: VecDeque<A>,
+    /// Neighbours with a timer, by serial number.
+    timed: HashMap<u32, A>,
     waiting: usize,
     serial: u32,
     /// Whether a timer is set that sends packets to resolved neighbours.
     pub(crate) is_release_set: bool,
+    /// Increased whenever an address becomes usable, changes or is forgotten, for elements that keep a copy.
+    changes: Arc<AtomicU64>,
 }
 
-impl<P> Default for ArpTable<P> {
+impl<P, A> Default for ArpTable<P, A> {
     fn default() -> Self {
         Self {
             all: HashMap::new(),
             round: VecDeque::new(),
             ready: VecDeque::new(),
+            timed: HashMap::new(),
             waiting: 0,
             serial: 0,
             is_release_set: false,
+            changes: Arc::default(),
         }
     }
 }
@@ -107,7 +116,32 @@ impl<P> Default for Evicted<P> {
     }
 }
 
-impl<P> ArpTable<P> {
+impl<P, A: Copy + Eq + Ord + Hash + fmt::Display> ArpTable<P, A> {
+    /// Increased whenever an address becomes usable, changes or is forgotten.
+    pub(crate) const fn changes(&self) -> &Arc<AtomicU64> {
+        &self.changes
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The addresses that [`way`](Self::way) would return without a request, and until when.
+    pub(crate) fn usable(&self, config: &ArpConfig) -> impl Iterator<Item = (A, MacAddr, Duration)> {
+        let limits = [config.timeout, config.poll_after];
+        let lasts = limits.into_iter().filter(|limit| !limit.is_zero()).min().unwrap_or(Duration::MAX);
+        let usable = self.all.iter().filter(|(_, neighbour)| neighbour.waiting.is_empty());
+        usable.filter_map(move |(ip, neighbour)| {
+            let lasts = if neighbour.is_static { Duration::MAX } else { lasts };
+            Some((*ip, neighbour.mac?, neighbour.learned.saturating_add(lasts)))
+        })
+    }
+
+    fn next_serial(&mut self) {
+        // 0 is the token of another timer.
+        self.serial = self.serial.wrapping_add(1).max(1);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
@@ -126,7 +160,7 @@ impl<P> ArpTable<P> {
     /// is made by evicting one that has not answered yet, which is returned in `lost`.
     pub(crate) fn way(
         &mut self,
-        ip: Ipv4Addr,
+        ip: A,
         now: Duration,
         config: &ArpConfig,
         lost: &mut Evicted<P>,
@@ -151,7 +185,7 @@ impl<P> ArpTable<P> {
         if self.all.len() >= config.entries && !self.evict(now, config, lost) {
             return Resolution::Full;
         }
-        self.serial = self.serial.wrapping_add(1);
+        self.next_serial();
         let neighbour = ArpEntry {
             mac: None,
             learned: now,
@@ -190,7 +224,7 @@ impl<P> ArpTable<P> {
 
     /// Examines the next neighbour of the round; returns its address if it can be evicted. One that is gone leaves the
     /// round.
-    fn look(&mut self, can_go: impl Fn(&ArpEntry<P>) -> bool) -> Option<Ipv4Addr> {
+    fn look(&mut self, can_go: impl Fn(&ArpEntry<P>) -> bool) -> Option<A> {
         let (ip, serial) = self.round.pop_front()?;
         let neighbour = self.all.get(&ip).filter(|neighbour| neighbour.serial == serial)?;
         if can_go(neighbour) {
@@ -200,45 +234,39 @@ impl<P> ArpTable<P> {
         None
     }
 
-    /// The timer token of a neighbour: its address and serial number.
-    pub(crate) fn token(&self, ip: Ipv4Addr) -> Option<u64> {
-        self.all.get(&ip).map(|neighbour| u64::from(neighbour.serial) << 32 | u64::from(ip.to_bits()))
+    /// The timer token of a neighbour: its serial number.
+    pub(crate) fn token(&self, ip: A) -> Option<u64> {
+        self.all.get(&ip).map(|neighbour| u64::from(neighbour.serial))
     }
 
-    pub(crate) fn set_timer(&mut self, ip: Ipv4Addr, timer: Option<TimerId>) {
+    pub(crate) fn set_timer(&mut self, ip: A, timer: Option<TimerId>) {
         if let Some(neighbour) = self.all.get_mut(&ip) {
             neighbour.timer = timer;
+            if timer.is_some() {
+                self.timed.insert(neighbour.serial, ip);
+            }
         }
     }
 
     /// What to do about the neighbour of a token, and its address.
-    pub(crate) fn due(&mut self, token: u64, now: Duration, config: &ArpConfig) -> (Ipv4Addr, RetryAction) {
-        let (serial, ip) = ((token >> 32) as u32, Ipv4Addr::from_bits(token as u32));
-        let due = match self
-            .all
-            .get_mut(&ip)
-            .filter(|neighbour| neighbour.serial == serial && neighbour.mac.is_none())
-        {
-            None => RetryAction::Nothing,
-            Some(neighbour) if neighbour.tries >= config.tries => RetryAction::GiveUp,
-            Some(neighbour) => {
-                neighbour.tries += 1;
-                neighbour.asked = now;
-                RetryAction::Ask
-            }
-        };
-        (ip, due)
+    pub(crate) fn due(&mut self, token: u64, now: Duration, config: &ArpConfig) -> Option<(A, RetryAction)> {
+        let serial = token as u32; // tokens are serial numbers
+        let ip = self.timed.remove(&serial)?;
+        let neighbour = self.all.get_mut(&ip)?;
+        if neighbour.serial != serial || neighbour.mac.is_some() {
+            return None;
+        }
+        if neighbour.tries >= config.tries {
+            return Some((ip, RetryAction::GiveUp));
+        }
+        neighbour.tries += 1;
+        neighbour.asked = now;
+        Some((ip, RetryAction::Ask))
     }
 
     /// Holds a packet. Returns one that must be dropped: the packet itself if the table's total is reached, or the
     /// oldest of this neighbour if its own limit is.
-    pub(crate) fn wait(
-        &mut self,
-        ip: Ipv4Addr,
-        packet: P,
-        meta: Meta,
-        config: &ArpConfig,
-    ) -> Option<(P, Meta)> {
+    pub(crate) fn wait(&mut self, ip: A, packet: P, meta: Meta, config: &ArpConfig) -> Option<(P, Meta)> {
         let Some(neighbour) = self.all.get_mut(&ip) else { return Some((packet, meta)) };
         let oldest = if neighbour.waiting.len() >= config.waiting_each.max(1) {
             neighbour.waiting.pop_front()
@@ -253,25 +281,33 @@ impl<P> ArpTable<P> {
         oldest
     }
 
+    /// The MAC address of a neighbour.
+    pub(crate) fn mac(&self, ip: A) -> Option<MacAddr> {
+        self.all.get(&ip)?.mac
+    }
+
     /// Whether a request for a neighbour is pending.
-    pub(crate) fn is_asked(&self, ip: Ipv4Addr) -> bool {
+    pub(crate) fn is_asked(&self, ip: A) -> bool {
         self.all.get(&ip).is_some_and(|neighbour| !neighbour.is_static)
     }
 
     /// Records a neighbour's reply. Returns the timer that is no longer needed.
-    pub(crate) fn learn(&mut self, ip: Ipv4Addr, mac: MacAddr, now: Duration) -> Option<TimerId> {
+    pub(crate) fn learn(&mut self, ip: A, mac: MacAddr, now: Duration) -> Option<TimerId> {
         let neighbour = self.all.get_mut(&ip)?;
         if neighbour.mac.is_none() && !neighbour.waiting.is_empty() {
             self.ready.push_back(ip);
         }
         (neighbour.mac, neighbour.learned) = (Some(mac), now);
-        neighbour.timer.take()
+        self.timed.remove(&neighbour.serial);
+        let timer = neighbour.timer.take();
+        self.changed();
+        timer
     }
 
     /// Sets a neighbour's address manually: it never expires.
-    pub(crate) fn insert(&mut self, ip: Ipv4Addr, mac: MacAddr, config: &ArpConfig) -> bool {
+    pub(crate) fn insert(&mut self, ip: A, mac: MacAddr, config: &ArpConfig) -> bool {
         let is_full = self.all.len() >= config.entries;
-        self.serial = self.serial.wrapping_add(1);
+        self.next_serial();
         let neighbour = match self.all.entry(ip) {
             Place::Vacant(_) if is_full => return false,
             Place::Vacant(place) => place.insert(ArpEntry {
@@ -290,27 +326,32 @@ impl<P> ArpTable<P> {
             self.ready.push_back(ip);
         }
         (neighbour.mac, neighbour.is_static) = (Some(mac), true);
+        self.changed();
         true
     }
 
     /// Removes a neighbour's address, unless packets wait for it.
-    pub(crate) fn forget(&mut self, ip: Ipv4Addr) {
+    pub(crate) fn forget(&mut self, ip: A) {
         if self.all.get(&ip).is_some_and(|neighbour| neighbour.mac.is_some() && neighbour.waiting.is_empty())
         {
             self.all.remove(&ip);
+            self.changed();
         }
     }
 
     /// Removes all addresses except those that packets wait for.
     pub(crate) fn forget_all(&mut self) {
         self.all.retain(|_, neighbour| neighbour.mac.is_none() || !neighbour.waiting.is_empty());
+        self.changed();
     }
 
     /// Removes a neighbour and returns its packets.
-    pub(crate) fn remove(&mut self, ip: Ipv4Addr) -> WaitingPackets<P> {
-        let waiting = self.all.remove(&ip).map(|neighbour| neighbour.waiting).unwrap_or_default();
-        self.waiting -= waiting.len();
-        waiting
+    pub(crate) fn remove(&mut self, ip: A) -> WaitingPackets<P> {
+        let Some(neighbour) = self.all.remove(&ip) else { return WaitingPackets::new() };
+        self.timed.remove(&neighbour.serial);
+        self.waiting -= neighbour.waiting.len();
+        self.changed();
+        neighbour.waiting
     }
 
     /// The next packet that waits for a resolved neighbour, and that neighbour's address.
@@ -323,6 +364,7 @@ impl<P> ArpTable<P> {
                 return Some((packet, meta, mac));
             }
             self.ready.pop_front();
+            self.changed();
         }
         None
     }
@@ -338,7 +380,7 @@ impl<P> ArpTable<P> {
     pub(crate) fn table(&self) -> String {
         let mut all: Vec<_> = self.all.iter().collect();
         all.sort_by_key(|(ip, _)| **ip);
-        let line = |(ip, neighbour): (&Ipv4Addr, &ArpEntry<P>)| {
+        let line = |(ip, neighbour): (&A, &ArpEntry<P>)| {
             let mac = neighbour.mac.map_or_else(|| "?".to_owned(), |mac| mac.to_string());
             format!("{ip}\t{mac}\t{}", neighbour.waiting.len())
         };

@@ -1,7 +1,8 @@
 //! Columns: values that elements keep beside packets.
 
+use crate::routes::Family;
 use scalebricks_graph::Column;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where the packet goes next: Click's destination IP address annotation. It starts as the packet's destination; a
 /// route lookup replaces it by the gateway.
@@ -23,3 +24,53 @@ impl Column for IpHeader {
     const NAME: &'static str = "IP header";
     const POISON: Self = Self;
 }
+
+/// The same for IPv6: Click's destination IPv6 address annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DstIp6(pub Ipv6Addr);
+
+impl Column for DstIp6 {
+    const NAME: &'static str = "destination IPv6 address";
+    const POISON: Self = Self(Ipv6Addr::new(0xdead, 0xbeef, 0, 0, 0, 0, 0, 0));
+}
+
+/// Marks that an element has located an IPv6 header, as [`IpHeader`] does for IPv4. `l4` is where the fixed header ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ip6Header;
+
+impl Column for Ip6Header {
+    const NAME: &'static str = "IPv6 header";
+    const POISON: Self = Self;
+}
+
+/// A column with the address of the next hop.
+pub(crate) trait NextAddress: Column {
+    /// Its address family.
+    type Address: Family;
+
+    /// The address.
+    fn address(self) -> Self::Address;
+
+    /// The value with this address.
+    fn of(address: Self::Address) -> Self;
+}
+
+macro_rules! next_addresses {
+    ($($column:ident $address:ident)+) => {
+        $(impl NextAddress for $column {
+            type Address = $address;
+
+            #[inline(always)]
+            fn address(self) -> $address {
+                self.0
+            }
+
+            #[inline(always)]
+            fn of(address: $address) -> Self {
+                Self(address)
+            }
+        })+
+    };
+}
+
+next_addresses! { DstIp Ipv4Addr DstIp6 Ipv6Addr }

@@ -3,11 +3,12 @@
 use crate::capture_source::{CaptureSource, note_link};
 use crate::gate::{Gate, gated};
 use crate::shared_names::{counters, drops};
-use scalebricks_graph::element::HandlerError;
+use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Supply, Upstream,
+    Binder, Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Supply, Upstream,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
+use scalebricks_tables::prefetch_in_front;
 use std::any::Any;
 use std::mem::swap;
 
@@ -23,8 +24,8 @@ gated! {
     /// Receives packets from a device, as Ethernet, and records whether they were broadcast or multicast. The device,
     /// or a capture that replaces it, is chosen when the graph is run. Parameters after `BURST` are accepted for
     /// compatibility with Click; here the port determines them. `PollDevice` is another name of this class.
-    pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, open: Open<P>, }
-    outputs { push "out": "Packets.", }
+    pub struct FromDevice<P> as "FromDevice" { name: String, burst: usize, by_value: bool, open: Open<P>, }
+    outputs { burst "out": "Packets. To a `burst` input they pass by value, without that record.", }
     params FromDeviceParams {
         /// The device's name.
         devname: String,
@@ -54,11 +55,56 @@ impl<P: PacketBuf + 'static> Class for FromDevice<P> {
         if name.is_empty() {
             return Err("the device has no name".to_owned());
         }
-        Ok(Self { gate: Gate::new(active, -1), name, burst, open: Open::Closed })
+        Ok(Self { gate: Gate::new(active, -1), name, burst, by_value: false, open: Open::Closed })
+    }
+}
+
+impl<P: PacketBuf> FromDevice<P> {
+    /// Passes up to `want` packets by value; returns how many. Whole bursts go from the port to the graph without a copy
+    /// in between.
+    fn bring_by_value(
+        port: &mut dyn RxPort<P>,
+        waiting: &mut Burst<P>,
+        want: usize,
+        frame: &mut Frame<P>,
+    ) -> usize {
+        let used = frame.used();
+        let bursts = frame.bursts(0);
+        let mut all = 0;
+        while all < want {
+            if waiting.is_empty() && want - all >= BURST && used + all + BURST <= SLOTS {
+                // Prefetches the first lines, so that the loads of the pass over the frames overlap.
+                let came = bursts.fill(|burst| {
+                    let came = port.rx_burst(burst);
+                    burst.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
+                    came
+                });
+                all += came;
+                if came < BURST {
+                    break;
+                }
+                continue;
+            }
+            if waiting.is_empty() {
+                port.rx_burst(waiting);
+            }
+            let take = waiting.len().min(want - all).min(SLOTS.saturating_sub(used + all));
+            if take == 0 {
+                break;
+            }
+            waiting.drain(..take).for_each(|packet| bursts.push(packet));
+            all += take;
+        }
+        all
     }
 }
 
 impl<P: PacketBuf + 'static> Control for FromDevice<P> {
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.by_value = binder.leads_to_bursts(0);
+        Ok(())
+    }
+
     fn read(&self, handler: HandlerId) -> String {
         self.read_gate(handler)
     }
@@ -88,6 +134,9 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
                 let brought = frames.bring(want, Self::TOO_LONG, frame, out);
                 out.count(Self::NO_BUFFER, u64::from(brought.had_no_buffer));
                 self.gate.pass(brought.packets);
+            }
+            Open::Port(port, waiting) if self.by_value => {
+                self.gate.pass(Self::bring_by_value(&mut **port, waiting, want, frame) as u64);
             }
             Open::Port(port, waiting) => {
                 if waiting.is_empty() {

@@ -10,11 +10,14 @@
 //! | [`values`] | parameter types in Click's notation |
 //! | [`gateway`] | the mobile gateway: its elements and their parts |
 //! | [`flat`] | the switch for flat names: its elements and their table |
-//! | `header`, `ip_check` | access to a packet's IPv4 header with lengths checked; header validation |
+//! | `header`, `header6`, `ip_check` | access to a packet's IP header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
 //! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates; elements that pull at a rate |
-//! | `arp_table`, `arp_messages`, `printer`, `handler` | ARP, printed lines, values of handlers |
+//! | `resolver`, `arp_table`, `arp_messages` | resolution of next hops by ARP and neighbour discovery |
+//! | `next_hops` | copies of routes and neighbours, for elements that forward whole bursts |
+//! | `ping` | answers to ICMP echo requests |
+//! | `printer`, `handler` | printed lines, values of handlers |
 
 #![forbid(unsafe_code)]
 
@@ -31,11 +34,16 @@ pub mod gateway;
 mod handler;
 mod handoff;
 mod header;
+mod header6;
 mod ip_check;
+mod next_hops;
 mod pace;
 mod paced;
+mod ping;
 mod printer;
 mod recorder;
+mod resolver;
+mod resolver_class;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
@@ -61,7 +69,7 @@ macro_rules! elements {
         $(=> fuse $fused:ty;)*
     ) => {
         $(mod $module; pub use $module::$name;)+
-        $(mod $folder { $(mod $in_module; pub use $in_module::$in_name;)+ } pub use $folder::{$($in_name),+};)*
+        $(mod $folder { $(pub(crate) mod $in_module; pub use $in_module::$in_name;)+ } pub use $folder::{$($in_name),+};)*
         $(elements!(@$kind $name);)+
         $($(elements!(@$in_kind $in_name);)+)*
 
@@ -119,6 +127,9 @@ elements! {
         per_packet strip Strip;
         per_packet unstrip Unstrip;
     }
+    [fused] {
+        batch ip_route IPRoute<P>;
+    }
     [ip] {
         batch check_ip_header CheckIPHeader;
         batch check_ip_header2 CheckIPHeader2;
@@ -142,6 +153,17 @@ elements! {
         per_packet set_ip_checksum SetIPChecksum;
         per_packet set_ip_dscp SetIPDSCP;
         batch static_ip_lookup StaticIPLookup;
+    }
+    [ip6] {
+        batch check_ip6_header CheckIP6Header;
+        per_packet dec_ip6_hlim DecIP6HLIM;
+        batch get_ip6_address GetIP6Address;
+        batch icmp6_error ICMP6Error;
+        batch icmp6_ping_responder ICMP6PingResponder;
+        per_packet ip6_nd_advertiser IP6NDAdvertiser;
+        batch ip6_nd_solicitor IP6NDSolicitor<P>;
+        batch lookup_ip6_route LookupIP6Route;
+        per_packet mark_ip6_header MarkIP6Header;
     }
     [scheduling] {
         batch bandwidth_rated_unqueue BandwidthRatedUnqueue;

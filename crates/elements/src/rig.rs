@@ -6,6 +6,7 @@ use scalebricks_graph::{
 };
 use scalebricks_io::{Packet, PacketBuf, Pool};
 use scalebricks_wire::ipv4::Ipv4Header;
+use scalebricks_wire::ipv6::Ipv6Header;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -207,4 +208,24 @@ pub(crate) fn ipv4_with_options(options: &[u8], payload: &[u8]) -> Vec<u8> {
     packet[0] += (options.len() / 4) as u8;
     crate::header::sum(&mut packet[..20 + options.len()]);
     packet
+}
+
+/// A packet from `2001:db8::1` to `2001:db8::9:9` with this hop limit, of protocol 17.
+pub(crate) fn ipv6(hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+    ipv6_of(|header| header.hop_limit = hop_limit, payload)
+}
+
+/// The same, with other fields.
+pub(crate) fn ipv6_of(change: impl FnOnce(&mut Ipv6Header), payload: &[u8]) -> Vec<u8> {
+    let mut header = Ipv6Header {
+        traffic_class: 0,
+        flow_label: 0,
+        payload_len: payload.len() as u16,
+        next_header: 17,
+        hop_limit: 64,
+        src: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+        dst: [0x2001, 0xdb8, 0, 0, 0, 0, 9, 9].into(),
+    };
+    change(&mut header);
+    [&header.to_bytes()[..], payload].concat()
 }

@@ -2,8 +2,8 @@
 
 use crate::recorder::Recorder;
 use scalebricks_graph::{
-    Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList, Upstream,
-    element,
+    Bursts, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList,
+    Upstream, element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
 use std::any::Any;
@@ -22,7 +22,10 @@ element! {
     /// burst waits for the device; meanwhile nothing more is pulled, and pushing sources see back-pressure. Unlike
     /// Click's, the input may also be pushed to.
     pub struct ToDevice<P> as "ToDevice" { name: String, burst: usize, batch: SlotList, sent: u64, open: Open<P>, }
-    inputs { agnostic "in": "Packets to send, as Ethernet.", }
+    inputs {
+        agnostic "in" [Optional]: "Packets to send, as Ethernet.",
+        burst "bursts" [Optional]: "The same, passed by value.",
+    }
     params ToDeviceParams {
         /// The device's name.
         devname: String,
@@ -109,6 +112,40 @@ impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         self.batch.append(batch);
         self.send(frame, out);
+    }
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let Open::Port(port, waiting) = &mut self.open else {
+            // Captures take slots.
+            bursts.each(|chunk| {
+                for packet in chunk.packets.drain(..) {
+                    if let Some(slot) = out.put(packet, frame) {
+                        self.batch.push(slot);
+                    }
+                }
+            });
+            return self.send(frame, out);
+        };
+        let mut total = 0;
+        bursts.each(|chunk| {
+            let packets = &mut chunk.packets;
+            if waiting.is_empty() {
+                total += port.tx_burst(packets);
+            }
+            while !packets.is_empty() {
+                let fit = packets.len().min(waiting.remaining_capacity());
+                waiting.extend(packets.drain(..fit));
+                if waiting.is_full() {
+                    total += port.tx_burst(waiting);
+                }
+                if waiting.is_full() {
+                    break;
+                }
+            }
+            packets.drain(..).for_each(|packet| out.drop_packet(packet, Self::FULL, frame));
+        });
+        self.sent += total as u64;
+        out.count(Self::SENT, total as u64);
     }
 
     fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {

@@ -3,7 +3,7 @@
 use scalebricks_click::values::{self, Names, Value};
 use scalebricks_graph::args::Param;
 use scalebricks_wire::MacAddr;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Parses a value without named addresses.
 pub(crate) fn value<V: Value>(text: &str) -> Option<V> {
@@ -24,6 +24,30 @@ impl Param for Ip {
 
     fn read(text: &str) -> Option<Self> {
         value(text).map(Self)
+    }
+}
+
+/// An IPv6 address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ip6(pub Ipv6Addr);
+
+impl Param for Ip6 {
+    const KIND: &'static str = "an IPv6 address";
+
+    fn read(text: &str) -> Option<Self> {
+        value(text).map(Self)
+    }
+}
+
+/// A list of IPv6 addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ip6s(pub Vec<Ipv6Addr>);
+
+impl Param for Ip6s {
+    const KIND: &'static str = "IPv6 addresses";
+
+    fn read(text: &str) -> Option<Self> {
+        list(text).map(Self)
     }
 }
 

@@ -52,8 +52,8 @@ pub struct Binder<'a> {
     pub(crate) spec: &'static Spec,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    /// By output: whether it is connected.
-    pub(crate) connected: &'a [bool],
+    /// By output: if it is connected, whether the input passes packets by value.
+    pub(crate) connected: &'a [Option<bool>],
 }
 
 impl Binder<'_> {
@@ -69,7 +69,12 @@ impl Binder<'_> {
 
     /// Whether an output is connected.
     pub fn is_connected(&self, output: usize) -> bool {
-        self.connected.get(output).is_some_and(|&is| is)
+        self.connected.get(output).is_some_and(Option::is_some)
+    }
+
+    /// Whether an output leads to a `burst` input, so that packets sent by value need no slot.
+    pub fn leads_to_bursts(&self, output: usize) -> bool {
+        self.connected.get(output) == Some(&Some(true))
     }
 
     /// The position of a column that the class reads or writes.

@@ -3,9 +3,9 @@
 //! Building a graph has no side effects. [`Graph::open`](crate::Graph::open) asks all elements to open what they need from
 //! an [`Environment`]. So one configuration runs over devices, or over captures that replace them.
 
-use scalebricks_io::{CaptureReader, CaptureWriter, RxPort, TxPort};
+use scalebricks_io::{CaptureReader, CaptureWriter, RxPort, TxPort, open_text};
 use std::fmt;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -90,6 +90,14 @@ pub trait Environment<P> {
     /// # Errors
     /// Why it cannot be opened.
     fn write(&mut self, file: &Path) -> Result<Recording, String>;
+
+    /// A text file to read, plain or gzipped.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    fn text(&mut self, file: &Path) -> Result<Box<dyn BufRead>, String> {
+        open_text(file).map_err(|error| format!("{}: {error}", file.display()))
+    }
 
     /// A new file to print lines to.
     ///

@@ -6,6 +6,7 @@ use scalebricks_admin::commands::{
 };
 use scalebricks_daemon::engine;
 use scalebricks_daemon::graph::args as graph;
+use scalebricks_daemon::router::args as router;
 use scalebricks_daemon::switch::args as switch;
 use scalebricks_lab::demo::args as demo;
 use scalebricks_lab::testbed::args as lab;
@@ -47,6 +48,10 @@ pub enum Command {
     /// Packet processing by a configuration in the Click language, over devices or captures
     #[command(subcommand, long_about = graph::ABOUT, after_long_help = graph::EXAMPLES, after_help = "See --help for examples.")]
     Graph(Box<graph::GraphCommand>),
+
+    /// A router of one server: minimal forwarding, or IP routing
+    #[command(subcommand, long_about = router::ABOUT, after_long_help = router::EXAMPLES, after_help = "See --help for examples.")]
+    Router(router::RouterCommand),
 
     /// The elements that configurations in the Click language are made of
     #[command(after_long_help = graph::ELEMENTS_EXAMPLES, after_help = "See --help for examples.")]

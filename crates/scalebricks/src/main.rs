@@ -10,7 +10,7 @@ use scalebricks_admin::commands;
 use scalebricks_allocator::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_daemon::switch::args::SwitchCommand;
-use scalebricks_daemon::{engine, graph, node, switch};
+use scalebricks_daemon::{engine, graph, node, router, switch};
 use scalebricks_lab::{demo, testbed};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Flow(command) => command.is_quiet(),
         Command::Switch(call) => call.is_quiet(),
         Command::Graph(command) => command.is_quiet(),
+        Command::Router(command) => command.is_quiet(),
         Command::Engine(_)
         | Command::Elements(_)
         | Command::Plan(_)
@@ -87,6 +88,8 @@ fn main() -> ExitCode {
         }
         .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Graph(command) => graph::graph(&command, &console, &interrupt)
+            .map_err(|error| (error.to_string(), error.exit_code())),
+        Command::Router(command) => router::router(command, &console, &interrupt)
             .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Elements(args) => {
             graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))

@@ -99,6 +99,24 @@ pub fn any_v4(
     write(original, IpAddr::V4(from), [kind, code, 0, 0, a, b, c, d], limit.min(out.len()), out)
 }
 
+/// Writes an ICMPv6 error of any type and code, with `rest` as the second word of its header, from `from` to the source of
+/// `original`, an IPv6 packet. The packet written has at most [`MAX_V6_LEN`] octets, and at most those of `out`. Returns
+/// its length.
+///
+/// # Errors
+/// [`WriteError::Malformed`], [`WriteError::AddressFamily`] (not IPv6), [`WriteError::NoErrorAllowed`],
+/// [`WriteError::NoRoom`].
+pub fn any_v6(
+    original: &[u8],
+    from: Ipv6Addr,
+    (kind, code): (u8, u8),
+    rest: [u8; 4],
+    out: &mut [u8],
+) -> Result<usize, WriteError> {
+    let [a, b, c, d] = rest;
+    write(original, IpAddr::V6(from), [kind, code, 0, 0, a, b, c, d], out.len(), out)
+}
+
 /// Writes an ICMP message that starts with `head` and quotes `original`, in a packet of at most `limit` octets.
 fn write(
     original: &[u8],

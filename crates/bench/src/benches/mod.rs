@@ -11,9 +11,10 @@ mod update;
 
 use crate::bench::Bench;
 use crate::figures::{self, capacity, concise};
+use crate::router;
 
 /// All benchmarks in the order in which they run.
-pub const ALL: [Bench; 10] = [
+pub const ALL: [Bench; 11] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
     Bench { name: "setsep-update", run: update::setsep, draws_itself: false },
@@ -24,4 +25,5 @@ pub const ALL: [Bench; 10] = [
     Bench { name: "fib", run: fib::run, draws_itself: false },
     Bench { name: "setsep-figures", run: figures::run, draws_itself: true },
     Bench { name: "capacity", run: capacity::run, draws_itself: true },
+    Bench { name: "router", run: router::run, draws_itself: false },
 ];

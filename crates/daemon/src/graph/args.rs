@@ -89,12 +89,12 @@ pub enum GraphCommand {
 impl GraphCommand {
     /// Whether only results and errors are printed.
     pub const fn is_quiet(&self) -> bool {
-        matches!(self, Self::Run(RunArgs { quiet: true, .. }))
+        matches!(self, Self::Run(RunArgs { options: RunOptions { quiet: true, .. }, .. }))
     }
 }
 
 /// A configuration.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct FileArgs {
     /// The configuration, in the Click language
     #[arg(value_name = "FILE")]
@@ -103,6 +103,20 @@ pub struct FileArgs {
     /// The value of a variable, which overrides that of the configuration; repeat it for several
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub variables: Vec<(String, String)>,
+
+    /// The configuration itself, if it was generated; the file then only names it.
+    #[arg(skip)]
+    pub text: Option<String>,
+}
+
+impl FileArgs {
+    /// The configuration's text.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&self) -> std::io::Result<Vec<u8>> {
+        self.text.as_ref().map_or_else(|| std::fs::read(&self.file), |text| Ok(text.clone().into_bytes()))
+    }
 }
 
 /// Arguments of `graph run`.
@@ -112,6 +126,14 @@ pub struct RunArgs {
     #[command(flatten)]
     pub file: FileArgs,
 
+    /// Everything else.
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// Options of a run, whatever its configuration.
+#[derive(Debug, Args)]
+pub struct RunOptions {
     /// A capture in place of a device: in:eth0=FILE is the input of eth0, out:eth0=FILE its output; `-` for nothing;
     /// without a name, the only device that has none
     #[arg(long, value_name = "in[:DEVICE]|out[:DEVICE]=FILE", value_parser = parse_capture)]
@@ -272,7 +294,7 @@ fn parse_port(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), device.to_owned()))
 }
 
-fn parse_variable(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
     let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_word { Ok((name.to_owned(), value.to_owned())) } else { Err("not NAME=VALUE".to_owned()) }

@@ -50,7 +50,7 @@ fn registry<P: PacketBuf + 'static>() -> Registry<P> {
 
 fn read<P: PacketBuf + 'static>(args: &FileArgs, registry: &Registry<P>) -> Result<Router, ProcessError> {
     let path = &args.file;
-    let text = std::fs::read(path).map_err(ProcessError::file(path))?;
+    let text = args.read().map_err(ProcessError::file(path))?;
     Ok(Router::read(&path.display().to_string(), &text, &args.variables, registry)?)
 }
 

@@ -22,21 +22,21 @@ pub(super) struct Ports {
 /// [`ProcessError::Ports`].
 pub(super) fn open(args: &RunArgs) -> Result<Ports, ProcessError> {
     let huge_pages =
-        args.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
-    let mebibytes = (u64::from(args.buffers) * u64::from(args.packet_bytes)) >> 20;
+        args.options.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
+    let mebibytes = (u64::from(args.options.buffers) * u64::from(args.options.packet_bytes)) >> 20;
     let dpdk = Dpdk {
         huge_pages,
         memory_mib: u32::try_from(2 * mebibytes).unwrap_or(u32::MAX).max(256),
-        packets: args.buffers,
+        packets: args.options.buffers,
         arguments: Vec::new(),
     };
-    let mtu = u16::try_from(args.packet_bytes).unwrap_or(u16::MAX);
+    let mtu = u16::try_from(args.options.packet_bytes).unwrap_or(u16::MAX);
     let wanted: Vec<PortRequest<'_>> =
-        args.port.iter().map(|(_, device)| PortRequest { device, vlan: None, mtu }).collect();
+        args.options.port.iter().map(|(_, device)| PortRequest { device, vlan: None, mtu }).collect();
     let opened = devices::open(&dpdk, 1, &wanted, |_, _| true, &Arc::default());
     let Devices { workers, pool, .. } = opened.map_err(|error| ProcessError::Ports(error.to_string()))?;
     let halves = workers.into_iter().flatten();
-    let named = args.port.iter().zip(halves).map(|((name, _), half)| {
+    let named = args.options.port.iter().zip(halves).map(|((name, _), half)| {
         let (receives, sends) = half.split();
         (name.clone(), ReceiveBinding::Port(Box::new(receives) as _), SendBinding::Port(Box::new(sends) as _))
     });

@@ -54,7 +54,7 @@ impl Report {
         let mut faults = live.faults();
         faults.extend(graph.faults().map(|(element, fault)| format!("{element}: {fault}")));
         let mut read = BTreeMap::new();
-        for (element, handler) in &args.read {
+        for (element, handler) in &args.options.read {
             match graph.read(element, handler) {
                 Ok(value) => drop(read.insert(format!("{element}.{handler}"), value)),
                 Err(error) => faults.push(error.to_string()),

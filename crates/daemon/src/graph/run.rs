@@ -25,10 +25,10 @@ use std::time::Instant;
 /// # Errors
 /// [`ProcessError`]. Incomplete captures are removed.
 pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
-    if !args.port.is_empty() {
+    if !args.options.port.is_empty() {
         return over_devices(args, console, interrupt);
     }
-    let pool = Pool::new(args.buffers as usize, args.packet_bytes as usize)?;
+    let pool = Pool::new(args.options.buffers as usize, args.options.packet_bytes as usize)?;
     let registry = registry::<Packet>();
     run_with(args, console, interrupt, registry, Box::new(pool), |_| Ok(()))
 }
@@ -59,12 +59,12 @@ fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Res
 
 /// The clock: the wall clock for devices; that of the captures if there are only captures.
 fn clock(args: &RunArgs, reads_captures: bool) -> Clock {
-    if args.wall_clock || !args.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
+    if args.options.wall_clock || !args.options.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
 }
 
 fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Result<(), ProcessError> {
     let mut seen = Vec::new();
-    for capture in &args.pcap {
+    for capture in &args.options.pcap {
         let key = (capture.is_output, &capture.device);
         if seen.contains(&key) {
             let device = capture.device.as_deref().unwrap_or("the same device");
@@ -100,7 +100,7 @@ fn run_with<P: PacketBuf + 'static>(
 ) -> Result<u8, ProcessError> {
     let router = read(&args.file, &registry)?;
     router.notes().iter().for_each(|note| console.note(note));
-    let reads_captures = args.pcap.iter().any(|capture| !capture.is_output && capture.file.is_some())
+    let reads_captures = args.options.pcap.iter().any(|capture| !capture.is_output && capture.file.is_some())
         || router.configuration().elements.iter().any(|element| element.class == "FromDump");
     let clock = clock(args, reads_captures);
     let mut devices = Devices::new(clock);
@@ -120,10 +120,10 @@ fn run_with<P: PacketBuf + 'static>(
     let asked = signals.handle();
     let served = Arc::new(ServedRun::new(live, &args.file));
     let start = Instant::now();
-    let admin = args.admin.as_ref().map(|socket| serve(socket, args, &served, start)).transpose()?;
+    let admin = args.options.admin.as_ref().map(|socket| serve(socket, args, &served, start)).transpose()?;
     let end = std::thread::scope(|scope| {
         scope.spawn(|| signals.forever().for_each(|_| reload(&*served, console)));
-        let end = drive(&mut worker, clock, args.duration, interrupt.flag());
+        let end = drive(&mut worker, clock, args.options.duration, interrupt.flag());
         served.live.end();
         asked.close();
         end
@@ -132,7 +132,7 @@ fn run_with<P: PacketBuf + 'static>(
     let run = (clock, end, start.elapsed());
     let mut report = Report::new(args, run, &served.live, worker.graph_mut());
     report.written = served.live.finish()?;
-    console.result(&if args.json {
+    console.result(&if args.options.json {
         output::json(&report)?.trim_end().to_owned()
     } else {
         report.render()
@@ -157,7 +157,7 @@ fn serve<P: PacketBuf + 'static>(
     since: Instant,
 ) -> Result<AdminServer, ProcessError> {
     let limits = Limits { body_bytes: limits().text_bytes, ..Limits::default() };
-    let tcp = args.admin_tcp.as_ref().map(|tcp| tcp.at(Path::to_owned));
+    let tcp = args.options.admin_tcp.as_ref().map(|tcp| tcp.at(Path::to_owned));
     let listen = Listen { socket: socket.to_owned(), tcp, limits };
     let graph = ServedGraph::new(Arc::clone(served.live.directory()), &args.file.file, since);
     let replace: Arc<dyn Replace> = Arc::<ServedRun<P>>::clone(served);

@@ -5,18 +5,17 @@ use scalebricks_admin::graph::{Configuration, ReloadError, Replace};
 use scalebricks_admin::model::ReplacedView;
 use scalebricks_apps::click::live::{LiveRouter, Replacement};
 use scalebricks_io::PacketBuf;
-use std::path::PathBuf;
 
 /// A run and its configuration file.
 #[derive(Debug)]
 pub(super) struct ServedRun<P> {
     pub(super) live: LiveRouter<P>,
-    file: PathBuf,
+    file: FileArgs,
 }
 
 impl<P: PacketBuf + 'static> ServedRun<P> {
     pub(super) fn new(live: LiveRouter<P>, args: &FileArgs) -> Self {
-        Self { live, file: args.file.clone() }
+        Self { live, file: args.clone() }
     }
 }
 
@@ -25,9 +24,9 @@ impl<P: PacketBuf + 'static> Replace for ServedRun<P> {
         let (name, text) = match with {
             Configuration::Text { name, text } => (name, text),
             Configuration::File => {
-                let read = std::fs::read(&self.file);
-                let text = read.map_err(|error| ReloadError::Read { path: self.file.clone(), error })?;
-                (self.file.display().to_string(), text)
+                let path = &self.file.file;
+                let text = self.file.read().map_err(|error| ReloadError::Read { path: path.clone(), error })?;
+                (path.display().to_string(), text)
             }
         };
         let Replacement { elements, connections, replacements } = self.live.replace(&name, &text)?;

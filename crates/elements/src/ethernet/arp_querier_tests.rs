@@ -3,7 +3,8 @@ use crate::rig::{Rig, ipv4_of};
 use scalebricks_graph::Builder;
 use scalebricks_io::Packet;
 use scalebricks_wire::arp::{Arp, Operation};
-use scalebricks_wire::ethernet::ETHERTYPE_ARP;
+use scalebricks_wire::ethernet::{ETHERTYPE_ARP, header};
+use std::time::Duration;
 
 const OWN: &str = "2:0:0:0:0:1";
 const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);

@@ -55,12 +55,12 @@ element! {
     reads { IpHeader, DstIp, }
     writes { IpHeader, DstIp, }
     drops {
-        ABOUT_ERROR = "about_icmp_error": "The packet is an ICMP error, or ICMP of an unknown type.",
+        ABOUT_ERROR = drops::ABOUT_ERROR,
         LATER_FRAGMENT = drops::LATER_FRAGMENT,
         NOT_UNICAST = drops::NOT_UNICAST,
-        BAD_ADDRESS = "bad_address": "The source or destination is one of `BADADDRS`.",
+        BAD_ADDRESS = drops::BAD_ADDRESS,
         MALFORMED = drops::MALFORMED,
-        RATE_LIMITED = "rate_limited": "The rate limit of errors was reached.",
+        RATE_LIMITED = drops::RATE_LIMITED,
         NO_ROOM = drops::NO_ROOM,
     }
     counters { ERRORS = "errors": "Errors made.", }

@@ -1,17 +1,12 @@
 //! `ICMPPingResponder`.
 
-use crate::annotations::PacketType;
 use crate::columns::{DstIp, IpHeader};
-use crate::header;
+use crate::ping::{self, PingFault};
 use crate::shared_names::{counters, drops};
 use crate::side_output::SideOutput;
-use scalebricks_graph::{Control, DropId, Handle, Meta, Out, Verdict, element};
+use scalebricks_graph::{Control, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
-use scalebricks_wire::icmp_echo;
-use scalebricks_wire::icmp_error::is_allowed;
-use scalebricks_wire::ipv4::MIN_HEADER_LEN;
-use scalebricks_wire::parse_ip;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 element! {
     /// Turns ICMP echo requests to any address into replies (RFC 792). Other packets go to output 1. A request with a
@@ -23,8 +18,8 @@ element! {
     reads { IpHeader, }
     writes { DstIp on "out", }
     drops {
-        OTHER = "no_echo_request": "The packet is not a complete echo request.",
-        CHECKSUM = "bad_icmp_checksum": "The request's ICMP checksum is wrong.",
+        OTHER = drops::NO_ECHO_REQUEST,
+        CHECKSUM = drops::BAD_ICMP_CHECKSUM,
         NOT_UNICAST = drops::NOT_UNICAST,
         NO_ROOM = drops::NO_ROOM,
     }
@@ -36,29 +31,6 @@ element! {
 impl Control for ICMPPingResponder {}
 
 impl ICMPPingResponder {
-    /// Replaces a request by a reply. Returns the reply's destination.
-    fn apply<P: PacketBuf>(&mut self, packet: &mut P, meta: &mut Meta) -> Result<Ipv4Addr, DropId> {
-        let request = parse_ip(header::bytes(packet.data(), meta)).map_err(|_| Self::OTHER)?;
-        let IpAddr::V4(asker) = request.summary.src else { return Err(Self::OTHER) };
-        if !icmp_echo::is_request(&request) {
-            return Err(Self::OTHER);
-        }
-        if !icmp_echo::checksum_ok(&request) {
-            return Err(Self::CHECKSUM);
-        }
-        if PacketType::noted(meta).is_shared() || !is_allowed(&request.summary, false) {
-            return Err(Self::NOT_UNICAST);
-        }
-        let len = icmp_echo::reply_len(&request);
-        self.reply.resize(len, 0);
-        icmp_echo::reply(&request, &mut self.reply).map_err(|_| Self::NO_ROOM)?;
-        packet.truncate(usize::from(meta.l3));
-        packet.append(&self.reply).map_err(|_| Self::NO_ROOM)?;
-        header::note(meta, usize::from(meta.l3), MIN_HEADER_LEN, len);
-        meta.paint = 0;
-        Ok(asker)
-    }
-
     fn each<P: PacketBuf>(
         &mut self,
         packet: &mut P,
@@ -66,10 +38,12 @@ impl ICMPPingResponder {
         dst: &mut DstIp,
         out: &Out<'_>,
     ) -> Verdict {
-        match self.apply(packet, meta) {
-            Ok(asker) => *dst = DstIp(asker),
-            Err(Self::OTHER) => return self.side.verdict(Self::OTHER),
-            Err(reason) => return Verdict::Drop(reason),
+        match ping::answer(packet, meta, &mut self.reply) {
+            Ok(IpAddr::V4(asker)) => *dst = DstIp(asker),
+            Ok(IpAddr::V6(_)) | Err(PingFault::Other) => return self.side.verdict(Self::OTHER),
+            Err(PingFault::Checksum) => return Verdict::Drop(Self::CHECKSUM),
+            Err(PingFault::NotUnicast) => return Verdict::Drop(Self::NOT_UNICAST),
+            Err(PingFault::NoRoom) => return Verdict::Drop(Self::NO_ROOM),
         }
         out.count(Self::REPLIES, 1);
         Verdict::ON

@@ -6,7 +6,8 @@ crate::routes::class::lookup_class! {
     /// Sends each packet by the longest-prefix route of its destination annotation, and sets the annotation to the
     /// route's gateway, if it has one. For tables that should stay in the cache: a 256 KiB index by the first 16
     /// address bits; longer prefixes need one or two more loads.
-    RadixIPLookup as "RadixIPLookup", RadixIPLookupParams, Params::SMALL, changes
+    RadixIPLookup as "RadixIPLookup", RadixIPLookupParams, Ipv4Addr, DstIp, { "0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1", },
+    Params::SMALL, changes
 }
 
 #[cfg(test)]

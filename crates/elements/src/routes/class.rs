@@ -1,24 +1,33 @@
 //! The element that looks up routes, and its classes.
 
+use super::route::Family;
 use super::table::{RouteError, Routes};
-use crate::columns::DstIp;
+use crate::columns::NextAddress;
 use crate::split::{Destination, split};
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, DropId, Frame, Handle, Out, SLOTS, SlotList};
+use scalebricks_graph::{Binder, DropId, Environment, Frame, Handle, Out, SLOTS, SlotList};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::NextHop;
-use std::net::Ipv4Addr;
+use std::path::Path;
 
 /// The common state of all classes.
 #[derive(Debug)]
-pub(crate) struct Lookup {
-    pub(crate) routes: Routes,
-    dst: Handle<DstIp>,
+pub(crate) struct Lookup<C: NextAddress> {
+    pub(crate) routes: Routes<C::Address>,
+    file: Option<String>,
+    dst: Handle<C>,
 }
 
-impl Lookup {
-    pub(crate) fn new(routes: Routes) -> Self {
-        Self { routes, dst: Handle::default() }
+impl<C: NextAddress> Lookup<C> {
+    pub(crate) fn new(routes: Routes<C::Address>, file: Option<String>) -> Self {
+        Self { routes, file, dst: Handle::default() }
+    }
+
+    /// Reads the routes of the file.
+    pub(crate) fn open<P>(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let text = world.text(Path::new(file))?;
+        self.routes.load(text).map_err(|error| format!("{file}: {error}"))
     }
 
     pub(crate) fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
@@ -40,9 +49,10 @@ impl Lookup {
         no_route: DropId,
     ) {
         let dst = frame.column_mut(self.dst);
-        let (mut addresses, mut hops) = ([Ipv4Addr::UNSPECIFIED; SLOTS], [None::<NextHop>; SLOTS]);
+        let Some(first) = batch.iter().next().map(|slot| dst[slot].address()) else { return };
+        let (mut addresses, mut hops) = ([first; SLOTS], [None::<NextHop>; SLOTS]);
         for (address, slot) in addresses.iter_mut().zip(batch.iter()) {
-            *address = dst[slot].0;
+            *address = dst[slot].address();
         }
         let (addresses, hops) = (&addresses[..batch.len()], &mut hops[..batch.len()]);
         self.routes.lookup(addresses, hops);
@@ -51,22 +61,22 @@ impl Lookup {
             let Some(target) = hop.map(|hop| self.routes.target(hop)) else { continue };
             *way = Destination::Out(target.output);
             if let Some(gateway) = target.gateway {
-                dst[slot] = DstIp(gateway);
+                dst[slot] = C::of(gateway);
             }
         }
         split(batch, &ways[..hops.len()], out);
     }
 }
 
-pub(crate) fn refused(error: &RouteError) -> HandlerError {
+pub(crate) fn refused<A: Family>(error: &RouteError<A>) -> HandlerError {
     HandlerError::Value(error.to_string())
 }
 
-/// Declares a class: its documentation, name, parameters' name, and table. With `changes` at the end its routes can be
-/// changed.
+/// Declares a class: its documentation, name, parameters' name, address, its column, and table. With `changes` at the end
+/// its routes can be changed.
 macro_rules! lookup_class {
-    ($(#[doc = $doc:literal])+ $name:ident as $class:literal, $params:ident, $table:expr, $($changes:ident)?) => {
-        crate::routes::class::lookup_class! { @declare $($changes)?, $(#[doc = $doc])+ $name, $class, $params }
+    ($(#[doc = $doc:literal])+ $name:ident as $class:literal, $params:ident, $address:ident, $column:ident, $example:tt, $table:expr, $($changes:ident)?) => {
+        crate::routes::class::lookup_class! { @declare $($changes)?, $(#[doc = $doc])+ $name, $class, $params, $address, $column, $example }
 
         impl scalebricks_graph::Class for $name {
             fn make(params: $params) -> Result<Self, String> {
@@ -74,7 +84,7 @@ macro_rules! lookup_class {
                 for route in params.routes {
                     routes.add(route, false).map_err(|error| error.to_string())?;
                 }
-                Ok(Self { lookup: crate::routes::class::Lookup::new(routes) })
+                Ok(Self { lookup: crate::routes::class::Lookup::new(routes, params.file) })
             }
         }
 
@@ -105,6 +115,13 @@ macro_rules! lookup_class {
             $(crate::routes::class::lookup_class! { @$changes })?
         }
 
+        impl $name {
+            /// The routes.
+            pub(crate) const fn routes(&self) -> &crate::routes::Routes<$address> {
+                &self.lookup.routes
+            }
+        }
+
         impl<P: scalebricks_io::PacketBuf> scalebricks_graph::Element<P> for $name {
             fn push(
                 &mut self,
@@ -114,6 +131,10 @@ macro_rules! lookup_class {
                 out: &mut scalebricks_graph::Out<'_>,
             ) {
                 self.lookup.push(batch, frame, out, Self::NO_ROUTE);
+            }
+
+            fn open(&mut self, world: &mut dyn scalebricks_graph::Environment<P>) -> Result<(), String> {
+                self.lookup.open(world)
             }
         }
     };
@@ -133,7 +154,7 @@ macro_rules! lookup_class {
             done.map_err(|error| crate::routes::class::refused(&error))
         }
     };
-    (@declare changes, $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident) => {
+    (@declare changes, $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident, $address:ident, $column:ident, $example:tt) => {
         crate::routes::class::lookup_class! {
             @with {
                 write ADD = "add": "Adds a route, `ADDR/MASK [GATEWAY] OUTPUT`; a different route for the same prefix is an error.",
@@ -141,28 +162,32 @@ macro_rules! lookup_class {
                 write REMOVE = "remove": "Removes a route, `ADDR/MASK [[GATEWAY] OUTPUT]`; gateway and output must match, if given.",
                 write CTRL = "ctrl": "Executes lines of `add`, `set` and `remove`, each with a route: all, or none.",
             }
-            $(#[doc = $doc])+ $name, $class, $params
+            $(#[doc = $doc])+ $name, $class, $params, $address, $column, $example
         }
     };
-    (@declare , $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident) => {
-        crate::routes::class::lookup_class! { @with {} $(#[doc = $doc])+ $name, $class, $params }
+    (@declare , $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident, $address:ident, $column:ident, $example:tt) => {
+        crate::routes::class::lookup_class! { @with {} $(#[doc = $doc])+ $name, $class, $params, $address, $column, $example }
     };
-    (@with { $($handlers:tt)* } $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident) => {
-        use crate::columns::DstIp;
+    (@with { $($handlers:tt)* } $(#[doc = $doc:literal])+ $name:ident, $class:literal, $params:ident, $address:ident, $column:ident, $example:tt) => {
+        use crate::columns::$column;
         use crate::routes::Route;
+        use std::net::$address;
 
         scalebricks_graph::element! {
             $(#[doc = $doc])+
-            pub struct $name as $class { lookup: crate::routes::class::Lookup, }
+            pub struct $name as $class { lookup: crate::routes::class::Lookup<$column>, }
             inputs { push "in": "Packets.", }
             outputs { push "out" [OneOrMore]: "Packets whose route has this output.", }
             params $params {
                 /// Routes: network, optional gateway, output.
-                routes: Vec<Route> = Vec::new(),
+                routes: Vec<Route<$address>> = Vec::new(),
+                /// A file with further routes, one per line, plain or gzipped. It is read when the graph is opened. Its routes
+                /// replace earlier ones of the same prefix.
+                file: Option<String> = None,
             }
-            example { "0.0.0.0/0 0", "10.0.0.0/8 10.0.0.1 1", }
-            reads { DstIp, }
-            writes { DstIp, }
+            example $example
+            reads { $column, }
+            writes { $column, }
             drops { NO_ROUTE = crate::gateway::DropReason::NoRoute, }
             handlers {
                 read TABLE = "table": "All routes, one per line: network, gateway or `-`, output.",

@@ -1,4 +1,4 @@
-//! Route lookup for four Click classes: one implementation over [`scalebricks_tables::lpm`].
+//! Route lookup for Click's classes, IPv4 and IPv6: one implementation over [`scalebricks_tables::lpm`].
 //!
 //! | module | contents |
 //! |---|---|
@@ -10,5 +10,5 @@ pub(crate) mod class;
 mod route;
 mod table;
 
-pub use route::Route;
+pub use route::{Family, Route};
 pub(crate) use table::Routes;

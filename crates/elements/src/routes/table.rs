@@ -1,23 +1,25 @@
 //! Routes by prefix, and numbered next hops.
 
-use super::route::{Pattern, Route};
+use super::route::{Family, Pattern, Route};
 use scalebricks_graph::args::Param;
 use scalebricks_tables::lpm::{Lpm, LpmError, LpmReader, NextHop, Params, Prefix};
 use std::collections::HashMap;
+use std::fmt;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The gateway, if any, and the output of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Target {
-    pub(crate) gateway: Option<Ipv4Addr>,
+pub(crate) struct Target<A> {
+    pub(crate) gateway: Option<A>,
     pub(crate) output: u16,
 }
 
 /// Why a route change failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RouteError {
+pub(crate) enum RouteError<A: fmt::Debug + fmt::Display> {
     #[error("expected `ADDR/MASK [GATEWAY] OUTPUT`, not `{0}`")]
     Form(String),
     #[error("expected `ADDR/MASK [[GATEWAY] OUTPUT]`, not `{0}`")]
@@ -25,43 +27,50 @@ pub(crate) enum RouteError {
     #[error("expected `add`, `set` or `remove`, not `{0}`")]
     Command(String),
     #[error("output {output} of {outputs}, in route `{route}`")]
-    Output { output: u16, outputs: usize, route: Route },
+    Output { output: u16, outputs: usize, route: Route<A> },
     #[error("conflict with existing route `{0}`")]
-    Exists(Route),
+    Exists(Route<A>),
     #[error("route `{0}` not found")]
     Missing(String),
     #[error(transparent)]
     Full(#[from] LpmError),
+    #[error("cannot read routes: {0}")]
+    Read(String),
     #[error("line {line}: {error}")]
     Line { line: usize, error: Box<Self> },
 }
 
+/// Longest line of a text of routes.
+const LINE_BYTES: u64 = 4_096;
+
 /// Undoes a change: a prefix and its previous target.
-type Undo = (Prefix<Ipv4Addr>, Option<Target>);
+type Undo<A> = (Prefix<A>, Option<Target<A>>);
 
 /// The routes of an element.
 #[derive(Debug)]
-pub(crate) struct Routes {
-    table: Arc<Lpm<Ipv4Addr>>,
-    reader: LpmReader<Ipv4Addr>,
+pub(crate) struct Routes<A: Family> {
+    table: Arc<Lpm<A>>,
+    reader: LpmReader<A>,
     /// Targets by number, each with its number of routes.
-    targets: Vec<(Target, usize)>,
-    numbers: HashMap<Target, u32>,
+    targets: Vec<(Target<A>, usize)>,
+    numbers: HashMap<Target<A>, u32>,
     free: Vec<u32>,
     outputs: usize,
+    /// Increased by each change, for elements that keep a copy of the targets.
+    changes: Arc<AtomicU64>,
 }
 
-impl Routes {
+impl<A: Family> Routes<A> {
     /// An empty table with this root size.
     pub(crate) fn new(params: Params) -> Self {
         let table = Arc::new(Lpm::new(params));
         let reader = LpmReader::new(Arc::clone(&table));
         let (targets, numbers, free) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { table, reader, targets, numbers, free, outputs: usize::MAX }
+        Self { table, reader, targets, numbers, free, outputs: usize::MAX, changes: Arc::default() }
     }
 
     /// Limits outputs to numbers below this.
-    pub(crate) fn limit(&mut self, outputs: usize) -> Result<(), RouteError> {
+    pub(crate) fn limit(&mut self, outputs: usize) -> Result<(), RouteError<A>> {
         self.outputs = outputs;
         let mut wrong = None;
         self.for_each(|route| {
@@ -70,7 +79,7 @@ impl Routes {
         wrong.map_or(Ok(()), |route| self.check(route))
     }
 
-    fn check(&self, route: Route) -> Result<(), RouteError> {
+    fn check(&self, route: Route<A>) -> Result<(), RouteError<A>> {
         let outputs = self.outputs;
         if usize::from(route.output) < outputs {
             return Ok(());
@@ -78,7 +87,7 @@ impl Routes {
         Err(RouteError::Output { output: route.output, outputs, route })
     }
 
-    fn for_each(&self, mut visit: impl FnMut(Route)) {
+    fn for_each(&self, mut visit: impl FnMut(Route<A>)) {
         self.table.for_each(|prefix, hop| {
             let Target { gateway, output } = self.target(hop);
             visit(Route { prefix, gateway, output });
@@ -87,24 +96,24 @@ impl Routes {
 
     /// The target of a next hop from the table.
     #[inline(always)]
-    pub(crate) fn target(&self, hop: NextHop) -> Target {
+    pub(crate) fn target(&self, hop: NextHop) -> Target<A> {
         self.targets[hop.index() as usize].0
     }
 
     /// The route of exactly this prefix.
-    fn route(&self, prefix: Prefix<Ipv4Addr>) -> Option<Route> {
+    fn route(&self, prefix: Prefix<A>) -> Option<Route<A>> {
         let Target { gateway, output } = self.target(self.table.get(prefix)?);
         Some(Route { prefix, gateway, output })
     }
 
     /// The next hops of a batch of addresses.
     #[inline]
-    pub(crate) fn lookup(&mut self, addresses: &[Ipv4Addr], hops: &mut [Option<NextHop>]) {
+    pub(crate) fn lookup(&mut self, addresses: &[A], hops: &mut [Option<NextHop>]) {
         self.reader.lookup_batch(addresses, hops);
     }
 
     /// The number of a target, counting one more route to it.
-    fn hold(&mut self, target: Target) -> Option<NextHop> {
+    fn hold(&mut self, target: Target<A>) -> Option<NextHop> {
         let number = *self.numbers.entry(target).or_insert_with(|| {
             if let Some(number) = self.free.pop() {
                 self.targets[number as usize] = (target, 0);
@@ -130,9 +139,10 @@ impl Routes {
     /// Sets or removes the target of a prefix; returns the previous one.
     fn put(
         &mut self,
-        prefix: Prefix<Ipv4Addr>,
-        target: Option<Target>,
-    ) -> Result<Option<Target>, RouteError> {
+        prefix: Prefix<A>,
+        target: Option<Target<A>>,
+    ) -> Result<Option<Target<A>>, RouteError<A>> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let hop = target.and_then(|target| self.hold(target));
         let changed = match hop {
             Some(hop) => self.table.insert(prefix, hop),
@@ -156,7 +166,7 @@ impl Routes {
     }
 
     /// Adds a route. A route of the same prefix is a conflict unless `may_replace` is set or the two are equal.
-    pub(crate) fn add(&mut self, route: Route, may_replace: bool) -> Result<Undo, RouteError> {
+    pub(crate) fn add(&mut self, route: Route<A>, may_replace: bool) -> Result<Undo<A>, RouteError<A>> {
         self.check(route)?;
         match self.route(route.prefix) {
             Some(there) if !may_replace && there != route => Err(RouteError::Exists(there)),
@@ -167,10 +177,10 @@ impl Routes {
         }
     }
 
-    fn remove(&mut self, text: &str) -> Result<Undo, RouteError> {
+    fn remove(&mut self, text: &str) -> Result<Undo<A>, RouteError<A>> {
         let pattern = Pattern::read(text).ok_or_else(|| RouteError::RemoveForm(text.to_owned()))?;
         let fits =
-            |there: &Route| pattern.target.is_none_or(|target| target == (there.gateway, there.output));
+            |there: &Route<A>| pattern.target.is_none_or(|target| target == (there.gateway, there.output));
         match self.route(pattern.prefix).filter(fits) {
             Some(_) => Ok((pattern.prefix, self.put(pattern.prefix, None)?)),
             None => Err(RouteError::Missing(text.to_owned())),
@@ -178,7 +188,7 @@ impl Routes {
     }
 
     /// Executes `add`, `set` or `remove` of a route.
-    pub(crate) fn execute(&mut self, command: &str, text: &str) -> Result<Undo, RouteError> {
+    pub(crate) fn execute(&mut self, command: &str, text: &str) -> Result<Undo<A>, RouteError<A>> {
         let text = text.trim();
         let route = || Route::read(text).ok_or_else(|| RouteError::Form(text.to_owned()));
         match command {
@@ -190,7 +200,7 @@ impl Routes {
     }
 
     /// Executes commands, one per line: all, or none.
-    pub(crate) fn execute_all(&mut self, text: &str) -> Result<(), RouteError> {
+    pub(crate) fn execute_all(&mut self, text: &str) -> Result<(), RouteError<A>> {
         let mut done = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -209,9 +219,47 @@ impl Routes {
         Ok(())
     }
 
+    /// Adds the routes of a text, one per line: `ADDR/MASK GATEWAY OUTPUT`, as handlers list them. Empty lines, and what
+    /// follows `#`, do not count. A route replaces an earlier one of its prefix.
+    pub(crate) fn load(&mut self, mut text: impl BufRead) -> Result<(), RouteError<A>> {
+        let (mut number, mut line) = (0, String::new());
+        loop {
+            line.clear();
+            number += 1;
+            let at = |error| RouteError::Line { line: number, error: Box::new(error) };
+            let read = text.by_ref().take(LINE_BYTES).read_line(&mut line);
+            match read.map_err(|error| at(RouteError::Read(error.to_string())))? {
+                0 => return Ok(()),
+                bytes if bytes as u64 == LINE_BYTES => {
+                    return Err(at(RouteError::Read(format!("the line is longer than {LINE_BYTES} bytes"))));
+                }
+                _ => {}
+            }
+            let route = line.split('#').next().unwrap_or_default().trim();
+            if !route.is_empty() {
+                self.execute("set", route).map_err(at)?;
+            }
+        }
+    }
+
+    /// Increased by each change.
+    pub(crate) const fn changes(&self) -> &Arc<AtomicU64> {
+        &self.changes
+    }
+
+    /// The table, for other readers. Next hops are positions in [`targets`](Self::targets).
+    pub(crate) const fn table(&self) -> &Arc<Lpm<A>> {
+        &self.table
+    }
+
+    /// The targets by next hop; those without a route are stale.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Target<A>> {
+        self.targets.iter().map(|(target, _)| *target)
+    }
+
     /// Undoes changes in reverse order, additions before removals, so that no step needs more room than the table had.
-    fn undo(&mut self, done: Vec<Undo>) {
-        let mut before: HashMap<Prefix<Ipv4Addr>, Option<Target>> = HashMap::new();
+    fn undo(&mut self, done: Vec<Undo<A>>) {
+        let mut before: HashMap<Prefix<A>, Option<Target<A>>> = HashMap::new();
         for (prefix, target) in done.into_iter().rev() {
             before.insert(prefix, target);
         }
@@ -251,8 +299,9 @@ impl Routes {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
-    fn small() -> Routes {
+    fn small() -> Routes<Ipv4Addr> {
         let mut routes = Routes::new(Params::new(8, 1 << 14).unwrap());
         routes.limit(3).unwrap();
         routes
@@ -291,6 +340,27 @@ mod tests {
         routes.execute("add", "10.0.0.0/8 1.2.3.4 1").unwrap();
         routes.execute("remove", "10.0.0.0/8 1.2.3.4 1").unwrap();
         assert_eq!(routes.len(), 0);
+    }
+
+    #[test]
+    fn texts_are_loaded_and_errors_name_the_line() {
+        let mut routes = Routes::<Ipv6Addr>::new(Params::SMALL);
+        let text = "# a table\n2001:db8::/32 fe80::1 1 # a comment\n\n::/0\t-\t0\n2001:db8::7 0";
+        routes.load(text.as_bytes()).unwrap();
+        assert_eq!(routes.list(), "::/0\t-\t0\n2001:db8::/32\tfe80::1\t1\n2001:db8::7/128\t-\t0\n");
+        let before = routes.changes().load(Ordering::Relaxed);
+        routes.load(routes.list().as_bytes()).unwrap();
+        assert!(routes.changes().load(Ordering::Relaxed) > before);
+        let long = format!("{} 0", "0".repeat(5_000));
+        for (text, message) in [
+            ("::/0 0\n\nx\n", "line 3: expected `ADDR/MASK [GATEWAY] OUTPUT`, not `x`"),
+            (&long, "line 1: cannot read routes: the line is longer than 4096 bytes"),
+        ] {
+            assert_eq!(routes.load(text.as_bytes()).unwrap_err().to_string(), message);
+        }
+        routes.load(&b"::/0 7"[..]).unwrap();
+        assert_eq!(routes.answer("::1").unwrap(), "7", "routes of a file replace earlier ones");
+        assert!(routes.load(&b"\xff\xfe 1\n"[..]).is_err());
     }
 
     #[derive(Debug, Clone)]

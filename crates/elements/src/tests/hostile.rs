@@ -1,7 +1,7 @@
 //! Feeds unchecked bytes to every class of the registry: no panic, and no packet lost.
 
-use crate::columns::{DstIp, IpHeader};
-use crate::rig::{Rig, ipv4_of, ipv4_with_options};
+use crate::columns::{DstIp, DstIp6, Ip6Header, IpHeader};
+use crate::rig::{Rig, ipv4_of, ipv4_with_options, ipv6_of};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use scalebricks_graph::frame::Parts;
@@ -13,22 +13,26 @@ use scalebricks_io::{Packet, PacketBuf};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{ETHERTYPE_ARP, header};
+use scalebricks_wire::nd::{Advertisement, Solicitation};
 use std::cell::Cell;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// Whether it opens a file or device named by a parameter.
 fn opens(spec: &Spec) -> bool {
-    spec.params.iter().any(|param| param.name.contains("file") || param.name == "devname")
+    // `file`, of tables, may be left out.
+    let names = |name: &str| name.contains("file") && name != "file" || name == "devname";
+    spec.params.iter().any(|param| names(param.name))
 }
 
 element! {
     /// Writes every column with values derived from each packet's first bytes.
     #[derive(Default)]
-    struct Claims as "Claims" { dst: Handle<DstIp>, }
+    struct Claims as "Claims" { dst: Handle<DstIp>, dst6: Handle<DstIp6>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
-    writes { DstIp, IpHeader, }
-    binds { dst, }
+    writes { DstIp, IpHeader, DstIp6, Ip6Header, }
+    binds { dst, dst6, }
 }
 
 impl Control for Claims {}
@@ -42,12 +46,16 @@ impl Claims {
         _: &mut Out<'_>,
     ) {
         let Parts { packets, meta, columns } = frame.parts();
+        for slot in batch.iter() {
+            let at = |at: usize| u16::from(packets[slot].data().get(at).copied().unwrap_or(0));
+            columns.get_mut(self.dst6)[slot] = DstIp6([at(24), at(25), 0, 0, 0, 0, 0, at(39) % 8].into());
+        }
         let dst = columns.get_mut(self.dst);
         batch.filter_map_from(start, |slot| {
             let meta = &mut meta[slot.index()];
             let at = |at: usize| packets[&slot].data().get(at).copied().unwrap_or(0);
             dst[&slot] = DstIp([at(16), at(17), at(18), at(19) % 8].into());
-            let right = if at(0) >> 4 == 4 { 0 } else { 14 };
+            let right = if matches!(at(0) >> 4, 4 | 6) { 0 } else { 14 };
             (meta.l3, meta.l4, meta.length) = match at(10) % 4 {
                 0 => (u16::from(at(1)), u16::from(at(2)), u16::from(at(3))),
                 1 if at(11) % 4 == 0 => (u16::MAX, u16::MAX, u16::MAX),
@@ -167,6 +175,33 @@ fn ip() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+fn ip6() -> impl Strategy<Value = Vec<u8>> {
+    let payload = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..400),
+        Just([&[128, 0][..], &[0; 10]].concat()),
+        (135..137u8, 0..8u16).prop_map(|(kind, target)| {
+            let target = Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, target);
+            let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+            let packet = match kind {
+                135 => Solicitation::packet(target, target, target, mac),
+                _ => Advertisement::packet(target, target, target, true, mac),
+            };
+            packet[40..].to_vec()
+        }),
+    ];
+    (payload, any::<[u8; 4]>()).prop_map(|(payload, [limit, next, src, dst])| {
+        ipv6_of(
+            |header| {
+                header.hop_limit = [0, 1, 2, 255][usize::from(limit % 4)];
+                header.next_header = [58, 58, 17, next][usize::from(next % 4)];
+                header.src = Ipv6Addr::new(u16::from(src) << 8, 0, 0, 0, 0, 0, 0, 1);
+                header.dst = Ipv6Addr::new(u16::from(dst) << 8, 0, 0, 0, 0, 0, 0, 1);
+            },
+            &payload,
+        )
+    })
+}
+
 fn arp() -> impl Strategy<Value = Vec<u8>> {
     (any::<[u8; 6]>(), 0..4u16, any::<[u8; 2]>()).prop_map(|(mac, operation, [sender, target])| {
         let operation = [Operation::Request, Operation::Reply, Operation::Reply, Operation::Other(operation)]
@@ -181,7 +216,9 @@ fn arp() -> impl Strategy<Value = Vec<u8>> {
 /// Arbitrary bytes, and nearly valid packets.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let framed = ip().prop_map(|ip| [&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 8, 0][..], &ip].concat());
-    let right = prop_oneof![ip(), framed, arp()];
+    let framed6 =
+        ip6().prop_map(|ip| [&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x86, 0xdd][..], &ip].concat());
+    let right = prop_oneof![ip(), framed, arp(), ip6(), framed6];
     let changed = (right, any::<prop::sample::Index>(), any::<u8>(), any::<prop::sample::Index>()).prop_map(
         |(mut packet, at, byte, len)| {
             if byte % 4 > 0 {

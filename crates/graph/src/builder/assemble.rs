@@ -158,9 +158,12 @@ impl<P: PacketBuf + 'static> Plan<P> {
         let specs = self.shapes.iter().flat_map(|shape| shape.spec.reads.iter().chain(shape.spec.writes));
         specs.for_each(|spec| columns.add(spec));
         let mut errors = Vec::new();
-        let mut connected: Vec<Vec<bool>> =
-            self.shapes.iter().map(|shape| vec![false; shape.outputs]).collect();
-        self.links.iter().for_each(|link| connected[link.from][link.output] = true);
+        let mut connected: Vec<Vec<Option<bool>>> =
+            self.shapes.iter().map(|shape| vec![None; shape.outputs]).collect();
+        for link in &self.links {
+            let input = Spec::port(self.shapes[link.to].spec.inputs, link.input);
+            connected[link.from][link.output] = Some(input.is_some_and(|port| port.by_value));
+        }
         for (at, (shape, connected)) in self.shapes.iter().zip(&connected).enumerate() {
             let ElementPorts { spec, inputs, outputs, part_of, .. } = *shape;
             let (owner, part) = part_of.unwrap_or((at, 0));

@@ -1,0 +1,415 @@
+//! The router of one server: both forms of its configurations do the same, and the examples are what it generates.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket};
+use proptest::prelude::*;
+use scalebricks_apps::click::Router;
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
+use scalebricks_apps::router::server::{Form, Interface, IpRouter, ServerError, forward};
+use scalebricks_graph::{Clock, Ledger, Worker};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
+use scalebricks_wire::arp::{Arp, Operation};
+use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6, header};
+use scalebricks_wire::nd::Advertisement;
+use scalebricks_wire::{MacAddr, ipv4::Ipv4Header};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::time::Duration;
+
+const PORTS: usize = 3;
+
+fn mac(port: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, port as u8, 0x10])
+}
+
+/// A neighbour of a port: the gateway is number 1.
+fn neighbour(port: usize, number: u8) -> MacAddr {
+    MacAddr([2, 1, 0, 0, port as u8, number])
+}
+
+fn ip(port: usize, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, port as u8, host)
+}
+
+fn ip6(port: usize, host: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, port as u16, 0, 0, 0, 0, host)
+}
+
+fn interface(port: usize) -> Interface {
+    format!("eth{port}={}/24,{},{}/64", ip(port, 254), mac(port), ip6(port, 254)).parse().unwrap()
+}
+
+/// Routes by gateways of all ports, /8 and /16 and /24, one back to the router's own address and one without a port.
+fn routes(folder: &Path) -> IpRouter {
+    let (mut four, mut six) = (String::new(), String::new());
+    for (at, network) in ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "11.0.0.0/8"].iter().enumerate() {
+        let port = 1 + at % PORTS;
+        writeln!(four, "{network} {} {port}", ip(port, 1)).unwrap();
+        writeln!(six, "2001:db8:{:x}00::/40 {} {port}", 0x10 + at, ip6(port, 1)).unwrap();
+    }
+    let path = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(path("four"), four).unwrap();
+    std::fs::write(path("six"), six).unwrap();
+    let ports = (1..=PORTS).map(interface).collect();
+    IpRouter { ports, routes: Some(path("four")), routes6: Some(path("six")), mtu: 1_500 }
+}
+
+/// A running configuration over ports in memory.
+struct Running {
+    worker: Worker<Packet>,
+    ledger: Ledger,
+    near: Vec<MemoryPort<Packet>>,
+    pool: Pool,
+    now: Duration,
+}
+
+impl Running {
+    fn new(text: &str) -> Self {
+        let registry = scalebricks_elements::registry::<Packet>();
+        let router =
+            Router::read("r.click", text.as_bytes(), &[], &registry).unwrap_or_else(|e| panic!("{e}"));
+        let mut ledger = Ledger::new();
+        let mut graph = router.graph(&registry, &mut ledger).unwrap_or_else(|e| panic!("{e}"));
+        let mut devices = Devices::new(Clock::Wall);
+        let mut near = Vec::new();
+        for port in 1..=PORTS {
+            let ((rx, far_rx), (tx, far_tx)) = (memory_port_pair(500), memory_port_pair(500));
+            let device = format!("eth{port}");
+            devices.receive(Some(&device), ReceiveBinding::Port(Box::new(far_rx)));
+            devices.send(&device, SendBinding::Port(Box::new(far_tx)));
+            near.extend([rx, tx]);
+        }
+        router.open(&mut graph, &mut devices).unwrap_or_else(|e| panic!("{e}"));
+        let worker = Worker::new(graph, Box::new(Pool::new(2_000, 2_048).unwrap()), ());
+        Self { worker, ledger, near, pool: Pool::new(2_000, 2_048).unwrap(), now: Duration::from_secs(1) }
+    }
+
+    fn send(&mut self, port: usize, frame: &[u8]) {
+        let packet = self.pool.packet(frame).unwrap();
+        self.near[2 * (port - 1)].send(packet).unwrap_or_else(|_| panic!("the ring has room"));
+    }
+
+    /// Runs some turns, a millisecond apart; returns what left, by port.
+    fn run(&mut self) -> Vec<Vec<Vec<u8>>> {
+        for _ in 0..40 {
+            self.now += Duration::from_millis(1);
+            self.worker.turn(self.now);
+        }
+        let all = |port: &mut MemoryPort<Packet>| {
+            std::iter::from_fn(|| port.receive()).map(|p| p.data().to_vec()).collect()
+        };
+        self.near.iter_mut().skip(1).step_by(2).map(all).collect()
+    }
+
+    /// Announces the gateways of all ports, after packets made the router ask for them.
+    fn resolve(&mut self) {
+        for port in 1..=PORTS {
+            let from = if port == 1 { 2 } else { 1 };
+            let mut hosts = vec![];
+            for host in [1, 9] {
+                self.send(from, &udp4(from, ip(port, host), 9, &[]));
+                self.send(from, &udp6(from, ip6(port, host.into()), 9, &[]));
+                hosts.push(host);
+            }
+            self.run();
+            for host in hosts {
+                let (own, there) = (mac(port), neighbour(port, host));
+                let arp = Arp {
+                    operation: Operation::Reply,
+                    sender_mac: there,
+                    sender_ip: ip(port, host),
+                    target_mac: own,
+                    target_ip: ip(port, 254),
+                };
+                self.send(port, &[&header(own, there, ETHERTYPE_ARP)[..], &arp.to_bytes()].concat());
+                let target = ip6(port, host.into());
+                let nd = Advertisement::packet(target, ip6(port, 254), target, true, there);
+                self.send(port, &[&header(own, there, ETHERTYPE_IPV6)[..], &nd].concat());
+            }
+            self.run();
+        }
+    }
+
+    /// Drops by element (by class if it has no name) and reason, and packets that ended in a `Discard`.
+    fn drops(&self) -> BTreeMap<(String, &'static str), u64> {
+        let mut all = BTreeMap::new();
+        for counted in self.ledger.snapshot() {
+            let ends = (counted.spec.class == "Discard").then_some("packets");
+            for name in counted.spec.drops.iter().map(|drop| drop.name).chain(ends) {
+                if let Some(count) = counted.get(name).filter(|count| *count > 0) {
+                    // Elements without a name are numbered differently.
+                    let element = counted.element.split('@').next().unwrap_or_default();
+                    *all.entry((element.to_owned(), name)).or_insert(0) += count;
+                }
+            }
+        }
+        all
+    }
+
+    fn forwarded(&self) -> u64 {
+        let fast = self.ledger.snapshot().into_iter().filter(|counted| counted.spec.class == "IPRoute");
+        fast.filter_map(|counted| counted.get("forwarded")).sum()
+    }
+}
+
+fn udp4(from: usize, dst: Ipv4Addr, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let builder = PacketBuilder::ethernet2(neighbour(from, 9).0, mac(from).0);
+    builder.ipv4(ip(from, 9).octets(), dst.octets(), ttl).udp(1, 2).write(&mut frame, payload).unwrap();
+    frame
+}
+
+fn udp6(from: usize, dst: Ipv6Addr, limit: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let builder = PacketBuilder::ethernet2(neighbour(from, 9).0, mac(from).0);
+    builder.ipv6(ip6(from, 9).octets(), dst.octets(), limit).udp(1, 2).write(&mut frame, payload).unwrap();
+    frame
+}
+
+/// Valid frames of all kinds, and what damages them.
+fn frames() -> impl Strategy<Value = Vec<(usize, Vec<u8>)>> {
+    let four = (0..9usize, 0..5u8, any::<bool>()).prop_map(|(at, host, df)| {
+        let dst: Ipv4Addr = [
+            Ipv4Addr::new(10, 0, 0, host),
+            Ipv4Addr::new(10, 1, 0, host),
+            Ipv4Addr::new(10, 1, 2, host),
+            Ipv4Addr::new(11, 0, 0, host),
+            Ipv4Addr::new(12, 0, 0, host),
+            ip(1, [1, 9, 7, 254, 255][usize::from(host)]),
+            ip(2, [1, 9, 7, 254, 255][usize::from(host)]),
+            Ipv4Addr::new(224, 0, 0, host),
+            Ipv4Addr::new(169, 254, 0, host),
+        ][at];
+        (dst, df)
+    });
+    let four = (four, 1..=PORTS, 0..5usize, 0..6usize, any::<[u8; 4]>()).prop_map(
+        |((dst, df), from, ttl, kind, odd)| {
+            let payload: Vec<u8> = match kind {
+                0 => vec![8, 0, 0xf7, 0xff, 0, 0, 0, 0],
+                1 => vec![odd[0]; 1_480],
+                2 => vec![odd[0]; 1_481],
+                _ => odd.to_vec(),
+            };
+            let ip = Ipv4Header {
+                dscp_ecn: odd[1],
+                total_len: 20 + payload.len() as u16,
+                identification: u16::from(odd[2]),
+                dont_fragment: df,
+                more_fragments: kind == 4,
+                fragment_units: [0, 0, 0, 0, 3, 8_190][kind],
+                ttl: [0, 1, 2, 64, 255][ttl],
+                protocol: if kind == 0 { 1 } else { 17 },
+                src: ip(from, if odd[3] < 8 { 255 } else { 9 }),
+                dst,
+            };
+            let front = header(mac(from), neighbour(from, 9), 0x0800);
+            let padding = vec![0; if odd[3] % 4 == 0 { 20 } else { 0 }];
+            (from, [&front[..], &ip.to_bytes(), &payload, &padding].concat())
+        },
+    );
+    let six =
+        (0..7usize, 1..=PORTS, 0..5usize, 0..4usize, any::<u8>()).prop_map(|(at, from, limit, kind, odd)| {
+            let dst: Ipv6Addr = [
+                ip6(0x1001, 1),
+                ip6(0x1101, 1),
+                ip6(0x1201, 1),
+                ip6(0x1301, 1),
+                ip6(2, [1, 9, 7, 254][kind]),
+                "ff02::1".parse().unwrap(),
+                "fe80::9".parse().unwrap(),
+            ][at];
+            let payload = vec![odd; [1_452, 1_453, 4, 0][kind]];
+            (from, udp6(from, dst, [0, 1, 2, 64, 255][limit], &payload))
+        });
+    let damage = (any::<u8>(), any::<prop::sample::Index>(), any::<u8>());
+    let frame =
+        (prop_oneof![3 => four, 2 => six], damage).prop_map(|((from, mut frame), (how, at, byte))| {
+            match how {
+                0..32 => {
+                    let at = at.index(frame.len().min(60));
+                    frame[at] ^= byte;
+                }
+                32..48 => frame.truncate(at.index(frame.len())),
+                48..56 => {
+                    // Options; the checksum is then wrong or right.
+                    frame.splice(34..34, [7, 7, 4, 0]);
+                    frame[14] = 0x46;
+                }
+                _ => {}
+            }
+            (from, frame)
+        });
+    prop::collection::vec(frame, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Both forms send the same bytes by the same ports and drop the same packets at the same elements for the same
+    /// reasons; and what the loop forwards is not nothing.
+    #[test]
+    fn both_forms_do_the_same(frames in frames()) {
+        let folder = tempfile::tempdir().unwrap();
+        let router = routes(folder.path());
+        let mut forms = [Form::Click, Form::Fused].map(|form| Running::new(&router.configuration(form).unwrap()));
+        let [click, fused] = forms.each_mut().map(|running| {
+            running.resolve();
+            for (port, frame) in &frames {
+                running.send(*port, frame);
+            }
+            let mut left = running.run();
+            for frames in &mut left {
+                frames.sort_unstable();
+            }
+            left
+        });
+        prop_assert_eq!(click, fused);
+        let [click, fused] = &forms;
+        prop_assert_eq!(click.drops(), fused.drops());
+        prop_assert_eq!(click.worker.graph().held(), fused.worker.graph().held());
+    }
+}
+
+#[test]
+fn ordinary_packets_pass_in_one_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::new(&routes(folder.path()).configuration(Form::Fused).unwrap());
+    running.resolve();
+    let before = running.forwarded();
+    running.send(1, &udp4(1, Ipv4Addr::new(10, 1, 7, 7), 9, b"by port 2"));
+    running.send(1, &udp4(1, ip(3, 9), 9, b"to a host of port 3"));
+    running.send(2, &udp6(2, ip6(0x1201, 7), 9, b"by port 3"));
+    running.send(1, &udp4(1, Ipv4Addr::new(10, 1, 7, 7), 1, b"expired"));
+    let left = running.run();
+    assert_eq!(running.forwarded() - before, 3);
+    assert_eq!(left.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2], "an error, and the packets");
+    let frame = &left[1][0];
+    assert_eq!(frame[..12], [neighbour(2, 1).0, mac(2).0].concat());
+    let sliced = SlicedPacket::from_ethernet(frame).unwrap();
+    let Some(NetSlice::Ipv4(ip)) = &sliced.net else { panic!("no IPv4") };
+    let header = ip.header().to_header();
+    assert_eq!((header.time_to_live, header.header_checksum), (8, header.calc_header_checksum()));
+    assert!(left[2].iter().any(|frame| frame[12..14] == [0x86, 0xdd] && frame[21] == 8));
+    assert!(left[2].iter().any(|frame| frame[..6] == neighbour(3, 9).0));
+}
+
+/// A route that changes is used from the next turn on, and one that is removed is not.
+#[test]
+fn changed_routes_count_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::new(&routes(folder.path()).configuration(Form::Fused).unwrap());
+    running.resolve();
+    let to = Ipv4Addr::new(10, 1, 7, 7);
+    let ports = |running: &mut Running, change: Option<(&str, &str)>| {
+        if let Some((handler, value)) = change {
+            running.worker.graph_mut().write("routes", handler, value).unwrap();
+        }
+        running.send(1, &udp4(1, to, 9, b"x"));
+        running.run().iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    assert_eq!(ports(&mut running, None), [0, 1, 0]);
+    assert_eq!(ports(&mut running, Some(("set", "10.1.0.0/16 192.0.3.1 3"))), [0, 0, 1]);
+    assert_eq!(
+        ports(&mut running, Some(("remove", "10.1.0.0/16"))),
+        [2, 0, 0],
+        "10/8 is by port 1: the packet, and a redirect"
+    );
+}
+
+/// An answer that is old is asked for again, and one that is too old is not used, though the loop forwards packets.
+#[test]
+fn old_answers_are_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let router = routes(folder.path());
+    let left = [Form::Click, Form::Fused].map(|form| {
+        let mut running = Running::new(&router.configuration(form).unwrap());
+        running.resolve();
+        let mut all = Vec::new();
+        for seconds in [1, 59, 1, 1, 240] {
+            running.now += Duration::from_secs(seconds);
+            running.send(1, &udp4(1, Ipv4Addr::new(10, 1, 7, 7), 9, b"x"));
+            running.send(1, &udp6(1, ip6(0x1101, 7), 9, b"x"));
+            all.push(running.run().into_iter().map(|frames| frames.len()).collect::<Vec<_>>());
+        }
+        all
+    });
+    let [click, fused] = left;
+    assert_eq!(click, fused);
+    let expected = [[0, 2, 0], [0, 4, 0], [0, 4, 0], [0, 4, 0], [0, 2, 0]];
+    assert_eq!(fused, expected, "packets, with requests, and at last only requests");
+}
+
+#[test]
+fn packets_are_forwarded_untouched() {
+    for form in [Form::Click, Form::Fused] {
+        let devices: Vec<String> = (1..=PORTS).map(|port| format!("eth{port}")).collect();
+        let mut running = Running::new(&forward(&devices, form).unwrap());
+        (0..100u8).for_each(|n| running.send(1 + usize::from(n) % PORTS, &[n; 20]));
+        let left = running.run();
+        for (port, frames) in left.iter().enumerate() {
+            let from = (port + PORTS - 1) % PORTS;
+            let expected: Vec<Vec<u8>> =
+                (0..100u8).filter(|n| usize::from(*n) % PORTS == from).map(|n| vec![n; 20]).collect();
+            assert_eq!(*frames, expected, "{form:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_servers_are_refused() {
+    for wrong in [
+        "",
+        "eth0",
+        "eth0=10.0.0.1/24",
+        "eth0=10.0.0.1/24,2:0:0:0:0:1,::1/129",
+        "eth0=10.0.0.1/24,2:0:0:0:0:1,::1/64,x",
+        "=10.0.0.1/24,2:0:0:0:0:1",
+    ] {
+        assert!(wrong.parse::<Interface>().is_err(), "{wrong}");
+    }
+    let named = |name: &str| forward(&[name.to_owned(), "b".to_owned()], Form::Click);
+    assert_eq!(named("a)"), Err(ServerError::Name("a)".to_owned())));
+    assert_eq!(named("b"), Err(ServerError::Twice("b".to_owned())));
+    assert_eq!(forward(&["a".to_owned()], Form::Click), Err(ServerError::Ports(1)));
+    let mut router =
+        IpRouter { ports: vec![interface(1), interface(2)], routes: None, routes6: None, mtu: 1_500 };
+    let text = router.configuration(Form::Click).unwrap();
+    let registry = scalebricks_elements::registry::<Packet>();
+    Router::read("r.click", text.as_bytes(), &[], &registry).unwrap_or_else(|errors| panic!("{errors}"));
+    router.routes = Some("a\"b".to_owned());
+    assert_eq!(router.configuration(Form::Click), Err(ServerError::File("a\"b".to_owned())));
+}
+
+/// `UPDATE_DOCS=1` writes the examples.
+#[test]
+fn the_examples_are_generated() {
+    let ports = [
+        "eth0=192.0.2.1/24,02:00:00:00:00:10,2001:db8:0:1::1/64",
+        "eth1=198.51.100.1/24,02:00:00:00:01:10,2001:db8:0:2::1/64",
+    ];
+    let file = |name: &str| Some(format!("examples/router/{name}"));
+    let router = IpRouter {
+        ports: ports.iter().map(|text| text.parse().unwrap()).collect(),
+        routes: file("routes.txt"),
+        routes6: file("routes6.txt"),
+        mtu: 1_500,
+    };
+    let devices = ["eth0".to_owned(), "eth1".to_owned()];
+    for (name, text) in [
+        ("forward", forward(&devices, Form::Click)),
+        ("forward-fused", forward(&devices, Form::Fused)),
+        ("route", router.configuration(Form::Click)),
+        ("route-fused", router.configuration(Form::Fused)),
+    ] {
+        let path = format!("{}/../../examples/router/{name}.click", env!("CARGO_MANIFEST_DIR"));
+        let text = text.unwrap();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == text, "{path} is not up to date: run this test with UPDATE_DOCS=1");
+    }
+}

@@ -1,0 +1,247 @@
+//! `ICMP6Error`.
+
+use crate::annotations::PacketType;
+use crate::columns::{DstIp6, Ip6Header};
+use crate::header;
+use crate::shared_names::drops;
+use crate::values::{Ip6, Ip6s};
+use scalebricks_graph::args::Param;
+use scalebricks_graph::{Class, Control, DropId, Handle, Meta, Out, Verdict, element};
+use scalebricks_io::PacketBuf;
+use scalebricks_types::Bucket;
+use scalebricks_wire::icmp::v6;
+use scalebricks_wire::icmp_error::{MAX_V6_LEN, any_v6, is_allowed};
+use scalebricks_wire::ipv6::{HEADER_LEN, Ipv6};
+use scalebricks_wire::{WriteError, parse_ip, protocol};
+use std::net::{IpAddr, Ipv6Addr};
+
+element! {
+    /// Turns packets into ICMPv6 errors to their senders (RFC 4443). Connect the output before the route lookup. An error
+    /// quotes as much of the packet as 1,280 bytes hold. No error is sent about ICMPv6 errors, redirects, later
+    /// fragments, packets from or to more than one host, and packets that arrived as link multicast; only `toobig` answers
+    /// packets to groups (RFC 4443 §2.4 (e)). At most `RATE` errors per second are sent (RFC 4443 §2.4 (f)).
+    pub struct ICMP6Error as "ICMP6Error" {
+        src: Ipv6Addr, kind: u8, code: u8, bad: Vec<Ipv6Addr>, mtu: u32, bucket: Bucket, dst: Handle<DstIp6>,
+    }
+    inputs { agnostic "in": "IPv6 packets that cause errors.", }
+    outputs { agnostic "out": "IPv6 packets with ICMPv6 errors.", }
+    fresh { "out", }
+    params ICMP6ErrorParams {
+        /// The errors' source.
+        src: Ip6,
+        /// Their type: a number below 128, or `unreachable`, `toobig`, `timeexceeded`, `parameterproblem`.
+        r#type: Kind6,
+        /// Their code.
+        code: u8 = 0,
+        /// Addresses of which a packet causes no error.
+        badaddrs: Option<Ip6s> = None,
+        /// The MTU of the next link, reported by `toobig` (RFC 8201).
+        pmtu: u32 = MAX_V6_LEN as u32,
+        /// Most errors per second.
+        rate: u32 = 1_000,
+        /// Most errors at once, after a pause.
+        burst: u32 = 100,
+    }
+    example { "2001:db8::1", "timeexceeded", }
+    reads { Ip6Header, DstIp6, }
+    writes { Ip6Header, DstIp6, }
+    drops {
+        ABOUT_ERROR = drops::ABOUT_ERROR,
+        LATER_FRAGMENT = drops::LATER_FRAGMENT,
+        NOT_UNICAST = drops::NOT_UNICAST,
+        BAD_ADDRESS = drops::BAD_ADDRESS,
+        MALFORMED = drops::MALFORMED,
+        RATE_LIMITED = drops::RATE_LIMITED,
+        NO_ROOM = drops::NO_ROOM,
+    }
+    counters { ERRORS = "errors": "Errors made.", }
+    binds { dst, }
+}
+
+/// A type of ICMPv6 errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind6(u8);
+
+impl Param for Kind6 {
+    const KIND: &'static str = "a type of ICMPv6 errors";
+
+    fn read(text: &str) -> Option<Self> {
+        let named = match text {
+            "unreachable" => v6::UNREACHABLE,
+            "toobig" => v6::PACKET_TOO_BIG,
+            "timeexceeded" => v6::TIME_EXCEEDED,
+            "parameterproblem" => v6::PARAMETER_PROBLEM,
+            number => u8::read(number)?,
+        };
+        (named < 128).then_some(Self(named))
+    }
+}
+
+impl Class for ICMP6Error {
+    fn make(params: ICMP6ErrorParams) -> Result<Self, String> {
+        let ICMP6ErrorParams { src, r#type, code, badaddrs, pmtu, rate, burst } = params;
+        Ok(Self {
+            src: src.0,
+            kind: r#type.0,
+            code,
+            bad: badaddrs.unwrap_or_default().0,
+            mtu: pmtu,
+            bucket: Bucket::new(rate.into(), burst.into()),
+            dst: Handle::default(),
+        })
+    }
+}
+
+impl Control for ICMP6Error {}
+
+impl ICMP6Error {
+    /// The reason not to send an error about a packet, if any.
+    fn refuses(&self, packet: &[u8], meta: &Meta) -> Option<DropId> {
+        let Ok(summary) = parse_ip(packet).map(|packet| packet.summary) else { return Some(Self::MALFORMED) };
+        let is_bad = |address: IpAddr| matches!(address, IpAddr::V6(address) if self.bad.contains(&address));
+        let too_big = self.kind == v6::PACKET_TOO_BIG;
+        if summary.is_later_fragment() {
+            Some(Self::LATER_FRAGMENT)
+        } else if summary.is_icmp_error() || summary.protocol == protocol::ICMPV6 && summary.icmp.is_none() {
+            Some(Self::ABOUT_ERROR)
+        } else if PacketType::noted(meta).is_shared() && !too_big || !is_allowed(&summary, too_big) {
+            Some(Self::NOT_UNICAST)
+        } else if is_bad(summary.src) || is_bad(summary.dst) {
+            Some(Self::BAD_ADDRESS)
+        } else {
+            None
+        }
+    }
+
+    /// Replaces a packet by an error. Returns the error's destination.
+    fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta) -> Result<Ipv6Addr, DropId> {
+        let mut error = [0; MAX_V6_LEN];
+        let original = header::bytes(packet.data(), meta);
+        let rest = if self.kind == v6::PACKET_TOO_BIG { self.mtu.to_be_bytes() } else { [0; 4] };
+        let written = any_v6(original, self.src, (self.kind, self.code), rest, &mut error);
+        let len = written.map_err(|error| match error {
+            WriteError::NoRoom => Self::NO_ROOM,
+            _ => Self::MALFORMED,
+        })?;
+        packet.truncate(0);
+        packet.append(&error[..len]).map_err(|_| Self::NO_ROOM)?;
+        header::note(meta, 0, HEADER_LEN, len);
+        (meta.flags, meta.paint) = (0, 0);
+        Ipv6::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
+    }
+
+    fn each<P: PacketBuf>(
+        &mut self,
+        packet: &mut P,
+        meta: &mut Meta,
+        dst: &mut DstIp6,
+        out: &Out<'_>,
+    ) -> Verdict {
+        let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
+            Some(reason) => Err(reason),
+            None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
+            None => self.apply(packet, meta),
+        };
+        match result {
+            Ok(sender) => *dst = DstIp6(sender),
+            Err(reason) => return Verdict::Drop(reason),
+        }
+        out.count(Self::ERRORS, 1);
+        Verdict::ON
+    }
+}
+
+crate::agnostic::per_destination!(ICMP6Error);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{Rig, ipv6, ipv6_of};
+    use etherparse::{Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
+    use std::time::Duration;
+
+    fn rig(args: &[&str]) -> Rig {
+        Rig::new(1, |builder| {
+            builder
+                .declare("c", "CheckIP6Header", &[])
+                .declare("e", "ICMP6Error", args)
+                .chain(&["in", "c", "e", "out0"]);
+        })
+    }
+
+    #[test]
+    fn an_error_quotes_the_packet_to_its_sender() {
+        let packet = ipv6(1, &[7; 1_600]);
+        for (args, kind) in [
+            (&["2001:db8::fe", "timeexceeded"][..], 3),
+            (&["2001:db8::fe", "toobig", "PMTU 1400"], 2),
+            (&["2001:db8::fe", "unreachable", "3"], 1),
+        ] {
+            let mut rig = rig(args);
+            rig.send([packet.clone()]);
+            rig.turn();
+            let error = rig.got(0).remove(0);
+            assert_eq!(error.len(), 1_280);
+            let sliced = SlicedPacket::from_ip(&error).unwrap();
+            let Some(NetSlice::Ipv6(ip)) = &sliced.net else { panic!("no IPv6") };
+            let ip = ip.header().to_header();
+            let src: Ipv6Addr = "2001:db8::fe".parse().unwrap();
+            assert_eq!((ip.source, ip.destination[..].to_vec()), (src.octets(), packet[8..24].to_vec()));
+            let Some(TransportSlice::Icmpv6(icmp)) = &sliced.transport else { panic!("no ICMPv6") };
+            assert!(icmp.is_checksum_valid(ip.source, ip.destination));
+            assert_eq!((icmp.type_u8(), &icmp.slice()[8..]), (kind, &packet[..1_232]));
+            if let Icmpv6Type::PacketTooBig { mtu } = icmp.icmp_type() {
+                assert_eq!(mtu, 1_400);
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_packets_that_no_error_is_about() {
+        let icmp = |kind: u8| ipv6_of(|header| header.next_header = 58, &[kind, 0, 0, 0, 0, 0, 0, 0]);
+        let from_to = |src: &str, dst: &str| {
+            ipv6_of(|header| (header.src, header.dst) = (src.parse().unwrap(), dst.parse().unwrap()), b"abc")
+        };
+        let fragment = ipv6_of(|header| header.next_header = 44, &[17, 0, 0, 8, 0, 0, 0, 1, 9]);
+        let mut shared = Meta::default();
+        PacketType::Multicast.note(&mut shared);
+        let silent = [
+            icmp(1),
+            icmp(3),
+            icmp(137),
+            ipv6_of(|header| header.next_header = 58, b""),
+            fragment,
+            from_to("::", "2001:db8::1"),
+            from_to("::1", "2001:db8::1"),
+            from_to("2001:db8::1", "ff0e::1"),
+            from_to("2001:db8::bad", "2001:db8::1"),
+        ];
+        let mut rig = rig(&["2001:db8::fe", "timeexceeded", "BADADDRS 2001:db8::bad"]);
+        rig.send(silent);
+        rig.send_noted([(ipv6(9, b""), shared)]);
+        rig.send([icmp(128)]);
+        rig.turn();
+        let reasons =
+            ["about_icmp_error", "later_fragment", "not_unicast", "bad_address", "malformed", "errors"];
+        assert_eq!(reasons.map(|name| rig.number("e", name)), [3, 1, 5, 1, 0, 1]);
+        let mut big = self::rig(&["2001:db8::fe", "toobig"]);
+        big.send([from_to("2001:db8::1", "ff0e::1")]);
+        big.turn();
+        assert_eq!(big.got(0).len(), 1, "about packets to groups too");
+    }
+
+    #[test]
+    fn errors_are_rare() {
+        let mut rig = rig(&["2001:db8::fe", "unreachable", "RATE 10", "BURST 3"]);
+        rig.send((0..20).map(|n| ipv6(n, b"abc")));
+        rig.turn();
+        assert_eq!((rig.got(0).len(), rig.number("e", "rate_limited")), (3, 17));
+        rig.send((0..20).map(|n| ipv6(n, b"abc")));
+        rig.turn_after(Duration::from_millis(200));
+        assert_eq!(rig.got(0).len(), 2);
+        assert_eq!(
+            (Kind6::read("toobig"), Kind6::read("128"), Kind6::read("x")),
+            (Some(Kind6(2)), None, None)
+        );
+    }
+}

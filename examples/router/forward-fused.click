@@ -1,0 +1,6 @@
+// Minimal forwarding: port i to a fixed port j.
+
+to1 :: ToDevice(eth0);
+to2 :: ToDevice(eth1);
+from1 :: FromDevice(eth0, BURST 128) -> [1] to2;
+from2 :: FromDevice(eth1, BURST 128) -> [1] to1;
