@@ -24,6 +24,7 @@ mod arp_messages;
 mod arp_table;
 mod capture_source;
 pub mod columns;
+pub mod esp;
 pub mod filter;
 pub mod flat;
 mod gate;

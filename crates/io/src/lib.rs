@@ -6,6 +6,7 @@
 //! | [`packet`] | traits for packet buffers, bursts, and tags |
 //! | [`pool`] | a bounded pool of buffers on the heap |
 //! | [`port`] | traits for ports, and a port in memory |
+//! | [`secret_file`] | files with keys and passwords, whose permissions are checked |
 //! | [`switch`] | an Ethernet switch in memory that forwards by destination MAC |
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod capture;
 pub mod packet;
 pub mod pool;
 pub mod port;
+pub mod secret_file;
 pub mod switch;
 
 pub use capture::{CaptureError, CaptureReader, CaptureWriter, CapturedFrame, LinkType};

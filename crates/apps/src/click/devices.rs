@@ -3,11 +3,14 @@
 use super::open_requests::OpenRequest;
 use super::shared_port::SharedPort;
 use scalebricks_graph::environment::DeviceSide;
-use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
-use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort};
+use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording, Secret};
+use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort, secret_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
+
+/// Longest file with keys, bytes.
+const KEY_FILE_BYTES: usize = 1 << 20;
 
 /// The binding of a device's receiving side.
 pub type ReceiveBinding<P> = DeviceSide<dyn RxPort<P>, PathBuf>;
@@ -118,7 +121,10 @@ impl<P: PacketBuf + 'static> Devices<P> {
             match want {
                 OpenRequest::Inlet(device) => drop(self.receiving.insert(device.clone())),
                 OpenRequest::Outlet(device) => drop(self.sending.insert(device.clone())),
-                OpenRequest::Read(_) | OpenRequest::Write(_) | OpenRequest::Print(_) => {}
+                OpenRequest::Read(_)
+                | OpenRequest::Write(_)
+                | OpenRequest::Print(_)
+                | OpenRequest::Secret(_) => {}
             }
         }
     }
@@ -284,5 +290,9 @@ impl<P: PacketBuf + 'static> Environment<P> for Devices<P> {
     fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
         let created = fs::File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(Box::new(created))
+    }
+
+    fn secret(&mut self, file: &Path) -> Result<Secret, String> {
+        secret_file::read_private(file, KEY_FILE_BYTES).map_err(|error| format!("{}: {error}", file.display()))
     }
 }

@@ -1,7 +1,7 @@
 //! Determines what elements open without opening it: an element that opens the same as its predecessor keeps what that
 //! one has.
 
-use scalebricks_graph::{Clock, Environment, Graph, Inlet, Outlet, Recording};
+use scalebricks_graph::{Clock, Environment, Graph, Inlet, Outlet, Recording, Secret};
 use scalebricks_io::{CaptureReader, PacketBuf};
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +20,8 @@ pub(super) enum OpenRequest {
     Write(PathBuf),
     /// A file to print lines to.
     Print(PathBuf),
+    /// A file with keys.
+    Secret(PathBuf),
 }
 
 /// What a graph's elements open, by name: their classes and requests.
@@ -58,6 +60,11 @@ impl<P> Environment<P> for RequestRecorder {
 
     fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
         self.wants.push(OpenRequest::Print(file.to_owned()));
+        Err(String::new())
+    }
+
+    fn secret(&mut self, file: &Path) -> Result<Secret, String> {
+        self.wants.push(OpenRequest::Secret(file.to_owned()));
         Err(String::new())
     }
 }
