@@ -9,6 +9,7 @@
 //! | [`columns`], [`annotations`] | metadata that elements keep beside packets |
 //! | [`values`] | parameter types in Click's notation |
 //! | [`gateway`] | the mobile gateway: its elements and their parts |
+//! | [`esp`] | IPsec: security associations, algorithms, anti-replay |
 //! | [`flat`] | the switch for flat names: its elements and their table |
 //! | `header`, `ip_check` | access to a packet's IPv4 header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
@@ -143,6 +144,10 @@ elements! {
         per_packet set_ip_checksum SetIPChecksum;
         per_packet set_ip_dscp SetIPDSCP;
         batch static_ip_lookup StaticIPLookup;
+    }
+    [ipsec] {
+        batch ipsec_decap IPsecDecap;
+        batch ipsec_encap IPsecEncap;
     }
     [scheduling] {
         batch bandwidth_rated_unqueue BandwidthRatedUnqueue;

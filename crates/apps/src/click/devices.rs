@@ -121,10 +121,7 @@ impl<P: PacketBuf + 'static> Devices<P> {
             match want {
                 OpenRequest::Inlet(device) => drop(self.receiving.insert(device.clone())),
                 OpenRequest::Outlet(device) => drop(self.sending.insert(device.clone())),
-                OpenRequest::Read(_)
-                | OpenRequest::Write(_)
-                | OpenRequest::Print(_)
-                | OpenRequest::Secret(_) => {}
+                OpenRequest::Read(_) | OpenRequest::Write(_) | OpenRequest::Print(_) => {}
             }
         }
     }

@@ -15,6 +15,7 @@
 pub mod file;
 pub mod inbound;
 pub mod inner;
+pub(crate) mod load;
 pub mod outbound;
 pub mod replay;
 pub mod sa;

@@ -150,7 +150,7 @@ impl Cipher {
 impl CbcSha1 {
     /// Over everything from the ESP header on; with ESN followed by the high bits (RFC 4303 §2.2.1).
     #[inline]
-    fn mac(&self, covered: &[u8], sequence: u64, is_extended: bool) -> Hmac<Sha1> {
+    pub(super) fn mac(&self, covered: &[u8], sequence: u64, is_extended: bool) -> Hmac<Sha1> {
         let mut mac = self.mac.clone();
         mac.update(covered);
         if is_extended {
