@@ -121,7 +121,11 @@ impl<'de> Deserialize<'de> for Hex {
                     let octet = digit(*high).zip(digit(*low)).map(|(high, low)| high << 4 | low);
                     octets.push(octet.ok_or_else(|| E::custom("a key is a string of hexadecimal digits"))?);
                 }
-                if rest.is_empty() { Ok(Hex(octets)) } else { Err(E::custom("a key has two digits per octet")) }
+                if rest.is_empty() {
+                    Ok(Hex(octets))
+                } else {
+                    Err(E::custom("a key has two digits per octet"))
+                }
             }
 
             refuse! { visit_bool bool visit_i64 i64 visit_u64 u64 visit_i128 i128 visit_u128 u128 visit_f64 f64 }
@@ -180,10 +184,9 @@ fn check(section: Section) -> Result<Sa, String> {
     let keys = match (suite.as_str(), auth_key) {
         ("aes-128-gcm", None) => Keys::AesGcm(key.exactly("key", " (key and salt)")?),
         ("aes-128-gcm", Some(_)) => return Err("auth_key: aes-128-gcm has none".to_owned()),
-        ("aes-128-cbc-hmac-sha1-96", Some(auth_key)) => Keys::AesCbcSha1 {
-            key: key.exactly("key", "")?,
-            auth_key: auth_key.exactly("auth_key", "")?,
-        },
+        ("aes-128-cbc-hmac-sha1-96", Some(auth_key)) => {
+            Keys::AesCbcSha1 { key: key.exactly("key", "")?, auth_key: auth_key.exactly("auth_key", "")? }
+        }
         ("aes-128-cbc-hmac-sha1-96", None) => return Err("auth_key: missing".to_owned()),
         _ => return Err("suite: aes-128-gcm or aes-128-cbc-hmac-sha1-96".to_owned()),
     };

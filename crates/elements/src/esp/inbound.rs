@@ -63,13 +63,29 @@ impl Outer {
                     let ip = Ipv4::parse(bytes).ok()?;
                     let is_fragment = ip.more_fragments() || ip.fragment_offset() > 0;
                     let len = ip.total_len();
-                    (ip.src().into(), ip.dst().into(), ip.protocol(), ip.dscp_ecn(), is_fragment, ip.payload(), len)
+                    (
+                        ip.src().into(),
+                        ip.dst().into(),
+                        ip.protocol(),
+                        ip.dscp_ecn(),
+                        is_fragment,
+                        ip.payload(),
+                        len,
+                    )
                 }
                 6 => {
                     let ip = Ipv6::parse(bytes).ok()?;
                     let len = scalebricks_wire::ipv6::HEADER_LEN + ip.payload_len();
                     let is_fragment = ip.fragment().is_some();
-                    (ip.src().into(), ip.dst().into(), ip.protocol(), ip.traffic_class(), is_fragment, ip.payload(), len)
+                    (
+                        ip.src().into(),
+                        ip.dst().into(),
+                        ip.protocol(),
+                        ip.traffic_class(),
+                        is_fragment,
+                        ip.payload(),
+                        len,
+                    )
                 }
                 _ => return None,
             };
@@ -174,7 +190,9 @@ impl Inbound {
     /// Whether a packet is for this association.
     #[inline]
     pub fn takes(&self, packet: &EspPacket) -> bool {
-        packet.spi == self.sa.spi.get() && packet.dst == self.sa.dst && packet.is_in_udp == self.sa.udp.is_some()
+        packet.spi == self.sa.spi.get()
+            && packet.dst == self.sa.dst
+            && packet.is_in_udp == self.sa.udp.is_some()
     }
 
     /// Decrypts a packet in place, and removes everything around the inner packet (RFC 4303 §3.4).

@@ -8,7 +8,11 @@ use scalebricks_graph::Environment;
 ///
 /// # Errors
 /// File, section and key, and what is wrong.
-pub(crate) fn load<P>(world: &mut dyn Environment<P>, path: &str, names: &[String]) -> Result<Vec<Sa>, String> {
+pub(crate) fn load<P>(
+    world: &mut dyn Environment<P>,
+    path: &str,
+    names: &[String],
+) -> Result<Vec<Sa>, String> {
     let bytes = world.secret(path.as_ref())?;
     let at = |what: String| format!("{path}: {what}");
     let text = std::str::from_utf8(&bytes).map_err(|_| at("not UTF-8".to_owned()))?;

@@ -129,8 +129,7 @@ impl Outbound {
         let tail = tail.get(..padding_len + TRAILER_LEN + suite.icv_len()).ok_or(SealError::TooLong)?;
         packet.append(tail).map_err(|_| SealError::NoRoom)?;
         packet.prepend(self.sa.front_len()).map_err(|_| SealError::NoRoom)?;
-        let (outer, secured) =
-            packet.data_mut().split_at_mut_checked(outer_len).ok_or(SealError::NoRoom)?;
+        let (outer, secured) = packet.data_mut().split_at_mut_checked(outer_len).ok_or(SealError::NoRoom)?;
         let (header, iv) = secured.split_first_chunk_mut::<HEADER_LEN>().ok_or(SealError::NoRoom)?;
         *header = esp::header(self.sa.spi, sequence as u32);
         let iv = iv.get_mut(..suite.iv_len()).ok_or(SealError::NoRoom)?;
@@ -141,7 +140,9 @@ impl Outbound {
         self.cipher.seal(secured, sequence, self.sa.esn).map_err(|_| SealError::TooLong)?;
         let udp_len = (secured.len() + UDP_HEADER_LEN) as u16;
         self.write_outer(outer, inner, total_len, udp_len);
-        if let (Some(_), IpAddr::V6(_), Some(datagram)) = (self.sa.udp, self.sa.dst, packet.data_mut().get_mut(ipv6::HEADER_LEN..)) {
+        if let (Some(_), IpAddr::V6(_), Some(datagram)) =
+            (self.sa.udp, self.sa.dst, packet.data_mut().get_mut(ipv6::HEADER_LEN..))
+        {
             fill_udp_checksum(self.sa.src, self.sa.dst, datagram);
         }
         self.packets += 1;

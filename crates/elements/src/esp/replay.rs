@@ -160,7 +160,9 @@ mod tests {
     fn numbers_without_extension_are_what_the_packet_says() {
         let mut window = ReplayWindow::new(64, false);
         assert_eq!((window.infer(5), window.is_new(0)), (Some(5), false));
-        assert!(window.accept(u64::from(u32::MAX)) && !window.accept(1) && !window.accept(u64::from(u32::MAX)));
+        assert!(
+            window.accept(u64::from(u32::MAX)) && !window.accept(1) && !window.accept(u64::from(u32::MAX))
+        );
     }
 
     #[test]

@@ -218,7 +218,11 @@ impl Sa {
     /// Length of the outer packet around an inner packet.
     pub const fn packet_len(&self, inner_len: usize) -> usize {
         let suite = self.suite();
-        self.front_len() + inner_len + padding_len(inner_len, suite.alignment()) + TRAILER_LEN + suite.icv_len()
+        self.front_len()
+            + inner_len
+            + padding_len(inner_len, suite.alignment())
+            + TRAILER_LEN
+            + suite.icv_len()
     }
 
     /// The longest inner packet that fits the MTU.

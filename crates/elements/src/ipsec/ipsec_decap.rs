@@ -4,7 +4,9 @@ use crate::esp::inbound::{Inbound, OpenError, Outer};
 use crate::esp::load::{is_same, line, load};
 use crate::shared_names::{counters, drops, handlers};
 use crate::side_output::SideOutput;
-use scalebricks_graph::{Control, DropId, Element, Environment, Frame, HandlerId, Meta, Out, SlotList, element};
+use scalebricks_graph::{
+    Control, DropId, Element, Environment, Frame, HandlerId, Meta, Out, SlotList, element,
+};
 use scalebricks_io::PacketBuf;
 use std::any::Any;
 
@@ -83,7 +85,8 @@ impl IPsecDecap {
         };
         // Sorted by SPI, which few associations share.
         let first = self.tunnels.partition_point(|tunnel| tunnel.sa().spi.get() < at.spi);
-        let mut same = self.tunnels.iter_mut().skip(first).take_while(|tunnel| tunnel.sa().spi.get() == at.spi);
+        let mut same =
+            self.tunnels.iter_mut().skip(first).take_while(|tunnel| tunnel.sa().spi.get() == at.spi);
         let tunnel = same.find(|tunnel| tunnel.takes(&at)).ok_or(Refused::Drop(Self::NO_SA))?;
         tunnel.open(packet, &at).map_err(|error| Refused::Drop(reason(error)))
     }
@@ -91,7 +94,8 @@ impl IPsecDecap {
 
 impl Control for IPsecDecap {
     fn read(&self, _: HandlerId) -> String {
-        let lines = self.tunnels.iter().map(|end| line(end.sa(), end.carried(), end.sequence(), end.is_ageing()));
+        let lines =
+            self.tunnels.iter().map(|end| line(end.sa(), end.carried(), end.sequence(), end.is_ageing()));
         lines.collect()
     }
 

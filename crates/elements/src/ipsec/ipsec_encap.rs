@@ -10,7 +10,9 @@ use crate::side_output::SideOutput;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use ring::rand::{SecureRandom, SystemRandom};
-use scalebricks_graph::{Control, DropId, Element, Environment, Frame, Handle, HandlerId, Out, SlotList, element};
+use scalebricks_graph::{
+    Control, DropId, Element, Environment, Frame, Handle, HandlerId, Out, SlotList, element,
+};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::{ipv4, ipv6};
 use std::any::Any;
@@ -131,9 +133,10 @@ impl IPsecEncap {
 
 impl Control for IPsecEncap {
     fn read(&self, _: HandlerId) -> String {
-        let lines = self.tunnels.iter().map(|Tunnel { end, .. }| {
-            line(end.sa(), end.carried(), end.sequence(), end.is_ageing())
-        });
+        let lines = self
+            .tunnels
+            .iter()
+            .map(|Tunnel { end, .. }| line(end.sa(), end.carried(), end.sequence(), end.is_ageing()));
         lines.collect()
     }
 
@@ -208,5 +211,162 @@ impl<P: PacketBuf> Element<P> for IPsecEncap {
         self.tunnels = all.into_iter().map(make).collect::<Result<_, String>>()?;
         self.is_open = true;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rig::{Rig, ipv4, ipv4_of};
+    use crate::test_environment::TestEnvironment;
+    use scalebricks_graph::Clock;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    const SECTION: &str = r#"
+[[sa]]
+name = "NAME"
+spi = 0x1001
+suite = "aes-128-gcm"
+key = "000102030405060708090a0b0c0d0e0f10111213"
+src = "192.0.2.1"
+dst = "192.0.2.2"
+selectors = [{ src = "10.0.0.0/16", dst = "10.0.0.0/16" }]
+mtu = 600
+"#;
+
+    /// A file with this association and these other lines.
+    fn keys(folder: &Path, name: &str, lines: &str) -> String {
+        let path = folder.join("sa.toml");
+        std::fs::write(&path, SECTION.replace("NAME", name) + lines).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path.display().to_string()
+    }
+
+    /// Encrypted packets leave at end 0, those too big at end 1.
+    fn encap(file: &str) -> Rig {
+        let mut rig = Rig::new(2, |builder| {
+            builder
+                .declare("e", "IPsecEncap", &[file, "a"])
+                .chain(&["in", "e", "out0"])
+                .connect("e", 1, "out1", 0);
+        });
+        rig.open(&mut TestEnvironment::new(Clock::Wall)).unwrap();
+        rig
+    }
+
+    fn decap(file: &str) -> Rig {
+        let mut rig = Rig::new(2, |builder| {
+            builder
+                .declare("d", "IPsecDecap", &[file, "a"])
+                .chain(&["in", "d", "out0"])
+                .connect("d", 1, "out1", 0);
+        });
+        rig.open(&mut TestEnvironment::new(Clock::Wall)).unwrap();
+        rig
+    }
+
+    #[test]
+    fn packets_cross_a_tunnel_and_nothing_passes_in_clear() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = keys(folder.path(), "a", "");
+        let (mut near, mut far) = (encap(&file), decap(&file));
+        let clear: Vec<Vec<u8>> = (0..100).map(|n| ipv4(9, &vec![n; usize::from(n) * 5])).collect();
+        let elsewhere = ipv4_of(|header| header.dst = [11, 0, 0, 1].into(), b"secret");
+        let long = ipv4(9, &[7; 600]);
+        near.send(clear.clone().into_iter().chain([elsewhere, long.clone(), vec![0x45; 10], vec![]]));
+        near.turn();
+        let sealed = near.noted(0);
+        assert_eq!((sealed.len(), near.got(1)), (100, vec![long]));
+        assert_eq!(["no_sa", "malformed", "too_big"].map(|reason| near.number("e", reason)), [1, 2, 0]);
+        assert_eq!((near.number("e", "encrypted"), sealed[0].1.l4), (100, 20));
+        far.send(sealed.iter().map(|(bytes, _)| bytes.clone()));
+        far.turn();
+        assert_eq!(far.got(0), clear);
+        far.send(sealed.iter().map(|(bytes, _)| bytes.clone()));
+        let mut forged = sealed[7].0.clone();
+        forged[27] = 200; // a number not yet seen
+        let mut unknown = sealed[8].0.clone();
+        unknown[23] ^= 1; // another SPI
+        let other = ipv4(9, b"UDP to another port");
+        let fragment = ipv4_of(|header| (header.more_fragments, header.protocol) = (true, 50), &[0; 40]);
+        far.send([forged, unknown, other.clone(), fragment, vec![0x45; 5]]);
+        far.turn();
+        assert_eq!((far.got(0).len(), far.got(1)), (0, vec![other]));
+        let reasons = ["replay", "bad_icv", "no_sa", "esp_fragment", "malformed"];
+        assert_eq!(reasons.map(|reason| far.number("d", reason)), [100, 1, 1, 1, 1]);
+        let sas = far.read("d", "sas");
+        assert!(sas.starts_with("a 0x1001 aes-128-gcm 100 ") && sas.ends_with(" 100 fresh\n"), "{sas}");
+    }
+
+    #[test]
+    fn nothing_passes_without_keys_or_after_their_lifetime() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut unopened = Rig::new(1, |builder| {
+            builder.declare("e", "IPsecEncap", &["none.toml", "a"]).chain(&["in", "e", "out0"]);
+        });
+        unopened.send([ipv4(9, b"secret")]);
+        unopened.turn();
+        assert_eq!((unopened.got(0).len(), unopened.number("e", "no_sa")), (0, 1));
+        let file = keys(folder.path(), "a", "hard = { packets = 3 }\nsoft = { packets = 2 }\n");
+        let mut near = encap(&file);
+        near.send((0..5).map(|n| ipv4(9, &[n])));
+        near.turn();
+        assert_eq!(
+            (near.got(0).len(), near.number("e", "sa_expired"), near.number("e", "sa_ageing")),
+            (3, 2, 1)
+        );
+        near.send([ipv4(9, b"secret")]);
+        near.turn();
+        assert_eq!((near.got(0).len(), near.number("e", "sa_expired")), (0, 3));
+        assert!(near.read("e", "sas").ends_with(" expired\n"));
+    }
+
+    #[test]
+    fn a_new_configuration_continues_numbers_and_windows() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = keys(folder.path(), "a", "");
+        let (mut near, mut far) = (encap(&file), decap(&file));
+        near.send([ipv4(9, b"1")]);
+        near.turn();
+        let first = near.got(0);
+        near.replace(|builder| {
+            builder
+                .declare("e", "IPsecEncap", &[&file, "a"])
+                .chain(&["in", "e", "out0"])
+                .connect("e", 1, "out1", 0);
+        });
+        near.send([ipv4(9, b"2")]);
+        near.turn();
+        let second = near.got(0);
+        assert_eq!((first[0][27], second[0][27]), (1, 2));
+        far.send(first.clone());
+        far.turn();
+        far.replace(|builder| {
+            builder
+                .declare("d", "IPsecDecap", &[&file, "a"])
+                .chain(&["in", "d", "out0"])
+                .connect("d", 1, "out1", 0);
+        });
+        far.send(first.into_iter().chain(second));
+        far.turn();
+        assert_eq!((far.got(0), far.number("d", "replay")), (vec![ipv4(9, b"1"), ipv4(9, b"2")], 1));
+    }
+
+    #[test]
+    fn wrong_files_are_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = keys(folder.path(), "b", "");
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("e", "IPsecEncap", &[&file, "a"]).chain(&["in", "e", "out0"]);
+        });
+        let mut refused = |expected: &str| {
+            let errors = rig.open(&mut TestEnvironment::new(Clock::Wall)).unwrap_err();
+            assert!(errors[0].1.contains(expected), "{errors:?}");
+        };
+        refused("sa.toml: no [[sa]] is named \"a\"");
+        keys(folder.path(), "a", "fd = 1");
+        refused("sa.toml: line 11: unknown field");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        refused("chmod 600");
     }
 }

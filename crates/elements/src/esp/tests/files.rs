@@ -13,7 +13,10 @@ fn sections_are_read_with_defaults() {
     let Keys::AesGcm(key) = &gcm.keys else { panic!("of GCM") };
     assert_eq!((key.0[0], key.0[19]), (0, 0x13));
     let cbc = sa(false, true, "udp = {}\nhard = { packets = 9 }\ndf = \"clear\"");
-    assert_eq!((cbc.suite(), cbc.udp.map(|udp| (udp.src, udp.dst))), (Suite::AesCbcSha1, Some((4_500, 4_500))));
+    assert_eq!(
+        (cbc.suite(), cbc.udp.map(|udp| (udp.src, udp.dst))),
+        (Suite::AesCbcSha1, Some((4_500, 4_500)))
+    );
     assert_eq!((cbc.hard.packets, cbc.hard.bytes, cbc.soft.packets), (9, u64::MAX, u64::MAX));
 }
 
@@ -40,12 +43,15 @@ fn wrong_sections_are_named_with_their_keys() {
         (section("a", true, false, "ttl = 0"), "ttl: at least 1"),
         (section("a", true, false, "dscp = 64"), "dscp: below 64"),
         (section("a", true, false, "df = \"x\""), "df: copy, set or clear"),
-        (section("a", true, false, "fd = 1"), "line 8: unknown field `fd`"),
+        (section("a", true, false, "fd = 1"), "line 9: unknown field `fd`"),
         (section("a", true, false, "soft = { octets = 1 }"), "unknown field `octets`"),
         (section("a", true, false, &format!("auth_key = \"{AUTH_KEY}\"")), "auth_key: aes-128-gcm has none"),
         (section("a b", true, false, ""), "name: 1 to 64"),
         (section("a", true, false, "") + &section("a", false, true, ""), "name: given to another"),
-        (section("a", true, false, "") + &section("b", false, false, ""), "spi: 0x1001 to 192.0.2.2 is that of"),
+        (
+            section("a", true, false, "") + &section("b", false, false, ""),
+            "spi: 0x1001 to 192.0.2.2 is that of",
+        ),
         (with("0x1001", "255"), "spi: 255 is below 256"),
         (with("0x1001", "\"x\""), "line 3: invalid type"),
         (with("gcm", "ctr"), "suite: aes-128-gcm or"),
@@ -56,7 +62,10 @@ fn wrong_sections_are_named_with_their_keys() {
         (with("spi = 0x1001\n", ""), "missing field `spi`"),
         (with(GCM_KEY, &GCM_KEY[2..]), "key: 20 octets expected (key and salt), 19 given"),
         (with(GCM_KEY, &GCM_KEY[1..]), "line 5: a key has two digits"),
-        (section("a", false, false, "").replace(&format!("auth_key = \"{AUTH_KEY}\"\n"), ""), "auth_key: missing"),
+        (
+            section("a", false, false, "").replace(&format!("auth_key = \"{AUTH_KEY}\"\n"), ""),
+            "auth_key: missing",
+        ),
         (String::new(), "missing field `sa`"),
     ] {
         let error = parse(&text).unwrap_err();
@@ -71,7 +80,9 @@ fn neither_errors_nor_debug_output_have_keys() {
         let error = parse(&section("a", true, false, "").replace(GCM_KEY, value)).unwrap_err();
         assert!(!error.contains("hunter2") && !error.contains(&digits[..8]), "{error}");
     }
-    for value in ["271828182", "2.71828182", "271828182271828182271828182", "[271828182]", "{ a = 271828182 }"] {
+    for value in
+        ["271828182", "2.71828182", "271828182271828182271828182", "[271828182]", "{ a = 271828182 }"]
+    {
         let text = section("a", true, false, "").replace(&format!("\"{GCM_KEY}\""), value);
         let error = parse(&text).unwrap_err();
         assert!(!error.contains("71828182"), "{error}");

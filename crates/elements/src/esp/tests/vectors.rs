@@ -62,7 +62,8 @@ fn cbc_encrypts_as_in_rfc_3602() {
             "d296cd94c2cccf8a3a863028b5e1dc0a7586602d253cfff91b8266bea6d61ab1",
         ),
     ] {
-        let cipher = Cipher::new(&Keys::AesCbcSha1 { key: secret(key), auth_key: secret(&"0c".repeat(20)) }).unwrap();
+        let cipher =
+            Cipher::new(&Keys::AesCbcSha1 { key: secret(key), auth_key: secret(&"0c".repeat(20)) }).unwrap();
         let mut packet = [vec![7; 8], octets(iv), plain.clone(), vec![0; 12]].concat();
         cipher.seal(&mut packet, 0, false).unwrap();
         assert_eq!(packet[24..24 + plain.len()], octets(expected));
@@ -90,11 +91,14 @@ fn the_mac_is_that_of_rfc_2202() {
 fn packets_too_short_or_not_padded_are_refused() {
     let gcm = Cipher::new(&Keys::AesGcm(secret(&"00".repeat(20)))).unwrap();
     let cbc =
-        Cipher::new(&Keys::AesCbcSha1 { key: secret(&"00".repeat(16)), auth_key: secret(&"00".repeat(20)) }).unwrap();
+        Cipher::new(&Keys::AesCbcSha1 { key: secret(&"00".repeat(16)), auth_key: secret(&"00".repeat(20)) })
+            .unwrap();
     for len in 0..200 {
         let (seals_gcm, seals_cbc) = (len >= 32, len >= 36 && (len - 36) % 16 == 0);
         assert_eq!(gcm.seal(&mut vec![0; len], 1, true).is_ok(), seals_gcm, "{len}");
         assert_eq!(cbc.seal(&mut vec![0; len], 1, true).is_ok(), seals_cbc, "{len}");
-        assert!(gcm.open(&mut vec![0; len], 1, true).is_err() && cbc.open(&mut vec![0; len], 1, true).is_err());
+        assert!(
+            gcm.open(&mut vec![0; len], 1, true).is_err() && cbc.open(&mut vec![0; len], 1, true).is_err()
+        );
     }
 }
