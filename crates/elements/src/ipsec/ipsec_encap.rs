@@ -287,7 +287,7 @@ mtu = 600
         forged[27] = 200; // a number not yet seen
         let mut unknown = sealed[8].0.clone();
         unknown[23] ^= 1; // another SPI
-        let other = ipv4(9, b"UDP to another port");
+        let other = ipv4_of(|header| header.protocol = 6, b"not ESP");
         let fragment = ipv4_of(|header| (header.more_fragments, header.protocol) = (true, 50), &[0; 40]);
         far.send([forged, unknown, other.clone(), fragment, vec![0x45; 5]]);
         far.turn();
