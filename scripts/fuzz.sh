@@ -88,6 +88,13 @@ seeds() {
         bytes echo "0001020100$zeros"
         bytes untagged "0101010100$zeros"
         ;;
+    wire_esp)
+        bytes esp "4500003c000040004032b66fc0000201c0000202""000010010000000100000000000000010102030405060708090a0b0c0d0e0f101112131415161718"
+        bytes udp "45000044000040004011b688c0000201c000020211941194""00300000""000010010000000100000000000000010102030405060708090a0b0c0d0e0f101112131415161718"
+        bytes trailer 0102030304
+        bytes inner "$inner"
+        text file '[[sa]]\nname = "a"\nspi = 256\nsuite = "aes-128-gcm"\nkey = "00"\nsrc = "192.0.2.1"'
+        ;;
     wire_gtpu)
         bytes gpdu "$gtpu"
         bytes echo 3202000600000000010200000e00

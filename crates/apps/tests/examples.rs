@@ -16,9 +16,11 @@ use std::time::Duration;
 fn every_example_becomes_a_graph() {
     let registry = scalebricks_elements::registry::<Packet>();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let folders = [folder.clone(), folder.join("router")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let files = files.map(|entry| entry.unwrap().path());
     let examples: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "click")).collect();
-    assert!(examples.len() >= 3);
+    assert!(examples.len() >= 4);
     for path in examples {
         let text = std::fs::read(&path).unwrap();
         let router = Router::read(&path.display().to_string(), &text, &[], &registry);

@@ -8,6 +8,7 @@ mod directory;
 mod examples;
 mod gateway;
 mod hostile;
+mod ipsec;
 mod live;
 mod route_server;
 mod router;

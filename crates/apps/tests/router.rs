@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-type Frames = Vec<(u64, Vec<u8>)>;
+pub(crate) type Frames = Vec<(u64, Vec<u8>)>;
 
 const OWN: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 0x10], [2, 0, 0, 0, 1, 0x10]];
 const OWN_IP: [[u8; 4]; 2] = [[192, 0, 2, 1], [198, 51, 100, 1]];
@@ -43,7 +43,7 @@ fn ping(from: usize, to: [u8; 4]) -> Vec<u8> {
 }
 
 /// ARP over Ethernet: operation, sender, target.
-fn arp(dst: [u8; 6], operation: u8, sender: ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
+pub(crate) fn arp(dst: [u8; 6], operation: u8, sender: ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
     let fixed = [8, 6, 0, 1, 8, 0, 6, 4, 0, operation];
     let mut frame = [&dst[..], &sender.0, &fixed, &sender.0, &sender.1, &target.0, &target.1].concat();
     frame.resize(60, 0);
@@ -72,7 +72,7 @@ fn routed(come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
 }
 
 /// The frames that leave each interface of a router.
-fn routed_by(text: &str, come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
+pub(crate) fn routed_by(text: &str, come: [&Frames; 2], folder: &Path) -> [Frames; 2] {
     let registry = scalebricks_elements::registry::<Packet>();
     let router = Router::read("router.click", text.as_bytes(), &[], &registry)
         .unwrap_or_else(|errors| panic!("{errors}"));

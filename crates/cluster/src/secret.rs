@@ -2,41 +2,14 @@
 //!
 //! A configuration file never contains a secret, as it is copied, shown and kept under version control.
 
+pub use scalebricks_io::secret_file::read;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Longest password or token, bytes.
 const LONGEST: usize = 4096;
-
-/// Reads a secret file of at most `longest` bytes, without the line end behind it.
-///
-/// # Errors
-/// Why not, without the path: the file cannot be read, is no regular file, is too long, or other users than its owner and group
-/// have any right to it.
-pub fn read(path: &Path, longest: usize) -> Result<Vec<u8>, String> {
-    let fails = |error: std::io::Error| error.to_string();
-    // Before it is opened: opening a pipe would wait for a writer.
-    if !fs::metadata(path).map_err(fails)?.is_file() {
-        return Err("not a regular file".to_owned());
-    }
-    let mut file = File::open(path).map_err(fails)?;
-    if file.metadata().map_err(fails)?.mode() & 0o007 != 0 {
-        return Err("everybody may read it: chmod o-rwx".to_owned());
-    }
-    let mut bytes = Vec::new();
-    file.by_ref().take(longest as u64 + 3).read_to_end(&mut bytes).map_err(fails)?;
-    let end = bytes.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |last| last + 1);
-    if end > longest {
-        return Err(format!("longer than {longest} bytes"));
-    }
-    bytes.truncate(end);
-    Ok(bytes)
-}
 
 /// The place of a secret in a configuration: `{ file = "PATH" }` or `{ env = "NAME" }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +98,7 @@ impl<'de> Deserialize<'de> for SecretAt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[derive(Debug, Deserialize)]

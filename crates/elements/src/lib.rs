@@ -9,6 +9,7 @@
 //! | [`columns`], [`annotations`] | metadata that elements keep beside packets |
 //! | [`values`] | parameter types in Click's notation |
 //! | [`gateway`] | the mobile gateway: its elements and their parts |
+//! | [`esp`] | IPsec: security associations, algorithms, anti-replay |
 //! | [`flat`] | the switch for flat names: its elements and their table |
 //! | `header`, `header6`, `ip_check` | access to a packet's IP header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
@@ -27,6 +28,7 @@ mod arp_messages;
 mod arp_table;
 mod capture_source;
 pub mod columns;
+pub mod esp;
 pub mod filter;
 pub mod flat;
 mod gate;
@@ -164,6 +166,10 @@ elements! {
         batch ip6_nd_solicitor IP6NDSolicitor<P>;
         batch lookup_ip6_route LookupIP6Route;
         per_packet mark_ip6_header MarkIP6Header;
+    }
+    [ipsec] {
+        batch ipsec_decap IPsecDecap;
+        batch ipsec_encap IPsecEncap;
     }
     [scheduling] {
         batch bandwidth_rated_unqueue BandwidthRatedUnqueue;

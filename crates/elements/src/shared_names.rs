@@ -42,7 +42,10 @@ named! {
         NO_HEADER6 = "no_ip6_header": "The packet has no complete IPv6 header.",
         BAD_VERSION6 = "bad_ip6_version": "The IP version is not 6.",
         BAD_LENGTH6 = "bad_ip6_length": "The packet is shorter than its header says.",
+        NO_ROOM_FOR_ESP = "no_room_for_esp": "The packet's buffer has not enough room for the headers and trailer of ESP.",
         QUEUE_FULL = "queue_full": "The maximum number of packets was waiting.",
+        NO_SA = "no_sa": "No security association is for the packet.",
+        SA_EXPIRED = "sa_expired": "The hard lifetime of the packet's security association is over.",
         SPLIT_HORIZON = "split_horizon": "It could only leave by the port it arrived at, or by one of the same group.",
     }
     counters: "Counters." {
@@ -52,6 +55,7 @@ named! {
         REPLIES = "replies": "Replies made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free.",
         NO_BUFFER_FOR_DATA = "no_buffer": "Turns in which no buffer was free, or the data did not fit one.",
+        SA_AGEING = "sa_ageing": "Security associations whose soft lifetime is over: a level.",
         NOT_PRINTED = "not_printed": "Lines that could not be written.",
     }
     handlers: "Handlers." {
@@ -65,6 +69,7 @@ named! {
         SET_SRC = "src": "Sets the source.",
         DST = "dst": "The destination.",
         SET_DST = "dst": "Sets the destination.",
+        SAS = "sas": "The security associations, one per line: name, SPI, suite, packets, bytes, sequence number, state.",
         PROGRAM = "program": "The comparisons, one per line, and where each leads.",
     }
 }

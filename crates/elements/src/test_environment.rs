@@ -1,7 +1,7 @@
 //! Devices and capture files for tests of elements that open them.
 
-use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
-use scalebricks_io::{CaptureReader, CaptureWriter, MemoryPort, Packet, memory_port_pair};
+use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording, Secret};
+use scalebricks_io::{CaptureReader, CaptureWriter, MemoryPort, Packet, memory_port_pair, secret_file};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
@@ -71,6 +71,10 @@ impl Environment<Packet> for TestEnvironment {
 
     fn print(&mut self, file: &Path) -> Result<Box<dyn Write + Send>, String> {
         Ok(Box::new(File::create(file).map_err(|error| error.to_string())?))
+    }
+
+    fn secret(&mut self, file: &Path) -> Result<Secret, String> {
+        secret_file::read_private(file, 1 << 20)
     }
 }
 

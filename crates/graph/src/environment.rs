@@ -9,6 +9,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// One side of a device, with a port of type `T` or a capture of type `C`.
 pub enum DeviceSide<T: ?Sized, C> {
@@ -104,7 +105,16 @@ pub trait Environment<P> {
     /// # Errors
     /// Why it cannot be created.
     fn print(&mut self, file: &Path) -> Result<Box<dyn Write + Send>, String>;
+
+    /// The contents of a file with keys, which only its owner may read. They are overwritten when they are dropped.
+    ///
+    /// # Errors
+    /// Why it cannot be read, with its name.
+    fn secret(&mut self, file: &Path) -> Result<Secret, String>;
 }
+
+/// The contents of a file with keys.
+pub type Secret = Zeroizing<Vec<u8>>;
 
 /// The packets that a source still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -137,7 +137,7 @@ pub use bursts::{Bursts, Chunk};
 pub use column::{Column, Handle, Values};
 pub use count::{CounterSnapshot, Ledger, Reading};
 pub use element::{Binder, Control, Declared, Element};
-pub use environment::{Clock, Environment, Inlet, Outlet, Recording, Supply};
+pub use environment::{Clock, Environment, Inlet, Outlet, Recording, Secret, Supply};
 pub use frame::{Frame, INTAKE};
 pub use fuse::Fuse;
 pub use graph::Graph;

@@ -7,6 +7,7 @@
 //! | [`packet`] | traits for packet buffers, bursts, and tags |
 //! | [`pool`] | a bounded pool of buffers on the heap |
 //! | [`port`] | traits for ports, and a port in memory |
+//! | [`secret_file`] | files with keys and passwords, whose permissions are checked |
 //! | [`switch`] | an Ethernet switch in memory that forwards by destination MAC |
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod gzip;
 pub mod packet;
 pub mod pool;
 pub mod port;
+pub mod secret_file;
 pub mod switch;
 
 pub use capture::{CaptureError, CaptureReader, CaptureWriter, CapturedFrame, LinkType};

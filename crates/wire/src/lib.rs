@@ -13,14 +13,18 @@
 //! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both IP versions: types, errors and echo replies |
 //! | [`nd`] | neighbour discovery for IPv6 |
 //! | [`gtpu`], [`encap`] | GTPv1-U messages, and the outer headers of a G-PDU |
+//! | [`esp`] | ESP headers and trailers, ESP in UDP |
+//! | [`ecn`] | ECN bits of tunnels |
 //! | [`checksum`] | the Internet checksum: full, over pseudo headers, incremental |
 
 #![forbid(unsafe_code)]
 
 pub mod arp;
 pub mod checksum;
+pub mod ecn;
 pub mod encap;
 mod error;
+pub mod esp;
 pub mod ethernet;
 pub mod fragment;
 pub mod gtpu;

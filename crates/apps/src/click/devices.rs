@@ -3,11 +3,14 @@
 use super::open_requests::OpenRequest;
 use super::shared_port::SharedPort;
 use scalebricks_graph::environment::DeviceSide;
-use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording};
-use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort};
+use scalebricks_graph::{Clock, Environment, Inlet, Outlet, Recording, Secret};
+use scalebricks_io::{CaptureError, CaptureReader, CaptureWriter, PacketBuf, RxPort, TxPort, secret_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
+
+/// Longest file with keys, bytes.
+const KEY_FILE_BYTES: usize = 1 << 20;
 
 /// The binding of a device's receiving side.
 pub type ReceiveBinding<P> = DeviceSide<dyn RxPort<P>, PathBuf>;
@@ -284,5 +287,9 @@ impl<P: PacketBuf + 'static> Environment<P> for Devices<P> {
     fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
         let created = fs::File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(Box::new(created))
+    }
+
+    fn secret(&mut self, file: &Path) -> Result<Secret, String> {
+        secret_file::read_private(file, KEY_FILE_BYTES).map_err(|error| format!("{}: {error}", file.display()))
     }
 }

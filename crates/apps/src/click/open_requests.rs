@@ -1,7 +1,7 @@
 //! Determines what elements open without opening it: an element that opens the same as its predecessor keeps what that
 //! one has.
 
-use scalebricks_graph::{Clock, Environment, Graph, Inlet, Outlet, Recording};
+use scalebricks_graph::{Clock, Environment, Graph, Inlet, Outlet, Recording, Secret};
 use scalebricks_io::{CaptureReader, PacketBuf};
 use std::collections::HashMap;
 use std::io;
@@ -63,6 +63,11 @@ impl<P> Environment<P> for RequestRecorder {
 
     fn print(&mut self, file: &Path) -> Result<Box<dyn io::Write + Send>, String> {
         self.wants.push(OpenRequest::Print(file.to_owned()));
+        Err(String::new())
+    }
+
+    // Not recorded: a new configuration reads its keys again.
+    fn secret(&mut self, _file: &Path) -> Result<Secret, String> {
         Err(String::new())
     }
 }

@@ -1,0 +1,25 @@
+//! IPsec's ESP in tunnel mode (RFC 4303) with static keys.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`sa`] | security associations: addresses, keys, selectors, lifetimes |
+//! | [`file`] | the file they are read from |
+//! | [`suite`] | the algorithms: AES-128-GCM, AES-128-CBC with HMAC-SHA1-96 |
+//! | [`replay`] | the anti-replay window |
+//! | [`outbound`], [`inbound`] | one direction of an association: sequence numbers, counters, packets |
+//! | [`inner`] | what ESP reads of inner packets |
+//!
+//! Keys are overwritten when they are dropped, except the schedule that `ring` keeps for GCM, and copies that the TOML
+//! parser makes while it reads the file.
+
+pub mod file;
+pub mod inbound;
+pub mod inner;
+pub(crate) mod load;
+pub mod outbound;
+pub mod replay;
+pub mod sa;
+pub mod suite;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Reads an outer packet as ESP, decrypts it, and reads decrypted payloads and inner packets.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scalebricks_elements::esp::file;
+use scalebricks_elements::esp::inbound::{Inbound, OpenError, Outer};
+use scalebricks_elements::esp::inner::{Inner, set_dscp_ecn};
+use scalebricks_io::{PacketBuf, Pool};
+use scalebricks_wire::esp::{Esp, TRAILER_LEN, UdpPayload, parse_trailer};
+
+const FILE: &str = r#"
+[[sa]]
+name = "a"
+spi = 0x1001
+suite = "aes-128-gcm"
+key = "000102030405060708090a0b0c0d0e0f10111213"
+src = "192.0.2.1"
+dst = "192.0.2.2"
+selectors = [{ src = "0.0.0.0/0", dst = "0.0.0.0/0" }]
+"#;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok((len, _)) = parse_trailer(bytes) {
+        assert!(len + TRAILER_LEN <= bytes.len());
+    }
+    let _ = (Esp::parse(bytes), UdpPayload::classify(bytes));
+    if let Ok(inner) = Inner::read(bytes) {
+        assert!(inner.len <= bytes.len());
+        let mut marked = bytes.to_vec();
+        set_dscp_ecn(&mut marked, 0xb9);
+        assert_eq!(Inner::read(&marked), Ok(Inner { dscp_ecn: 0xb9, ..inner }));
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = file::parse(text);
+    }
+    let Outer::Esp(at) = Outer::read(bytes) else { return };
+    assert!(at.start + 8 <= at.end && at.end <= bytes.len());
+    let mut end = Inbound::new(file::parse(FILE).unwrap().remove(0)).unwrap();
+    let Some(mut packet) = Pool::new(1, 9_000).unwrap().packet(bytes) else { return };
+    let opened = end.open(&mut packet, &at);
+    assert!(matches!(opened, Err(OpenError::BadIcv | OpenError::Replay)), "{opened:?}");
+    assert!(packet.data().len() == bytes.len() && end.sequence() == 0);
+});
