@@ -88,6 +88,10 @@ pub struct Options {
     #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_parser = concise::part)]
     pub parts: Option<Vec<&'static str>>,
 
+    /// Full BGP tables for lpm: text (PREFIX ORIGIN) or MRT, plain or gzipped [default: generated tables]
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub routes: Vec<PathBuf>,
+
     /// Capture file whose packet gaps drive the queue simulation of concise [default: random arrivals]
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,

@@ -5,6 +5,7 @@ mod choice;
 mod fib;
 mod live_table;
 mod lookup;
+mod lpm;
 mod reshape;
 mod space;
 mod update;
@@ -13,7 +14,7 @@ use crate::bench::Bench;
 use crate::figures::{self, capacity, concise};
 
 /// All benchmarks in the order in which they run.
-pub const ALL: [Bench; 10] = [
+pub const ALL: [Bench; 11] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
     Bench { name: "setsep-update", run: update::setsep, draws_itself: false },
@@ -22,6 +23,7 @@ pub const ALL: [Bench; 10] = [
     Bench { name: "choice", run: choice::run, draws_itself: true },
     Bench { name: "setsep-space", run: space::run, draws_itself: false },
     Bench { name: "fib", run: fib::run, draws_itself: false },
+    Bench { name: "lpm", run: lpm::run, draws_itself: false },
     Bench { name: "setsep-figures", run: figures::run, draws_itself: true },
     Bench { name: "capacity", run: capacity::run, draws_itself: true },
 ];

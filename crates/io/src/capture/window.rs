@@ -1,11 +1,10 @@
 //! A buffered part of a stream.
 
-use flate2::bufread::MultiGzDecoder;
-use std::io::{self, BufRead, BufReader, Read};
+use crate::gzip::decompress;
+use std::io::{self, Read};
 
-/// Bytes read from the stream at a time, and least size of the buffer.
+/// Least size of the buffer.
 const WINDOW_BYTES: usize = 64 * 1024;
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// How many of the wanted bytes there are before the stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +25,7 @@ pub(super) struct Window {
 impl Window {
     /// Opens a stream, which is decompressed if it starts as gzip.
     pub(super) fn open(stream: impl Read + Send + 'static) -> io::Result<Self> {
-        let mut stream = BufReader::with_capacity(WINDOW_BYTES, stream);
-        // A pipe may return a single byte; the stream then counts as plain, and is refused. A file returns both.
-        let is_gzip = stream.fill_buf()?.starts_with(&GZIP_MAGIC);
-        let stream: Box<dyn Read + Send> =
-            if is_gzip { Box::new(MultiGzDecoder::new(stream)) } else { Box::new(stream) };
-        Ok(Self { stream, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0 })
+        Ok(Self { stream: decompress(stream)?, buffer: vec![0; WINDOW_BYTES], start: 0, end: 0 })
     }
 
     /// The bytes that were read but not consumed.

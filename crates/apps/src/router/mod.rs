@@ -1,0 +1,3 @@
+//! The router: its sources of routes.
+
+pub mod feed;
