@@ -135,6 +135,11 @@ seeds() {
         bytes pcap d4c3b2a1020004000000000000000000ffff0000010000000000000000000000040000000400000041424344
         bytes pcapng 0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c000000
         ;;
+    route_feed)
+        text text '192.0.2.0/24 64496\n2001:db8::/32 64497\n'
+        # A prefix with one path of one AS, and its next hop.
+        bytes mrt 00000000000d00020000002000000000080a0001000000000000001040020602010000fbf0400304c0000201
+        ;;
     engine_log)
         # The operation; then edits of a valid log, or a segment's header and a frame's group, with checksums of 0.
         bytes edit 0100001001

@@ -38,6 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "rte_bus_vdev",
         "rte_hash",
         "rte_efd",
+        "rte_lpm",
+        "rte_fib",
     ] {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
@@ -60,6 +62,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("rte_eth_(macaddr_get|link_get_nowait|stats_get|stats_reset)")
         .allowlist_function("rte_hash_(create|free|add_key_with_hash|del_key_with_hash|lookup_with_hash|lookup_with_hash_bulk)")
         .allowlist_function("rte_efd_(create|free|update|lookup|lookup_bulk)")
+        .allowlist_function("rte_lpm6?_(create|free|add|delete)")
+        .allowlist_function("rte_lpm6_lookup_bulk_func")
+        .allowlist_function("rte_fib6?_(create|free|add|delete|lookup_bulk|select_lookup)")
+        .allowlist_function("rte_vect_(get|set)_max_simd_bitwidth")
+        .allowlist_type("rte_lpm6?_config|rte_fib6?_conf")
         .allowlist_type("rte_hash_parameters|rte_mbuf|rte_mempool|rte_eth_(conf|dev_info|rxconf|txconf|stats|link)|rte_ether_addr|rte_mbuf_dynfield|rte_mbuf_dynflag")
         .allowlist_var("RTE_(MAX_ETHPORTS|ETH_NAME_MAX_LEN|PKTMBUF_HEADROOM|MBUF_DEFAULT_BUF_SIZE|ETHER_ADDR_LEN)")
         .allowlist_var("SB_.*|RTE_EFD_UPDATE_FAILED|RTE_EFD_VALUE_NUM_BITS")

@@ -40,6 +40,12 @@ int sb_socket_id(void)
 	return (int)rte_socket_id();
 }
 
+void sb_lpm_lookup_bulk(const struct rte_lpm *lpm, const uint32_t *addresses, uint32_t *entries, unsigned int count)
+{
+	rte_lpm_lookup_bulk(lpm, addresses, entries, count);
+}
+
+const uint32_t SB_LPM_FOUND = RTE_LPM_LOOKUP_SUCCESS;
 const uint64_t SB_RSS_IP = RTE_ETH_RSS_IP;
 const uint64_t SB_RSS_TCP = RTE_ETH_RSS_TCP;
 const uint64_t SB_RSS_UDP = RTE_ETH_RSS_UDP;

@@ -10,11 +10,16 @@
 #include <rte_errno.h>
 #include <rte_ether.h>
 #include <rte_ethdev.h>
+#include <rte_fib.h>
+#include <rte_fib6.h>
 #include <rte_hash.h>
 #include <rte_lcore.h>
+#include <rte_lpm.h>
+#include <rte_lpm6.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_dyn.h>
 #include <rte_mempool.h>
+#include <rte_vect.h>
 #include <rte_version.h>
 
 /* The calling thread's rte_errno. */
@@ -41,7 +46,11 @@ int sb_vlan_restore(struct rte_mbuf *packet);
 /* The socket of the calling thread, or SOCKET_ID_ANY. */
 int sb_socket_id(void);
 
+/* The entries of `count` addresses: a next hop with RTE_LPM_LOOKUP_SUCCESS, or without it no route. */
+void sb_lpm_lookup_bulk(const struct rte_lpm *lpm, const uint32_t *addresses, uint32_t *entries, unsigned int count);
+
 /* Constants behind macros that only a compiler can evaluate. */
+extern const uint32_t SB_LPM_FOUND;
 extern const uint64_t SB_RSS_IP;
 extern const uint64_t SB_RSS_TCP;
 extern const uint64_t SB_RSS_UDP;

@@ -23,6 +23,7 @@ pub const NAMES: [&str; 14] = [
     "choice",
     "setsep-space",
     "fib",
+    "lpm",
     "setsep-figures",
     "capacity",
     "router",
@@ -48,6 +49,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
   setsep-update   changes, inserts and deletes per second with a concurrent reader, and ten full turnovers
   setsep-space    bits per key, fallback keys, fullest group
   fib             the exact table: lookups and inserts at 95 % load
+  lpm             longest-prefix match on full BGP tables: load, lookups and updates
   othello-update  the updates of Othello, in four sizings, with bits per key
   concise         reproduces figures and tables of the Concise paper; --part selects some
   choice          SetSep, Othello or a full copy: memory, lookups and changes by flows and nodes
@@ -79,6 +81,8 @@ Examples:
       Store the results in docs/data and show them in docs/choosing.md beside those of other processors.
   scalebricks-bench pages --check
       Check that all pages match the data in docs/data.
+  scalebricks-bench lpm --routes bgp-ipv4.txt.gz,bgp-ipv6.mrt.gz --batch 64
+      Compare tables for longest-prefix match on two BGP tables.
 
 Exit status:
   0 measured, all answers correct  1 a wrong answer, or the run failed

@@ -40,6 +40,8 @@ metrics! {
     InsertRate = "insert_rate", "1/s";
     /// Keys deleted.
     DeleteRate = "delete_rate", "1/s";
+    /// Time to fill an empty table.
+    LoadTime = "load_time", "ns";
     /// Packets forwarded.
     PacketRate = "packet_rate", "1/s";
     /// Share of the packets sent that did not come back.
@@ -111,7 +113,7 @@ impl Metric {
     /// over many packets or calls.
     pub const fn is_timed(self) -> bool {
         self.is_rate()
-            || matches!(self, Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime)
+            || matches!(self, Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime | Self::LoadTime)
     }
 
     /// Whether it is a rate per second.

@@ -82,6 +82,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
             format!("{:.0} ms", figure / 1e6)
         }
+        Metric::LoadTime => format!("{:.1} ms", figure / 1e6),
         Metric::DeltaBytes | Metric::ControlBytes => format!("{figure:.1} bytes"),
         Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 | Metric::LatencyMax => {
             if figure < 1e4 { format!("{figure:.0} ns") } else { format!("{:.1} µs", figure / 1e3) }

@@ -134,6 +134,43 @@ impl Eal {
     }
 }
 
+/// The width of vectors that DPDK may use, until this is dropped; then it is what it was before.
+///
+/// Tables choose their lookup function by it when they are created or told to.
+#[derive(Debug)]
+pub struct SimdBits {
+    before: u16,
+}
+
+impl SimdBits {
+    /// Vectors of up to this many bits: a power of two from 64. Without effect if DPDK's command line has set the width.
+    pub fn at_most(_: Eal, bits: u16) -> Self {
+        // SAFETY: reads and writes a number; DPDK runs.
+        unsafe {
+            let before = sys::rte_vect_get_max_simd_bitwidth();
+            sys::rte_vect_set_max_simd_bitwidth(bits);
+            Self { before }
+        }
+    }
+
+    /// Leaves the width as it is.
+    pub const fn keep(self) {
+        std::mem::forget(self);
+    }
+
+    /// Vectors of any width that the processor has.
+    pub fn widest(eal: Eal) -> Self {
+        Self::at_most(eal, 512)
+    }
+}
+
+impl Drop for SimdBits {
+    fn drop(&mut self) {
+        // SAFETY: writes a number; DPDK runs.
+        unsafe { sys::rte_vect_set_max_simd_bitwidth(self.before) };
+    }
+}
+
 /// A device, which is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Device {

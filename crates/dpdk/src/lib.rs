@@ -4,7 +4,8 @@
 //! * [`Pool`]: allocates [`Mbuf`]s, packets that return their memory when dropped.
 //! * [`Port`]: an interface, found by its name or created from the arguments of a virtual device. It has [`RxQueue`]s and
 //!   [`TxQueue`]s, each for one thread at a time.
-//! * [`peers`]: two of DPDK's tables, for comparison.
+//! * [`peers`]: two of DPDK's hash tables, for comparison.
+//! * [`route_peers`]: its tables for longest-prefix match.
 //!
 //! Types enforce what C leaves to the caller: two threads cannot use a queue at once, a sent packet cannot be used, and
 //! nothing is freed while it is reachable. The environment and pools are never freed, as packets may be in use anywhere.
@@ -19,8 +20,9 @@ pub mod peers;
 mod pool;
 mod port;
 mod queue;
+pub mod route_peers;
 
-pub use eal::{Eal, EalConfig, Memory, RegisteredThread};
+pub use eal::{Eal, EalConfig, Memory, RegisteredThread, SimdBits};
 pub use error::DpdkError;
 pub use mbuf::Mbuf;
 pub use pool::{Pool, PoolConfig};

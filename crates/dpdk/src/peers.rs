@@ -128,7 +128,7 @@ impl Drop for RteHash {
 /// `rte_efd`: a map from keys to values of 8 bits, which returns any value for unknown keys.
 ///
 /// DPDK chooses its lookup function by the processor. In some builds (Debian's), that for AVX2 is empty and returns 0 for
-/// all keys: start DPDK with `--force-max-simd-bitwidth=128`, and verify the results.
+/// all keys: create it under [`SimdBits::at_most`](crate::SimdBits::at_most) with 128 bits, and verify the results.
 #[derive(Debug)]
 pub struct Efd(NonNull<sys::rte_efd_table>);
 

@@ -5,6 +5,7 @@ mod choice;
 mod fib;
 mod live_table;
 mod lookup;
+mod lpm;
 mod reshape;
 mod space;
 mod update;
@@ -23,6 +24,7 @@ pub const ALL: [Bench; 11] = [
     Bench { name: "choice", run: choice::run, draws_itself: true },
     Bench { name: "setsep-space", run: space::run, draws_itself: false },
     Bench { name: "fib", run: fib::run, draws_itself: false },
+    Bench { name: "lpm", run: lpm::run, draws_itself: false },
     Bench { name: "setsep-figures", run: figures::run, draws_itself: true },
     Bench { name: "capacity", run: capacity::run, draws_itself: true },
     Bench { name: "router", run: router::run, draws_itself: false },

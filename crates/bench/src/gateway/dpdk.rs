@@ -5,7 +5,7 @@ use super::tables::GptSource;
 use crate::error::BenchError;
 use scalebricks_dpdk::peers::{Efd, HASH_KEYS, KEYS, Key, RteHash};
 use scalebricks_dpdk::{
-    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, RegisteredThread, Started,
+    Eal, EalConfig, Mbuf, Memory, Pool, PoolConfig, Port, PortConfig, RegisteredThread, SimdBits, Started,
 };
 use scalebricks_elements::gateway::FlowState;
 use scalebricks_io::PacketSource;
@@ -21,8 +21,11 @@ static EAL: OnceLock<Eal> = OnceLock::new();
 /// flows, and in an EFD.
 const FLOW_BYTES: u64 = 400;
 
-/// Starts DPDK with memory for the tables of `flows` flows: on huge pages if the system has reserved enough
-/// of them.
+/// DPDK memory for tables of routes in MiB: arrays of 2^24 entries, and nodes of tries for a million routes.
+const ROUTES_MIB: u64 = 1536;
+
+/// Starts DPDK with memory for the tables of `flows` flows, and for tables of routes if there is enough: on
+/// huge pages if the system has reserved enough of them.
 ///
 /// # Errors
 /// [`BenchError::Structure`] if it does not start.
@@ -31,9 +34,11 @@ pub fn start(flows: u64) -> Result<(), BenchError> {
         return Ok(());
     }
     let mib = 512 + ((flows * FLOW_BYTES) >> 20);
-    // For the first option see `Efd`; the second suppresses messages about missing devices.
-    let mut extra = vec!["--force-max-simd-bitwidth=128".to_owned(), "--log-level=*:error".to_owned()];
-    let memory = if free_huge_mib() >= mib {
+    // Suppresses messages about missing devices.
+    let mut extra = vec!["--log-level=*:error".to_owned()];
+    let free = free_huge_mib();
+    let mib = if flows == 0 || free >= mib + ROUTES_MIB || free < mib { mib + ROUTES_MIB } else { mib };
+    let memory = if free >= mib {
         // All at once. When memory grows, each virtio port tells its vhost port while it holds the lock of the
         // heap; here both are in one process, and the vhost port waits for that lock without end.
         extra.extend(["-m".to_owned(), mib.to_string()]);
@@ -43,6 +48,7 @@ pub fn start(flows: u64) -> Result<(), BenchError> {
     };
     let eal = Eal::start(&EalConfig { memory, extra, ..EalConfig::default() });
     let eal = eal.map_err(|error| BenchError::of("DPDK", error))?;
+    SimdBits::at_most(eal, 128).keep(); // for `Efd`
     EAL.get_or_init(|| eal);
     Ok(())
 }

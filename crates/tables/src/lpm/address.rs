@@ -110,6 +110,10 @@ pub trait Address: Copy + Ord + fmt::Debug + fmt::Display + FromStr + Send + Syn
         self.bits().root(bits)
     }
 
+    /// The octet with this index, below [`BITS`](Self::BITS)` / 8`.
+    #[doc(hidden)]
+    fn octet(self, index: usize) -> usize;
+
     /// The eight bits from bit `base` on, padded with zeros after the last bit; `base` is below
     /// [`BITS`](Self::BITS).
     #[doc(hidden)]
@@ -131,6 +135,11 @@ impl Address for Ipv4Addr {
     fn of_bits(bits: u32) -> Self {
         Self::from_bits(bits)
     }
+
+    #[inline(always)]
+    fn octet(self, index: usize) -> usize {
+        self.octets()[index % 4].into()
+    }
 }
 
 impl Address for Ipv6Addr {
@@ -144,6 +153,11 @@ impl Address for Ipv6Addr {
 
     fn of_bits(bits: u128) -> Self {
         Self::from_bits(bits)
+    }
+
+    #[inline(always)]
+    fn octet(self, index: usize) -> usize {
+        self.octets()[index % 16].into()
     }
 
     // Reads one word of the octets instead of byte-swapping and shifting 128 bits.
@@ -274,6 +288,8 @@ mod tests {
         assert_eq!([bits.last(0), bits.last(24), bits.last(32)], [u32::MAX, bits, bits]);
         assert_eq!([bits.root(1), bits.root(16), bits.root(24)], [1, 0xC0A8, 0xC0_A801]);
         assert_eq!([bits.byte(0), bits.byte(8), bits.byte(25)], [0xC0, 0xA8, 0xFE]);
+        let address = Ipv4Addr::from_bits(bits);
+        (0..4).for_each(|index| assert_eq!(address.octet(index), bits.byte(8 * index as u8)));
         assert_eq!(bits.with_byte(25, 0x82), Some(0xC0A8_01C1));
         assert_eq!(bits.with_byte(25, 1), None, "a bit behind the last");
         assert_eq!(bits.with_byte(8, 1), Some(0xC001_0000));
@@ -283,6 +299,7 @@ mod tests {
             let address = Ipv6Addr::from_bits(bits);
             (1..=24).for_each(|length| assert_eq!(address.root(length), bits.root(length)));
             (0..128).for_each(|base| assert_eq!(address.byte(base), bits.byte(base), "from bit {base}"));
+            (0..16).for_each(|index| assert_eq!(address.octet(index), bits.byte(8 * index as u8)));
         }
         assert_eq!((u128::MAX.network(0), u128::MAX.network(128), 0u128.last(0)), (0, u128::MAX, u128::MAX));
     }

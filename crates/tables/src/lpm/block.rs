@@ -50,12 +50,6 @@ pub(super) fn load(lines: &[Line], place: usize) -> Entry {
     Entry((word >> (32 * (place % 2))) as u32)
 }
 
-/// The line that contains a place.
-#[inline(always)]
-pub(super) const fn line_of(place: usize) -> usize {
-    place / PER_LINE
-}
-
 /// The place of an entry of the block that begins at a line.
 #[inline(always)]
 pub(super) const fn place_from(line: usize, in_block: usize) -> usize {

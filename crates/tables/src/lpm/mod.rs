@@ -52,6 +52,8 @@ mod address;
 mod arena;
 mod block;
 mod entry;
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
+mod gather;
 mod kernels;
 #[cfg(loom)]
 #[cfg(test)]

@@ -1,0 +1,57 @@
+//! Feeds as text: a line `PREFIX [ORIGIN]` per route, such as `192.0.2.0/24 64496`.
+//!
+//! Empty lines and lines that start with `#` are skipped.
+
+use super::{FeedCounts, FeedError, FeedPrefix, FeedRoute, LineError};
+use std::io::{BufRead, Read};
+
+/// Maximum bytes of a line.
+pub const MAX_LINE_BYTES: usize = 256;
+
+/// Reads a feed of text.
+///
+/// # Errors
+/// [`FeedError::Io`], [`FeedError::Line`].
+pub fn read(mut stream: impl BufRead, mut visit: impl FnMut(FeedRoute)) -> Result<FeedCounts, FeedError> {
+    let (mut counts, mut bytes) = (FeedCounts::default(), Vec::with_capacity(MAX_LINE_BYTES + 1));
+    for line in 1.. {
+        bytes.clear();
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        if (&mut stream).take(limit).read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        let problem = |problem| FeedError::Line { line, problem };
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        } else if bytes.len() > MAX_LINE_BYTES {
+            return Err(problem(LineError::TooLong));
+        }
+        if let Some(route) = parse(&bytes).map_err(problem)? {
+            counts.count(&route);
+            visit(route);
+        }
+    }
+    Ok(counts)
+}
+
+/// The route of a line; `None` if it has none.
+fn parse(line: &[u8]) -> Result<Option<FeedRoute>, LineError> {
+    let line = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
+    let mut words = line.split_ascii_whitespace();
+    let Some(prefix) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(None) };
+    let prefix = if prefix.contains(':') {
+        FeedPrefix::V6(prefix.parse()?)
+    } else {
+        FeedPrefix::V4(prefix.parse()?)
+    };
+    let origin = words.next().map(origin).transpose()?;
+    if words.next().is_some() {
+        return Err(LineError::Words);
+    }
+    Ok(Some(FeedRoute { prefix, origin, next_hop: None }))
+}
+
+fn origin(word: &str) -> Result<u32, LineError> {
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    word.parse().ok().filter(|_| is_number).ok_or_else(|| LineError::Origin(word.to_owned()))
+}

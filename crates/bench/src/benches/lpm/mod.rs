@@ -1,0 +1,181 @@
+//! `lpm`: longest-prefix match on full BGP tables, compared with DPDK's `rte_lpm`, `rte_fib`, `rte_lpm6` and
+//! `rte_fib6`.
+
+#[cfg(feature = "dpdk")]
+mod dpdk;
+mod family;
+mod ours;
+mod routes;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::bench_run::BenchRun;
+use crate::error::BenchError;
+use crate::rounds::{Measurement, interleave};
+use crate::row::{Case, Metric};
+use crate::structures::BATCHES;
+use crate::timing;
+use family::Family;
+use routes::Routes;
+use scalebricks_console::quantity::short_count;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use table::{Contender, Task};
+
+/// Next hops of a table.
+const NEXT_HOPS: u32 = 256;
+
+/// Keys per call beside a writer.
+const READER_BATCH: usize = 64;
+
+/// Rates of the round, by contender, set of destinations and keys per call.
+type Rates = HashMap<(usize, usize, usize), f64>;
+
+/// A measurement; the state is the round's rates.
+type Turn<'a> = Measurement<'a, Rates>;
+
+/// A contender, used by one measurement at a time.
+type Shared = Mutex<Box<dyn Contender>>;
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; a wrong answer is one.
+pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let quick = bench.options.quick;
+    let (v4, v6) = routes::read(&bench.options.routes)?;
+    let is_generated = bench.options.routes.is_empty();
+    let v4 = if is_generated { routes::generated::<Ipv4Addr>(if quick { 50_000 } else { 500_000 }) } else { v4 };
+    let v6 = if is_generated { routes::generated::<Ipv6Addr>(if quick { 10_000 } else { 200_000 }) } else { v6 };
+    #[cfg(feature = "dpdk")]
+    crate::gateway::dpdk::start(0)?;
+    one::<Ipv4Addr>(bench, v4)?;
+    one::<Ipv6Addr>(bench, v6)
+}
+
+/// Measures the tables of one family.
+fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), BenchError> {
+    if routes.is_empty() {
+        return Ok(());
+    }
+    let busy = bench.busy("making destinations and tables");
+    let (sets, lookups, changes) =
+        bench.options.pick(([1 << 14, 1 << 18], 1 << 20, 2_000), ([1 << 16, 1 << 22], 1 << 24, 50_000));
+    let task = Arc::new(Task::new(routes, &sets, changes)?);
+    let contenders: Vec<Shared> = A::contenders(&task)?.into_iter().map(Mutex::new).collect();
+    drop(busy);
+    let cases: Vec<Case> = contenders.iter().map(|contender| case(bench, contender, &task)).collect();
+    let loads = cases.iter().zip(&contenders).map(|(case, contender)| load(case.clone(), contender)).collect();
+    interleave(bench, &mut Rates::new(), loads)?;
+    let mut turns = Vec::new();
+    for (set, &destinations) in sets.iter().enumerate() {
+        for batch in bench.options.batches(&BATCHES) {
+            for (number, contender) in contenders.iter().enumerate() {
+                let run = LookupRun { number, set, batch, times: (lookups / destinations).max(1) };
+                let case = noted(cases[number].clone(), &format!("{} destinations", short_count(destinations as u64)));
+                turns.push(lookup(case, contender, &task, run));
+            }
+        }
+    }
+    for (number, contender) in contenders.iter().enumerate() {
+        turns.push(update(cases[number].clone(), contender, &task));
+        if lock(contender).reads_beside_writer() {
+            turns.push(update_beside_reader(cases[number].clone(), contender, &task));
+        }
+    }
+    interleave(bench, &mut Rates::new(), turns)
+}
+
+/// The case of a contender.
+fn case<A: Family>(bench: &BenchRun<'_>, contender: &Shared, task: &Task<A>) -> Case {
+    let contender = lock(contender);
+    bench
+        .case(contender.name(), task.routes.len() as u64)
+        .format(A::NAME)
+        .threads(1)
+        .variant(contender.variant())
+        .table_bytes(contender.table_bytes())
+}
+
+fn lock(contender: &Shared) -> MutexGuard<'_, Box<dyn Contender>> {
+    contender.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The case with a note after its variant.
+fn noted(case: Case, note: &str) -> Case {
+    let variant = [case.variant.clone().unwrap_or_default(), note.to_owned()];
+    let variant = variant.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    case.variant(variant)
+}
+
+/// Fills an empty table with all routes.
+fn load(case: Case, contender: &Shared) -> Turn<'_> {
+    Measurement::new(case, Metric::LoadTime, move |_| {
+        let mut guard = lock(contender);
+        let contender = guard.as_mut();
+        contender.clear()?;
+        let (done, seconds) = timing::pinned(|| contender.fill())?;
+        done.map(|()| (seconds * 1e9).into())
+    })
+}
+
+/// What a measurement of lookups does.
+#[derive(Clone, Copy)]
+struct LookupRun {
+    number: usize,
+    set: usize,
+    batch: usize,
+    times: usize,
+}
+
+/// Checks the answers for all destinations, then times lookups of them. The first contender is ours; the
+/// others get a second row: how many times as fast the first was in the same round.
+fn lookup<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>, run: LookupRun) -> Turn<'a> {
+    let LookupRun { number, set, batch, times } = run;
+    let case = case.batch(batch);
+    let mut rows = vec![(case.clone(), Metric::LookupRate)];
+    if number > 0 {
+        rows.push((noted(case, "lpm in units of this"), Metric::Ratio));
+    }
+    Measurement::several(rows, move |rates: &mut Rates| {
+        let mut guard = lock(contender);
+        let contender = guard.as_mut();
+        task.check(set, contender.name(), &contender.answers(set, batch))?;
+        let (_, seconds) = timing::pinned(|| contender.rotate(set, batch, times))?;
+        let rate = timing::rate(contender.name(), task.destinations[set].len() * times, seconds)?;
+        rates.insert((number, set, batch), rate);
+        let mut figures = vec![rate];
+        if number > 0 {
+            figures.extend(rates.get(&(0, set, batch)).map(|ours| ours / rate));
+        }
+        Ok(figures.into())
+    })
+}
+
+/// Removes routes and adds them again, one after the other. Two updates a route.
+fn update<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>) -> Turn<'a> {
+    Measurement::new(noted(case, "no reader"), Metric::UpdateRate, move |_| {
+        let mut guard = lock(contender);
+        let contender = guard.as_mut();
+        let (done, seconds) = timing::pinned(|| contender.change())?;
+        done?;
+        timing::rate(contender.name(), 2 * task.changes.len(), seconds).map(Into::into)
+    })
+}
+
+/// The same while another thread looks up. The second row is the reader's rate.
+fn update_beside_reader<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>) -> Turn<'a> {
+    let case = noted(case, "beside a reader");
+    let rows =
+        vec![(case.clone(), Metric::UpdateRate), (case.batch(READER_BATCH), Metric::LookupRate)];
+    Measurement::several(rows, move |_| {
+        let mut guard = lock(contender);
+        let contender = guard.as_mut();
+        let name = contender.name();
+        let ((done, seconds), reading) = contender.change_beside_reader(READER_BATCH)?;
+        done?;
+        Ok(vec![timing::rate(name, 2 * task.changes.len(), seconds)?, reading].into())
+    })
+}
