@@ -43,7 +43,12 @@ fn ping(from: usize, to: [u8; 4]) -> Vec<u8> {
 }
 
 /// ARP over Ethernet: operation, sender, target.
-pub(crate) fn arp(dst: [u8; 6], operation: u8, sender: ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
+pub(crate) fn arp(
+    dst: [u8; 6],
+    operation: u8,
+    sender: ([u8; 6], [u8; 4]),
+    target: ([u8; 6], [u8; 4]),
+) -> Vec<u8> {
     let fixed = [8, 6, 0, 1, 8, 0, 6, 4, 0, operation];
     let mut frame = [&dst[..], &sender.0, &fixed, &sender.0, &sender.1, &target.0, &target.1].concat();
     frame.resize(60, 0);

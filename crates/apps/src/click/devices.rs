@@ -290,6 +290,7 @@ impl<P: PacketBuf + 'static> Environment<P> for Devices<P> {
     }
 
     fn secret(&mut self, file: &Path) -> Result<Secret, String> {
-        secret_file::read_private(file, KEY_FILE_BYTES).map_err(|error| format!("{}: {error}", file.display()))
+        secret_file::read_private(file, KEY_FILE_BYTES)
+            .map_err(|error| format!("{}: {error}", file.display()))
     }
 }

@@ -15,7 +15,7 @@ use crate::figures::{self, capacity, concise};
 use crate::router;
 
 /// All benchmarks in the order in which they run.
-pub const ALL: [Bench; 11] = [
+pub const ALL: [Bench; 12] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
     Bench { name: "setsep-update", run: update::setsep, draws_itself: false },

@@ -21,8 +21,11 @@ pub(super) struct Ports {
 /// # Errors
 /// [`ProcessError::Ports`].
 pub(super) fn open(args: &RunArgs) -> Result<Ports, ProcessError> {
-    let huge_pages =
-        args.options.port.iter().any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
+    let huge_pages = args
+        .options
+        .port
+        .iter()
+        .any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
     let mebibytes = (u64::from(args.options.buffers) * u64::from(args.options.packet_bytes)) >> 20;
     let dpdk = Dpdk {
         huge_pages,

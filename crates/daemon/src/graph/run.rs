@@ -59,7 +59,11 @@ fn over_devices(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Res
 
 /// The clock: the wall clock for devices; that of the captures if there are only captures.
 fn clock(args: &RunArgs, reads_captures: bool) -> Clock {
-    if args.options.wall_clock || !args.options.port.is_empty() || !reads_captures { Clock::Wall } else { Clock::Captures }
+    if args.options.wall_clock || !args.options.port.is_empty() || !reads_captures {
+        Clock::Wall
+    } else {
+        Clock::Captures
+    }
 }
 
 fn bind<P: PacketBuf + 'static>(args: &RunArgs, devices: &mut Devices<P>) -> Result<(), ProcessError> {

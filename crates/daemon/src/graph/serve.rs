@@ -25,7 +25,8 @@ impl<P: PacketBuf + 'static> Replace for ServedRun<P> {
             Configuration::Text { name, text } => (name, text),
             Configuration::File => {
                 let path = &self.file.file;
-                let text = self.file.read().map_err(|error| ReloadError::Read { path: path.clone(), error })?;
+                let text =
+                    self.file.read().map_err(|error| ReloadError::Read { path: path.clone(), error })?;
                 (path.display().to_string(), text)
             }
         };
