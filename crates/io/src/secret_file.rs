@@ -42,6 +42,7 @@ pub fn read_private(path: &Path, longest: usize) -> Result<Zeroizing<Vec<u8>>, S
     Ok(bytes)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the argument of map_err")]
 fn text(error: std::io::Error) -> String {
     error.to_string()
 }

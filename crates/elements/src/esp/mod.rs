@@ -1,4 +1,4 @@
-//! IPsec's ESP in tunnel mode (RFC 4303) with static keys.
+//! ESP (RFC 4303) in tunnel mode with static keys.
 //!
 //! | module | contents |
 //! |---|---|

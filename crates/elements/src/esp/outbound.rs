@@ -156,10 +156,8 @@ impl Outbound {
         // RFC 6040 §4.1, normal mode: ECN is copied.
         let dscp_ecn = sa.dscp.map_or(inner.dscp_ecn, |dscp| dscp << 2 | inner.dscp_ecn & ecn::MASK);
         let protocol = if sa.udp.is_some() { protocol::UDP } else { protocol::ESP };
-        if let Some(ports) = sa.udp {
-            if let Some(header) = outer.last_chunk_mut::<UDP_HEADER_LEN>() {
-                *header = udp_header(ports.src, ports.dst, udp_len, 0);
-            }
+        if let (Some(ports), Some(header)) = (sa.udp, outer.last_chunk_mut::<UDP_HEADER_LEN>()) {
+            *header = udp_header(ports.src, ports.dst, udp_len, 0);
         }
         match (sa.src, sa.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
