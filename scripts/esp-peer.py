@@ -17,7 +17,7 @@ try:
     from scapy.layers.inet6 import IPv6
     from scapy.layers.ipsec import ESP, SecurityAssociation
 except ImportError:
-    print("skipped: no scapy for python3 (install with: pip install scapy cryptography)")
+    print("skipped: no scapy for python3 (on Debian: apt install python3-scapy python3-cryptography)")
     sys.exit(77)
 
 
