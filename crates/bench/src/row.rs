@@ -113,7 +113,10 @@ impl Metric {
     /// over many packets or calls.
     pub const fn is_timed(self) -> bool {
         self.is_rate()
-            || matches!(self, Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime | Self::LoadTime)
+            || matches!(
+                self,
+                Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime | Self::LoadTime
+            )
     }
 
     /// Whether it is a rate per second.

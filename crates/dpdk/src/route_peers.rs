@@ -107,8 +107,7 @@ impl RteLpm {
     /// [`DpdkError::Call`]: no memory, or the name is taken.
     pub fn new(_: Eal, name: &str, room: Room) -> Result<Self, DpdkError> {
         let c_name = text(name.to_owned())?;
-        let config =
-            sys::rte_lpm_config { max_rules: room.routes(), number_tbl8s: room.groups(), flags: 0 };
+        let config = sys::rte_lpm_config { max_rules: room.routes(), number_tbl8s: room.groups(), flags: 0 };
         // SAFETY: DPDK runs; name and parameters live until the call returns, and are copied.
         Self::made(unsafe { sys::rte_lpm_create(c_name.as_ptr(), SOCKET, &raw const config) })
     }
@@ -243,8 +242,7 @@ impl RteLpm6 {
     /// [`DpdkError::Call`]: no memory, or the name is taken.
     pub fn new(_: Eal, name: &str, room: Room) -> Result<Self, DpdkError> {
         let c_name = text(name.to_owned())?;
-        let config =
-            sys::rte_lpm6_config { max_rules: room.routes(), number_tbl8s: room.groups(), flags: 0 };
+        let config = sys::rte_lpm6_config { max_rules: room.routes(), number_tbl8s: room.groups(), flags: 0 };
         // SAFETY: DPDK runs; name and parameters live until the call returns, and are copied.
         Self::made(unsafe { sys::rte_lpm6_create(c_name.as_ptr(), SOCKET, &raw const config) })
     }

@@ -13,8 +13,7 @@ fn the_longest_prefix_answers_in_all_tables() {
     let eal = Eal::start(&EalConfig { memory, ..EalConfig::default() }).unwrap();
     let v4 = [(0x0A00_0000, 8, 1), (0x0A01_0000, 16, 2), (0x0A01_0200, 25, 3)];
     // More than a vector, and some left over.
-    let addresses: Vec<u32> =
-        [0x0AFF_FFFF, 0x0A01_FFFF, 0x0A01_0201, 0x0A01_0281, 0x0B00_0000].repeat(7);
+    let addresses: Vec<u32> = [0x0AFF_FFFF, 0x0A01_FFFF, 0x0A01_0201, 0x0A01_0281, 0x0B00_0000].repeat(7);
     let wanted = [Some(1), Some(2), Some(3), Some(2), None].repeat(7);
     let mut lpm = RteLpm::new(eal, "lpm", ROOM).unwrap();
     v4.iter().for_each(|&(address, length, hop)| lpm.add(address, length, hop).unwrap());

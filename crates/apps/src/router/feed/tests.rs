@@ -149,10 +149,16 @@ fn a_wrong_record_is_named() {
     let error = |bytes: &[u8]| read_all([&good[..], bytes].concat()).0.unwrap_err().to_string();
     assert_eq!(error(&[0; 5]), "record 3: the file ends in the record");
     assert_eq!(error(&[0, 0, 0, 0, 0, 13, 0, 2, 0, 0, 0, 9]), "record 3: the file ends in the record");
-    assert_eq!(error(&[0, 0, 0, 0, 0, 13, 0, 2, 0, 0x40, 0, 1]), "record 3: 4194305 bytes: more than 4194304");
+    assert_eq!(
+        error(&[0, 0, 0, 0, 0, 13, 0, 2, 0, 0x40, 0, 1]),
+        "record 3: 4194305 bytes: more than 4194304"
+    );
     let too_long = rib(2, 33, &[0; 5], &[]);
     assert_eq!(error(&too_long), "record 3: a prefix of 33 bits, where an address has 32");
-    assert_eq!(error(&rib(4, 129, &[0; 17], &[])), "record 3: a prefix of 129 bits, where an address has 128");
+    assert_eq!(
+        error(&rib(4, 129, &[0; 17], &[])),
+        "record 3: a prefix of 129 bits, where an address has 128"
+    );
     let past = |bytes: &[u8], what: &str| {
         let wanted = format!("record 3: {what} reaches past the end of its record");
         assert_eq!(error(&rib(2, 8, &[10], &[bytes.to_vec()])), wanted);

@@ -199,4 +199,12 @@ macro_rules! fib {
 }
 
 fib!(Fib, RteFib, "rte_fib", Ipv4Addr, u32, |address: Ipv4Addr| address.to_bits(), |key: &u32| *key);
-fib!(Fib6, RteFib6, "rte_fib6", Ipv6Addr, Octets, |address: Ipv6Addr| address.octets(), std::convert::identity);
+fib!(
+    Fib6,
+    RteFib6,
+    "rte_fib6",
+    Ipv6Addr,
+    Octets,
+    |address: Ipv6Addr| address.octets(),
+    std::convert::identity
+);

@@ -47,8 +47,10 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let quick = bench.options.quick;
     let (v4, v6) = routes::read(&bench.options.routes)?;
     let is_generated = bench.options.routes.is_empty();
-    let v4 = if is_generated { routes::generated::<Ipv4Addr>(if quick { 50_000 } else { 500_000 }) } else { v4 };
-    let v6 = if is_generated { routes::generated::<Ipv6Addr>(if quick { 10_000 } else { 200_000 }) } else { v6 };
+    let v4 =
+        if is_generated { routes::generated::<Ipv4Addr>(if quick { 50_000 } else { 500_000 }) } else { v4 };
+    let v6 =
+        if is_generated { routes::generated::<Ipv6Addr>(if quick { 10_000 } else { 200_000 }) } else { v6 };
     #[cfg(feature = "dpdk")]
     crate::gateway::dpdk::start(0)?;
     one::<Ipv4Addr>(bench, v4)?;
@@ -67,14 +69,18 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
     let contenders: Vec<Shared> = A::contenders(&task)?.into_iter().map(Mutex::new).collect();
     drop(busy);
     let cases: Vec<Case> = contenders.iter().map(|contender| case(bench, contender, &task)).collect();
-    let loads = cases.iter().zip(&contenders).map(|(case, contender)| load(case.clone(), contender)).collect();
+    let loads =
+        cases.iter().zip(&contenders).map(|(case, contender)| load(case.clone(), contender)).collect();
     interleave(bench, &mut Rates::new(), loads)?;
     let mut turns = Vec::new();
     for (set, &destinations) in sets.iter().enumerate() {
         for batch in bench.options.batches(&BATCHES) {
             for (number, contender) in contenders.iter().enumerate() {
                 let run = LookupRun { number, set, batch, times: (lookups / destinations).max(1) };
-                let case = noted(cases[number].clone(), &format!("{} destinations", short_count(destinations as u64)));
+                let case = noted(
+                    cases[number].clone(),
+                    &format!("{} destinations", short_count(destinations as u64)),
+                );
                 turns.push(lookup(case, contender, &task, run));
             }
         }
@@ -168,8 +174,7 @@ fn update<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>) ->
 /// The same while another thread looks up. The second row is the reader's rate.
 fn update_beside_reader<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>) -> Turn<'a> {
     let case = noted(case, "beside a reader");
-    let rows =
-        vec![(case.clone(), Metric::UpdateRate), (case.batch(READER_BATCH), Metric::LookupRate)];
+    let rows = vec![(case.clone(), Metric::UpdateRate), (case.batch(READER_BATCH), Metric::LookupRate)];
     Measurement::several(rows, move |_| {
         let mut guard = lock(contender);
         let contender = guard.as_mut();

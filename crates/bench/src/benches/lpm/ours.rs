@@ -30,7 +30,8 @@ impl<A: Family, const ROOT: u8> RouteTable<A> for Ours<A, ROOT> {
     }
 
     fn new(_: &Task<A>) -> Result<Self, BenchError> {
-        let params = Params::new(ROOT, Params::FAST.block_bytes()).map_err(|error| BenchError::of("lpm", error))?;
+        let params =
+            Params::new(ROOT, Params::FAST.block_bytes()).map_err(|error| BenchError::of("lpm", error))?;
         let table = Arc::new(Lpm::new(params));
         Ok(Self { reader: LpmReader::new(Arc::clone(&table)), table })
     }

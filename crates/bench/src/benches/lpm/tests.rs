@@ -17,8 +17,9 @@ where
 #[test]
 fn destinations_of_ipv4_are_spread_over_the_routed_space() {
     // A /9 and a /10 in it, a /10 beside it: three quarters of the routed addresses are in the /9.
-    let routes: Routes<Ipv4Addr> =
-        [("10.0.0.0/9", 1), ("10.64.0.0/10", 2), ("20.0.0.0/10", 3)].map(|(text, hop)| (prefix(text), hop)).into();
+    let routes: Routes<Ipv4Addr> = [("10.0.0.0/9", 1), ("10.64.0.0/10", 2), ("20.0.0.0/10", 3)]
+        .map(|(text, hop)| (prefix(text), hop))
+        .into();
     let task = Task::new(routes, &[30_000], 10).unwrap();
     let count = |wanted: &str| {
         let wanted: Prefix<Ipv4Addr> = prefix(wanted);
@@ -31,9 +32,11 @@ fn destinations_of_ipv4_are_spread_over_the_routed_space() {
 
 #[test]
 fn groups_are_counted_once_a_level() {
-    let v4 = ["10.0.0.0/8", "10.0.0.0/25", "10.0.0.128/26", "10.0.1.0/32"].map(|text| (prefix(text), 0)).into();
+    let v4 =
+        ["10.0.0.0/8", "10.0.0.0/25", "10.0.0.128/26", "10.0.1.0/32"].map(|text| (prefix(text), 0)).into();
     assert_eq!(Ipv4Addr::groups(&v4), 2);
-    let v6 = ["2001:db8::/32", "2001:db8::/48", "2001:db8:0:1::/64", "2001:db9::/33"].map(|text| (prefix(text), 0));
+    let v6 = ["2001:db8::/32", "2001:db8::/48", "2001:db8:0:1::/64", "2001:db9::/33"]
+        .map(|text| (prefix(text), 0));
     // After 24 bits one, after 32 two, after 40 one, after 48 and 56 one each.
     assert_eq!(Ipv6Addr::groups(&v6.into()), 6);
 }
@@ -58,7 +61,11 @@ fn generated_tables_have_distinct_prefixes_of_all_lengths() {
 #[test]
 fn a_table_file_is_measured() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "0.0.0.0/0 9\n10.0.0.0/8 1\n10.1.0.0/25 2\n2001:db8::/32 3\n2001:db8::/48 4\n").unwrap();
+    std::fs::write(
+        file.path(),
+        "0.0.0.0/0 9\n10.0.0.0/8 1\n10.1.0.0/25 2\n2001:db8::/32 3\n2001:db8::/48 4\n",
+    )
+    .unwrap();
     let options = Options {
         quick: true,
         runs: Some(1),
@@ -69,7 +76,8 @@ fn a_table_file_is_measured() {
     let mut bench = BenchRun::for_test("lpm", options);
     run(&mut bench).unwrap();
     let rows = bench.rows();
-    let keys: Vec<u64> = rows.iter().metric(Metric::LoadTime).structure("lpm").map(|row| row.case.keys).collect();
+    let keys: Vec<u64> =
+        rows.iter().metric(Metric::LoadTime).structure("lpm").map(|row| row.case.keys).collect();
     assert_eq!(keys, [2, 2, 2, 2], "without the default route");
     assert!(rows.iter().metric(Metric::UpdateRate).count() >= 8);
 }
