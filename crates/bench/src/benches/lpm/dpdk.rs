@@ -70,6 +70,7 @@ impl RouteTable<Ipv4Addr> for RteLpm {
     const NAME: &'static str = "rte_lpm";
     type Key = u32;
     type Answer = u32;
+    const FILLS_SLOWLY: bool = true; // it searches the rules of a length one by one
     const WRONG: u32 = u32::MAX;
 
     fn variant() -> Option<String> {
