@@ -167,7 +167,7 @@ macro_rules! fib {
             }
 
             fn new(task: &Task<$address>) -> Result<Self, BenchError> {
-                let room = room(task.routes.len(), task.groups);
+                let room = room(task.routes.len(), task.reserved_groups);
                 let mut table = $table::new(eal()?, &name(), room, entry(BYTES)).of(Self::NAME)?;
                 if AVX512 {
                     select(table.select_avx512(eal()?), Self::NAME)?;

@@ -50,7 +50,7 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let v4 =
         if is_generated { routes::generated::<Ipv4Addr>(if quick { 50_000 } else { 500_000 }) } else { v4 };
     let v6 =
-        if is_generated { routes::generated::<Ipv6Addr>(if quick { 10_000 } else { 200_000 }) } else { v6 };
+        if is_generated { routes::generated::<Ipv6Addr>(if quick { 10_000 } else { 50_000 }) } else { v6 };
     #[cfg(feature = "dpdk")]
     crate::gateway::dpdk::start(0)?;
     one::<Ipv4Addr>(bench, v4)?;

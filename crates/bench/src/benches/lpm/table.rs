@@ -22,6 +22,8 @@ pub struct Task<A: Family> {
     pub changes: Vec<usize>,
     /// Arrays of 256 entries that a table of DPDK needs.
     pub groups: usize,
+    /// The arrays for which `rte_fib6` wants room: as if no two routes shared one.
+    pub reserved_groups: usize,
 }
 
 impl<A: Family> Task<A> {
@@ -41,7 +43,9 @@ impl<A: Family> Task<A> {
         let hop = |address: &A| map.longest(*address).map_or(NO_HOP, |(_, hop)| hop.index());
         let hops = destinations.iter().map(|set| set.iter().map(hop).collect()).collect();
         let changes = (0..changes).map(|_| random(&mut state) as usize % routes.len()).collect();
-        Ok(Self { groups: A::groups(&routes), routes, destinations, hops, changes })
+        let levels = |length: u8| usize::from(length.saturating_sub(24).div_ceil(8));
+        let reserved_groups = routes.iter().map(|(prefix, _)| levels(prefix.length())).sum();
+        Ok(Self { groups: A::groups(&routes), reserved_groups, routes, destinations, hops, changes })
     }
 
     /// Compares a table's answers with the right ones.
