@@ -42,7 +42,13 @@ def version(packet):
 def answer(task, suite, keys, spi, high, udp, src, dst, packet, sequence="1"):
     packet = version(bytes.fromhex(packet))
     sa = association(suite, keys, spi, high, udp, src, dst, int(sequence))
-    return bytes(sa.decrypt(packet) if task == "open" else sa.encrypt(packet)).hex()
+    if task == "open":
+        return bytes(sa.decrypt(packet)).hex()
+    outer = bytearray(bytes(sa.encrypt(packet)))
+    if udp == "1":
+        # scapy before 2.6 leaves the length that UDP has without contents.
+        outer[24:26] = (len(outer) - 20).to_bytes(2, "big")
+    return outer.hex()
 
 
 for line in sys.stdin:

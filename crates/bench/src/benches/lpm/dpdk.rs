@@ -70,6 +70,7 @@ impl RouteTable<Ipv4Addr> for RteLpm {
     const NAME: &'static str = "rte_lpm";
     type Key = u32;
     type Answer = u32;
+    const FILLS_SLOWLY: bool = true; // it searches the rules of a length one by one
     const WRONG: u32 = u32::MAX;
 
     fn variant() -> Option<String> {
@@ -166,7 +167,7 @@ macro_rules! fib {
             }
 
             fn new(task: &Task<$address>) -> Result<Self, BenchError> {
-                let room = room(task.routes.len(), task.groups);
+                let room = room(task.routes.len(), task.reserved_groups);
                 let mut table = $table::new(eal()?, &name(), room, entry(BYTES)).of(Self::NAME)?;
                 if AVX512 {
                     select(table.select_avx512(eal()?), Self::NAME)?;

@@ -3,6 +3,7 @@
 use super::family::Family;
 use super::routes::{Routes, random};
 use crate::error::BenchError;
+use crate::timing;
 use scalebricks_tables::lpm::{Lpm, NextHop, Params};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Task<A: Family> {
     pub changes: Vec<usize>,
     /// Arrays of 256 entries that a table of DPDK needs.
     pub groups: usize,
+    /// The arrays for which `rte_fib6` wants room: as if no two routes shared one.
+    pub reserved_groups: usize,
 }
 
 impl<A: Family> Task<A> {
@@ -40,7 +43,9 @@ impl<A: Family> Task<A> {
         let hop = |address: &A| map.longest(*address).map_or(NO_HOP, |(_, hop)| hop.index());
         let hops = destinations.iter().map(|set| set.iter().map(hop).collect()).collect();
         let changes = (0..changes).map(|_| random(&mut state) as usize % routes.len()).collect();
-        Ok(Self { groups: A::groups(&routes), routes, destinations, hops, changes })
+        let levels = |length: u8| usize::from(length.saturating_sub(24).div_ceil(8));
+        let reserved_groups = routes.iter().map(|(prefix, _)| levels(prefix.length())).sum();
+        Ok(Self { groups: A::groups(&routes), reserved_groups, routes, destinations, hops, changes })
     }
 
     /// Compares a table's answers with the right ones.
@@ -81,6 +86,8 @@ pub trait Contender: Send {
     fn table_bytes(&self) -> u64;
     /// Replaces the table by an empty one.
     fn clear(&mut self) -> Result<(), BenchError>;
+    /// The nanoseconds of the first [`fill`](Self::fill), if further ones would take too long.
+    fn only_fill_ns(&self) -> Option<f64>;
     /// Adds all routes.
     fn fill(&mut self) -> Result<(), BenchError>;
     /// The next hops for a set of destinations, looked up in calls of `batch`.
@@ -106,6 +113,8 @@ pub trait RouteTable<A: Family>: Send + Sized {
     type Key: Copy + Send + Sync;
     /// An answer as the table gives it.
     type Answer: Copy + Send;
+    /// Whether filling takes time with the square of the number of routes. It is then measured once.
+    const FILLS_SLOWLY: bool = false;
     /// An answer that no lookup gives.
     const WRONG: Self::Answer;
 
@@ -129,6 +138,7 @@ pub struct Entrant<A: Family, T: RouteTable<A>> {
     task: Arc<Task<A>>,
     table: Option<T>,
     keys: Vec<Vec<T::Key>>,
+    first_fill_ns: f64,
 }
 
 impl<A: Family, T: RouteTable<A> + 'static> Entrant<A, T> {
@@ -141,9 +151,11 @@ impl<A: Family, T: RouteTable<A> + 'static> Entrant<A, T> {
         T::Key: 'static,
     {
         let keys = task.destinations.iter().map(|set| set.iter().copied().map(T::key).collect()).collect();
-        let mut entrant = Self { task: Arc::clone(task), table: None, keys };
+        let mut entrant = Self { task: Arc::clone(task), table: None, keys, first_fill_ns: 0.0 };
         entrant.clear()?;
-        entrant.fill()?;
+        let (done, seconds) = timing::pinned(|| entrant.fill())?;
+        done?;
+        entrant.first_fill_ns = seconds * 1e9;
         Ok(Box::new(entrant))
     }
 
@@ -169,6 +181,10 @@ impl<A: Family, T: RouteTable<A> + 'static> Contender for Entrant<A, T> {
         self.table = None; // first: there may be no room for two
         self.table = Some(T::new(&self.task)?);
         Ok(())
+    }
+
+    fn only_fill_ns(&self) -> Option<f64> {
+        T::FILLS_SLOWLY.then_some(self.first_fill_ns)
     }
 
     fn fill(&mut self) -> Result<(), BenchError> {

@@ -67,7 +67,8 @@ fn answers(tasks: &[String]) -> Option<Vec<String>> {
 /// The same with one Python.
 fn answers_of(python: &str, tasks: &[String]) -> Option<Vec<String>> {
     let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/esp-peer.py");
-    let mut child = Command::new(python).arg(peer).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    let mut child =
+        Command::new(python).arg(peer).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
     // It may end before it has read everything, and answers only a line for each.
     let mut input = child.stdin.take().unwrap();
     let text = tasks.join("\n");
