@@ -182,6 +182,8 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let (packets, routes) = packets::make(&bench.options.routes, PREFIXES, &folder.path().join("routes"))?;
     let packets = Arc::new(packets);
     let ring = Ring::new(Slab::new(ROTATION).packets, Arc::clone(&packets));
+    // The first turn of a configuration copies its tables, and takes no packets.
+    ring.limit(0);
     let mut rigs = rigs(folder.path(), &ring, &packets)?;
     for rig in &mut rigs {
         rig.judge(&ring)?;
