@@ -11,3 +11,4 @@ mod hostile;
 mod live;
 mod router;
 mod switch;
+mod vlb;

@@ -33,6 +33,7 @@ named! {
         NO_HEADROOM = "no_headroom": "The packet's buffer does not have enough headroom.",
         NO_ROOM = "no_room": "The answer does not fit the packet's buffer.",
         QUEUE_FULL = "queue_full": "The maximum number of packets was waiting.",
+        NO_NEIGHBOUR = "no_neighbour": "No link that is up leads to the output node.",
         SPLIT_HORIZON = "split_horizon": "It could only leave by the port it arrived at, or by one of the same group.",
     }
     counters: "Counters." {
@@ -42,6 +43,9 @@ named! {
         REPLIES = "replies": "Replies made.",
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free.",
         NO_BUFFER_FOR_DATA = "no_buffer": "Turns in which no buffer was free, or the data did not fit one.",
+        DIRECT = "direct": "Frames sent straight to their output node.",
+        SPREAD = "spread": "Frames sent over an intermediate node.",
+        OVER_BUDGET = "over_budget": "Frames for which no way had room; they took the least loaded.",
         NOT_PRINTED = "not_printed": "Lines that could not be written.",
     }
     handlers: "Handlers." {
@@ -55,6 +59,9 @@ named! {
         SET_SRC = "src": "Sets the source.",
         DST = "dst": "The destination.",
         SET_DST = "dst": "Sets the destination.",
+        DOWN = "down": "The neighbours whose link is down.",
+        SET_DOWN = "down": "Marks a link as down: `N`, the link to neighbour N; `N M`, the link from node N to node M.",
+        SET_UP = "up": "Marks a link as up.",
         PROGRAM = "program": "The comparisons, one per line, and where each leads.",
     }
 }
