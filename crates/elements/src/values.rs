@@ -47,7 +47,9 @@ impl Param for Macs {
     const KIND: &'static str = "MAC addresses";
 
     fn read(text: &str) -> Option<Self> {
-        list(text).map(|macs: Vec<values::Mac>| Self(macs.into_iter().map(|values::Mac(octets)| MacAddr(octets)).collect()))
+        list(text).map(|macs: Vec<values::Mac>| {
+            Self(macs.into_iter().map(|values::Mac(octets)| MacAddr(octets)).collect())
+        })
     }
 }
 

@@ -127,10 +127,9 @@ impl RouterConfig {
             builder.connect("steer", other.index(), &queue, 0).connect("switch", other.index(), &queue, 0);
         }
         let mut ledger = Ledger::new();
-        let graph = builder.build(registry, &mut ledger).map_err(|errors| NetworkError::Graph {
-            node: id.index(),
-            errors: errors.to_string(),
-        })?;
+        let graph = builder
+            .build(registry, &mut ledger)
+            .map_err(|errors| NetworkError::Graph { node: id.index(), errors: errors.to_string() })?;
         Ok((graph, ledger))
     }
 

@@ -135,7 +135,9 @@ impl FlyConfig {
         let hops = self.hops();
         let mut builder = Builder::new();
         let row = server % self.port_servers();
-        for (column, &hop) in hops.iter().enumerate().filter(|&(column, _)| self.server(column, row) == server) {
+        for (column, &hop) in
+            hops.iter().enumerate().filter(|&(column, _)| self.server(column, row) == server)
+        {
             let switch = self.stage(&mut builder, column, hop, server);
             if column > 0 {
                 self.arrivals(&mut builder, column, &switch);

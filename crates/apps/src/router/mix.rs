@@ -14,8 +14,8 @@ const LARGE_BYTES: usize = 1_514;
 /// Shortest and longest round trip, nanoseconds: log-uniform, so one in five is longer than 100 ms.
 const ROUND_TRIP: [f64; 2] = [10e6, 200e6];
 
-/// Slowest and fastest access line of a sender, bytes per second: log-uniform, 10 Mb/s to 1 Gb/s.
-const ACCESS: [f64; 2] = [1.25e6, 125e6];
+/// Slowest and fastest access line of a sender, bytes per second: log-uniform, 1 to 100 Mb/s.
+const ACCESS: [f64; 2] = [0.125e6, 12.5e6];
 
 /// Largest window, packets.
 const MAX_WINDOW: u64 = 32;
@@ -142,8 +142,12 @@ impl Iterator for Mix {
         // The line passes one packet at a time.
         let time = bytes as u64 * 1_000_000_000 / self.line_rate.max(1);
         self.line_free_ns = self.line_free_ns.max(due) + time;
-        let packet =
-            MixPacket { at: Duration::from_nanos(self.line_free_ns), flow: flow.id, number: flow.sent, bytes };
+        let packet = MixPacket {
+            at: Duration::from_nanos(self.line_free_ns),
+            flow: flow.id,
+            number: flow.sent,
+            bytes,
+        };
         flow.sent += 1;
         let spacing = bytes as u64 * flow.byte_picos / 1_000;
         let next = if flow.sent >= flow.total {
@@ -177,7 +181,10 @@ mod tests {
             let next = numbers.entry(packet.flow).or_default();
             assert_eq!(packet.number, *next);
             *next += 1;
-            assert!(packet.at - last >= Duration::from_nanos(packet.bytes as u64 * 1_000_000_000 / rate), "{packet:?}");
+            assert!(
+                packet.at - last >= Duration::from_nanos(packet.bytes as u64 * 1_000_000_000 / rate),
+                "{packet:?}"
+            );
             last = packet.at;
             bytes += packet.bytes;
         }

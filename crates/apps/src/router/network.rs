@@ -1,6 +1,7 @@
 //! Nodes joined by links with capacities and FIFO queues, in virtual time: a packet-level simulation that runs the real
 //! graphs. It is deterministic: the same packets at the same times give the same result.
 
+use crate::router::routes::hash;
 use scalebricks_graph::{Clock, Environment, Graph, Inlet, Ledger, Outlet, Recording, Worker};
 use scalebricks_io::{CaptureReader, MemoryPort, Packet, PacketBuf, Pool, PoolError, memory_port_pair};
 use std::collections::{HashMap, VecDeque};
@@ -55,7 +56,7 @@ enum Target {
 struct Link {
     from: MemoryPort<Packet>,
     target: Target,
-    /// The receiving node, whose number is noted in packets that pass their first link.
+    /// The receiving node.
     to: usize,
     bytes_per_second: u64,
     /// Bytes that may pass, in billionths.
@@ -82,9 +83,29 @@ pub struct LinkStats {
 pub struct Departure {
     /// The port, as numbered by [`Sockets::outlet`].
     pub port: usize,
-    /// The packet. `hops` of its tag counts the links between nodes that it passed, and `piece` is the node after the
-    /// first of them.
+    /// The packet. `hops` of its tag counts the links between nodes that it passed.
     pub packet: Packet,
+}
+
+/// Bits of a tag's number that are the packet's number; the others are a fingerprint of its path.
+const NUMBER_BITS: u32 = 40;
+
+impl Departure {
+    /// The packet's number.
+    pub fn id(&self) -> u64 {
+        self.packet.tag().id & ((1 << NUMBER_BITS) - 1)
+    }
+
+    /// A fingerprint of the nodes that it passed, 24 bits.
+    pub fn path(&self) -> u64 {
+        self.packet.tag().id >> NUMBER_BITS
+    }
+}
+
+/// The number of a packet that reaches a node.
+const fn with_node(id: u64, node: usize) -> u64 {
+    let path = hash(id >> NUMBER_BITS, node as u64);
+    id & ((1 << NUMBER_BITS) - 1) | path << NUMBER_BITS
 }
 
 /// Nodes and links. Build it with [`Wiring`].
@@ -170,7 +191,12 @@ impl Wiring {
     }
 
     /// A link from a device of one node to a device of another. Returns its number.
-    pub fn link(&mut self, (from, out): (usize, &str), (to, into): (usize, &str), bytes_per_second: u64) -> usize {
+    pub fn link(
+        &mut self,
+        (from, out): (usize, &str),
+        (to, into): (usize, &str),
+        bytes_per_second: u64,
+    ) -> usize {
         let (near, far) = memory_port_pair(RING);
         self.devices[to].inlets.insert(into.to_owned(), near);
         self.add(from, out, Target::Node(far), to, bytes_per_second)
@@ -243,9 +269,7 @@ impl Link {
                 Target::Node(ring) => {
                     let mut tag = packet.tag();
                     tag.hops = tag.hops.saturating_add(1);
-                    if tag.hops == 1 {
-                        tag.piece = self.to as u8; // a label only
-                    }
+                    tag.id = with_node(tag.id, self.to);
                     packet.set_tag(tag);
                     ring.send(packet).map_err(|_| NetworkError::RingFull(self.to))?;
                 }
@@ -261,7 +285,7 @@ impl Link {
 }
 
 impl Network {
-    /// A packet arrives from outside at a port of [`Wiring::inlet`], with this number in its tag.
+    /// A packet arrives from outside at a port of [`Wiring::inlet`], with this number, below 2^40.
     ///
     /// # Errors
     /// [`NetworkError::NoBuffer`], [`NetworkError::RingFull`].
@@ -322,12 +346,6 @@ impl Network {
     /// The sum of a counter over all elements of all nodes.
     pub fn counter(&self, name: &str) -> u64 {
         self.ledgers.iter().flat_map(Ledger::snapshot).filter_map(|counted| counted.get(name)).sum()
-    }
-
-    /// Packets that are inside: in nodes and on links.
-    pub fn inside(&self) -> usize {
-        let nodes: usize = self.nodes.iter().map(|node| node.graph().held()).sum();
-        nodes + self.links.iter().map(|link| link.queue.len()).sum::<usize>()
     }
 
     /// A node's worker, to write handlers.

@@ -58,7 +58,8 @@ pub fn read(mut lines: impl BufRead) -> Result<Vec<Announcement>, RoutesError> {
     for line in 1.. {
         bytes.clear();
         let mut limited = std::io::Read::take(&mut lines, LINE_BYTES);
-        let count = limited.read_until(b'\n', &mut bytes).map_err(|source| RoutesError::Read { line, source })?;
+        let count =
+            limited.read_until(b'\n', &mut bytes).map_err(|source| RoutesError::Read { line, source })?;
         if count == 0 {
             break;
         }
@@ -168,7 +169,9 @@ mod tests {
     fn tables_are_read_and_errors_name_the_line() {
         let routes = read(&b"# a table\n10.0.0.0/8 7\n\n192.0.2.0/24\t4200000000\n"[..]).unwrap();
         assert_eq!((routes.len(), routes[1].origin, routes[0].prefix.length()), (2, 4_200_000_000, 8));
-        for (text, line) in [("10.0.0.0/8 7\nx", 2), ("10.0.0.1/8 7", 1), ("10.0.0.0/8 -1", 1), ("10.0.0.0/8", 1)] {
+        for (text, line) in
+            [("10.0.0.0/8 7\nx", 2), ("10.0.0.1/8 7", 1), ("10.0.0.0/8 -1", 1), ("10.0.0.0/8", 1)]
+        {
             let error = read(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(&format!("line {line}:")), "{error}");
         }

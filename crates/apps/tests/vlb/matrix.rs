@@ -2,7 +2,7 @@
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
+use rand::{Rng, SeedableRng};
 
 /// Rates by input and output; 1 is the rate of a port.
 #[derive(Debug, Clone)]

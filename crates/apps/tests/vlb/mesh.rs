@@ -58,13 +58,16 @@ fn every_admissible_matrix_passes_at_full_throughput_and_all_inputs_get_theirs()
             let what = format!("{}, {name}", steering.name());
             let (judgement, cluster) = judge(&config(6, steering, times, 1), matrix.times(LOAD), 400);
             judgement.assert_throughput(&what);
-            let largest = (0..6).flat_map(|a| (0..6).filter_map(move |b| Some((a, b)))).filter_map(|(a, b)| cluster.link(a, b));
+            let largest = (0..6)
+                .flat_map(|a| (0..6).filter_map(move |b| Some((a, b))))
+                .filter_map(|(a, b)| cluster.link(a, b));
             let largest = largest.map(|link| judgement.loads[link]).fold(0.0, f64::max);
             let limit = times as f64 / 6.0;
             assert!(largest <= limit * 1.03, "{what}: a link carries {largest}, of {limit}");
             assert!((2.0..=3.0).contains(&judgement.nodes), "{what}: {} nodes a packet", judgement.nodes);
+            // An input sends R/(N-1) to each output, of which R/N goes directly.
             if name == "uniform" && steering != Steering::Valiant {
-                assert!(judgement.nodes < 2.05, "{what}: {} nodes a packet", judgement.nodes);
+                assert!(judgement.nodes < 2.13, "{what}: {} nodes a packet", judgement.nodes);
             }
         }
     }
@@ -106,7 +109,8 @@ fn an_overloaded_output_is_shared_evenly() {
         let mut config = config(6, steering, 3, 5);
         config.queue = 200;
         let mut cluster = cluster(&config);
-        let judgement = Run { network: &mut cluster.network, matrix: matrix(), slots: 600, horizon: 0 }.judge();
+        let judgement =
+            Run { network: &mut cluster.network, matrix: matrix(), slots: 600, horizon: 0 }.judge();
         // Input 0 sends to output 1, which is not overloaded.
         assert!(judgement.shares[0] > 0.95, "{}: {:?}", steering.name(), judgement.shares);
         let shares = &judgement.shares[1..];
@@ -144,12 +148,14 @@ fn a_failed_link_is_routed_round() {
         let before = cluster.network.counter("rerouted");
         assert!(before > 0 || steering == Steering::Flowlets, "{}", steering.name());
         cluster.set_link(1, 2, false).unwrap();
-        let second = Run { network: &mut cluster.network, matrix: matrix(), slots: 200, horizon: 200 }.judge();
+        let second =
+            Run { network: &mut cluster.network, matrix: matrix(), slots: 200, horizon: 200 }.judge();
         assert_eq!((second.delivered, second.dropped), (second.sent, 0), "{}", steering.name());
         assert_eq!(cluster.network.counter("rerouted"), before, "no node uses the link any more");
         cluster.set_link(1, 2, true).unwrap();
         let stats = cluster.network.take_link_stats()[link].packets_out;
-        let third = Run { network: &mut cluster.network, matrix: Matrix::uniform(5), slots: 50, horizon: 50 }.judge();
+        let third =
+            Run { network: &mut cluster.network, matrix: Matrix::uniform(5), slots: 50, horizon: 50 }.judge();
         assert_eq!((third.delivered, third.dropped, stats), (third.sent, 0, 0));
         assert!(cluster.network.take_link_stats()[link].packets_out > 0);
     }

@@ -54,23 +54,30 @@ pub fn hops(nodes: usize) -> Vec<Arc<NextHops>> {
     (0..nodes).map(of).collect()
 }
 
+/// A frame of a flow from an input to an output.
 pub fn frame(input: usize, output: usize, flow: u64) -> Vec<u8> {
+    frame_of(input, output, flow, FRAME)
+}
+
+/// The same with this many bytes.
+pub fn frame_of(input: usize, output: usize, flow: u64, bytes: usize) -> Vec<u8> {
     let header = Ipv4Header {
         dscp_ecn: 0,
-        total_len: (FRAME - 14) as u16,
+        total_len: (bytes - 14) as u16,
         identification: 0,
         dont_fragment: true,
         more_fragments: false,
         fragment_units: 0,
         ttl: TTL,
         protocol: 17,
-        src: Ipv4Addr::new(192, 168, input as u8, 1),
-        dst: Ipv4Addr::new(10, output as u8, 0, flow as u8),
+        src: Ipv4Addr::new(172, input as u8, (flow >> 8) as u8, flow as u8),
+        dst: Ipv4Addr::new(10, output as u8, 0, 1),
     };
-    let ports = [&(1_000 + flow as u16).to_be_bytes()[..], &9u16.to_be_bytes(), &66u16.to_be_bytes(), &[0, 0]];
+    let udp_len = (bytes - 34) as u16;
+    let ports = [(flow >> 16) as u16, 9, udp_len, 0].map(u16::to_be_bytes);
     let mut frame = [&[2, 9, 9, 9, 9, 9][..], &[2, 8, 8, 8, 8, 8], &[8, 0], &header.to_bytes()].concat();
     frame.extend(ports.concat());
-    frame.resize(FRAME, 0);
+    frame.resize(bytes, 0);
     frame
 }
 
@@ -127,7 +134,8 @@ impl Run<'_> {
             order: Counts::default(),
             late_on_a_path: 0,
         };
-        network.take_link_stats();
+        let before: Vec<u64> = network.take_link_stats().iter().map(|link| link.bytes_in).collect();
+        let dropped_before = network.dropped();
         let most = |stats: Vec<LinkStats>| stats.iter().map(|link| link.most_waiting).max().unwrap_or(0);
         for slot in 0..slots + horizon {
             if slot < slots {
@@ -153,14 +161,15 @@ impl Run<'_> {
             arrived.extend(network.take_departed());
             for departure in arrived.drain(..) {
                 let tag = departure.packet.tag();
-                let (place, number) = sent[tag.id as usize];
-                let (input, output) = (place as usize / FLOWS as usize / size, place as usize / FLOWS as usize % size);
+                let (place, number) = sent[departure.id() as usize];
+                let (input, output) =
+                    (place as usize / FLOWS as usize / size, place as usize / FLOWS as usize % size);
                 check(departure.packet.data(), departure.port, output);
                 by_input[input].1 += 1;
                 judgement.delivered += 1;
                 links_passed += u64::from(tag.hops);
                 order.arrive(u64::from(place), number);
-                let path = u64::from(place) << 16 | u64::from(tag.piece) << 8 | u64::from(tag.hops);
+                let path = u64::from(place) << 24 | departure.path();
                 late_on_a_path += u64::from(on_paths.arrive(path, number));
             }
             if slot + 1 == slots / 2 {
@@ -168,26 +177,33 @@ impl Run<'_> {
             }
             if slot + 1 == slots {
                 let stats = network.take_link_stats();
-                let load = |link: &LinkStats| link.bytes_in as f64 / (slots as f64 * SLOT.as_secs_f64()) / RATE as f64;
-                judgement.loads = stats.iter().map(load).collect();
+                let load = |(link, before): (&LinkStats, u64)| {
+                    (link.bytes_in - before) as f64 / (slots as f64 * SLOT.as_secs_f64()) / RATE as f64
+                };
+                judgement.loads = stats.iter().zip(before.iter().copied()).map(load).collect();
                 judgement.most_waiting[1] = most(stats);
             }
-            if slot >= slots && network.inside() == 0 {
+            if slot >= slots && judgement.delivered + network.dropped() - dropped_before == sent.len() as u64
+            {
                 break;
             }
             judgement.drain_slots = (slot + 1).saturating_sub(slots);
         }
         judgement.sent = sent.len() as u64;
-        judgement.dropped = network.dropped();
+        judgement.dropped = network.dropped() - dropped_before;
         judgement.nodes = 1.0 + links_passed as f64 / judgement.delivered.max(1) as f64;
-        judgement.shares = by_input.iter().filter(|(sent, _)| *sent > 0).map(|&(sent, got)| got as f64 / sent as f64).collect();
+        judgement.shares = by_input
+            .iter()
+            .filter(|(sent, _)| *sent > 0)
+            .map(|&(sent, got)| got as f64 / sent as f64)
+            .collect();
         (judgement.order, judgement.late_on_a_path) = (order.counts(), late_on_a_path);
         judgement
     }
 }
 
 /// The right port, the next hop's address and the port's, TTL, checksum.
-fn check(frame: &[u8], port: usize, output: usize) {
+pub fn check(frame: &[u8], port: usize, output: usize) {
     assert_eq!(port, output, "the wrong port");
     let (to, from) = ethernet::addresses(frame).unwrap();
     assert_eq!(to, next_hop(output));

@@ -31,7 +31,8 @@ impl Budgets {
     #[inline]
     pub(crate) fn charge(&mut self, node: NodeId, now: Duration, bytes: usize) {
         let most = now.saturating_add(self.most_debt);
-        if let Some(spent) = self.spent.get_mut(node.index()).filter(|spent| self.limit.next(**spent) <= most) {
+        if let Some(spent) = self.spent.get_mut(node.index()).filter(|spent| self.limit.next(**spent) <= most)
+        {
             self.limit.charge(spent, now, bytes as u64);
         }
     }

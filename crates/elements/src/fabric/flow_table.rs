@@ -83,6 +83,7 @@ impl FlowTable {
     }
 
     /// Flows of which a packet came within delta.
+    #[cfg(test)]
     pub(crate) fn active(&self, now: Duration) -> usize {
         let now = nanos(now);
         let is_active = |flow: &&FlowEntry| flow.tag != 0 && now.saturating_sub(flow.last) <= self.delta;

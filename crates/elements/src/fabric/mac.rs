@@ -104,8 +104,7 @@ impl RouterMac {
 
     /// The next hop to store in a routing table: 30 bits, node, port and number.
     pub const fn hop(self) -> NextHop {
-        let index =
-            (self.output_node.get() as u32) << 22 | (self.port.0 as u32) << 16 | self.next_hop as u32;
+        let index = (self.output_node.get() as u32) << 22 | (self.port.0 as u32) << 16 | self.next_hop as u32;
         match NextHop::new(index) {
             Some(hop) => hop,
             None => unreachable!(), // 30 bits

@@ -2,8 +2,8 @@
 
 use crate::fabric::mac::RouterMac;
 use crate::gateway::DropReason;
-use scalebricks_graph::{Class, Control, Element, Frame, Out, SLOTS, SlotList, element};
 use crate::split::{Destination, split};
+use scalebricks_graph::{Class, Control, Element, Frame, Out, SLOTS, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet;
 

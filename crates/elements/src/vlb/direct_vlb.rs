@@ -142,7 +142,10 @@ mod tests {
         assert_eq!((bytes, over), ([0, 0, 0, 2_000_000], 0));
         let (bytes, over) = second(&[], 8);
         assert!(bytes[3].abs_diff(2_000_000) <= 20_000, "{bytes:?}");
-        assert!(bytes[1].abs_diff(3_000_000) < 100_000 && bytes[2].abs_diff(3_000_000) < 100_000, "{bytes:?}");
+        assert!(
+            bytes[1].abs_diff(3_000_000) < 100_000 && bytes[2].abs_diff(3_000_000) < 100_000,
+            "{bytes:?}"
+        );
         assert_eq!((bytes.iter().sum::<usize>(), over), (8_000_000, 0));
         let (bytes, _) = second(&["DIRECT 4000000"], 8);
         assert!(bytes[3].abs_diff(4_000_000) <= 20_000, "{bytes:?}");

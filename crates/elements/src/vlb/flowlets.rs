@@ -25,6 +25,8 @@ struct Ways {
     direct: Budgets,
     /// By intermediate node: what goes over it.
     via: Budgets,
+    /// Half of what may exceed a budget at once.
+    half: u64,
 }
 
 impl Ways {
@@ -59,14 +61,19 @@ impl Ways {
         via.chain(direct).min().map(|(_, node)| node)
     }
 
-    /// A way for a flowlet, and whether it has room.
+    /// A way for a flowlet, and whether it has room. The direct way must have half of its room left: a flowlet that
+    /// began earlier may need the other half.
     fn of_flowlet(&mut self, output: NodeId, now: Duration) -> Option<(NodeId, bool)> {
         let over = self.mesh.intermediates(output);
-        if self.mesh.is_up(output) && self.direct.has_room(output, now) {
+        let direct = if self.mesh.is_up(output) { self.direct.left(output, now) } else { 0 };
+        if direct >= self.half {
             return Some((output, true));
         }
         if let Some(node) = self.roomiest(over, now) {
             return Some((node, true));
+        }
+        if direct > 0 {
+            return Some((output, true));
         }
         self.least_loaded(output, over).map(|node| (node, false))
     }
@@ -117,8 +124,8 @@ element! {
         direct: Option<Bandwidth> = None,
         /// Budget of the ways over each intermediate node. R(N-1)/(N(N-2)) by default.
         via: Option<Bandwidth> = None,
-        /// Bytes that may exceed a budget at once.
-        burst: u64 = 65_536,
+        /// Bytes that may exceed a budget at once. Those of 10 ms at the rate R by default, at least 65,536.
+        burst: Option<u64> = None,
         /// The gap after which a flow may change its way.
         delta: Duration = DELTA,
         /// Flows in the table, 24 bytes each; a new flow replaces an idle one.
@@ -182,15 +189,21 @@ impl Flowlets {
 
 impl Class for Flowlets {
     fn make(params: FlowletsParams) -> Result<Self, String> {
-        let FlowletsParams { node, nodes, rate: Bandwidth(rate), direct, via, burst, delta, flows, seed } = params;
+        let FlowletsParams { node, nodes, rate: Bandwidth(rate), direct, via, burst, delta, flows, seed } =
+            params;
         let mesh = Mesh::of_numbers(node, nodes, seed)?;
         let count = mesh.size().get();
         let n = count as u64;
         let direct = direct.map_or_else(|| share(rate, 1, n), u64::from);
         let via = via.map_or_else(|| share(rate, n - 1, n * n.saturating_sub(2).max(1)), u64::from);
+        let burst = burst.unwrap_or_else(|| share(rate, 10, 1_000).max(65_536));
         let (direct, via) = (Budgets::new(count, direct, burst), Budgets::new(count, via, burst));
         let hasher = KeyHasher::new(HashSeed::from_u64(seed));
-        Ok(Self { ways: Ways { mesh, direct, via }, flows: FlowTable::new(flows, delta), hasher })
+        Ok(Self {
+            ways: Ways { mesh, direct, via, half: burst.div_ceil(2) },
+            flows: FlowTable::new(flows, delta),
+            hasher,
+        })
     }
 }
 
@@ -209,7 +222,9 @@ impl<P: PacketBuf> Element<P> for Flowlets {
         let refusals = Refusals { bad_mac: Self::BAD_MAC, no_neighbour: Self::NO_NEIGHBOUR };
         let (place, now) = ((self.ways.mesh.id(), self.ways.mesh.size()), out.now());
         let mut tally = Tally::default();
-        steer(batch, frame, out, place, refusals, |output, bytes| self.choose(output, bytes, now, &mut tally));
+        steer(batch, frame, out, place, refusals, |output, bytes| {
+            self.choose(output, bytes, now, &mut tally)
+        });
         for (counter, n) in [
             (Self::DIRECT, tally.direct),
             (Self::SPREAD, tally.spread),

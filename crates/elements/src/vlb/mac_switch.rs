@@ -120,7 +120,16 @@ mod tests {
     fn the_address_alone_decides() {
         let mut rig = rig();
         let bare = |node| frame(node)[..6].to_vec();
-        rig.send([frame(1), frame(3), bare(2), frame(0), bare(1), frame(4), vec![2, 0x5b, 0, 1, 1, 0], vec![1]]);
+        rig.send([
+            frame(1),
+            frame(3),
+            bare(2),
+            frame(0),
+            bare(1),
+            frame(4),
+            vec![2, 0x5b, 0, 1, 1, 0],
+            vec![1],
+        ]);
         rig.turn();
         assert_eq!(rig.got(0), [frame(0)]);
         assert_eq!(rig.got(1), [frame(1), bare(1)]);

@@ -155,7 +155,9 @@ mod tests {
         let short = frame(0, 7)[..9].to_vec();
         rig.send([frame(1, 7), frame(0, 65_535), frame(2, 7), frame(0, 8), vec![0; 60], short]);
         rig.turn();
-        let restored = |hop: u8, port: u8| [&[2, 0, 0, 0, 0, hop, 2, 0, 0, 0, 0, port], &b"type and packet"[..]].concat();
+        let restored = |hop: u8, port: u8| {
+            [&[2, 0, 0, 0, 0, hop, 2, 0, 0, 0, 0, port], &b"type and packet"[..]].concat()
+        };
         assert_eq!((rig.got(0), rig.got(1)), (vec![restored(10, 1)], vec![restored(9, 2)]));
         let counts = ["restored", "no_port", "no_next_hop", "bad_fabric_mac", "too_short", "hops"];
         assert_eq!(counts.map(|name| rig.number("r", name)), [2, 1, 1, 1, 1, 2]);

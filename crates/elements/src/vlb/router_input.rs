@@ -32,8 +32,11 @@ impl Param for ClusterRoute {
         let words: Vec<&str> = text.split_whitespace().collect();
         let &[prefix, node, port, hop] = words.as_slice() else { return None };
         let network: Network = crate::values::value(prefix)?;
-        let target =
-            RouterMac::new(NodeId::new(node.parse().ok()?), ExternalPort::new(port.parse().ok()?)?, hop.parse().ok()?);
+        let target = RouterMac::new(
+            NodeId::new(node.parse().ok()?),
+            ExternalPort::new(port.parse().ok()?)?,
+            hop.parse().ok()?,
+        );
         Some(Self { prefix: Prefix::of(network.network(), network.length).ok()?, target })
     }
 }
@@ -192,7 +195,9 @@ mod tests {
         rig.write("r", "remove", "10.9.0.0/16").unwrap();
         assert_eq!(rig.read("r", "table"), "10.0.0.0/8 1 0 2\n11.0.0.0/8 0 63 65535\n");
         assert_eq!(rig.read("r", "lookup 10.9.1.1"), "10.0.0.0/8 1 0 2");
-        for wrong in ["", "10/8 0 0", "10/8 0 64 1", "10/8 256 0 1", "10/8 0 0 65536", "x 0 0 0", "10/8 0 0 1 1"] {
+        for wrong in
+            ["", "10/8 0 0", "10/8 0 64 1", "10/8 256 0 1", "10/8 0 0 65536", "x 0 0 0", "10/8 0 0 1 1"]
+        {
             assert!(rig.write("r", "add", wrong).is_err(), "{wrong:?}");
         }
         assert!(rig.write("r", "remove", "10.9.0.0/16").is_err());

@@ -1,0 +1,139 @@
+//! `--app router`: nodes of the cluster router in this process, joined by links with queues in virtual time. Every packet
+//! that leaves is checked.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`traffic`] | packets of a synthetic backbone mix to the networks of a routing table |
+//! | [`run`] | one way of spreading, one traffic matrix |
+//! | [`report`] | the results as JSON and table |
+
+pub mod report;
+pub mod run;
+pub mod traffic;
+
+use self::report::Report;
+use self::run::RouterRun;
+use self::traffic::{Destinations, Spread};
+use crate::demo::args::DemoArgs;
+use scalebricks_apps::router::cluster::{RouterError, Steering};
+use scalebricks_apps::router::network::NetworkError;
+use scalebricks_apps::router::routes::{self, Announcement, Exits, RoutesError};
+use scalebricks_console::interrupt::{Interrupt, Interrupted};
+use scalebricks_console::output::{Console, OutputError, json};
+use scalebricks_console::quantity::count;
+use scalebricks_tables::lpm::Params;
+use scalebricks_types::{ClusterSize, IdError};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// External ports per node.
+pub const PORTS: u8 = 1;
+
+/// The rate of a port, bytes per second: 1 Gb/s.
+pub const PORT_RATE: u64 = 125_000_000;
+
+/// The load of each input.
+pub const LOAD: f64 = 0.75;
+
+/// Next hops per node.
+const NEXT_HOPS: u16 = 64;
+
+/// Routes of a generated table, as many as the Internet had in 2014, and networks that announce them.
+const ROUTES: usize = 512_000;
+const ORIGINS: u32 = 47_000;
+
+/// Where results go unless another file is named.
+const JSON: &str = "out/router.json";
+
+/// Why the demonstration did not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterDemoError {
+    /// The user interrupted it.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// The number of nodes is impossible.
+    #[error(transparent)]
+    Usage(#[from] IdError),
+    /// The file of routes cannot be opened.
+    #[error("cannot open {path}: {source}", path = .path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
+    /// The routes cannot be used.
+    #[error("{path}: {source}", path = .path.display())]
+    Routes {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: RoutesError,
+    },
+    /// The cluster could not be created.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+    /// The run failed.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// No network of the table leaves at some node.
+    #[error("no route leads to node {0}: take a larger table or fewer --nodes")]
+    NoRoute(usize),
+    /// The results could not be printed or written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Reads routes from a file of lines `PREFIX ORIGIN`, also compressed with gzip.
+fn read(path: &Path) -> Result<Vec<Announcement>, RouterDemoError> {
+    let open = |source| RouterDemoError::Open { path: path.to_owned(), source };
+    let file = BufReader::new(File::open(path).map_err(open)?);
+    let lines: Box<dyn BufRead> = if path.extension().is_some_and(|extension| extension == "gz") {
+        Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(file)))
+    } else {
+        Box::new(file)
+    };
+    routes::read(lines).map_err(|source| RouterDemoError::Routes { path: path.to_owned(), source })
+}
+
+/// Runs all ways of spreading with all traffic matrices.
+///
+/// # Errors
+/// [`RouterDemoError`].
+pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<Report, RouterDemoError> {
+    let size = ClusterSize::new(usize::from(args.nodes))?;
+    let (routes, source) = match &args.routes {
+        Some(path) => (read(path)?, path.display().to_string()),
+        None => (routes::generate(ROUTES, ORIGINS, args.seed), "generated".to_owned()),
+    };
+    let exits = Exits { size, ports: PORTS, next_hops: NEXT_HOPS };
+    let full = |source| RouterDemoError::Routes { path: args.routes.clone().unwrap_or_default(), source };
+    let table = exits.table(&routes, Params::FAST).map_err(full)?;
+    console.note(&format!(
+        "{} routes ({source}) on {} nodes in a full mesh, a port of 1 Gb/s each, links of 3R/N (valiant: 2R/N)\n\
+         {} packets a run: a synthetic backbone mix at {:.0} % of each port; time is virtual",
+        count(table.len() as u64),
+        size.get(),
+        count(args.packets),
+        LOAD * 100.0,
+    ));
+    let destinations = Destinations::new(&routes, &table, args.seed);
+    let mut results = Vec::new();
+    for spread in Spread::ALL {
+        for steering in Steering::ALL {
+            let run = RouterRun { size, steering, spread, packets: args.packets, seed: args.seed };
+            let progress = console.progress(&run.name(), args.packets);
+            results.push(run.execute(&destinations, &exits, &progress, interrupt)?);
+            progress.finish();
+        }
+    }
+    let report = Report::new(size.get(), table.len(), source, args.seed, results);
+    let file = if args.json == Path::new(super::args::JSON) { Path::new(JSON) } else { &args.json };
+    console.keep(file, &json(&report)?)?;
+    console.result(&report.table())?;
+    for problem in report.problems() {
+        console.error(&problem);
+    }
+    Ok(report)
+}
