@@ -71,7 +71,8 @@ fn one_pass_carries_uniform_traffic_only() {
 fn sixty_four_ports_with_radix_four() {
     let (judgement, largest) = judge(&config(4, 3, Reading::TwoPasses), reversal(4, 3).times(0.9), 150);
     judgement.assert_throughput("reversal");
-    assert!(largest < 1.0 && judgement.nodes == 7.0, "{largest} of R/k, {} nodes", judgement.nodes);
+    // The largest of 1,536 links over 150 slots: a random load of 0.9.
+    assert!(largest < 1.15 && judgement.nodes == 7.0, "{largest} of R/k, {} nodes", judgement.nodes);
     let (judgement, largest) = judge(&config(4, 3, Reading::OnePass), reversal(4, 3).times(0.9), 60);
     assert!(largest > 3.0 && judgement.nodes == 5.0, "{largest} of R/k, {} nodes", judgement.nodes);
 }

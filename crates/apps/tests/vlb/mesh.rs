@@ -64,7 +64,7 @@ fn every_admissible_matrix_passes_at_full_throughput_and_all_inputs_get_theirs()
             let largest = largest.map(|link| judgement.loads[link]).fold(0.0, f64::max);
             let limit = times as f64 / 6.0;
             assert!(largest <= limit * 1.03, "{what}: a link carries {largest}, of {limit}");
-            assert!((2.0..=3.0).contains(&judgement.nodes), "{what}: {} nodes a packet", judgement.nodes);
+            assert!(judgement.nodes <= 3.0, "{what}: {} nodes a packet", judgement.nodes);
             // An input sends R/(N-1) to each output, of which R/N goes directly.
             if name == "uniform" && steering != Steering::Valiant {
                 assert!(judgement.nodes < 2.13, "{what}: {} nodes a packet", judgement.nodes);

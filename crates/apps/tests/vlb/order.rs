@@ -13,9 +13,8 @@ const LINE: u64 = 125_000_000;
 
 const STEP: Duration = Duration::from_micros(20);
 
-/// Packets of the mix for half a second, at 80 % of the line.
-fn packets(seed: u64) -> Vec<MixPacket> {
-    let load: u64 = std::env::var("LOADX").map_or(7, |t| t.parse().unwrap());
+/// Packets of the mix for half a second, at so many tenths of the line.
+fn packets(seed: u64, load: u64) -> Vec<MixPacket> {
     Mix::new(LINE, LINE / 10 * load, seed)
         .take_while(|packet| packet.at < Duration::from_millis(500))
         .collect()
@@ -62,11 +61,11 @@ fn run(steering: Steering, packets: &[MixPacket]) -> (Counts, u64, f64) {
 
 #[test]
 fn flowlets_reorder_far_less_than_direct_vlb() {
-    for seed in [1, 2] {
-        let packets = packets(seed);
+    for (seed, load) in [(1, 5), (2, 7), (3, 9), (4, 10)] {
+        let packets = packets(seed, load);
         assert!(packets.len() > 10_000, "{}", packets.len());
         let [valiant, direct, flowlets] = Steering::ALL.map(|steering| run(steering, &packets));
-        println!("seed {seed}: {} packets", packets.len());
+        println!("seed {seed}, load {load}: {} packets", packets.len());
         for (steering, (counts, _, nodes)) in Steering::ALL.into_iter().zip([&valiant, &direct, &flowlets]) {
             println!(
                 "{:<10} sequences {:.5} late {:.5} flows {:.4} nodes {nodes:.2}",
@@ -82,10 +81,10 @@ fn flowlets_reorder_far_less_than_direct_vlb() {
             assert_eq!(*late_on_a_path, 0, "{name}: a path reorders");
         }
         let ratio = |counts: &Counts| (counts.sequence_ratio(), counts.late_ratio());
-        assert!(ratio(&direct.0).0 > 0.005 && ratio(&valiant.0).0 > 0.005, "{:?}", direct.0);
+        assert!(ratio(&direct.0).0 > 0.002 && ratio(&valiant.0).0 > 0.005, "{:?}", direct.0);
         assert!(ratio(&flowlets.0).0 < ratio(&direct.0).0 / 5.0, "{:?} and {:?}", flowlets.0, direct.0);
         assert!(ratio(&flowlets.0).1 < ratio(&direct.0).1 / 5.0, "{:?} and {:?}", flowlets.0, direct.0);
-        // Most packets take three nodes, since only R/N of the traffic for one output goes directly.
-        assert!(direct.2 > 2.5 && flowlets.2 > 2.5, "{} {}", direct.2, flowlets.2);
+        // Only R/N of the traffic for one output goes directly, so many packets take three nodes.
+        assert!(direct.2 > 2.05 && flowlets.2 > 2.0, "{} {}", direct.2, flowlets.2);
     }
 }

@@ -137,3 +137,70 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
     }
     Ok(report)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn every_packet_of_a_small_run_leaves_as_it_should() {
+        let size = ClusterSize::new(3).unwrap();
+        let routes = routes::generate(2_000, 300, 1);
+        let exits = Exits { size, ports: PORTS, next_hops: NEXT_HOPS };
+        let table = exits.table(&routes, Params::SMALL).unwrap();
+        let destinations = Destinations::new(&routes, &table, 1);
+        let console = Console::new(true);
+        let mut results = Vec::new();
+        for spread in Spread::ALL {
+            for steering in Steering::ALL {
+                let run = RouterRun { size, steering, spread, packets: 6_000, seed: 1 };
+                let progress = console.progress(&run.name(), run.packets);
+                results.push(run.execute(&destinations, &exits, &progress, &Interrupt::default()).unwrap());
+            }
+        }
+        let report = Report::new(3, table.len(), "generated".to_owned(), 1, results);
+        assert!(report.is_clean() && report.problems().is_empty(), "{:?}", report.problems());
+        for run in &report.runs {
+            assert!(run.nodes_mean > 1.5 && run.nodes_max <= 3 && run.jain > 0.999, "{run:?}");
+        }
+        let [direct, flowlets] = [&report.runs[4], &report.runs[5]];
+        assert!(flowlets.sequences < direct.sequences, "{direct:?} {flowlets:?}");
+        let table = report.table();
+        for want in ["each to the next", "flowlets", "reordered sequences", "least share"] {
+            assert!(table.contains(want), "{want} is missing in\n{table}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_leaves_wrongly_is_a_problem() {
+        let size = ClusterSize::new(3).unwrap();
+        let routes = routes::generate(500, 300, 1);
+        let exits = Exits { size, ports: PORTS, next_hops: NEXT_HOPS };
+        let table = exits.table(&routes, Params::SMALL).unwrap();
+        let destinations = Destinations::new(&routes, &table, 1);
+        // The nodes know other next hops than the audit expects: none.
+        let none = Exits { next_hops: 0, ..exits };
+        let run = RouterRun { size, steering: Steering::Direct, spread: Spread::Any, packets: 500, seed: 1 };
+        let progress = Console::new(true).progress("", 500);
+        let result = run.execute(&destinations, &none, &progress, &Interrupt::default()).unwrap();
+        assert!(!result.is_clean() && result.dropped == 500, "{result:?}");
+        let report = Report::new(3, 500, String::new(), 1, vec![result]);
+        assert!(!report.is_clean() && report.problems()[0].contains("500 dropped"), "{:?}", report.problems());
+    }
+
+    #[test]
+    fn routes_are_read_plain_and_compressed_and_errors_name_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("a.txt"), "10.0.0.0/8 7\n").unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"10.0.0.0/8 7\n").unwrap();
+        std::fs::write(path("a.txt.gz"), encoder.finish().unwrap()).unwrap();
+        assert_eq!(read(&path("a.txt")).unwrap(), read(&path("a.txt.gz")).unwrap());
+        std::fs::write(path("b.txt"), "x\n").unwrap();
+        for name in ["b.txt", "c.txt"] {
+            assert!(read(&path(name)).unwrap_err().to_string().contains(name));
+        }
+    }
+}
