@@ -98,24 +98,40 @@ impl Flow {
         }
     }
 
-    /// The mean rate that it would have for ever, bytes per second.
-    fn rate(&self) -> f64 {
-        let bytes = if self.is_bulk { 0.75 * 1_514.0 + 0.25 * 594.0 } else { 64.0 * 2.0 / 3.0 + 594.0 / 3.0 };
-        self.window as f64 * bytes * 1e9 / self.round_trip_ns as f64
+    /// The bytes that it will send, on average, and how long that takes, seconds.
+    fn size_and_time(&self) -> (f64, f64) {
+        let mean_bytes = if self.is_bulk {
+            0.75 * LARGE_BYTES as f64 + 0.25 * MEDIUM_BYTES as f64
+        } else {
+            (2.0 * SMALL_BYTES as f64 + MEDIUM_BYTES as f64) / 3.0
+        };
+        let window_s = self.window as f64 * mean_bytes * self.byte_picos as f64 / 1e12;
+        let rounds = self.total.div_ceil(self.window) as f64;
+        (self.total as f64 * mean_bytes, rounds * window_s.max(self.round_trip_ns as f64 / 1e9))
     }
 }
 
+/// Flows of which the mean is taken.
+const SAMPLE: u64 = 8_192;
+
+/// The mean rate of a sender that begins a new flow whenever one ends, bytes per second.
+fn mean_rate(seed: u64) -> f64 {
+    let all = (0..SAMPLE).map(|at| Flow::new(seed, u64::MAX - at).size_and_time());
+    let (bytes, seconds) =
+        all.fold((0.0, 0.0), |(bytes, seconds), (more, longer)| (bytes + more, seconds + longer));
+    bytes / seconds
+}
+
 impl Mix {
-    /// A line of this capacity, loaded with as many flows at once as send about `load` of it, in bytes per second.
+    /// A line of this capacity, loaded with as many flows at once as send about `load` bytes per second in the long run.
     pub fn new(line_rate: u64, load: u64, seed: u64) -> Self {
         let mut mix =
             Self { seed, line_rate, flows: Vec::new(), due: BinaryHeap::new(), next_id: 0, line_free_ns: 0 };
-        let mut rate = 0.0;
-        while rate < load as f64 {
+        let senders = (load as f64 / mean_rate(seed)).ceil() as usize;
+        for at in 0..senders {
             let flow = mix.new_flow();
-            rate += flow.rate();
             // Flows are anywhere in their round trip at first.
-            mix.due.push(Reverse((hash(seed, !flow.id) % flow.round_trip_ns, mix.flows.len())));
+            mix.due.push(Reverse((hash(seed, !flow.id) % flow.round_trip_ns, at)));
             mix.flows.push(flow);
         }
         mix

@@ -186,7 +186,11 @@ mod tests {
         let result = run.execute(&destinations, &none, &progress, &Interrupt::default()).unwrap();
         assert!(!result.is_clean() && result.dropped == 500, "{result:?}");
         let report = Report::new(3, 500, String::new(), 1, vec![result]);
-        assert!(!report.is_clean() && report.problems()[0].contains("500 dropped"), "{:?}", report.problems());
+        assert!(
+            !report.is_clean() && report.problems()[0].contains("500 dropped"),
+            "{:?}",
+            report.problems()
+        );
     }
 
     #[test]
