@@ -72,19 +72,25 @@ fn unit(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// The whole part of a number that is not negative.
+#[expect(clippy::cast_sign_loss, reason = "the caller's number is not negative")]
+const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 impl Flow {
     fn new(seed: u64, id: u64) -> Self {
         let random = |salt: u64| hash(seed.wrapping_add(salt), id);
         let [least, most] = FLOW_PACKETS;
-        let total = (least * (1.0 - unit(random(1))).powf(-1.0 / PARETO)).min(most) as u64;
+        let total = whole((least * (1.0 - unit(random(1))).powf(-1.0 / PARETO)).min(most));
         Self {
             id,
             sent: 0,
             total,
             // A short flow ends in slow start.
             window: (1 + random(2) % MAX_WINDOW).min(total),
-            round_trip_ns: log_uniform(random(3), ROUND_TRIP) as u64,
-            byte_picos: (1e12 / log_uniform(random(4), ACCESS)) as u64,
+            round_trip_ns: whole(log_uniform(random(3), ROUND_TRIP)),
+            byte_picos: whole(1e12 / log_uniform(random(4), ACCESS)),
             is_bulk: random(5) % 2 == 0,
         }
     }
@@ -92,9 +98,8 @@ impl Flow {
     fn bytes(&self, seed: u64) -> usize {
         match (self.is_bulk, hash(seed ^ self.id.rotate_left(32), self.sent) % 12) {
             (true, 0..9) => LARGE_BYTES,
-            (true, _) => MEDIUM_BYTES,
             (false, 0..8) => SMALL_BYTES,
-            (false, _) => MEDIUM_BYTES,
+            _ => MEDIUM_BYTES,
         }
     }
 
@@ -127,7 +132,7 @@ impl Mix {
     pub fn new(line_rate: u64, load: u64, seed: u64) -> Self {
         let mut mix =
             Self { seed, line_rate, flows: Vec::new(), due: BinaryHeap::new(), next_id: 0, line_free_ns: 0 };
-        let senders = (load as f64 / mean_rate(seed)).ceil() as usize;
+        let senders = whole((load as f64 / mean_rate(seed)).ceil()) as usize;
         for at in 0..senders {
             let flow = mix.new_flow();
             // Flows are anywhere in their round trip at first.
@@ -198,7 +203,8 @@ mod tests {
             assert_eq!(packet.number, *next);
             *next += 1;
             assert!(
-                packet.at - last >= Duration::from_nanos(packet.bytes as u64 * 1_000_000_000 / rate),
+                packet.at.saturating_sub(last)
+                    >= Duration::from_nanos(packet.bytes as u64 * 1_000_000_000 / rate),
                 "{packet:?}"
             );
             last = packet.at;

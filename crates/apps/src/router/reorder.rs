@@ -95,9 +95,9 @@ mod tests {
 
     fn of(arrivals: &[u64]) -> Counts {
         let mut reordering = Reordering::new();
-        arrivals.iter().for_each(|&number| {
+        for &number in arrivals {
             reordering.arrive(0, number);
-        });
+        }
         reordering.counts()
     }
 
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!((counts.sequences, counts.late, counts.packets), (1, 2, 5));
         assert!((counts.sequence_ratio() - 0.2).abs() < 1e-12 && (counts.late_ratio() - 0.4).abs() < 1e-12);
         assert_eq!((of(&[1, 2, 3]).late, of(&[3, 1, 4, 2]).sequences), (0, 2));
-        assert_eq!(Counts::default().flow_ratio(), 0.0);
+        assert!(Counts::default().flow_ratio().abs() < 1e-12);
     }
 
     proptest! {

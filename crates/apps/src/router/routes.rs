@@ -121,10 +121,7 @@ impl Exits {
         let random = hash(0, origin as u64);
         let node = NodeId::new((random % self.size.get() as u64) as u8); // at most 256 nodes
         let port = (random >> 16) as u8 % if self.ports == 0 { 1 } else { self.ports };
-        let port = match ExternalPort::new(port & 63) {
-            Some(port) => port,
-            None => unreachable!(), // below 64
-        };
+        let Some(port) = ExternalPort::new(port & 63) else { unreachable!() }; // below 64
         let hop = (random >> 32) as u16 % if self.next_hops == 0 { 1 } else { self.next_hops };
         RouterMac::new(node, port, hop)
     }

@@ -23,7 +23,7 @@ fn the_example_is_node_0_of_four() {
     let port = [frame(0, 1, 0), frame(0, 0, 0), [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 46]].concat()];
     let link = [marked(0), marked(2), frame(3, 0, 0)];
     for (device, frames) in [("eth0", &port[..]), ("eth1", &[]), ("eth2", &[]), ("eth3", &link)] {
-        let mut writer = CaptureWriter::create(&path(device)).unwrap();
+        let mut writer = CaptureWriter::create(path(device)).unwrap();
         for (frame, at) in frames.iter().zip(1..) {
             writer.write_frame(Duration::from_millis(at), frame).unwrap();
         }

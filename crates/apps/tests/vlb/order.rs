@@ -21,8 +21,8 @@ fn packets(seed: u64, load: u64) -> Vec<MixPacket> {
 }
 
 /// All from input 0 to output 2 of four nodes with links of R, as in the paper. The counts, late packets on one path,
-/// and nodes per packet.
-fn run(steering: Steering, packets: &[MixPacket]) -> (Counts, u64, f64) {
+/// nodes per packet, and sprayed packets.
+fn run(steering: Steering, burst: Option<u64>, packets: &[MixPacket]) -> (Counts, u64, f64, u64) {
     let size = ClusterSize::new(4).unwrap();
     let config = RouterConfig {
         size,
@@ -31,7 +31,7 @@ fn run(steering: Steering, packets: &[MixPacket]) -> (Counts, u64, f64) {
         link_rate: LINE,
         steering,
         queue: 10_000,
-        burst: None,
+        burst,
         seed: 1,
     };
     let mut cluster = RouterCluster::new(&config, &table(4), &hops(4), 1 << 15).unwrap();
@@ -56,7 +56,8 @@ fn run(steering: Steering, packets: &[MixPacket]) -> (Counts, u64, f64) {
     }
     let counts = order.counts();
     assert_eq!((counts.packets, cluster.network.dropped()), (packets.len() as u64, 0), "{}", steering.name());
-    (counts, late_on_a_path, 1.0 + links as f64 / packets.len() as f64)
+    let sprayed = cluster.network.counter("sprayed");
+    (counts, late_on_a_path, 1.0 + links as f64 / packets.len() as f64, sprayed)
 }
 
 #[test]
@@ -64,9 +65,10 @@ fn flowlets_reorder_far_less_than_direct_vlb() {
     for (seed, load) in [(1, 4), (2, 6), (3, 8), (4, 9)] {
         let packets = packets(seed, load);
         assert!(packets.len() > 10_000, "{}", packets.len());
-        let [valiant, direct, flowlets] = Steering::ALL.map(|steering| run(steering, &packets));
+        let [valiant, direct, flowlets] = Steering::ALL.map(|steering| run(steering, None, &packets));
         println!("seed {seed}, load 0.{load}: {} packets", packets.len());
-        for (steering, (counts, _, nodes)) in Steering::ALL.into_iter().zip([&valiant, &direct, &flowlets]) {
+        for (steering, (counts, _, nodes, _)) in Steering::ALL.into_iter().zip([&valiant, &direct, &flowlets])
+        {
             println!(
                 "{:<10} sequences {:.5} late {:.5} flows {:.4} nodes {nodes:.2}",
                 steering.name(),
@@ -75,7 +77,7 @@ fn flowlets_reorder_far_less_than_direct_vlb() {
                 counts.flow_ratio()
             );
         }
-        for (name, (_, late_on_a_path, _)) in
+        for (name, (_, late_on_a_path, _, _)) in
             [("valiant", &valiant), ("direct", &direct), ("flowlets", &flowlets)]
         {
             assert_eq!(*late_on_a_path, 0, "{name}: a path reorders");
@@ -87,4 +89,15 @@ fn flowlets_reorder_far_less_than_direct_vlb() {
         // Only R/N of the traffic for one output goes directly, so many packets take three nodes.
         assert!(direct.2 > 2.05 && flowlets.2 > 2.0, "{} {}", direct.2, flowlets.2);
     }
+}
+
+/// With small budgets flowlets stop fitting, and are sprayed: still in less disorder than without flowlets.
+#[test]
+fn flowlets_that_do_not_fit_are_sprayed() {
+    let packets = packets(4, 9);
+    let [direct, flowlets] =
+        [Steering::Direct, Steering::Flowlets].map(|steering| run(steering, Some(16_384), &packets));
+    println!("16 KiB budgets: {:?}, {} sprayed; without flowlets {:?}", flowlets.0, flowlets.3, direct.0);
+    assert!(flowlets.3 > 1_000 && flowlets.0.sequences > 0, "{} sprayed, {:?}", flowlets.3, flowlets.0);
+    assert!(flowlets.0.sequences < direct.0.sequences && flowlets.1 == 0, "{:?}, {:?}", flowlets.0, direct.0);
 }

@@ -12,7 +12,7 @@ use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::{Lpm, LpmReader, NextHop, Params, Prefix};
 use scalebricks_types::NodeId;
 use scalebricks_wire::ethernet;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Control for RouterInput {
         let mut lines = String::new();
         table.for_each(|prefix, hop| {
             if let Some(route) = route(prefix, hop) {
-                lines.push_str(&format!("{route}\n"));
+                let _never_fails = writeln!(lines, "{route}");
             }
         });
         lines

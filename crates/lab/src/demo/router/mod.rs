@@ -33,8 +33,8 @@ pub const PORTS: u8 = 1;
 /// The rate of a port, bytes per second: 1 Gb/s.
 pub const PORT_RATE: u64 = 125_000_000;
 
-/// The load of each input.
-pub const LOAD: f64 = 0.75;
+/// The load of each input, per cent of the port.
+pub const LOAD_PERCENT: u64 = 75;
 
 /// Next hops per node.
 const NEXT_HOPS: u16 = 64;
@@ -112,11 +112,10 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
     let table = exits.table(&routes, Params::FAST).map_err(full)?;
     console.note(&format!(
         "{} routes ({source}) on {} nodes in a full mesh, a port of 1 Gb/s each, links of 3R/N (valiant: 2R/N)\n\
-         {} packets a run: a synthetic backbone mix at {:.0} % of each port; time is virtual",
+         {} packets a run: a synthetic backbone mix at {LOAD_PERCENT} % of each port; time is virtual",
         count(table.len() as u64),
         size.get(),
         count(args.packets),
-        LOAD * 100.0,
     ));
     let destinations = Destinations::new(&routes, &table, args.seed);
     let mut results = Vec::new();

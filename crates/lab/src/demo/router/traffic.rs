@@ -1,6 +1,6 @@
 //! Packets of a synthetic backbone mix to the networks of a routing table.
 
-use super::{LOAD, PORT_RATE, RouterDemoError};
+use super::{LOAD_PERCENT, PORT_RATE, RouterDemoError};
 use crate::demo::mix::hash;
 use etherparse::{Ipv4Header, PacketBuilder};
 use scalebricks_apps::router::mix::Mix;
@@ -110,7 +110,7 @@ pub struct Arrivals<'a> {
 impl<'a> Arrivals<'a> {
     /// A line at each node.
     pub fn new(destinations: &'a Destinations<'a>, nodes: usize, spread: Spread) -> Self {
-        let load = (PORT_RATE as f64 * LOAD) as u64;
+        let load = PORT_RATE * LOAD_PERCENT / 100;
         let line =
             |input: usize| Mix::new(PORT_RATE, load, hash(destinations.seed, 0x50, input as u64)).peekable();
         Self { destinations, spread, inputs: (0..nodes).map(line).collect(), flows: HashMap::new() }
