@@ -9,16 +9,16 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) struct Budgets {
     limit: Limit,
-    /// How long a burst takes to refill.
-    most_debt: Duration,
+    /// The same with twice the burst: whether a bucket is overdrawn by less than a burst.
+    overdraft: Limit,
     spent: Box<[Spent]>,
 }
 
 impl Budgets {
     /// Full buckets of `burst` bytes, refilled at `rate` bytes per second.
     pub(crate) fn new(nodes: usize, rate: u64, burst: u64) -> Self {
-        let most_debt = Duration::from_nanos(share(burst, 1_000_000_000, rate));
-        Self { limit: Limit::new(rate, burst), most_debt, spent: vec![Spent::default(); nodes].into() }
+        let (limit, overdraft) = (Limit::new(rate, burst), Limit::new(rate, burst.saturating_mul(2)));
+        Self { limit, overdraft, spent: vec![Spent::default(); nodes].into() }
     }
 
     /// Whether a node's bucket has room for a packet.
@@ -30,8 +30,9 @@ impl Budgets {
     /// Takes a packet's bytes, whether there is room or not.
     #[inline]
     pub(crate) fn charge(&mut self, node: NodeId, now: Duration, bytes: usize) {
-        let most = now.saturating_add(self.most_debt);
-        if let Some(spent) = self.spent.get_mut(node.index()).filter(|spent| self.limit.next(**spent) <= most)
+        let overdraft = self.overdraft;
+        if let Some(spent) =
+            self.spent.get_mut(node.index()).filter(|spent| overdraft.has_token(**spent, now))
         {
             self.limit.charge(spent, now, bytes as u64);
         }

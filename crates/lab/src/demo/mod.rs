@@ -70,11 +70,12 @@ impl DemoError {
     /// The exit status for this error.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Pages(PagesError::Refused(_)) => status::USAGE,
+            Self::Usage(_)
+            | Self::Pages(PagesError::Refused(_))
+            | Self::Router(RouterDemoError::Usage(_)) => status::USAGE,
             Self::Synthetic(SyntheticError::Interrupted(_))
             | Self::Replay(ReplayError::Interrupted(_))
             | Self::Router(RouterDemoError::Interrupted(_)) => status::INTERRUPTED,
-            Self::Router(RouterDemoError::Usage(_)) => status::USAGE,
             _ => status::FAILURE,
         }
     }

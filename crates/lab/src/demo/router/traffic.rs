@@ -70,7 +70,7 @@ impl<'a> Destinations<'a> {
         let wanted = (input + 1) % nodes;
         (0..DRAWS).find_map(|draw| {
             let random = hash(self.seed, 0x40 + draw, flow);
-            let route = self.routes.get((u128::from(random) * self.routes.len() as u128 >> 64) as usize)?;
+            let route = self.routes.get(((u128::from(random) * self.routes.len() as u128) >> 64) as usize)?;
             let host = hash(self.seed, 0x41 + draw, flow) as u32;
             let mask = u32::MAX.checked_shr(u32::from(route.prefix.length())).unwrap_or(0);
             let address = Ipv4Addr::from_bits(route.prefix.address().to_bits() | host & mask);
@@ -126,14 +126,13 @@ impl<'a> Arrivals<'a> {
         let Some((at, input)) = due.min().filter(|&(at, _)| at <= now) else { return Ok(None) };
         let Some(packet) = self.inputs[input].next() else { return Ok(None) };
         let flow = (input as u64) << 48 | packet.flow;
-        let destination = match self.flows.get(&flow) {
-            Some(&destination) => destination,
-            None => {
-                let found = self.destinations.of_flow(input, flow, nodes, self.spread);
-                let destination = found.ok_or(RouterDemoError::NoRoute((input + 1) % nodes))?;
-                self.flows.insert(flow, destination);
-                destination
-            }
+        let destination = if let Some(&destination) = self.flows.get(&flow) {
+            destination
+        } else {
+            let found = self.destinations.of_flow(input, flow, nodes, self.spread);
+            let destination = found.ok_or(RouterDemoError::NoRoute((input + 1) % nodes))?;
+            self.flows.insert(flow, destination);
+            destination
         };
         Ok(Some(Planned { at, input, flow, number: packet.number, bytes: packet.bytes, destination }))
     }
