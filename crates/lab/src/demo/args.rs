@@ -62,7 +62,7 @@ pub struct DemoArgs {
     pub app: AppChoice,
 
     /// Routes of the router, lines of PREFIX ORIGIN, also .gz [default: 512,000 generated ones]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pcap", "page"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "page")]
     pub routes: Option<PathBuf>,
 
     /// Nodes in the cluster, 2 to 64
@@ -289,7 +289,7 @@ mod tests {
             &["--base-station-mtu", "575"],
             &["--threads", "0"],
             &["--app", "switch"],
-            &["--app", "router", "--routes", "x", "--pcap", "y"],
+            &["--app", "router", "--routes", "x", "--page"],
         ] {
             assert!(demo(args).is_err(), "{args:?}");
         }

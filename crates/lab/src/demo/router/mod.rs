@@ -3,10 +3,12 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`capture`] | the packets of a capture in place of it |
 //! | [`traffic`] | packets of a synthetic backbone mix to the networks of a routing table |
 //! | [`run`] | one way of spreading, one traffic matrix |
 //! | [`report`] | the results as JSON and table |
 
+pub mod capture;
 pub mod report;
 pub mod run;
 pub mod traffic;
@@ -21,6 +23,7 @@ use scalebricks_apps::router::routes::{self, Announcement, Exits, RoutesError};
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
 use scalebricks_console::output::{Console, OutputError, json};
 use scalebricks_console::quantity::count;
+use scalebricks_io::capture::CaptureError;
 use scalebricks_tables::lpm::Params;
 use scalebricks_types::{ClusterSize, IdError};
 use std::fs::File;
@@ -71,6 +74,17 @@ pub enum RouterDemoError {
         /// The error.
         source: RoutesError,
     },
+    /// The capture cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: CaptureError,
+    },
+    /// The capture has no IP packets.
+    #[error("{path} has no IP packets", path = .0.display())]
+    NoPackets(PathBuf),
     /// The cluster could not be created.
     #[error(transparent)]
     Router(#[from] RouterError),
@@ -110,19 +124,26 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
     let exits = Exits { size, ports: PORTS, next_hops: NEXT_HOPS };
     let full = |source| RouterDemoError::Routes { path: args.routes.clone().unwrap_or_default(), source };
     let table = exits.table(&routes, Params::FAST).map_err(full)?;
+    let captured = args.pcap.as_deref().map(capture::packets).transpose()?;
+    let packets = captured.as_ref().map_or(args.packets, |packets| packets.len() as u64);
+    let input = match &args.pcap {
+        Some(path) => format!("{} at the first port", path.display()),
+        None => "a synthetic backbone mix".to_owned(),
+    };
     console.note(&format!(
         "{} routes ({source}) on {} nodes in a full mesh, a port of 1 Gb/s each, links of 3R/N (valiant: 2R/N)\n\
-         {} packets a run: a synthetic backbone mix at {LOAD_PERCENT} % of each port; time is virtual",
+         {} packets a run: {input}, at {LOAD_PERCENT} % of each port; time is virtual",
         count(table.len() as u64),
         size.get(),
-        count(args.packets),
+        count(packets),
     ));
     let destinations = Destinations::new(&routes, &table, args.seed);
     let mut results = Vec::new();
     for spread in Spread::ALL {
         for steering in Steering::ALL {
-            let run = RouterRun { size, steering, spread, packets: args.packets, seed: args.seed };
-            let progress = console.progress(&run.name(), args.packets);
+            let (seed, capture) = (args.seed, captured.as_deref());
+            let run = RouterRun { size, steering, spread, packets, seed, capture };
+            let progress = console.progress(&run.name(), packets);
             results.push(run.execute(&destinations, &exits, &progress, interrupt)?);
             progress.finish();
         }
@@ -153,7 +174,7 @@ mod tests {
         let mut results = Vec::new();
         for spread in Spread::ALL {
             for steering in Steering::ALL {
-                let run = RouterRun { size, steering, spread, packets: 6_000, seed: 1 };
+                let run = RouterRun { size, steering, spread, packets: 6_000, seed: 1, capture: None };
                 let progress = console.progress(&run.name(), run.packets);
                 results.push(run.execute(&destinations, &exits, &progress, &Interrupt::default()).unwrap());
             }
@@ -180,7 +201,14 @@ mod tests {
         let destinations = Destinations::new(&routes, &table, 1);
         // The nodes know other next hops than the audit expects: none.
         let none = Exits { next_hops: 0, ..exits };
-        let run = RouterRun { size, steering: Steering::Direct, spread: Spread::Any, packets: 500, seed: 1 };
+        let run = RouterRun {
+            size,
+            steering: Steering::Direct,
+            spread: Spread::Any,
+            packets: 500,
+            seed: 1,
+            capture: None,
+        };
         let progress = Console::new(true).progress("", 500);
         let result = run.execute(&destinations, &none, &progress, &Interrupt::default()).unwrap();
         assert!(!result.is_clean() && result.dropped == 500, "{result:?}");
@@ -190,6 +218,35 @@ mod tests {
             "{:?}",
             report.problems()
         );
+    }
+
+    #[test]
+    fn a_capture_is_routed_in_place_of_the_mix() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pcap");
+        let mut writer = scalebricks_io::CaptureWriter::create(&path).unwrap();
+        for at in 0..400u16 {
+            let builder =
+                etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9);
+            let mut frame = Vec::new();
+            builder.udp(at % 7, 9).write(&mut frame, &[0; 300]).unwrap();
+            writer.write_frame(std::time::Duration::from_micros(u64::from(at)), &frame).unwrap();
+        }
+        writer.write_frame(std::time::Duration::from_secs(1), &[0; 60]).unwrap();
+        writer.finish().unwrap();
+        let packets = capture::packets(&path).unwrap();
+        assert_eq!((packets.len(), packets[7].flow, packets[7].number), (400, 0, 1));
+        let size = ClusterSize::new(3).unwrap();
+        let routes = routes::generate(500, 300, 1);
+        let exits = Exits { size, ports: PORTS, next_hops: NEXT_HOPS };
+        let table = exits.table(&routes, Params::SMALL).unwrap();
+        let destinations = Destinations::new(&routes, &table, 1);
+        let (steering, spread, capture) = (Steering::Flowlets, Spread::Next, Some(&packets[..]));
+        let run = RouterRun { size, steering, spread, packets: 400, seed: 1, capture };
+        let progress = Console::new(true).progress("", 400);
+        let result = run.execute(&destinations, &exits, &progress, &Interrupt::default()).unwrap();
+        assert!(result.is_clean() && result.flows == 7, "{result:?}");
+        assert!(capture::packets(&folder.path().join("b.pcap")).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{PORT_RATE, PORTS, RouterDemoError};
 use etherparse::{NetSlice, SlicedPacket};
 use scalebricks_apps::router::cluster::{RouterCluster, RouterConfig, Steering, port_mac};
 use scalebricks_apps::router::fairness::{jain, least};
+use scalebricks_apps::router::mix::MixPacket;
 use scalebricks_apps::router::network::Departure;
 use scalebricks_apps::router::reorder::Reordering;
 use scalebricks_apps::router::routes::{Exits, next_hop_mac};
@@ -29,7 +30,7 @@ const PROBLEMS: usize = 5;
 
 /// What to run.
 #[derive(Debug, Clone, Copy)]
-pub struct RouterRun {
+pub struct RouterRun<'a> {
     /// Number of nodes.
     pub size: ClusterSize,
     /// How packets are spread.
@@ -40,6 +41,8 @@ pub struct RouterRun {
     pub packets: u64,
     /// Seed of all random choices.
     pub seed: u64,
+    /// The packets of a capture in place of mixes of flows.
+    pub capture: Option<&'a [MixPacket]>,
 }
 
 /// What left, and whether it is right.
@@ -103,7 +106,7 @@ fn verify(planned: &Planned, departure: &Departure) -> Result<(), String> {
     Ok(())
 }
 
-impl RouterRun {
+impl RouterRun<'_> {
     /// Its name.
     pub fn name(&self) -> String {
         format!("{}, {}", self.spread.name(), self.steering.name())
@@ -138,7 +141,7 @@ impl RouterRun {
         let nodes = self.size.get();
         let mut cluster =
             RouterCluster::new(&self.config(), destinations.table, &exits.next_hops(), 1 << 18)?;
-        let mut arrivals = Arrivals::new(destinations, nodes, self.spread);
+        let mut arrivals = Arrivals::new(destinations, nodes, self.spread, self.capture);
         let (mut sent, mut bytes) = (Vec::new(), Vec::new());
         let mut offered = vec![0u64; nodes];
         let mut audit = Audit { bytes_by_input: vec![0; nodes], ..Audit::default() };
@@ -175,6 +178,7 @@ impl RouterRun {
             .bytes_by_input
             .iter()
             .zip(&offered)
+            .filter(|&(_, &all)| all > 0)
             .map(|(&got, &all)| got as f64 / all.max(1) as f64)
             .collect();
         let order = audit.order.counts();

@@ -3,7 +3,7 @@
 use super::{LOAD_PERCENT, PORT_RATE, RouterDemoError};
 use crate::demo::mix::hash;
 use etherparse::{Ipv4Header, PacketBuilder};
-use scalebricks_apps::router::mix::Mix;
+use scalebricks_apps::router::mix::{Mix, MixPacket};
 use scalebricks_apps::router::routes::Announcement;
 use scalebricks_elements::fabric::mac::RouterMac;
 use scalebricks_tables::lpm::Lpm;
@@ -98,22 +98,49 @@ pub struct Planned {
     pub destination: Destination,
 }
 
+/// The packets of an input, in order of time.
+#[derive(Debug)]
+enum Line<'a> {
+    Mix(Mix),
+    Capture(std::slice::Iter<'a, MixPacket>),
+}
+
+impl Iterator for Line<'_> {
+    type Item = MixPacket;
+
+    fn next(&mut self) -> Option<MixPacket> {
+        match self {
+            Self::Mix(mix) => mix.next(),
+            Self::Capture(packets) => packets.next().copied(),
+        }
+    }
+}
+
 /// The packets of all inputs, in order of time.
 #[derive(Debug)]
 pub struct Arrivals<'a> {
     destinations: &'a Destinations<'a>,
     spread: Spread,
-    inputs: Vec<std::iter::Peekable<Mix>>,
+    inputs: Vec<std::iter::Peekable<Line<'a>>>,
     flows: HashMap<u64, Destination>,
 }
 
 impl<'a> Arrivals<'a> {
-    /// A line at each node.
-    pub fn new(destinations: &'a Destinations<'a>, nodes: usize, spread: Spread) -> Self {
+    /// A line with a mix of flows at each node, or with the packets of a capture at the first.
+    pub fn new(
+        destinations: &'a Destinations<'a>,
+        nodes: usize,
+        spread: Spread,
+        capture: Option<&'a [MixPacket]>,
+    ) -> Self {
         let load = PORT_RATE * LOAD_PERCENT / 100;
-        let line =
-            |input: usize| Mix::new(PORT_RATE, load, hash(destinations.seed, 0x50, input as u64)).peekable();
-        Self { destinations, spread, inputs: (0..nodes).map(line).collect(), flows: HashMap::new() }
+        let line = |input: usize| match (capture, input) {
+            (Some(packets), 0) => Line::Capture(packets.iter()),
+            (Some(_), _) => Line::Capture([].iter()),
+            (None, _) => Line::Mix(Mix::new(PORT_RATE, load, hash(destinations.seed, 0x50, input as u64))),
+        };
+        let inputs = (0..nodes).map(|input| line(input).peekable()).collect();
+        Self { destinations, spread, inputs, flows: HashMap::new() }
     }
 
     /// The next packet that has arrived by `now`.
