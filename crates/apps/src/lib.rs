@@ -5,7 +5,7 @@
 //! | [`click`] | configurations in the Click language: checked, built and run |
 //! | [`directory`] | the elements and handlers of a running graph, on all workers |
 //! | [`gateway`] | the mobile gateway: nodes, their tables, in-memory clusters |
-//! | [`router`] | the IP router: sources of routes, one server |
+//! | [`router`] | the IP router: one server, or a cluster of servers |
 //! | [`switch`] | the switch for flat names, as a graph between its ports |
 
 #![forbid(unsafe_code)]

@@ -13,3 +13,4 @@ mod live;
 mod route_server;
 mod router;
 mod switch;
+mod vlb;

@@ -10,6 +10,7 @@
 //! | [`values`] | parameter types in Click's notation |
 //! | [`gateway`] | the mobile gateway: its elements and their parts |
 //! | [`esp`] | IPsec: security associations, algorithms, anti-replay |
+//! | [`fabric`] | clusters: encoded addresses, live links, the state of steering |
 //! | [`flat`] | the switch for flat names: its elements and their table |
 //! | `header`, `header6`, `ip_check` | access to a packet's IP header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
@@ -29,6 +30,7 @@ mod arp_table;
 mod capture_source;
 pub mod columns;
 pub mod esp;
+pub mod fabric;
 pub mod filter;
 pub mod flat;
 mod gate;
@@ -180,6 +182,16 @@ elements! {
         batch red RED;
         batch round_robin_sched RoundRobinSched;
         batch shaper Shaper;
+    }
+    [vlb] {
+        batch classic_vlb ClassicVLB;
+        batch digit_switch DigitSwitch;
+        batch direct_vlb DirectVLB;
+        batch flowlets Flowlets;
+        batch mac_switch MacSwitch;
+        batch random_switch RandomSwitch;
+        batch restore_mac RestoreMac;
+        batch router_input RouterInput;
     }
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }

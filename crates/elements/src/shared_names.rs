@@ -46,6 +46,7 @@ named! {
         QUEUE_FULL = "queue_full": "The maximum number of packets was waiting.",
         NO_SA = "no_sa": "No security association is for the packet.",
         SA_EXPIRED = "sa_expired": "The hard lifetime of the packet's security association is over.",
+        NO_NEIGHBOUR = "no_neighbour": "No link that is up leads to the output node.",
         SPLIT_HORIZON = "split_horizon": "It could only leave by the port it arrived at, or by one of the same group.",
     }
     counters: "Counters." {
@@ -56,6 +57,9 @@ named! {
         NO_BUFFER = "no_buffer": "Turns in which no buffer was free.",
         NO_BUFFER_FOR_DATA = "no_buffer": "Turns in which no buffer was free, or the data did not fit one.",
         SA_AGEING = "sa_ageing": "Security associations whose soft lifetime is over: a level.",
+        DIRECT = "direct": "Frames sent straight to their output node.",
+        SPREAD = "spread": "Frames sent over an intermediate node.",
+        OVER_BUDGET = "over_budget": "Frames for which no way had room; they took the least loaded.",
         NOT_PRINTED = "not_printed": "Lines that could not be written.",
     }
     handlers: "Handlers." {
@@ -70,6 +74,9 @@ named! {
         DST = "dst": "The destination.",
         SET_DST = "dst": "Sets the destination.",
         SAS = "sas": "The security associations, one per line: name, SPI, suite, packets, bytes, sequence number, state.",
+        DOWN = "down": "The neighbours whose link is down.",
+        SET_DOWN = "down": "Marks a link as down: `N`, the link to neighbour N; `N M`, the link from node N to node M.",
+        SET_UP = "up": "Marks a link as up.",
         PROGRAM = "program": "The comparisons, one per line, and where each leads.",
     }
 }

@@ -63,6 +63,20 @@ impl Param for Mac {
     }
 }
 
+/// A list of MAC addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Macs(pub Vec<MacAddr>);
+
+impl Param for Macs {
+    const KIND: &'static str = "MAC addresses";
+
+    fn read(text: &str) -> Option<Self> {
+        list(text).map(|macs: Vec<values::Mac>| {
+            Self(macs.into_iter().map(|values::Mac(octets)| MacAddr(octets)).collect())
+        })
+    }
+}
+
 /// A list of IPv4 addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ips(pub Vec<Ipv4Addr>);

@@ -13,6 +13,9 @@ use std::path::PathBuf;
 /// Fewest and most nodes of a demonstration.
 const NODE_RANGE: std::ops::RangeInclusive<i64> = 2..=64;
 
+/// Where results go unless another file is named.
+pub const JSON: &str = "out/demo.json";
+
 /// Most packets per architecture of a synthetic run.
 const MAX_PACKETS: u64 = 1_000_000_000_000;
 
@@ -23,7 +26,8 @@ packets go through four architectures, and every packet that leaves is compared 
 
 By default the packets are synthetic: flows pinned to nodes by the region of their UE, three in four packets \
 downstream, the others upstream in GTP-U, sizes by the simple IMIX (7:4:1 of 64, 594 and 1518-byte frames). With \
---pcap they come from a capture. Needs no root, no network and no interface.";
+--pcap they come from a capture. With --app router, four nodes route a table's traffic by Valiant load balancing, \
+Direct VLB, and Direct VLB with flowlets. Needs no root, no network and no interface.";
 
 /// Examples and exit statuses.
 pub const EXAMPLES: &str = "\
@@ -40,6 +44,8 @@ Examples:
       Drop packets that do not fit the tunnel, and send an ICMP error to the sender.
   scalebricks demo --pcap capture.pcap.gz --ignore-checksums --out out/replay
       Replay a capture taken with checksum offload; write the frames that each node sent.
+  scalebricks demo --app router --routes table.txt.gz
+      The cluster router, with a table of lines PREFIX ORIGIN: reordering, fairness and nodes a packet.
   scalebricks demo --json run.json --svg run.svg --quiet
       Results for scripts; the table still goes to standard output.
 
@@ -51,6 +57,14 @@ Exit status:
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct DemoArgs {
+    /// What to demonstrate: the mobile gateway, or the cluster router of RouteBricks
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = AppChoice::Gateway)]
+    pub app: AppChoice,
+
+    /// Routes of the router, lines of PREFIX ORIGIN, also .gz [default: 512,000 generated ones]
+    #[arg(long, value_name = "FILE", conflicts_with = "page")]
+    pub routes: Option<PathBuf>,
+
     /// Nodes in the cluster, 2 to 64
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = clap::value_parser!(u16).range(NODE_RANGE))]
     pub nodes: u16,
@@ -59,8 +73,8 @@ pub struct DemoArgs {
     #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = parse_flows, conflicts_with = "pcap")]
     pub flows: u32,
 
-    /// Packets per architecture
-    #[arg(long, value_name = "COUNT", default_value = "5M", value_parser = parse_packets, conflicts_with = "pcap")]
+    /// Packets per architecture, or per run of the router (default 500k)
+    #[arg(long, value_name = "COUNT", default_value = "5M", default_value_if("app", "router", "500k"), value_parser = parse_packets, conflicts_with = "pcap")]
     pub packets: u64,
 
     /// Architecture to run; repeat it for several
@@ -109,7 +123,7 @@ pub struct DemoArgs {
     pub out: Option<PathBuf>,
 
     /// File for the results as JSON
-    #[arg(long, value_name = "FILE", default_value = "out/demo.json")]
+    #[arg(long, value_name = "FILE", default_value = JSON)]
     pub json: PathBuf,
 
     /// File for the results as a picture
@@ -124,6 +138,15 @@ pub struct DemoArgs {
     /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// An application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AppChoice {
+    /// The mobile gateway, in four architectures
+    Gateway,
+    /// The cluster router, with three ways of spreading
+    Router,
 }
 
 /// An architecture, or all of them.
@@ -240,6 +263,13 @@ mod tests {
     }
 
     #[test]
+    fn the_router_has_shorter_runs_by_default() {
+        assert_eq!(demo(&["--app", "router"]).unwrap().packets, 500_000);
+        assert_eq!(demo(&["--app", "router", "--packets", "7k"]).unwrap().packets, 7_000);
+        assert_eq!(demo(&["--app", "gateway"]).unwrap().packets, 5_000_000);
+    }
+
+    #[test]
     fn architectures_are_listed_once_and_in_order() {
         let args = demo(&["--arch", "scalebricks", "--arch", "vlb,scalebricks"]).unwrap();
         assert_eq!(args.config().unwrap().architectures, [Architecture::Vlb, Architecture::ScaleBricks]);
@@ -258,6 +288,8 @@ mod tests {
             &["--pcap", "x", "--flows", "5"],
             &["--base-station-mtu", "575"],
             &["--threads", "0"],
+            &["--app", "switch"],
+            &["--app", "router", "--routes", "x", "--page"],
         ] {
             assert!(demo(args).is_err(), "{args:?}");
         }

@@ -7,6 +7,7 @@
 //! | [`architecture_run`], [`audit`], [`stopwatch`] | the run of one architecture, with every packet checked |
 //! | [`synthetic`] | all architectures with the same packets |
 //! | [`replayed`] | a capture in place of synthetic packets |
+//! | [`router`] | `--app router`: the cluster router |
 //! | [`report`] | the result as JSON, table and picture |
 
 pub mod architecture_run;
@@ -19,6 +20,7 @@ pub mod population;
 pub mod regions;
 pub mod replayed;
 pub mod report;
+pub mod router;
 pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
@@ -26,7 +28,8 @@ pub mod traffic;
 use crate::demo::report::{svg, table};
 use crate::pages;
 use crate::replay::ReplayError;
-use args::DemoArgs;
+use args::{AppChoice, DemoArgs};
+use router::RouterDemoError;
 use scalebricks_console::{Console, Interrupt, OutputError, output, status};
 use scalebricks_report::pages::PagesError;
 use scalebricks_types::IdError;
@@ -52,6 +55,9 @@ pub enum DemoError {
     /// The replay failed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The demonstration of the router failed.
+    #[error(transparent)]
+    Router(#[from] RouterDemoError),
     /// The results could not be printed or written.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -64,10 +70,12 @@ impl DemoError {
     /// The exit status for this error.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Pages(PagesError::Refused(_)) => status::USAGE,
-            Self::Synthetic(SyntheticError::Interrupted(_)) | Self::Replay(ReplayError::Interrupted(_)) => {
-                status::INTERRUPTED
-            }
+            Self::Usage(_)
+            | Self::Pages(PagesError::Refused(_))
+            | Self::Router(RouterDemoError::Usage(_)) => status::USAGE,
+            Self::Synthetic(SyntheticError::Interrupted(_))
+            | Self::Replay(ReplayError::Interrupted(_))
+            | Self::Router(RouterDemoError::Interrupted(_)) => status::INTERRUPTED,
             _ => status::FAILURE,
         }
     }
@@ -78,6 +86,10 @@ impl DemoError {
 /// # Errors
 /// [`DemoError`] if it did not complete.
 pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, DemoError> {
+    if args.app == AppChoice::Router {
+        let is_clean = router::run(args, console, interrupt)?.is_clean();
+        return Ok(if is_clean { status::SUCCESS } else { status::FAILURE });
+    }
     let config = args.config()?;
     if args.page {
         pages::ensure_reproducible()?;

@@ -1,7 +1,8 @@
 //! The meaning of a destination MAC address inside the cluster.
 //!
 //! The fabric adds no header (RouteBricks §6.1). The ingress node rewrites the destination MAC, which carries
-//! everything that later nodes need to forward the frame. One layout serves the gateway and the VLB router:
+//! everything that later nodes need to forward the frame. The cluster router has a layout of its own, told apart by bit 6 of
+//! octet 2 ([`RouterMac`](crate::fabric::mac::RouterMac)):
 //!
 //! | octet | content |
 //! |---|---|
@@ -15,11 +16,10 @@
 //! A switch needs one entry per address: a node announces every address whose octet 3 is its own
 //! ([`FabricMac::announced_by`]).
 
+use crate::fabric::mac::{LOCAL_UNICAST, MARK};
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
 
-const LOCAL_UNICAST: u8 = 0x02;
-const MARK: u8 = 0x5b;
 const AGAIN: u8 = 0x80;
 
 /// What the addressed node must do with the frame.
