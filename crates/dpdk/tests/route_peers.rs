@@ -16,7 +16,9 @@ fn the_longest_prefix_answers_in_all_tables() {
     let addresses: Vec<u32> = [0x0AFF_FFFF, 0x0A01_FFFF, 0x0A01_0201, 0x0A01_0281, 0x0B00_0000].repeat(7);
     let wanted = [Some(1), Some(2), Some(3), Some(2), None].repeat(7);
     let mut lpm = RteLpm::new(eal, "lpm", ROOM).unwrap();
-    v4.iter().for_each(|&(address, length, hop)| lpm.add(address, length, hop).unwrap());
+    for &(address, length, hop) in &v4 {
+        lpm.add(address, length, hop).unwrap();
+    }
     let mut entries = vec![0; addresses.len()];
     lpm.find(&addresses, &mut entries);
     assert_eq!(entries.into_iter().map(RteLpm::hop).collect::<Vec<_>>(), wanted);
@@ -25,7 +27,9 @@ fn the_longest_prefix_answers_in_all_tables() {
 
     for (name, entry) in [("fib2", EntryBytes::Two), ("fib4", EntryBytes::Four)] {
         let mut fib = RteFib::new(eal, name, ROOM, entry).unwrap();
-        v4.iter().for_each(|&(address, length, hop)| fib.add(address, length, hop).unwrap());
+        for &(address, length, hop) in &v4 {
+            fib.add(address, length, hop).unwrap();
+        }
         for is_wide in [false, true] {
             assert!(!is_wide || fib.select_avx512(eal) || !is_x86_feature_detected!("avx512f"));
             let mut hops = vec![u64::MAX; addresses.len()];
@@ -42,7 +46,9 @@ fn the_longest_prefix_answers_in_all_tables() {
         ["2001:db8:2::", "2001:db8:1::2", "2001:db8:1::1", "2001:db9::"].map(six).repeat(9);
     let wanted = [Some(1), Some(2), Some(3), None].repeat(9);
     let mut lpm = RteLpm6::new(eal, "lpm6", ROOM).unwrap();
-    v6.iter().for_each(|&(text, length, hop)| lpm.add(&six(text), length, hop).unwrap());
+    for &(text, length, hop) in &v6 {
+        lpm.add(&six(text), length, hop).unwrap();
+    }
     let mut hops = vec![0; addresses.len()];
     lpm.find(&addresses, &mut hops);
     assert_eq!(hops.into_iter().map(|hop| u32::try_from(hop).ok()).collect::<Vec<_>>(), wanted);
@@ -50,7 +56,9 @@ fn the_longest_prefix_answers_in_all_tables() {
 
     for (name, entry) in [("fib6-2", EntryBytes::Two), ("fib6-4", EntryBytes::Four)] {
         let mut fib = RteFib6::new(eal, name, ROOM, entry).unwrap();
-        v6.iter().for_each(|&(text, length, hop)| fib.add(&six(text), length, hop).unwrap());
+        for &(text, length, hop) in &v6 {
+            fib.add(&six(text), length, hop).unwrap();
+        }
         for is_wide in [false, true] {
             assert!(!is_wide || fib.select_avx512(eal) || !is_x86_feature_detected!("avx512f"));
             let mut hops = vec![u64::MAX; addresses.len()];

@@ -2,7 +2,7 @@
 //! graphs. It is deterministic: the same packets at the same times give the same result.
 
 use crate::router::routes::hash;
-use scalebricks_graph::{Clock, Environment, Graph, Inlet, Ledger, Outlet, Recording, Worker};
+use scalebricks_graph::{Clock, Environment, Graph, Inlet, Ledger, Outlet, Recording, Secret, Worker};
 use scalebricks_io::{CaptureReader, MemoryPort, Packet, PacketBuf, Pool, PoolError, memory_port_pair};
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -165,6 +165,10 @@ impl Environment<Packet> for Devices {
 
     fn print(&mut self, _: &Path) -> Result<Box<dyn Write + Send>, String> {
         absent("files")
+    }
+
+    fn secret(&mut self, _: &Path) -> Result<Secret, String> {
+        absent("keys")
     }
 }
 

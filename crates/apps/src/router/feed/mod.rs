@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`text`] | lines `PREFIX ORIGIN` |
-//! | [`mrt`] | MRT dumps of type `TABLE_DUMP_V2` (RFC 6396), as RIPE RIS and RouteViews publish them |
+//! | [`mrt`] | MRT dumps of type `TABLE_DUMP_V2` (RFC 6396), as RIPE RIS and `RouteViews` publish them |
 //! | [`rule`] | which output a route gets |
 //!
 //! [`read`] tells the two forms apart by their first bytes, and decompresses gzip. Memory is bounded by the

@@ -30,7 +30,7 @@ impl OutputRule {
             (_, _, None) => return 0,
         };
         // The upper half of the product is below `outputs`.
-        ((mix(key) >> 32) * u64::from(outputs.get()) >> 32) as u32
+        (((mix(key) >> 32) * u64::from(outputs.get())) >> 32) as u32
     }
 }
 

@@ -154,7 +154,7 @@ fn lookup<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>, ru
         let mut guard = lock(contender);
         let contender = guard.as_mut();
         task.check(set, contender.name(), &contender.answers(set, batch))?;
-        let (_, seconds) = timing::pinned(|| contender.rotate(set, batch, times))?;
+        let ((), seconds) = timing::pinned(|| contender.rotate(set, batch, times))?;
         let rate = timing::rate(contender.name(), task.destinations[set].len() * times, seconds)?;
         rates.insert((number, set, batch), rate);
         let mut figures = vec![rate];

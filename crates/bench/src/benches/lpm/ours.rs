@@ -75,7 +75,7 @@ impl<A: Family, const ROOT: u8> RouteTable<A> for Ours<A, ROOT> {
                     count += addresses.len();
                 }
             }
-            timing::rate("lpm", count, (clock.now() - start).as_secs_f64())
+            timing::rate("lpm", count, clock.now().saturating_sub(start).as_secs_f64())
         }))
     }
 }

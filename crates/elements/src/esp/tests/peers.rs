@@ -50,7 +50,10 @@ fn inner(is_v6: bool, len: usize) -> Vec<u8> {
 }
 
 fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|octet| format!("{octet:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, octet| {
+        let _infallible = std::fmt::Write::write_fmt(&mut text, format_args!("{octet:02x}"));
+        text
+    })
 }
 
 /// Sends lines to scapy and returns its lines; `None` if no Python on this machine has it.

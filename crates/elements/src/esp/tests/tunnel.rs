@@ -99,10 +99,10 @@ proptest! {
         let end = secured.start + cut.index(secured.len());
         for bytes in [&forged[..], &forged[..end]] {
             let mut packet = pool.packet(bytes).unwrap();
-            if let Outer::Esp(place) = Outer::read(bytes) {
-                if into.takes(&place) {
-                    prop_assert!(into.open(&mut packet, &place).is_err());
-                }
+            if let Outer::Esp(place) = Outer::read(bytes)
+                && into.takes(&place)
+            {
+                prop_assert!(into.open(&mut packet, &place).is_err());
             }
         }
         prop_assert_eq!(into.sequence(), 0);
