@@ -81,7 +81,7 @@ pub struct LinkStats {
 /// A packet that left the network.
 #[derive(Debug)]
 pub struct Departure {
-    /// The port, as numbered by [`Sockets::outlet`].
+    /// The port, as numbered by [`Wiring::outlet`].
     pub port: usize,
     /// The packet. `hops` of its tag counts the links between nodes that it passed.
     pub packet: Packet,

@@ -38,6 +38,12 @@ impl Budgets {
         }
     }
 
+    /// Whether a bucket is overdrawn by a burst: then how much it is loaded is no longer known.
+    #[inline]
+    pub(crate) fn is_exhausted(&self, node: NodeId, now: Duration) -> bool {
+        self.spent.get(node.index()).is_none_or(|&spent| !self.overdraft.has_token(spent, now))
+    }
+
     /// Bytes left, 0 if overdrawn.
     #[inline]
     pub(crate) fn left(&self, node: NodeId, now: Duration) -> u64 {

@@ -54,11 +54,20 @@ impl Ways {
         self.mesh.draw(best)
     }
 
-    /// The least loaded way when none has room.
-    fn least_loaded(&self, output: NodeId, over: NodeSet) -> Option<NodeId> {
+    /// The least loaded way when none has room; any way if all are overloaded.
+    fn least_loaded(&mut self, output: NodeId, over: NodeSet, now: Duration) -> Option<NodeId> {
         let direct = self.mesh.is_up(output).then(|| (self.direct.next(output), output));
         let via = over.iter().map(|node| (self.via.next(node), node));
-        via.chain(direct).min().map(|(_, node)| node)
+        let (_, least) = via.chain(direct).min()?;
+        let budgets = if least == output { &self.direct } else { &self.via };
+        if !budgets.is_exhausted(least, now) {
+            return Some(least);
+        }
+        let mut all = over;
+        if direct.is_some() {
+            all.insert(output);
+        }
+        self.mesh.draw(all)
     }
 
     /// A way for a flowlet, and whether it has room. The direct way must have half of its room left: a flowlet that
@@ -75,7 +84,7 @@ impl Ways {
         if direct > 0 {
             return Some((output, true));
         }
-        self.least_loaded(output, over).map(|node| (node, false))
+        self.least_loaded(output, over, now).map(|node| (node, false))
     }
 
     /// A way for one packet: as Direct VLB.
@@ -87,7 +96,7 @@ impl Ways {
         let with_room = over.iter().filter(|&node| self.via.has_room(node, now)).collect();
         match self.mesh.draw(with_room) {
             Some(node) => Some((node, true)),
-            None => self.least_loaded(output, over).map(|node| (node, false)),
+            None => self.least_loaded(output, over, now).map(|node| (node, false)),
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct RunResult {
     pub nodes_max: u64,
     /// What arrived, in virtual time.
     pub offered_gbps: f64,
+    /// Frames of flowlets that did not fit their way.
+    pub sprayed: u64,
     /// Reordered sequences per packet (RouteBricks §6.2).
     pub sequences: f64,
     /// Late packets per packet (RFC 4737).
@@ -115,6 +117,7 @@ impl Report {
         row("delivered", &|run| format!("{:.3} %", run.delivered as f64 * 100.0 / run.sent.max(1) as f64));
         row("nodes a packet, mean", &|run| format!("{:.2}", run.nodes_mean));
         row("nodes a packet, most", &|run| run.nodes_max.to_string());
+        row("sprayed packets", &|run| count(run.sprayed));
         row("reordered sequences", &|run| format!("{:.3} %", run.sequences * 100.0));
         row("late packets, RFC 4737", &|run| format!("{:.3} %", run.late * 100.0));
         row("flows with late packets", &|run| format!("{:.2} %", run.flows_late * 100.0));

@@ -194,6 +194,7 @@ impl RouterRun<'_> {
             nodes_mean: 1.0 + audit.links_passed as f64 / audit.delivered.max(1) as f64,
             nodes_max: audit.most_nodes,
             offered_gbps: offered.iter().sum::<u64>() as f64 * 8e-9 / last.as_secs_f64().max(1e-9),
+            sprayed: cluster.network.counter("sprayed"),
             sequences: order.sequence_ratio(),
             late: order.late_ratio(),
             flows_late: order.flow_ratio(),
