@@ -1,11 +1,12 @@
 //! Routes of a cluster router from a table of prefixes.
 
+use crate::router::feed::{self, FeedError, FeedPrefix};
 use scalebricks_elements::fabric::mac::{ExternalPort, RouterMac};
 use scalebricks_elements::fabric::next_hops::NextHops;
 use scalebricks_tables::lpm::{Lpm, LpmError, Params, Prefix};
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
-use std::io::BufRead;
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -22,57 +23,27 @@ pub struct Announcement {
 #[derive(Debug, thiserror::Error)]
 pub enum RoutesError {
     /// It cannot be read.
-    #[error("line {line}: {source}")]
-    Read {
-        /// The line, from 1 on.
-        line: usize,
-        /// The error.
-        source: std::io::Error,
-    },
-    /// A line is not a route.
-    #[error("line {line}: expected `PREFIX ORIGIN`, not `{text}`")]
-    Line {
-        /// The line, from 1 on.
-        line: usize,
-        /// What it begins with.
-        text: String,
-    },
+    #[error(transparent)]
+    Feed(#[from] FeedError),
     /// It has no routes.
-    #[error("the table has no routes")]
+    #[error("the table has no IPv4 routes with an origin")]
     Empty,
     /// The table of the router is full.
     #[error(transparent)]
     Full(#[from] LpmError),
 }
 
-/// Longest line.
-const LINE_BYTES: u64 = 256;
-
-/// Reads lines of `PREFIX ORIGIN`. Empty lines and lines that begin with `#` are skipped. Memory: 12 bytes per route, and
-/// one line.
+/// The IPv4 routes of a feed that names their origins. Memory: 12 bytes per route.
 ///
 /// # Errors
-/// [`RoutesError`] with the number of the line.
-pub fn read(mut lines: impl BufRead) -> Result<Vec<Announcement>, RoutesError> {
-    let (mut routes, mut bytes) = (Vec::new(), Vec::new());
-    for line in 1.. {
-        bytes.clear();
-        let mut limited = std::io::Read::take(&mut lines, LINE_BYTES);
-        let count =
-            limited.read_until(b'\n', &mut bytes).map_err(|source| RoutesError::Read { line, source })?;
-        if count == 0 {
-            break;
+/// [`RoutesError`] with the number of the line or record.
+pub fn read(stream: impl Read + Send + 'static) -> Result<Vec<Announcement>, RoutesError> {
+    let mut routes = Vec::new();
+    feed::read(stream, |route| {
+        if let (FeedPrefix::V4(prefix), Some(origin)) = (route.prefix, route.origin) {
+            routes.push(Announcement { prefix, origin });
         }
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        let wrong = || RoutesError::Line { line, text: text.chars().take(60).collect() };
-        let (prefix, origin) = text.split_once(char::is_whitespace).ok_or_else(wrong)?;
-        let prefix = prefix.parse().map_err(|_| wrong())?;
-        routes.push(Announcement { prefix, origin: origin.trim().parse().map_err(|_| wrong())? });
-    }
+    })?;
     if routes.is_empty() { Err(RoutesError::Empty) } else { Ok(routes) }
 }
 
@@ -160,20 +131,13 @@ pub const fn next_hop_mac(node: NodeId, number: u16) -> MacAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
-    fn tables_are_read_and_errors_name_the_line() {
-        let routes = read(&b"# a table\n10.0.0.0/8 7\n\n192.0.2.0/24\t4200000000\n"[..]).unwrap();
-        assert_eq!((routes.len(), routes[1].origin, routes[0].prefix.length()), (2, 4_200_000_000, 8));
-        for (text, line) in
-            [("10.0.0.0/8 7\nx", 2), ("10.0.0.1/8 7", 1), ("10.0.0.0/8 -1", 1), ("10.0.0.0/8", 1)]
-        {
-            let error = read(text.as_bytes()).unwrap_err().to_string();
-            assert!(error.contains(&format!("line {line}:")), "{error}");
-        }
+    fn routes_without_an_origin_and_of_ipv6_are_left_out() {
+        let routes = read(&b"# a table\n10.0.0.0/8 7\n2001:db8::/32 1\n192.0.2.0/24\n"[..]).unwrap();
+        assert_eq!(routes, [Announcement { prefix: "10.0.0.0/8".parse().unwrap(), origin: 7 }]);
         assert!(matches!(read(&b"# nothing\n"[..]), Err(RoutesError::Empty)));
-        assert!(matches!(read(&[b'1'; 10_000][..]), Err(RoutesError::Line { line: 1, .. })));
+        assert!(read(&b"10.0.0.1/8 7\n"[..]).unwrap_err().to_string().starts_with("line 1: "));
     }
 
     #[test]
@@ -191,14 +155,5 @@ mod tests {
             assert!(mac.next_hop < 8);
         }
         assert!(by_port.iter().all(|count| (400..900).contains(count)), "{by_port:?}");
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_routes_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            if let Ok(routes) = read(&bytes[..]) {
-                prop_assert!(routes.len() <= bytes.len() / 4);
-            }
-        }
     }
 }

@@ -64,13 +64,12 @@ impl DirectVLB {
                 Some((drawn, true))
             } else {
                 let with_room = over.iter().filter(has_room).collect();
-                match mesh.draw(with_room) {
-                    Some(node) => Some((node, true)),
-                    None => {
-                        let least = over.iter().min_by_key(|&node| links.next(node))?;
-                        let is_known = !links.is_exhausted(least, now);
-                        Some((if is_known { least } else { drawn }, false))
-                    }
+                if let Some(node) = mesh.draw(with_room) {
+                    Some((node, true))
+                } else {
+                    let least = over.iter().min_by_key(|&node| links.next(node))?;
+                    let is_known = !links.is_exhausted(least, now);
+                    Some((if is_known { least } else { drawn }, false))
                 }
             }
         };

@@ -27,7 +27,6 @@ use scalebricks_io::capture::CaptureError;
 use scalebricks_tables::lpm::Params;
 use scalebricks_types::{ClusterSize, IdError};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// External ports per node.
@@ -99,16 +98,10 @@ pub enum RouterDemoError {
     Output(#[from] OutputError),
 }
 
-/// Reads routes from a file of lines `PREFIX ORIGIN`, also compressed with gzip.
+/// Reads the routes of a BGP table: text or MRT, plain or compressed with gzip.
 fn read(path: &Path) -> Result<Vec<Announcement>, RouterDemoError> {
-    let open = |source| RouterDemoError::Open { path: path.to_owned(), source };
-    let file = BufReader::new(File::open(path).map_err(open)?);
-    let lines: Box<dyn BufRead> = if path.extension().is_some_and(|extension| extension == "gz") {
-        Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(file)))
-    } else {
-        Box::new(file)
-    };
-    routes::read(lines).map_err(|source| RouterDemoError::Routes { path: path.to_owned(), source })
+    let file = File::open(path).map_err(|source| RouterDemoError::Open { path: path.to_owned(), source })?;
+    routes::read(file).map_err(|source| RouterDemoError::Routes { path: path.to_owned(), source })
 }
 
 /// Runs all ways of spreading with all traffic matrices.
