@@ -272,6 +272,9 @@ stage_aarch64() {
         { command -v rustup >/dev/null && may_install && rustup target add $target; } ||
             { skip "no standard library for $target (install with: rustup target add $target)"; return; }
     fi
+    # ring contains C.
+    command -v aarch64-linux-gnu-gcc >/dev/null ||
+        { skip 'no C compiler for aarch64 (on Debian: apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)'; return; }
     # shellcheck disable=SC2086 # a list of options
     cargo check --locked --target $target $PORTABLE
 }
