@@ -137,11 +137,14 @@ pub(super) fn resolve(element: &Declaration, spec: Option<&Spec>, info: &Address
     let params = spec.map_or(&[][..], |spec| spec.params);
     let mut resolved = Resolved::default();
     let mut by_place = 0;
+    // A list takes all further arguments by place.
+    let list = params.iter().position(|param| param.kind.ends_with('…'));
+    let last = list.unwrap_or(params.len().saturating_sub(1));
     for argument in &element.args {
         let text = argument.text.as_str();
         let first = text.split_whitespace().next().unwrap_or_default();
         let keyword = params.iter().find(|param| param.name.to_ascii_uppercase() == first);
-        let param = keyword.or_else(|| params.get(by_place.min(params.len().saturating_sub(1))));
+        let param = keyword.or_else(|| params.get(by_place.min(last)));
         by_place += usize::from(keyword.is_none());
         let kind = param.map_or(ArgumentKind::Text, kind);
         // Without definitions there is nothing to search for in a possibly long text.

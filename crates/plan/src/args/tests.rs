@@ -80,7 +80,7 @@ fn prices_are_inputs() {
 
 /// Replaces what is between the markers of a block.
 fn replace(page: &str, block: &str, content: &str) -> String {
-    let (begin, end) = (format!("<!-- begin {block} -->\n"), format!("<!-- end {block} -->"));
+    let (begin, end) = (format!("<!-- printed {block} -->\n"), format!("<!-- until here {block} -->"));
     let (before, rest) = page.split_once(&begin).unwrap();
     let (_, after) = rest.split_once(&end).unwrap();
     format!("{before}{begin}\n{}\n\n{end}{after}", content.trim())

@@ -28,7 +28,7 @@ fn fib_variant(bytes: usize, avx512: bool) -> String {
 
 /// Room for the routes, and for changes of them.
 const fn room(routes: usize, groups: usize) -> Room {
-    Room { routes: routes + routes / 8 + 64, groups: groups + groups / 8 + 64 }
+    Room { routes: routes + routes / 8 + 1_024, groups: groups + groups / 8 + 1_024 }
 }
 
 const fn bytes(groups: usize, entry: usize) -> u64 {

@@ -58,11 +58,12 @@ fn digits(bytes: &[u8]) -> String {
 
 /// Sends lines to scapy and returns its lines; `None` if no Python on this machine has it.
 fn answers(tasks: &[String]) -> Option<Vec<String>> {
-    let chosen = std::env::var("SCALEBRICKS_PYTHON").map(|python| vec![python]);
-    let pythons = chosen.unwrap_or_else(|_| vec!["python3".to_owned(), "/usr/bin/python3".to_owned()]);
-    let answers = pythons.iter().find_map(|python| answers_of(python, tasks));
+    let python = std::env::var("SCALEBRICKS_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let answers = answers_of(&python, tasks);
     if answers.is_none() {
-        skipped("no python3 with scapy (on Debian: apt install python3-scapy python3-cryptography)");
+        skipped(
+            "no python3 with scapy 2.6 (pip install 'scapy>=2.6' cryptography; SCALEBRICKS_PYTHON names a Python)",
+        );
     }
     answers
 }
