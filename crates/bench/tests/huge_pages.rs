@@ -59,32 +59,41 @@ fn every_structure_lies_on_huge_pages() {
     let all = Structure::built_in();
     Structure::start(&all, &[KEYS]).unwrap();
     for structure in all {
-        let (asked, refused) = (asked_bytes(), refusals());
-        let (table, share) = with_pages(|| structure.prepare(&set, BuildConfig::table())?())
-            .unwrap_or_else(|error| panic!("{error}"));
-        let asked = asked_bytes().saturating_sub(asked);
-        let refused = refusals() - refused;
-        let (name, bytes, share) = (structure.name(), table.table_bytes(), share.unwrap_or_default());
-        if table.on_huge_pages() == Some(false) {
-            let note = structure.note().unwrap_or_default();
-            assert!(note.contains("ordinary pages"), "{name} does not say so: {note}");
-            continue;
+        // The allocator may still hold pages of the structure before, and the kernel splits pages when it is short of
+        // memory: three attempts.
+        let mut problem = Some(String::new());
+        for _ in 0..3 {
+            if problem.is_some() {
+                problem = problem_of(structure, &set);
+            }
         }
-        // Small parts such as directories are not on huge pages, and the end of a large part may fill no whole one.
-        assert!(bytes > 3 * HUGE_PAGE as u64, "{name}: too small to tell");
-        if table.on_huge_pages().is_none() {
-            assert!(
-                asked as f64 > 0.85 * bytes as f64,
-                "{name}: asks for huge pages for {asked} of {bytes} bytes"
-            );
-        }
-        // A machine with fragmented memory may have no huge pages left, and counts the failures.
-        let with_end = share * bytes as f64 + HUGE_PAGE as f64;
-        assert!(
-            with_end > 0.85 * bytes as f64 || refused > 0,
-            "{name}: {share} of {bytes} bytes, and none was refused"
-        );
+        assert_eq!(problem, None);
     }
+}
+
+/// Why a structure does not lie on huge pages.
+#[expect(clippy::panic, reason = "fails the test")]
+fn problem_of(structure: Structure, set: &KeySet) -> Option<String> {
+    let (asked, refused) = (asked_bytes(), refusals());
+    let (table, share) = with_pages(|| structure.prepare(set, BuildConfig::table())?())
+        .unwrap_or_else(|error| panic!("{error}"));
+    let asked = asked_bytes().saturating_sub(asked);
+    let refused = refusals() - refused;
+    let (name, bytes, share) = (structure.name(), table.table_bytes(), share.unwrap_or_default());
+    if table.on_huge_pages() == Some(false) {
+        let note = structure.note().unwrap_or_default();
+        assert!(note.contains("ordinary pages"), "{name} does not say so: {note}");
+        return None;
+    }
+    // Small parts such as directories are not on huge pages, and the end of a large part may fill no whole one.
+    assert!(bytes > 3 * HUGE_PAGE as u64, "{name}: too small to tell");
+    if table.on_huge_pages().is_none() && asked as f64 <= 0.85 * bytes as f64 {
+        return Some(format!("{name}: asks for huge pages for {asked} of {bytes} bytes"));
+    }
+    // A machine with fragmented memory may have no huge pages left, and counts the failures.
+    let with_end = share * bytes as f64 + HUGE_PAGE as f64;
+    let is_granted = with_end > 0.85 * bytes as f64 || refused > 0;
+    (!is_granted).then(|| format!("{name}: {share} of {bytes} bytes, and none was refused"))
 }
 
 #[test]

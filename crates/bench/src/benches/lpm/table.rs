@@ -21,8 +21,10 @@ pub struct Task<A: Family> {
     /// Routes to remove and add again.
     pub changes: Vec<usize>,
     /// Arrays of 256 entries that a table of DPDK needs.
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only DPDK's tables reserve them"))]
     pub groups: usize,
     /// The arrays for which `rte_fib6` wants room: as if no two routes shared one.
+    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only DPDK's tables reserve them"))]
     pub reserved_groups: usize,
 }
 
