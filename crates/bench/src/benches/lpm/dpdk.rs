@@ -156,6 +156,8 @@ macro_rules! fib {
             const NAME: &'static str = $title;
             type Key = $key;
             type Answer = u64;
+            // rte_fib6 of DPDK 22.11 fails with ENOSPC when a prefix that contains others is removed and added again.
+            const CHANGES: bool = size_of::<$address>() == 4;
             const WRONG: u64 = u64::MAX - 1;
 
             fn variant() -> Option<String> {

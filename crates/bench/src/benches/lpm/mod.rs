@@ -91,7 +91,9 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
         }
     }
     for (number, contender) in contenders.iter().enumerate() {
-        turns.push(update(cases[number].clone(), contender, &task));
+        if lock(contender).can_change() {
+            turns.push(update(cases[number].clone(), contender, &task));
+        }
         if lock(contender).reads_beside_writer() {
             turns.push(update_beside_reader(cases[number].clone(), contender, &task));
         }

@@ -96,6 +96,8 @@ pub trait Contender: Send {
     fn answers(&mut self, set: usize, batch: usize) -> Vec<u32>;
     /// Looks up a set of destinations several times.
     fn rotate(&mut self, set: usize, batch: usize, times: usize);
+    /// Whether [`change`](Self::change) can be measured.
+    fn can_change(&self) -> bool;
     /// Removes routes and adds them again.
     fn change(&mut self) -> Result<(), BenchError>;
     /// Whether lookups may run during changes.
@@ -117,6 +119,8 @@ pub trait RouteTable<A: Family>: Send + Sized {
     type Answer: Copy + Send;
     /// Whether filling takes time with the square of the number of routes. It is then measured once.
     const FILLS_SLOWLY: bool = false;
+    /// Whether routes can be removed and added again.
+    const CHANGES: bool = true;
     /// An answer that no lookup gives.
     const WRONG: Self::Answer;
 
@@ -217,6 +221,10 @@ impl<A: Family, T: RouteTable<A> + 'static> Contender for Entrant<A, T> {
                 black_box(&answers);
             }
         }
+    }
+
+    fn can_change(&self) -> bool {
+        T::CHANGES
     }
 
     fn change(&mut self) -> Result<(), BenchError> {
