@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`sa`] | security associations: addresses, keys, selectors, lifetimes |
-//! | [`file`] | the file they are read from |
+//! | [`mod@file`] | the file they are read from |
 //! | [`suite`] | the algorithms: AES-128-GCM, AES-128-CBC with HMAC-SHA1-96 |
 //! | [`replay`] | the anti-replay window |
 //! | [`outbound`], [`inbound`] | one direction of an association: sequence numbers, counters, packets |

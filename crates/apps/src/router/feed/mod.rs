@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`text`] | lines `PREFIX ORIGIN` |
 //! | [`mrt`] | MRT dumps of type `TABLE_DUMP_V2` (RFC 6396), as RIPE RIS and `RouteViews` publish them |
-//! | [`rule`] | which output a route gets |
+//! | `rule` | which output a route gets |
 //!
 //! [`read`] tells the two forms apart by their first bytes, and decompresses gzip. Memory is bounded by the
 //! longest line or record ([`text::MAX_LINE_BYTES`], [`mrt::MAX_RECORD_BYTES`]). Every error names the line

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`capture`] | the packets of a capture in place of it |
 //! | [`traffic`] | packets of a synthetic backbone mix to the networks of a routing table |
-//! | [`run`] | one way of spreading, one traffic matrix |
+//! | [`mod@run`] | one way of spreading, one traffic matrix |
 //! | [`report`] | the results as JSON and table |
 
 pub mod capture;
