@@ -244,7 +244,7 @@ stage_lab() {
         at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked'
 }
 
-# Unit tests of the crates with changes since the last commit on main, committed or not.
+# Unit tests of the crates that differ from origin/main, or from the last commit if there is none; also uncommitted ones.
 stage_changed() {
     local base crate packages=()
     base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD)

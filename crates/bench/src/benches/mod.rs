@@ -5,7 +5,7 @@ mod choice;
 mod fib;
 mod live_table;
 mod lookup;
-mod lpm;
+pub(crate) mod lpm;
 mod reshape;
 mod space;
 mod update;

@@ -1,14 +1,15 @@
 //! Routes, the packets that use them, and checks of those that leave.
 
+use crate::benches::lpm::routes::{self, random};
 use crate::error::BenchError;
 use crate::gateway::packet_ring::PacketKind;
-use scalebricks_io::{PacketBuf, open_text};
+use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::{Lpm, NextHop, Params, Prefix};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN, header};
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN, header_checksum_ok};
 use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -124,14 +125,6 @@ impl PacketKind for std::sync::Arc<RouterPackets> {
     }
 }
 
-/// Deterministic numbers that look random (splitmix64).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 /// Lengths of a generated table's prefixes, in per cent.
 const LENGTHS: [(u8, u64); 9] =
     [(24, 53), (23, 10), (22, 13), (21, 6), (20, 7), (19, 5), (18, 2), (17, 1), (16, 3)];
@@ -159,20 +152,11 @@ fn is_routed(address: Ipv4Addr) -> bool {
     (11..224).contains(&first) && first != 127 && (first, second) != (169, 254)
 }
 
-/// The first word of each line that is an IPv4 prefix.
+/// The IPv4 prefixes of BGP tables to which the router forwards packets.
 fn read(files: &[PathBuf]) -> Result<Vec<Prefix<Ipv4Addr>>, BenchError> {
-    let (mut seen, mut all) = (HashSet::new(), Vec::new());
-    for file in files {
-        let failed =
-            |error: std::io::Error| BenchError::Usage(format!("--routes {}: {error}", file.display()));
-        for line in open_text(file).map_err(failed)?.lines() {
-            let line = line.map_err(failed)?;
-            let prefix = line.split_whitespace().next().and_then(|word| word.parse().ok());
-            all.extend(prefix.filter(|prefix: &Prefix<Ipv4Addr>| {
-                prefix.length() > 0 && is_routed(prefix.address()) && seen.insert(*prefix)
-            }));
-        }
-    }
+    let (routes, _) = routes::read(files)?;
+    let prefixes = routes.into_iter().map(|(prefix, _)| prefix);
+    let all: Vec<_> = prefixes.filter(|prefix| is_routed(prefix.address())).collect();
     if all.is_empty() { Err(BenchError::Usage("--routes: no IPv4 prefix".to_owned())) } else { Ok(all) }
 }
 

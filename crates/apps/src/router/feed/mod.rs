@@ -9,9 +9,6 @@
 //! [`read`] tells the two forms apart by their first bytes, and decompresses gzip. Memory is bounded by the
 //! longest line or record ([`text::MAX_LINE_BYTES`], [`mrt::MAX_RECORD_BYTES`]). Every error names the line
 //! or record.
-//!
-//! MRT has its own reader because the parsers on crates.io decode every BGP message and attribute into owned
-//! values, where a feed needs the prefix, the origin AS and the next hop.
 
 pub mod mrt;
 mod rule;

@@ -5,7 +5,7 @@
 mod dpdk;
 mod family;
 mod ours;
-mod routes;
+pub mod routes;
 mod table;
 #[cfg(test)]
 mod tests;
