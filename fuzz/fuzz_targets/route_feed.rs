@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scalebricks_apps::router::feed::{self, FeedPrefix, OutputRule};
+use scalebricks_apps::router::feed::{self, OutputRule};
+use scalebricks_tables::lpm::IpPrefix;
 use std::num::NonZeroU32;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -15,11 +16,11 @@ fuzz_target!(|bytes: &[u8]| {
     let (mut v4, mut v6) = (0, 0);
     let counts = feed::read(std::io::Cursor::new(bytes.to_vec()), |route| {
         match route.prefix {
-            FeedPrefix::V4(prefix) => {
+            IpPrefix::V4(prefix) => {
                 assert!(prefix.length() <= 32);
                 v4 += 1;
             }
-            FeedPrefix::V6(prefix) => {
+            IpPrefix::V6(prefix) => {
                 assert!(prefix.length() <= 128);
                 v6 += 1;
             }

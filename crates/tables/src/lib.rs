@@ -31,7 +31,6 @@ pub mod hashing;
 pub mod huge;
 pub mod isa;
 pub mod lpm;
-mod mix;
 mod op_order;
 pub mod othello;
 mod partition_pass;
@@ -46,6 +45,8 @@ mod tests;
 mod threads;
 mod touched_lines;
 pub mod weighted;
+
+use scalebricks_types::mix;
 
 pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};

@@ -7,6 +7,7 @@
 //! is straight-line code: 2 + 1 compression rounds and 3 final ones for a 16-byte key.
 
 use crate::FlowKey;
+use crate::mix::splitmix64;
 
 /// The cluster-wide secret of the key hash. All nodes share it; who does not know it cannot aim keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl HashSeed {
     /// A seed for experiments that must be repeatable: the words are spread from one number, so it holds no more
     /// than 64 bits of secret.
     pub const fn from_u64(seed: u64) -> Self {
-        Self([splitmix(seed), splitmix(seed ^ 0xA5A5_A5A5_A5A5_A5A5)])
+        Self([splitmix64(seed), splitmix64(seed ^ 0xA5A5_A5A5_A5A5_A5A5)])
     }
 }
 
@@ -30,13 +31,6 @@ impl std::fmt::Debug for HashSeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashSeed(..)")
     }
-}
-
-const fn splitmix(seed: u64) -> u64 {
-    let z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// The 64-bit hash of a [`FlowKey`] under the cluster's seed.

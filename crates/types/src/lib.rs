@@ -10,6 +10,7 @@ mod delta;
 mod hash;
 mod ids;
 mod key;
+pub mod mix;
 mod nodes;
 mod rate;
 

@@ -1,9 +1,10 @@
 //! Routes of a cluster router from a table of prefixes.
 
-use crate::router::feed::{self, FeedError, FeedPrefix};
+use crate::router::feed::{self, FeedError};
 use scalebricks_elements::fabric::mac::{ExternalPort, RouterMac};
 use scalebricks_elements::fabric::next_hops::NextHops;
-use scalebricks_tables::lpm::{Lpm, LpmError, Params, Prefix};
+use scalebricks_tables::lpm::{IpPrefix, Lpm, LpmError, Params, Prefix};
+use scalebricks_types::mix::SplitMix64;
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
 use std::io::Read;
@@ -40,7 +41,7 @@ pub enum RoutesError {
 pub fn read(stream: impl Read + Send + 'static) -> Result<Vec<Announcement>, RoutesError> {
     let mut routes = Vec::new();
     feed::read(stream, |route| {
-        if let (FeedPrefix::V4(prefix), Some(origin)) = (route.prefix, route.origin) {
+        if let (IpPrefix::V4(prefix), Some(origin)) = (route.prefix, route.origin) {
             routes.push(Announcement { prefix, origin });
         }
     })?;
@@ -67,12 +68,9 @@ pub fn generate(count: usize, origins: u32, seed: u64) -> Vec<Announcement> {
     routes
 }
 
-/// 64 random bits of a number (`SplitMix64`).
+/// 64 random bits of a number.
 pub(crate) const fn hash(seed: u64, number: u64) -> u64 {
-    let z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    SplitMix64(seed).after(number)
 }
 
 /// Where a cluster sends the networks of a table: origins are spread over external ports and next hops by a hash.

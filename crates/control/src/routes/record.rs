@@ -2,10 +2,10 @@
 
 use crate::codec::{Encoded, checked};
 use borsh::{BorshDeserialize, BorshSerialize};
-use scalebricks_tables::lpm::{Address, Prefix};
+pub use scalebricks_tables::lpm::IpPrefix;
 use scalebricks_types::NodeId;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io::{self, Read};
+use std::net::IpAddr;
 
 /// Most paths that a feeder may announce for one prefix.
 pub const MAX_PATHS: usize = 8;
@@ -68,53 +68,6 @@ impl BorshDeserialize for Paths {
             Ok(_) => Err("paths that are not in ascending order"),
             Err(_) => Err("no path, or too many, to a prefix"),
         })
-    }
-}
-
-/// A prefix of either family. IPv4 comes first in the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IpPrefix {
-    /// IPv4.
-    V4(Prefix<Ipv4Addr>),
-    /// IPv6.
-    V6(Prefix<Ipv6Addr>),
-}
-
-/// Family, length, and the octets that the length covers.
-impl BorshSerialize for IpPrefix {
-    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
-        let (family, length, octets) = match self {
-            Self::V4(prefix) => (4u8, prefix.length(), &prefix.address().octets()[..]),
-            Self::V6(prefix) => (6u8, prefix.length(), &prefix.address().octets()[..]),
-        };
-        writer.write_all(&[family, length])?;
-        writer.write_all(&octets[..usize::from(length).div_ceil(8)])
-    }
-}
-
-/// Reads the octets of a prefix and checks that no bit after the prefix is set.
-fn read_prefix<A: Address, const N: usize>(
-    reader: &mut impl Read,
-    length: u8,
-    address: impl Fn([u8; N]) -> A,
-) -> io::Result<Prefix<A>> {
-    let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-    let mut octets = [0; N];
-    let covered = octets
-        .get_mut(..usize::from(length).div_ceil(8))
-        .ok_or_else(|| wrong(format!("a prefix of {length} bits")))?;
-    reader.read_exact(covered)?;
-    Prefix::new(address(octets), length).map_err(|error| wrong(error.to_string()))
-}
-
-impl BorshDeserialize for IpPrefix {
-    fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
-        let [family, length] = <[u8; 2]>::deserialize_reader(reader)?;
-        match family {
-            4 => read_prefix(reader, length, Ipv4Addr::from).map(Self::V4),
-            6 => read_prefix(reader, length, Ipv6Addr::from).map(Self::V6),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("address family {family}"))),
-        }
     }
 }
 

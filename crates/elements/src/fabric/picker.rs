@@ -1,25 +1,22 @@
 //! Random choices of a node, from a seed.
 
-/// A random generator: a Weyl sequence, mixed (`SplitMix64`, Steele et al. 2014). Eight bytes of state.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Picker(u64);
+use scalebricks_types::mix::{GAMMA, SplitMix64};
 
-const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+/// A random generator. Eight bytes of state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Picker(SplitMix64);
 
 impl Picker {
     /// The generator of a node: with one seed, each node has its own sequence.
     pub(crate) const fn of_node(number: u8, seed: u64) -> Self {
         // Any odd multiplier works.
-        Self(seed ^ GAMMA.wrapping_mul(number as u64 * 2 + 1))
+        Self(SplitMix64(seed ^ GAMMA.wrapping_mul(number as u64 * 2 + 1)))
     }
 
     /// The next number.
     #[inline]
     pub(crate) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GAMMA);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A random number below `count`, or 0 if that is 0.

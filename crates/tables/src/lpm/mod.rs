@@ -54,6 +54,7 @@ mod block;
 mod entry;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
 mod gather;
+mod ip_prefix;
 mod kernels;
 #[cfg(loom)]
 #[cfg(test)]
@@ -74,5 +75,6 @@ mod writer;
 
 pub use address::{Address, Prefix, PrefixError};
 pub use entry::NextHop;
+pub use ip_prefix::IpPrefix;
 pub use reader::LpmReader;
 pub use table::{Lpm, LpmError, Params, ParamsError, Stats};

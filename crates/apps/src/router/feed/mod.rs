@@ -19,37 +19,18 @@ pub mod text;
 pub use rule::OutputRule;
 
 use scalebricks_io::gzip::decompressed;
-use scalebricks_tables::lpm::{Prefix, PrefixError};
-use std::fmt;
+use scalebricks_tables::lpm::{IpPrefix, PrefixError};
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// A prefix of one of the two families.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FeedPrefix {
-    /// IPv4.
-    V4(Prefix<Ipv4Addr>),
-    /// IPv6.
-    V6(Prefix<Ipv6Addr>),
-}
-
-impl fmt::Display for FeedPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V4(prefix) => prefix.fmt(f),
-            Self::V6(prefix) => prefix.fmt(f),
-        }
-    }
-}
 
 /// A route of a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeedRoute {
     /// The prefix.
-    pub prefix: FeedPrefix,
+    pub prefix: IpPrefix,
     /// The autonomous system that originates it, if the feed names one.
     pub origin: Option<u32>,
     /// The BGP next hop, if the feed names one. Text has none.
@@ -70,8 +51,8 @@ pub struct FeedCounts {
 impl FeedCounts {
     const fn count(&mut self, route: &FeedRoute) {
         match route.prefix {
-            FeedPrefix::V4(_) => self.v4 += 1,
-            FeedPrefix::V6(_) => self.v6 += 1,
+            IpPrefix::V4(_) => self.v4 += 1,
+            IpPrefix::V6(_) => self.v6 += 1,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! equal ones the first: the first two steps of BGP's decision that a dump still allows. Its origin is the
 //! last AS of the path; of a final `AS_SET`, the first member.
 
-use super::{FeedCounts, FeedError, FeedPrefix, FeedRoute, RecordError};
+use super::{FeedCounts, FeedError, FeedRoute, RecordError};
 use scalebricks_tables::lpm::{Address, Prefix, PrefixError};
 use std::io::{self, BufRead};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -104,26 +104,17 @@ impl<'a> Fields<'a> {
 /// What the two families differ in here.
 trait Family: Address {
     fn of_start(bytes: &[u8]) -> Self;
-    fn prefix(prefix: Prefix<Self>) -> FeedPrefix;
 }
 
 impl Family for Ipv4Addr {
     fn of_start(bytes: &[u8]) -> Self {
         Self::from(padded(bytes))
     }
-
-    fn prefix(prefix: Prefix<Self>) -> FeedPrefix {
-        FeedPrefix::V4(prefix)
-    }
 }
 
 impl Family for Ipv6Addr {
     fn of_start(bytes: &[u8]) -> Self {
         Self::from(padded(bytes))
-    }
-
-    fn prefix(prefix: Prefix<Self>) -> FeedPrefix {
-        FeedPrefix::V6(prefix)
     }
 }
 
@@ -144,7 +135,7 @@ fn routes<A: Family>(mut fields: Fields<'_>, numbered: bool) -> Result<Option<Fe
     }
     // Bits after the prefix are irrelevant (RFC 4271, 4.3).
     let address = A::of_start(fields.take(usize::from(length).div_ceil(8), "the prefix")?);
-    let prefix = A::prefix(Prefix::of(address, length)?);
+    let prefix = Prefix::of(address, length)?.into();
     let mut best: Option<Path> = None;
     for _ in 0..fields.number::<2>("the number of entries")? {
         fields.take(2 + 4, "the peer and time of an entry")?;

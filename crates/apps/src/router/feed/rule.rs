@@ -1,6 +1,7 @@
 //! Which of a router's outputs a route gets.
 
 use super::FeedRoute;
+use scalebricks_types::mix::splitmix64;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
@@ -24,20 +25,12 @@ impl OutputRule {
             (Self::NextHop, Some(IpAddr::V4(address)), _) => address.to_bits().into(),
             (Self::NextHop, Some(IpAddr::V6(address)), _) => {
                 let bits = address.to_bits();
-                (bits >> 64) as u64 ^ mix(bits as u64) // both halves
+                (bits >> 64) as u64 ^ splitmix64(bits as u64) // both halves
             }
             (_, _, Some(origin)) => origin.into(),
             (_, _, None) => return 0,
         };
         // The upper half of the product is below `outputs`.
-        (((mix(key) >> 32) * u64::from(outputs.get())) >> 32) as u32
+        (((splitmix64(key) >> 32) * u64::from(outputs.get())) >> 32) as u32
     }
-}
-
-/// A step of `SplitMix64`: a bijection that spreads neighbouring numbers.
-const fn mix(key: u64) -> u64 {
-    let key = key.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let key = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let key = (key ^ key >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    key ^ key >> 31
 }

@@ -12,8 +12,8 @@ fn read_all(bytes: Vec<u8>) -> (Result<FeedCounts, FeedError>, Vec<FeedRoute>) {
     (read(Cursor::new(bytes), |route| routes.push(route)), routes)
 }
 
-fn v4(text: &str) -> FeedPrefix {
-    FeedPrefix::V4(text.parse().unwrap())
+fn v4(text: &str) -> IpPrefix {
+    IpPrefix::V4(text.parse().unwrap())
 }
 
 /// A record with its header.
@@ -72,7 +72,7 @@ fn lines_are_routes() {
     let (counts, routes) = read_all(text.as_bytes().to_vec());
     assert_eq!(counts.unwrap(), FeedCounts { v4: 2, v6: 1, skipped: 0 });
     assert_eq!((routes[0].prefix, routes[0].origin), (v4("1.0.0.0/24"), Some(15169)));
-    assert_eq!(routes[1].prefix, FeedPrefix::V6("2001:4:112::/48".parse().unwrap()));
+    assert_eq!(routes[1].prefix, IpPrefix::V6("2001:4:112::/48".parse().unwrap()));
     assert_eq!((routes[2].prefix, routes[2].origin, routes[2].next_hop), (v4("0.0.0.0/0"), None, None));
 }
 
@@ -138,7 +138,7 @@ fn both_forms_of_ipv6_next_hops_are_read() {
         let (counts, routes) =
             read_all([peers(), rib(subtype, 32, &[0x20, 1, 0xD, 0xB8], &[attributes])].concat());
         assert_eq!(counts.unwrap().v6, 1);
-        let prefix = FeedPrefix::V6("2001:db8::/32".parse().unwrap());
+        let prefix = IpPrefix::V6("2001:db8::/32".parse().unwrap());
         assert_eq!(routes, [FeedRoute { prefix, origin: Some(64_496), next_hop: Some(address.into()) }]);
     }
 }
@@ -213,7 +213,7 @@ proptest! {
             dump.extend(rib(2, *length, sent, &[path(&parts)]));
             let (kind, numbers) = segments.last().unwrap();
             let origin = if *kind == 1 { numbers.first() } else { numbers.last() }.copied();
-            wanted.push(FeedRoute { prefix: FeedPrefix::V4(prefix), origin, next_hop: None });
+            wanted.push(FeedRoute { prefix: IpPrefix::V4(prefix), origin, next_hop: None });
         }
         let (counts, found) = read_all(dump.clone());
         prop_assert_eq!(counts.unwrap(), FeedCounts { v4: routes.len() as u64, v6: 0, skipped: 1 });

@@ -2,7 +2,7 @@
 //!
 //! Empty lines and lines that start with `#` are skipped.
 
-use super::{FeedCounts, FeedError, FeedPrefix, FeedRoute, LineError};
+use super::{FeedCounts, FeedError, FeedRoute, LineError};
 use std::io::{BufRead, Read};
 
 /// Maximum bytes of a line.
@@ -39,8 +39,7 @@ fn parse(line: &[u8]) -> Result<Option<FeedRoute>, LineError> {
     let line = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
     let mut words = line.split_ascii_whitespace();
     let Some(prefix) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(None) };
-    let prefix =
-        if prefix.contains(':') { FeedPrefix::V6(prefix.parse()?) } else { FeedPrefix::V4(prefix.parse()?) };
+    let prefix = prefix.parse()?;
     let origin = words.next().map(origin).transpose()?;
     if words.next().is_some() {
         return Err(LineError::Words);

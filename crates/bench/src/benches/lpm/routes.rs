@@ -3,8 +3,8 @@
 use super::NEXT_HOPS;
 use super::family::Family;
 use crate::error::BenchError;
-use scalebricks_apps::router::feed::{self, FeedPrefix, OutputRule};
-use scalebricks_tables::lpm::Prefix;
+use scalebricks_apps::router::feed::{self, OutputRule};
+use scalebricks_tables::lpm::{IpPrefix, Prefix};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -35,8 +35,8 @@ pub fn read(files: &[PathBuf]) -> Result<(Routes<Ipv4Addr>, Routes<Ipv6Addr>), B
         feed::read(file, |route| {
             let hop = OutputRule::Origin.output(&route, outputs);
             match route.prefix {
-                FeedPrefix::V4(prefix) => drop(v4.insert(prefix, hop)),
-                FeedPrefix::V6(prefix) => drop(v6.insert(prefix, hop)),
+                IpPrefix::V4(prefix) => drop(v4.insert(prefix, hop)),
+                IpPrefix::V6(prefix) => drop(v6.insert(prefix, hop)),
             }
         })
         .map_err(failed)?;
