@@ -7,11 +7,12 @@
 //! One line a measurement, `RESULT key=value …`: the least and the median of several runs.
 //!
 //! `scripts/instructions lpm` counts instructions in place of time: `lpm --count ipv4|ipv6 ROOT_BITS PREFIXES BATCH ISA` looks every
-//! destination up once, in a table of made prefixes, and times nothing.
+//! destination up once, in a table of made prefixes with two-byte entries if they suffice, and times nothing.
 
 use prefix_trie::PrefixMap;
 use scalebricks_tables::isa::Isa;
-use scalebricks_tables::lpm::{Address, Lpm, LpmReader, NextHop, Params, Prefix};
+use scalebricks_tables::lpm::{Address, EntryBytes, Lpm, LpmReader, NextHop, Params, Prefix};
+use scalebricks_types::mix::SplitMix64;
 use std::error::Error;
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -74,15 +75,11 @@ const LENGTHS_V6: &[(u8, u32)] = &[
     (24, 7),
 ];
 
-/// `SplitMix64`.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
+    const fn next(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -188,8 +185,12 @@ fn hop(at: usize) -> Result<NextHop, &'static str> {
     NextHop::new(at as u32 % NEXT_HOPS).ok_or("an index out of range")
 }
 
-fn table<A: Family>(prefixes: &[Prefix<A>], root_bits: u8) -> Result<Arc<Lpm<A>>, Box<dyn Error>> {
-    let lpm = Arc::new(Lpm::<A>::new(Params::new(root_bits, 256 << 20)?));
+fn table<A: Family>(
+    prefixes: &[Prefix<A>],
+    root_bits: u8,
+    entries: EntryBytes,
+) -> Result<Arc<Lpm<A>>, Box<dyn Error>> {
+    let lpm = Arc::new(Lpm::<A>::new(Params::new(root_bits, 256 << 20)?.with_entries(entries)));
     for (at, &prefix) in prefixes.iter().enumerate() {
         lpm.insert(prefix, hop(at)?)?;
     }
@@ -214,22 +215,26 @@ fn counted<A: Family>(
 
 /// Looks every destination up once.
 fn count<A: Family>(root_bits: u8, prefixes: usize, batch: usize, isa: &str) -> Result<(), Box<dyn Error>> {
-    let mut random = Random(1);
+    let mut random = Random(SplitMix64(1));
     let prefixes = made::<A>(&mut random, prefixes)?;
     let isa = Isa::from_name(isa).ok_or("no such instructions")?;
-    let reader = LpmReader::with_isa(table(&prefixes, root_bits)?, isa);
+    let reader = LpmReader::with_isa(table(&prefixes, root_bits, EntryBytes::Two)?, isa);
     let mut reader = reader.ok_or("this processor has no such instructions")?;
     let addresses = destinations(&prefixes, &mut random);
     counted(&mut reader, &addresses, &mut vec![None; DESTINATIONS], batch);
     Ok(())
 }
 
-fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn Error>> {
+fn measure<A: Family>(
+    path: Option<String>,
+    root_bits: u8,
+    entries: EntryBytes,
+) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout();
-    let (mut random, name) = (Random(1), A::NAME);
+    let (mut random, name) = (Random(SplitMix64(1)), A::NAME);
     let prefixes = path.map_or_else(|| made::<A>(&mut random, A::PREFIXES), |path| read(&path))?;
     let start = Instant::now();
-    let lpm = table(&prefixes, root_bits)?;
+    let lpm = table(&prefixes, root_bits, entries)?;
     let loaded_s = start.elapsed().as_secs_f64();
     let mut trie = PrefixMap::<A::Key, NextHop>::new();
     for (at, &prefix) in prefixes.iter().enumerate() {
@@ -245,9 +250,10 @@ fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn
         }
     }
     let stats = lpm.stats();
+    let entry_bytes = stats.entry_bytes.get();
     writeln!(
         out,
-        "RESULT family={name} root_bits={root_bits} prefixes={} load_s={loaded_s:.3} root_bytes={} block_bytes={}",
+        "RESULT family={name} root_bits={root_bits} entry_bytes={entry_bytes} prefixes={} load_s={loaded_s:.3} root_bytes={} block_bytes={}",
         stats.routes, stats.root_bytes, stats.block_bytes
     )?;
     for batch in [32, 64, 1024] {
@@ -263,7 +269,7 @@ fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn
         let (least, median) = least_and_median(runs);
         writeln!(
             out,
-            "RESULT family={name} root_bits={root_bits} batch={batch} least_ns={least:.2} median_ns={median:.2}"
+            "RESULT family={name} root_bits={root_bits} entry_bytes={entry_bytes} batch={batch} least_ns={least:.2} median_ns={median:.2}"
         )?;
     }
     let mut runs = Vec::new();
@@ -287,7 +293,7 @@ fn measure<A: Family>(path: Option<String>, root_bits: u8) -> Result<(), Box<dyn
     let update_ns = start.elapsed().as_secs_f64() * 1e9 / (2 * changed) as f64;
     writeln!(
         out,
-        "RESULT family={name} root_bits={root_bits} updates={} update_ns={update_ns:.0}",
+        "RESULT family={name} root_bits={root_bits} entry_bytes={entry_bytes} updates={} update_ns={update_ns:.0}",
         2 * changed
     )?;
     Ok(())
@@ -307,9 +313,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         cpu()
     )?;
     let (v4, v6) = (arguments.first().cloned(), arguments.get(1).cloned());
-    for root_bits in [24, 16] {
-        measure::<Ipv4Addr>(v4.clone(), root_bits)?;
-        measure::<Ipv6Addr>(v6.clone(), root_bits)?;
+    for (root_bits, entries) in
+        [24, 16].into_iter().flat_map(|bits| [(bits, EntryBytes::Two), (bits, EntryBytes::Four)])
+    {
+        measure::<Ipv4Addr>(v4.clone(), root_bits, entries)?;
+        measure::<Ipv6Addr>(v6.clone(), root_bits, entries)?;
     }
     Ok(())
 }

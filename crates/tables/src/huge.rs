@@ -29,6 +29,8 @@ unsafe impl Zeroable for u32 {}
 // SAFETY: as above.
 unsafe impl Zeroable for u64 {}
 // SAFETY: as above.
+unsafe impl Zeroable for std::sync::atomic::AtomicU16 {}
+// SAFETY: as above.
 unsafe impl Zeroable for std::sync::atomic::AtomicU32 {}
 // SAFETY: as above.
 unsafe impl Zeroable for std::sync::atomic::AtomicU64 {}

@@ -9,12 +9,13 @@
 
 use super::address::AddressBits;
 use super::block::{self, BlockBuilder, SIZES};
-use super::entry::Entry;
+use super::entry::{Entry, EntryBytes};
 use crate::reclaim::cache_line::Line;
 use crate::reclaim::epoch::Epochs;
 use crate::reclaim::retired::Retired;
-use crate::reclaim::sync::{Arc, AtomicU32, Memory, Ordering, yield_now};
+use crate::reclaim::sync::{AtomicU16, AtomicU32, Memory, Ordering, yield_now};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Lines after all others, with room for the largest block. Blocks are made smaller through them when nothing
 /// is free.
@@ -26,10 +27,75 @@ const FEW: usize = if cfg!(any(loom, miri)) { 1 } else { 64 };
 /// The part that readers see.
 #[derive(Debug)]
 pub(super) struct Arena {
-    root: Memory<AtomicU32>,
+    root: Root,
     lines: Memory<Line>,
     pub(super) root_bits: u8,
     pub(super) epochs: Arc<Epochs>,
+}
+
+/// The words of the root.
+#[derive(Debug)]
+enum Root {
+    Two(Memory<AtomicU16>),
+    Four(Memory<AtomicU32>),
+}
+
+/// A size of entries, as a type: lookups are compiled for each.
+pub(super) trait Width: 'static {
+    /// A word of the root.
+    type Cell: 'static;
+    /// The size.
+    const BYTES: EntryBytes;
+
+    /// The root of a table with entries of this size; of another table, nothing.
+    fn root(arena: &Arena) -> &[Self::Cell];
+
+    /// The word.
+    fn load(cell: &Self::Cell) -> u32;
+}
+
+/// [`EntryBytes::Two`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Two;
+
+/// [`EntryBytes::Four`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Four;
+
+impl Width for Two {
+    type Cell = AtomicU16;
+    const BYTES: EntryBytes = EntryBytes::Two;
+
+    #[inline(always)]
+    fn root(arena: &Arena) -> &[AtomicU16] {
+        match &arena.root {
+            Root::Two(root) => root,
+            Root::Four(_) => &[],
+        }
+    }
+
+    #[inline(always)]
+    fn load(cell: &AtomicU16) -> u32 {
+        cell.load(Ordering::Acquire).into()
+    }
+}
+
+impl Width for Four {
+    type Cell = AtomicU32;
+    const BYTES: EntryBytes = EntryBytes::Four;
+
+    #[inline(always)]
+    fn root(arena: &Arena) -> &[AtomicU32] {
+        match &arena.root {
+            Root::Four(root) => root,
+            Root::Two(_) => &[],
+        }
+    }
+
+    #[inline(always)]
+    fn load(cell: &AtomicU32) -> u32 {
+        cell.load(Ordering::Acquire)
+    }
 }
 
 /// Where an entry is.
@@ -96,52 +162,84 @@ impl<B: AddressBits> SplitRange<B> {
 }
 
 impl Arena {
-    /// A root of `root_bits` bits without routes, and room for `lines` lines of blocks, fewer than 2^31.
-    pub(super) fn new(root_bits: u8, lines: usize) -> Self {
-        Self {
-            root: Memory::untouched(1 << root_bits),
-            lines: Memory::untouched(lines + RESERVE),
-            root_bits,
-            epochs: Arc::new(Epochs::new()),
+    /// A root of `root_bits` bits without routes, and room for `lines` lines of blocks, fewer than 2^31, or as many as
+    /// entries of this size can name.
+    pub(super) fn new(root_bits: u8, lines: usize, bytes: EntryBytes, epochs: Arc<Epochs>) -> Self {
+        let root = match bytes {
+            EntryBytes::Two => Root::Two(Memory::untouched(1 << root_bits)),
+            EntryBytes::Four => Root::Four(Memory::untouched(1 << root_bits)),
+        };
+        let lines = Memory::untouched(lines.min(bytes.lines() - RESERVE) + RESERVE);
+        Self { root, lines, root_bits, epochs }
+    }
+
+    /// The size of entries.
+    #[inline(always)]
+    pub(super) const fn bytes(&self) -> EntryBytes {
+        match self.root {
+            Root::Two(_) => EntryBytes::Two,
+            Root::Four(_) => EntryBytes::Four,
         }
     }
 
-    /// The root and all lines, for lookups.
+    /// Number of lines for blocks.
+    pub(super) fn room(&self) -> usize {
+        self.lines.len() - RESERVE
+    }
+
+    /// All lines, for lookups.
     #[inline(always)]
-    pub(super) fn parts(&self) -> (&[AtomicU32], &[Line]) {
-        (&self.root, &self.lines)
+    pub(super) fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     /// An entry of the root.
-    #[inline(always)]
-    pub(super) fn root(&self, at: usize) -> Entry {
-        Entry(self.root[at].load(Ordering::Acquire))
+    fn root(&self, at: usize) -> Entry {
+        self.bytes().decode(match &self.root {
+            Root::Two(root) => Two::load(&root[at]),
+            Root::Four(root) => Four::load(&root[at]),
+        })
+    }
+
+    /// Replaces entries of the root, each by one store.
+    fn store_root(&self, at: Range<usize>, entry: Entry) {
+        let word = self.bytes().encode(entry);
+        match &self.root {
+            // Below 2^16.
+            Root::Two(root) => root[at].iter().for_each(|cell| cell.store(word as u16, Ordering::Release)),
+            Root::Four(root) => root[at].iter().for_each(|cell| cell.store(word, Ordering::Release)),
+        }
+    }
+
+    /// The place of a value's entry in the block that begins at a line, in units of entries from the start of all lines.
+    fn place_in(&self, line: usize, value: usize) -> usize {
+        block::place_from(self.bytes(), line, block::place(self.bytes(), &self.lines[line], value))
     }
 
     /// The place of a value's entry in the block that begins at a line.
     pub(super) fn place(&self, line: usize, value: usize) -> EntryPlace {
-        EntryPlace::Block(block::place_from(line, block::place(&self.lines[line], value)))
+        EntryPlace::Block(self.place_in(line, value))
     }
 
     /// The entry at a place.
     pub(super) fn load(&self, place: EntryPlace) -> Entry {
         match place {
             EntryPlace::Root(at) => self.root(at),
-            EntryPlace::Block(at) => block::load(&self.lines, at),
+            EntryPlace::Block(at) => self.bytes().decode(block::load(self.bytes(), &self.lines, at)),
         }
     }
 
     /// Replaces an entry. Readers see it from now on, with everything that was written before it.
     pub(super) fn store(&self, place: EntryPlace, entry: Entry) {
         match place {
-            EntryPlace::Root(at) => self.root[at].store(entry.0, Ordering::Release),
-            EntryPlace::Block(at) => block::store(&self.lines, at, entry),
+            EntryPlace::Root(at) => self.store_root(at..at + 1, entry),
+            EntryPlace::Block(at) => block::store(self.bytes(), &self.lines, at, entry),
         }
     }
 
     /// A copy of the block that begins at a line, to be changed.
     pub(super) fn image(&self, line: usize) -> BlockBuilder {
-        BlockBuilder::read(&self.lines, line)
+        BlockBuilder::read(self.bytes(), &self.lines, line)
     }
 
     /// Sets the next hop of all addresses from `from` to `to`. They must be addresses that a prefix covers
@@ -150,9 +248,7 @@ impl Arena {
     pub(super) fn fill<B: AddressBits>(&self, from: B, to: B, hop: Entry) {
         let bits = self.root_bits;
         let cut = SplitRange::new(from, to, (from.root(bits), to.root(bits)), bits);
-        for cell in &self.root[cut.whole] {
-            cell.store(hop.0, Ordering::Release);
-        }
+        self.store_root(cut.whole, hop);
         for (value, from, to) in cut.first.into_iter().chain(cut.last) {
             self.fill_block(self.root(value), bits, from, to, hop);
         }
@@ -162,14 +258,13 @@ impl Arena {
         debug_assert!(entry.is_block(), "a prefix has its block");
         let (line, end) = (entry.line(), (base + 8).min(B::LEN));
         let cut = SplitRange::new(from, to, (from.byte(base), to.byte(base) | 0xFF >> (end - base)), end);
-        let place = |value| block::place_from(line, block::place(&self.lines[line], value));
         if !cut.whole.is_empty() {
-            for at in place(cut.whole.start)..=place(cut.whole.end - 1) {
-                block::store(&self.lines, at, hop);
+            for at in self.place_in(line, cut.whole.start)..=self.place_in(line, cut.whole.end - 1) {
+                block::store(self.bytes(), &self.lines, at, hop);
             }
         }
         for (value, from, to) in cut.first.into_iter().chain(cut.last) {
-            self.fill_block(block::load(&self.lines, place(value)), end, from, to, hop);
+            self.fill_block(self.load(self.place(line, value)), end, from, to, hop);
         }
     }
 
@@ -177,8 +272,8 @@ impl Arena {
     ///
     /// Waits for readers if all free lines wait for them.
     pub(super) fn write(&self, spares: &mut FreeLines, image: &BlockBuilder) -> Option<Entry> {
-        let line = self.allocate(spares, block::size_for(image.runs()))?;
-        image.write(&self.lines[line as usize..]);
+        let line = self.allocate(spares, block::size_for(self.bytes(), image.runs()))?;
+        image.write(self.bytes(), &self.lines[line as usize..]);
         Some(Entry::of_block(line))
     }
 
@@ -191,7 +286,7 @@ impl Arena {
                 return Some(line);
             }
             let line = spares.fresh;
-            if self.lines.len() - RESERVE - spares.lines() >= SIZES[size] {
+            if self.room() - spares.lines() >= SIZES[size] {
                 spares.fresh += SIZES[size] as u32;
                 return Some(line);
             }
@@ -254,12 +349,13 @@ impl Arena {
         if let Some(tag) = spares.reserve {
             self.wait(tag);
         }
-        let (line, reserve) = (old.line(), self.lines.len() - RESERVE);
-        let (was, size) = (block::size_of(&self.lines[line]), block::size_for(image.runs()));
-        image.write(&self.lines[reserve..]);
+        let (line, reserve) = (old.line(), self.room());
+        let was = block::size_of(&self.lines[line]);
+        let size = block::size_for(self.bytes(), image.runs());
+        image.write(self.bytes(), &self.lines[reserve..]);
         self.store(place, Entry::of_block(reserve as u32));
         self.wait(self.epochs.retire());
-        image.write(&self.lines[line..]);
+        image.write(self.bytes(), &self.lines[line..]);
         self.store(place, old);
         spares.reserve = Some(self.epochs.retire());
         Self::cut(spares, line as u32, size, was);
@@ -297,14 +393,14 @@ impl Arena {
     }
 
     /// Bytes of the root.
-    pub(super) fn root_bytes(&self) -> usize {
-        self.root.len() * size_of::<AtomicU32>()
+    pub(super) const fn root_bytes(&self) -> usize {
+        self.bytes().get() << self.root_bits
     }
 
     /// All blocks that the root leads to, each with its contents: for tests.
     #[cfg(all(test, not(loom)))]
     pub(super) fn blocks(&self) -> Vec<(EntryPlace, BlockBuilder)> {
-        let roots = (0..self.root.len()).map(EntryPlace::Root);
+        let roots = (0..1 << self.root_bits).map(EntryPlace::Root);
         let mut left: Vec<(EntryPlace, Entry)> = roots.map(|place| (place, self.load(place))).collect();
         let mut found = Vec::new();
         while let Some((place, entry)) = left.pop() {

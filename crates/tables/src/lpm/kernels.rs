@@ -11,15 +11,14 @@
 #![allow(unsafe_code)]
 
 use super::address::Address;
-use super::arena::Arena;
+use super::arena::{Arena, Width};
 use super::block;
-use super::entry::{Entry, NextHop};
+use super::entry::NextHop;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
 use super::gather;
 use crate::isa::Isa;
 use crate::prefetch::prefetch_item;
 use crate::reclaim::cache_line::Line;
-use crate::reclaim::sync::{AtomicU32, Ordering};
 
 /// Number of addresses that pass through a step together.
 const PART: usize = 64;
@@ -38,15 +37,18 @@ pub(super) struct Kernels<A> {
 }
 
 impl<A: Address> Kernels<A> {
-    /// The kernels for an instruction set, which this processor must support.
-    pub(super) fn new(isa: Isa) -> Self {
+    /// The kernels for a size of entries and an instruction set, which this processor must support.
+    pub(super) fn new<W: Width>(isa: Isa) -> Self {
+        let (roots, blocks, all) = (roots::<A, W>, blocks::<A, W>, all::<A, W>);
         match isa {
             #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
-            Isa::Avx512 | Isa::Avx512Gfni => Self { roots: gather::roots, blocks: v3::blocks, all: v3::all },
+            Isa::Avx512 | Isa::Avx512Gfni => {
+                Self { roots: gather::roots::<A, W>, blocks: v3::blocks::<A, W>, all: v3::all::<A, W> }
+            }
             #[cfg(all(target_arch = "x86_64", not(loom)))]
-            Isa::Avx2 => Self { roots: v3::roots, blocks: v3::blocks, all: v3::all },
+            Isa::Avx2 => Self { roots: v3::roots::<A, W>, blocks: v3::blocks::<A, W>, all: v3::all::<A, W> },
             #[cfg(all(target_arch = "x86_64", any(miri, tsan), not(loom)))]
-            Isa::Avx512 | Isa::Avx512Gfni => Self::new(Isa::Avx2),
+            Isa::Avx512 | Isa::Avx512Gfni => Self::new::<W>(Isa::Avx2),
             _ => Self { roots, blocks, all },
         }
     }
@@ -55,71 +57,79 @@ impl<A: Address> Kernels<A> {
 /// Compiled with an instruction that counts bits, and shifts that do not change flags.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod v3 {
-    use super::{Address, Arena, NextHop};
+    use super::{Address, Arena, NextHop, Width};
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn roots<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) -> bool {
-        super::roots(arena, addresses, hops)
+    pub(super) fn roots<A: Address, W: Width>(
+        a: &Arena,
+        addresses: &[A],
+        hops: &mut [Option<NextHop>],
+    ) -> bool {
+        super::roots::<A, W>(a, addresses, hops)
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn blocks<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
-        super::blocks(arena, addresses, hops);
+    pub(super) fn blocks<A: Address, W: Width>(a: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+        super::blocks::<A, W>(a, addresses, hops);
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn all<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
-        super::all(arena, addresses, hops);
+    pub(super) fn all<A: Address, W: Width>(a: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+        super::all::<A, W>(a, addresses, hops);
     }
 }
 
-/// The entry of an address in the root.
+/// The root's word for an address.
 #[inline(always)]
-fn root_entry<A: Address>(root: &[AtomicU32], bits: u8, address: A) -> Entry {
-    Entry(root[address.root(bits)].load(Ordering::Acquire))
+fn root_word<A: Address, W: Width>(root: &[W::Cell], bits: u8, address: A) -> u32 {
+    W::load(&root[address.root(bits)])
 }
 
 #[inline(always)]
-pub(super) fn roots<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) -> bool {
-    let (root, _) = arena.parts();
+pub(super) fn roots<A: Address, W: Width>(
+    arena: &Arena,
+    addresses: &[A],
+    hops: &mut [Option<NextHop>],
+) -> bool {
+    let root = W::root(arena);
     let mut seen = 0;
     for (hop, &address) in hops.iter_mut().zip(addresses) {
-        let entry = root_entry(root, arena.root_bits, address);
-        seen |= entry.0;
-        *hop = entry.hop();
+        let word = root_word::<A, W>(root, arena.root_bits, address);
+        seen |= word;
+        *hop = NextHop::of_word(word);
     }
-    Entry(seen).is_block()
+    W::BYTES.is_block(seen)
 }
 
 #[inline(always)]
-fn blocks<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
-    let (root, lines) = arena.parts();
+fn blocks<A: Address, W: Width>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+    let root = W::root(arena);
     for (addresses, hops) in addresses.chunks(PART).zip(hops.chunks_mut(PART)) {
         let mut deep = Deep::new();
         for (lane, hop) in hops.iter_mut().enumerate() {
-            if Entry::of_hop(*hop).is_block() {
+            if W::BYTES.is_block(NextHop::word_of(*hop)) {
                 // Read again: without a pin, the block may have been reused.
-                let entry = root_entry(root, arena.root_bits, addresses[lane]);
-                *hop = entry.hop();
-                deep.push(lane, entry);
+                let word = root_word::<A, W>(root, arena.root_bits, addresses[lane]);
+                *hop = NextHop::of_word(word);
+                deep.push::<W>(lane, word);
             }
         }
-        deep.walk(lines, arena.root_bits, addresses, hops);
+        deep.walk::<A, W>(arena, addresses, hops);
     }
 }
 
 #[inline(always)]
-fn all<A: Address>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
-    let (root, lines) = arena.parts();
+fn all<A: Address, W: Width>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+    let (root, lines) = (W::root(arena), arena.lines());
     for (addresses, hops) in addresses.chunks(PART).zip(hops.chunks_mut(PART)) {
         let mut deep = Deep::new();
         for (lane, (hop, &address)) in hops.iter_mut().zip(addresses).enumerate() {
-            let entry = root_entry(root, arena.root_bits, address);
-            prefetch_item(lines, entry.line());
-            *hop = entry.hop();
-            deep.push(lane, entry);
+            let word = root_word::<A, W>(root, arena.root_bits, address);
+            prefetch_item(lines, W::BYTES.line(word));
+            *hop = NextHop::of_word(word);
+            deep.push::<W>(lane, word);
         }
-        deep.walk(lines, arena.root_bits, addresses, hops);
+        deep.walk::<A, W>(arena, addresses, hops);
     }
 }
 
@@ -135,23 +145,23 @@ impl Deep {
         Self { lanes: [0; PART], count: 0 }
     }
 
-    /// Adds an address if its entry is a block.
+    /// Adds an address if its word leads to a block.
     #[inline(always)]
-    fn push(&mut self, lane: usize, entry: Entry) {
+    fn push<W: Width>(&mut self, lane: usize, word: u32) {
         self.lanes[self.count % PART] = lane as u8; // below 64
-        self.count += entry.blocks();
+        self.count += W::BYTES.blocks(word);
     }
 
-    /// Completes the answers. `base` is the first bit after the root.
+    /// Completes the answers.
     #[inline(always)]
-    fn walk<A: Address>(mut self, lines: &[Line], base: u8, addresses: &[A], hops: &mut [Option<NextHop>]) {
-        let mut base = base;
+    fn walk<A: Address, W: Width>(mut self, arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+        let (lines, mut base) = (arena.lines(), arena.root_bits);
         while self.count > 0 {
             if base.is_multiple_of(8) {
                 let octet = usize::from(base / 8);
-                self.step(lines, addresses, hops, |address| address.octet(octet));
+                self.step::<A, W>(lines, addresses, hops, |address| address.octet(octet));
             } else {
-                self.step(lines, addresses, hops, |address| address.byte(base));
+                self.step::<A, W>(lines, addresses, hops, |address| address.byte(base));
             }
             base += 8;
         }
@@ -159,7 +169,7 @@ impl Deep {
 
     /// Replaces the entries of all addresses by those in their blocks, and drops the addresses that are done.
     #[inline(always)]
-    fn step<A: Address>(
+    fn step<A: Address, W: Width>(
         &mut self,
         lines: &[Line],
         addresses: &[A],
@@ -169,27 +179,39 @@ impl Deep {
         let mut left = Self { lanes: [0; PART], count: 0 };
         for &lane in &self.lanes[..self.count.min(PART)] {
             let lane = usize::from(lane);
-            let line = Entry::of_hop(hops[lane]).line();
-            let in_block = block::place(&lines[line], value(addresses[lane]));
-            let entry = block::load(lines, block::place_from(line, in_block));
-            prefetch_item(lines, entry.line()); // a next hop leads to some line near the first
-            hops[lane] = entry.hop();
-            left.push(lane, entry);
+            let line = W::BYTES.line(NextHop::word_of(hops[lane]));
+            let in_block = block::place(W::BYTES, &lines[line], value(addresses[lane]));
+            let word = block::load(W::BYTES, lines, block::place_from(W::BYTES, line, in_block));
+            prefetch_item(lines, W::BYTES.line(word)); // a next hop leads to some line near the first
+            hops[lane] = NextHop::of_word(word);
+            left.push::<W>(lane, word);
         }
         *self = left;
     }
 }
 
-/// Looks up one address, for a pinned reader.
+/// Looks up one address. `without_pin`: the root is read first, without a pin, and again if it leads to a block.
 #[inline]
-pub(super) fn one<A: Address>(arena: &Arena, address: A) -> Option<NextHop> {
-    let (_, lines) = arena.parts();
-    let mut base = arena.root_bits;
-    let mut entry = arena.root(address.root(base));
-    while entry.is_block() {
-        let in_block = block::place(&lines[entry.line()], address.byte(base));
-        entry = block::load(lines, block::place_from(entry.line(), in_block));
+pub(super) fn one<A: Address, W: Width, P>(
+    arena: &Arena,
+    address: A,
+    without_pin: bool,
+    pin: impl FnOnce() -> P,
+) -> Option<NextHop> {
+    let (root, lines, mut base) = (W::root(arena), arena.lines(), arena.root_bits);
+    if without_pin {
+        let word = root_word::<A, W>(root, base, address);
+        if !W::BYTES.is_block(word) {
+            return NextHop::of_word(word);
+        }
+    }
+    let _pin = pin();
+    let mut word = root_word::<A, W>(root, base, address);
+    while W::BYTES.is_block(word) {
+        let line = W::BYTES.line(word);
+        let in_block = block::place(W::BYTES, &lines[line], address.byte(base));
+        word = block::load(W::BYTES, lines, block::place_from(W::BYTES, line, in_block));
         base += 8;
     }
-    entry.hop()
+    NextHop::of_word(word)
 }

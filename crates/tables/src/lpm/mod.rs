@@ -2,11 +2,15 @@
 //! use the same structure.
 //!
 //! # How it works
-//! The first bits of an address, 24 or 16, index the *root*, an array with a four-byte entry for each of
-//! their values. An entry is a next hop, or leads to a *block* for the next eight bits, and so on. A block is
-//! not an array of 256 entries. It has one entry for each run of adjacent values with the same entry, and a
-//! bitmap of the values where runs start. Most blocks of an IPv6 table fit a cache line. Shorter prefixes are
-//! pushed down: the last entry on the path is the answer.
+//! The first bits of an address, 24 or 16, index the *root*, an array with an entry for each of their values. An
+//! entry is a next hop, or leads to a *block* for the next eight bits, and so on. A block is not an array of 256
+//! entries. It has one entry for each run of adjacent values with the same entry, and a bitmap of the values where
+//! runs start. Most blocks of an IPv6 table fit a cache line. Shorter prefixes are pushed down: the last entry on
+//! the path is the answer.
+//!
+//! Entries have two bytes while all next hops are up to 32,766 and all blocks fit 2 MiB. When the first does not,
+//! the writer rebuilds the table with entries of four bytes ([`EntryBytes`]). Nothing is refused for the size of
+//! entries.
 //!
 //! With a root of 24 bits, an IPv4 lookup is one load, unless that /24 contains prefixes longer than 24 bits.
 //! An address in an IPv6 /48 needs the root and three blocks. Batches are processed level by level, 64
@@ -20,7 +24,8 @@
 //! There is one writer at a time. Readers take no lock and never wait. A new block is written where no reader
 //! looks, and published by one store. The old block is reused when no reader can be in it (module `publish`).
 //! Each address changes from one answer to the next by one store. A prefix that covers many entries changes
-//! them one after the other, so two addresses may see different sides of a change.
+//! them one after the other, so two addresses may see different sides of a change. A table that is rebuilt with
+//! larger entries is published as a whole, and readers use it from their next call on.
 //!
 //! # Limits
 //! A table has room for a fixed number of bytes of blocks ([`Params::new`]) and refuses a prefix that does
@@ -74,7 +79,7 @@ mod trie_tests;
 mod writer;
 
 pub use address::{Address, Prefix, PrefixError};
-pub use entry::NextHop;
+pub use entry::{EntryBytes, NextHop};
 pub use ip_prefix::IpPrefix;
 pub use reader::LpmReader;
 pub use table::{Lpm, LpmError, Params, ParamsError, Stats};

@@ -31,10 +31,11 @@ fn reader_of(lpm: &Arc<Lpm<Ipv4Addr>>, isa: Isa) -> impl FnMut(&[KeyHash], &mut 
 
 /// Addresses under one /8 prefix. Those with odd numbers have their own route, which is added, changed and
 /// removed. Other routes beside them are added and removed, which copies, adds and removes the blocks on the
-/// path.
-fn churn(root_bits: u8, isa: Isa, what: &str, addresses: u32, rounds: u32) {
+/// path. Halfway, a table with entries of two bytes gets a next hop that needs four.
+fn churn(root_bits: u8, entries: EntryBytes, isa: Isa, what: &str, addresses: u32, rounds: u32) {
     let room = if cfg!(miri) { 64 * 24 } else { 1 << 16 };
-    let lpm = Arc::new(Lpm::<Ipv4Addr>::new(Params::new(root_bits, room).unwrap()));
+    let params = Params::new(root_bits, room).unwrap().with_entries(entries);
+    let lpm = Arc::new(Lpm::<Ipv4Addr>::new(params));
     lpm.insert("10.0.0.0/8".parse().unwrap(), hop(1)).unwrap();
     let watched_at = |n: u32| Ipv4Addr::from(0x0A00_0000 | (n % 5) << 16 | (n % 7) << 8 | n << 1);
     let kept: Vec<_> = (0..addresses).map(|n| (hash_of(watched_at(n)), 1u16)).collect();
@@ -46,6 +47,11 @@ fn churn(root_bits: u8, isa: Isa, what: &str, addresses: u32, rounds: u32) {
         || reader_of(&lpm, isa),
         || {
             for round in 0..rounds {
+                if round == rounds / 2 {
+                    assert_eq!(lpm.stats().entry_bytes, entries);
+                    lpm.insert("192.0.2.0/24".parse().unwrap(), hop(NextHop::MAX)).unwrap();
+                    assert_eq!(lpm.stats().entry_bytes, EntryBytes::Four);
+                }
                 let at = (round * 2 + 1) % addresses;
                 let own = Prefix::of(watched_at(at), 32).unwrap();
                 let new = if watched.value(at as usize) == 1 { 2 + (round % 100) as u16 } else { 1 };
@@ -71,9 +77,11 @@ fn churn(root_bits: u8, isa: Isa, what: &str, addresses: u32, rounds: u32) {
 #[cfg_attr(miri, ignore = "too slow to interleave; loom checks the protocol")]
 fn readers_see_before_or_after_and_others_unchanged() {
     for isa in Isa::available() {
-        churn(8, isa, "lpm", 120, 20_000);
-        // Here readers read the root without a pin.
-        churn(24, isa, "lpm", 120, 20_000);
+        for entries in [EntryBytes::Two, EntryBytes::Four] {
+            churn(8, entries, isa, "lpm", 120, 20_000);
+            // Here readers read the root without a pin.
+            churn(24, entries, isa, "lpm", 120, 20_000);
+        }
     }
 }
 
@@ -81,14 +89,17 @@ fn readers_see_before_or_after_and_others_unchanged() {
 #[test]
 fn a_reader_beside_a_writer() {
     for isa in Isa::available().take(2) {
-        churn(8, isa, "lpm tiny", 4, 12);
+        for entries in [EntryBytes::Two, EntryBytes::Four] {
+            churn(8, entries, isa, "lpm tiny", 4, 12);
+        }
     }
 }
 
 /// Other routes take all room. Then routes are removed from a block that still has others: the block becomes
 /// smaller by way of the reserve, and the remaining routes answer at every moment.
-fn crowd(isa: Isa, what: &str, rounds: u32) {
-    let lpm = Arc::new(Lpm::<Ipv4Addr>::new(Params::new(8, 64 * 12).unwrap()));
+fn crowd(entries: EntryBytes, isa: Isa, what: &str, rounds: u32) {
+    let params = Params::new(8, 64 * 12).unwrap().with_entries(entries);
+    let lpm = Arc::new(Lpm::<Ipv4Addr>::new(params));
     let host = |last: u32| Prefix::of(Ipv4Addr::from(0x0A00_0000 | last), 32).unwrap();
     for (n, index) in (0..4).zip(0..) {
         lpm.insert(host(n << 6), hop(index)).unwrap();
@@ -112,7 +123,7 @@ fn crowd(isa: Isa, what: &str, rounds: u32) {
                 for prefix in others.into_iter().chain(full) {
                     lpm.remove(prefix).unwrap();
                 }
-                assert!(lpm.writer().spares.reserve.is_some(), "the reserve was used");
+                assert!(lpm.control().writer.spares.reserve.is_some(), "the reserve was used");
             }
         },
     );
@@ -123,13 +134,15 @@ fn crowd(isa: Isa, what: &str, rounds: u32) {
 #[cfg_attr(miri, ignore = "slow under the interpreter, which has a smaller test")]
 fn routes_that_stay_answer_while_there_is_no_room() {
     for isa in Isa::available().take(2) {
-        crowd(isa, "lpm crowded", 2000);
+        crowd(EntryBytes::Two, isa, "lpm crowded", 2000);
+        crowd(EntryBytes::Four, isa, "lpm crowded", 2000);
     }
 }
 
 #[test]
 fn routes_that_stay_answer_while_there_is_no_room_for_few() {
     for isa in Isa::available().take(2) {
-        crowd(isa, "lpm crowded tiny", 2);
+        crowd(EntryBytes::Two, isa, "lpm crowded tiny", 2);
+        crowd(EntryBytes::Four, isa, "lpm crowded tiny", 2);
     }
 }

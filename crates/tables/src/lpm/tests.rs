@@ -39,8 +39,26 @@ fn v4(text: &str) -> Prefix<Ipv4Addr> {
     text.parse().unwrap()
 }
 
-fn table<A: Address>(root_bits: u8, bytes: usize) -> Arc<Lpm<A>> {
-    Arc::new(Lpm::new(Params::new(root_bits, bytes).unwrap()))
+/// The layout of a table: bits of its root and bytes of its entries at first.
+type Layout = (u8, EntryBytes);
+
+const BOTH: [EntryBytes; 2] = [EntryBytes::Two, EntryBytes::Four];
+
+fn table<A: Address>((root_bits, entries): Layout, bytes: usize) -> Arc<Lpm<A>> {
+    Arc::new(Lpm::new(Params::new(root_bits, bytes).unwrap().with_entries(entries)))
+}
+
+fn layout(root_bits: &'static [u8]) -> impl Strategy<Value = Layout> {
+    (prop::sample::select(root_bits), prop::sample::select(&BOTH[..]))
+}
+
+/// A next hop; one in some tables does not fit entries of two bytes.
+fn hop_index() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        60 => 0..5u32,
+        1 => Just(EntryBytes::Two.max_next_hop()),
+        1 => prop::sample::select(vec![EntryBytes::Two.max_next_hop() + 1, 40_000, NextHop::MAX]),
+    ]
 }
 
 /// All forms return the same answers as the reference model.
@@ -67,7 +85,7 @@ fn shape<A: Address>(lpm: &Lpm<A>) -> Vec<(Option<usize>, usize)> {
         EntryPlace::Root(at) => (Some(at), image.runs()),
         EntryPlace::Block(_) => (None, image.runs()),
     };
-    let mut shape: Vec<_> = lpm.arena.blocks().into_iter().map(of).collect();
+    let mut shape: Vec<_> = lpm.control().arena.blocks().into_iter().map(of).collect();
     shape.sort_unstable();
     shape
 }
@@ -89,17 +107,24 @@ enum Step<A> {
 fn steps<A: Address>(address: impl Strategy<Value = A> + Clone) -> impl Strategy<Value = Vec<Step<A>>> {
     let length = prop_oneof![2 => 0..=A::BITS, 1 => 0..=32u8];
     let step = prop_oneof![
-        6 => (address.clone(), length, 0..5u32).prop_map(|(address, length, hop)| Step::Insert(address, length, hop)),
+        6 => (address.clone(), length, hop_index()).prop_map(|(address, length, hop)| Step::Insert(address, length, hop)),
         3 => any::<prop::sample::Index>().prop_map(Step::Remove),
-        1 => (any::<prop::sample::Index>(), 0..5u32).prop_map(|(at, hop)| Step::Replace(at, hop)),
+        1 => (any::<prop::sample::Index>(), hop_index()).prop_map(|(at, hop)| Step::Replace(at, hop)),
         2 => prop::collection::vec(address, 0..150).prop_map(Step::Lookup),
     ];
     prop::collection::vec(step, 1..60)
 }
 
-fn run<A: Address>(root_bits: u8, steps: Vec<Step<A>>) -> Result<(), TestCaseError> {
-    let (lpm, mut twin) = (table::<A>(root_bits, 1 << 20), Reference::new());
+fn run<A: Address>(layout: Layout, steps: Vec<Step<A>>) -> Result<(), TestCaseError> {
+    let (lpm, mut twin) = (table::<A>(layout, 1 << 20), Reference::new());
+    let (mut reader, mut most) = (LpmReader::new(Arc::clone(&lpm)), 0); // a reader that is there all the time
     for step in steps {
+        if let Step::Insert(_, _, index) = step {
+            most = index.max(most);
+        }
+        if let (Step::Replace(_, index), false) = (&step, twin.0.is_empty()) {
+            most = most.max(*index);
+        }
         match step {
             Step::Insert(address, length, index) => {
                 let prefix = Prefix::of(address, length).unwrap();
@@ -115,10 +140,17 @@ fn run<A: Address>(root_bits: u8, steps: Vec<Step<A>>) -> Result<(), TestCaseErr
                 prop_assert_eq!(lpm.insert(prefix, hop(index)), Ok(twin.insert(prefix, hop(index))));
                 prop_assert_eq!(lpm.get(prefix), Some(hop(index)));
             }
-            Step::Lookup(addresses) => check(&lpm, &twin, &addresses)?,
+            Step::Lookup(addresses) => {
+                check(&lpm, &twin, &addresses)?;
+                for address in addresses {
+                    prop_assert_eq!(reader.lookup(address), twin.longest(address).map(|(_, hop)| hop));
+                }
+            }
             Step::Remove(_) | Step::Replace(..) => {}
         }
     }
+    let wide = layout.1 == EntryBytes::Four || most > EntryBytes::Two.max_next_hop();
+    prop_assert_eq!(lpm.stats().entry_bytes, BOTH[usize::from(wide)]);
     // The ends of all prefixes, and the addresses next to them.
     let ends = twin.0.iter().flat_map(|(prefix, _)| {
         use super::address::AddressBits;
@@ -128,7 +160,7 @@ fn run<A: Address>(root_bits: u8, steps: Vec<Step<A>>) -> Result<(), TestCaseErr
     });
     check(&lpm, &twin, &ends.collect::<Vec<A>>())?;
     // Equal sets of prefixes give equal blocks.
-    let fresh = table::<A>(root_bits, 1 << 20);
+    let fresh = table::<A>(layout, 1 << 20);
     let mut held: Vec<_> = twin.0.clone();
     held.sort_unstable();
     held.iter().rev().for_each(|&(prefix, hop)| assert_eq!(fresh.insert(prefix, hop), Ok(None)));
@@ -163,25 +195,26 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, which has a smaller test")]
     fn ipv4_answers_as_its_twin_while_prefixes_come_and_go(
-        root_bits in prop::sample::select(vec![1u8, 7, 8, 13, 16]), steps in steps(address_v4())
+        layout in layout(&[1, 7, 8, 13, 16]), steps in steps(address_v4())
     ) {
-        run(root_bits, steps)?;
+        run(layout, steps)?;
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, which has a smaller test")]
     fn ipv6_answers_as_its_twin_while_prefixes_come_and_go(
-        root_bits in prop::sample::select(vec![1u8, 8, 11, 16]), steps in steps(address_v6())
+        layout in layout(&[1, 8, 11, 16]), steps in steps(address_v6())
     ) {
-        run(root_bits, steps)?;
+        run(layout, steps)?;
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, which has a smaller test")]
     fn crowded_blocks_answer_as_their_twin(
+        layout in layout(&[8]),
         prefixes in prop::collection::vec((byte(), any::<u8>(), 14..=25u8, 0..9u32), 1..300)
     ) {
-        let (lpm, mut twin) = (table::<Ipv4Addr>(8, 1 << 16), Reference::new());
+        let (lpm, mut twin) = (table::<Ipv4Addr>(layout, 1 << 16), Reference::new());
         for &(second, third, length, index) in &prefixes {
             let prefix = Prefix::of(Ipv4Addr::new(10, second % 4, third, 128), length).unwrap();
             prop_assert_eq!(lpm.insert(prefix, hop(index)), Ok(twin.insert(prefix, hop(index))));
@@ -197,13 +230,16 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
     fn a_table_without_room_refuses_and_stays_as_it_was(
+        layout in layout(&[8]), large in 0..100usize,
         lines in 0..14usize, prefixes in prop::collection::vec((address_v6(), 9..=64u8), 1..40)
     ) {
-        let (lpm, mut twin) = (table::<Ipv6Addr>(8, lines * 64), Reference::new());
-        for (index, &(address, length)) in (0..).zip(&prefixes) {
+        let (lpm, mut twin) = (table::<Ipv6Addr>(layout, lines * 64), Reference::new());
+        for (at, &(address, length)) in prefixes.iter().enumerate() {
+            // A next hop that widens the table, if there is room.
+            let index = if at == large { EntryBytes::Two.max_next_hop() + 1 } else { at as u32 };
             let prefix = Prefix::of(address, length).unwrap();
             if twin.0.len() % 3 == 2 {
-                let gone = twin.0[index as usize % twin.0.len()].0;
+                let gone = twin.0[at % twin.0.len()].0;
                 prop_assert_eq!(lpm.remove(gone), twin.remove(gone));
             }
             let before = shape(&lpm);
@@ -215,12 +251,15 @@ proptest! {
                 }
             }
             prop_assert!(lpm.stats().touched_bytes <= lines * 64);
-            let fresh = table::<Ipv6Addr>(8, 1 << 20);
+            let fresh = table::<Ipv6Addr>(layout, 1 << 20);
             twin.0.iter().for_each(|&(prefix, hop)| assert_eq!(fresh.insert(prefix, hop), Ok(None)));
             prop_assert_eq!(shape(&lpm), shape(&fresh));
-            let blocks = lpm.arena.blocks();
-            let linked: usize = blocks.iter().map(|(_, image)| block::SIZES[block::size_for(image.runs())]).sum();
-            lpm.arena.reclaim(&mut lpm.writer().spares);
+            let linked: usize = {
+                let control = &mut *lpm.control();
+                control.arena.reclaim(&mut control.writer.spares);
+                let size = |image: BlockBuilder| block::size_for(control.arena.bytes(), image.runs());
+                control.arena.blocks().into_iter().map(|(_, image)| block::SIZES[size(image)]).sum()
+            };
             prop_assert_eq!(lpm.stats().block_bytes, linked * 64, "no block is lost");
         }
         let addresses: Vec<_> = prefixes.iter().map(|&(address, _)| address).collect();
@@ -231,8 +270,9 @@ proptest! {
 /// The default route of a full root, one prefix for each length, and removal from both ends.
 #[test]
 fn every_length_has_its_place() {
-    for root_bits in [8, if cfg!(miri) { 9 } else { 24 }] {
-        let (lpm, mut twin) = (table::<Ipv4Addr>(root_bits, 1 << 14), Reference::new());
+    let roots = [8, if cfg!(miri) { 9 } else { 24 }];
+    for layout in roots.into_iter().flat_map(|root_bits| BOTH.map(|bytes| (root_bits, bytes))) {
+        let (lpm, mut twin) = (table::<Ipv4Addr>(layout, 1 << 14), Reference::new());
         let address = Ipv4Addr::new(10, 170, 170, 170);
         for length in [0, 32, 1, 31, 8, 24, 25, 9, 16, 30, 17, 23] {
             let prefix = Prefix::of(address, length).unwrap();
@@ -257,8 +297,58 @@ fn params_have_limits() {
     assert_eq!(Params::new(24, 1 << 37), Err(ParamsError::BlockBytes(1 << 37)));
     let params = Params::new(16, 1000).unwrap();
     assert_eq!((params.root_bits(), params.block_bytes()), (16, 960));
-    let none = table::<Ipv4Addr>(8, 0);
-    assert_eq!(none.insert(v4("10.0.0.0/8"), hop(1)), Ok(None));
-    assert_eq!(none.insert(v4("10.0.0.0/9"), hop(1)), Err(LpmError::Full { routes: 1, block_bytes: 0 }));
-    assert_eq!(none.table_bytes(), 1024);
+    assert_eq!(params.entry_bytes(), EntryBytes::Two);
+    for (bytes, root) in BOTH.into_iter().zip([512, 1024]) {
+        let none = table::<Ipv4Addr>((8, bytes), 0);
+        assert_eq!(none.insert(v4("10.0.0.0/8"), hop(1)), Ok(None));
+        let full = LpmError::Full { routes: 1, block_bytes: 0 };
+        assert_eq!(none.insert(v4("10.0.0.0/9"), hop(1)), Err(full));
+        assert_eq!(none.table_bytes(), root);
+        assert_eq!(none.insert(v4("10.0.0.0/8"), hop(NextHop::MAX)), Ok(Some(hop(1))), "needs no block");
+        assert_eq!((none.table_bytes(), none.stats().entry_bytes), (1024, EntryBytes::Four));
+    }
+}
+
+/// /32 prefixes that each need a block of their own.
+fn own_block(n: u32) -> Prefix<Ipv4Addr> {
+    Prefix::of(Ipv4Addr::from_bits(n << 8 | 1), 32).unwrap()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "slow under the interpreter, which has a smaller test")]
+fn a_table_widens_when_entries_of_two_bytes_cannot_name_its_blocks() {
+    let lpm = table::<Ipv4Addr>((24, EntryBytes::Two), 64 << 20);
+    let mut reader = LpmReader::new(Arc::clone(&lpm));
+    lpm.insert(v4("0.0.0.0/0"), hop(7)).unwrap();
+    let mut inserted = 0;
+    while lpm.stats().entry_bytes == EntryBytes::Two {
+        lpm.insert(own_block(inserted), hop(inserted % 5)).unwrap();
+        inserted += 1;
+        assert!(inserted < 1 << 15, "more blocks than fifteen bits name");
+    }
+    assert!(inserted > (1 << 15) - 20, "only {inserted} blocks");
+    let addresses: Vec<_> = (0..inserted).map(|n| own_block(n).address()).collect();
+    let mut hops = vec![None; addresses.len()];
+    reader.lookup_batch(&addresses, &mut hops);
+    assert!((0..inserted).zip(hops).all(|(n, found)| found == Some(hop(n % 5))));
+    let beside = Ipv4Addr::from_bits(inserted << 8);
+    assert_eq!(reader.lookup(beside), Some(hop(7)));
+    // Room that two bytes can name is all that a small table has.
+    let small = table::<Ipv4Addr>((24, EntryBytes::Two), 1 << 20);
+    let refused = (0..).find(|&n| small.insert(own_block(n), hop(1)).is_err()).unwrap();
+    assert_eq!((refused, small.stats().entry_bytes), (1 << 14, EntryBytes::Two));
+}
+
+#[test]
+fn the_memory_before_a_widening_is_freed_when_no_reader_has_it() {
+    let lpm = table::<Ipv4Addr>((8, EntryBytes::Two), 1 << 12);
+    let mut reader = LpmReader::new(Arc::clone(&lpm));
+    lpm.insert(v4("10.0.0.0/8"), hop(1)).unwrap();
+    let old = Arc::downgrade(&lpm.control().arena);
+    lpm.insert(v4("10.0.0.0/8"), hop(1 << 20)).unwrap();
+    lpm.insert(v4("11.0.0.0/8"), hop(2)).unwrap();
+    assert!(old.upgrade().is_some(), "the reader has it");
+    assert_eq!(reader.lookup(Ipv4Addr::new(10, 0, 0, 1)), Some(hop(1 << 20)));
+    lpm.remove(v4("11.0.0.0/8")).unwrap();
+    assert!(old.upgrade().is_none());
 }

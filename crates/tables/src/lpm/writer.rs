@@ -66,6 +66,28 @@ impl<B: AddressBits> Writer<B> {
         Some(before)
     }
 
+    /// Writes all prefixes to a table without routes, and uses its lines from now on. If there is no room, nothing is
+    /// changed.
+    ///
+    /// Cost: that of inserting them all.
+    pub(super) fn rebuild(&mut self, arena: &Arena) -> Result<(), OutOfBlocks> {
+        let rib = std::mem::replace(&mut self.rib, Rib::new());
+        let before = std::mem::replace(&mut self.spares, FreeLines::new());
+        // All runs first: a prefix is written between the longer ones, whose runs must exist.
+        let mut long = rib.iter().filter(|(key, _)| key.1 > arena.root_bits);
+        let done = long.try_for_each(|(key, _)| self.make_runs(arena, key));
+        drop(long);
+        self.rib = rib;
+        if done.is_err() {
+            self.spares = before;
+            return done;
+        }
+        for (key, hop) in self.rib.iter() {
+            self.fill(arena, key, Some(hop));
+        }
+        Ok(())
+    }
+
     fn fill(&self, arena: &Arena, key: Key<B>, hop: Option<NextHop>) {
         self.rib.gaps(key, |from, to| arena.fill(from, to, Entry::of_hop(hop)));
     }

@@ -3,12 +3,12 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(loom)]
