@@ -21,8 +21,14 @@ static EAL: OnceLock<Eal> = OnceLock::new();
 /// flows, and in an EFD.
 const FLOW_BYTES: u64 = 400;
 
+/// DPDK memory in MiB that depends on no table.
+const BASE_MIB: u64 = 512;
+
 /// DPDK memory for tables of routes in MiB: arrays of 2^24 entries, and nodes of tries for a million routes.
 const ROUTES_MIB: u64 = 1536;
+
+/// The free huge pages in MiB with which DPDK has tables of routes on them.
+pub const HUGE_MIB_FOR_ROUTES: u64 = BASE_MIB + ROUTES_MIB;
 
 /// Starts DPDK with memory for the tables of `flows` flows, and for tables of routes if there is enough: on
 /// huge pages if the system has reserved enough of them.
@@ -33,7 +39,7 @@ pub fn start(flows: u64) -> Result<(), BenchError> {
     if EAL.get().is_some() {
         return Ok(());
     }
-    let mib = 512 + ((flows * FLOW_BYTES) >> 20);
+    let mib = BASE_MIB + ((flows * FLOW_BYTES) >> 20);
     // Suppresses messages about missing devices.
     let mut extra = vec!["--log-level=*:error".to_owned()];
     let free = free_huge_mib();
@@ -59,7 +65,7 @@ pub fn has_huge_pages() -> Option<bool> {
 }
 
 /// MiB of free huge pages.
-fn free_huge_mib() -> u64 {
+pub fn free_huge_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let of = |name: &str| -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(name));

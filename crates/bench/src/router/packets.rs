@@ -1,14 +1,15 @@
 //! Routes, the packets that use them, and checks of those that leave.
 
-use crate::benches::lpm::routes::{self, random};
+use crate::benches::lpm::routes;
 use crate::error::BenchError;
 use crate::gateway::packet_ring::PacketKind;
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::{Lpm, NextHop, Params, Prefix};
+use scalebricks_types::mix::SplitMix64;
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN, header};
 use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN, header_checksum_ok};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -125,25 +126,10 @@ impl PacketKind for std::sync::Arc<RouterPackets> {
     }
 }
 
-/// Lengths of a generated table's prefixes, in per cent.
-const LENGTHS: [(u8, u64); 9] =
-    [(24, 53), (23, 10), (22, 13), (21, 6), (20, 7), (19, 5), (18, 2), (17, 1), (16, 3)];
-
 /// Distinct prefixes in the addresses from 11.0.0.0 to 223.255.255.255 that are routed between networks.
 fn generated(count: usize) -> Vec<Prefix<Ipv4Addr>> {
-    let (mut state, mut seen, mut all) = (0, HashSet::new(), Vec::with_capacity(count));
-    while all.len() < count {
-        let (number, mut at) = (random(&mut state), random(&mut state) % 100);
-        let length = LENGTHS.iter().find(|(_, share)| {
-            let is_here = at < *share;
-            at = at.saturating_sub(*share);
-            is_here
-        });
-        let address = Ipv4Addr::from_bits(number as u32); // its low half
-        let prefix = Prefix::of(address, length.map_or(24, |(length, _)| *length));
-        all.extend(prefix.ok().filter(|prefix| is_routed(prefix.address()) && seen.insert(*prefix)));
-    }
-    all
+    let routes = routes::generated(count, |prefix: Prefix<Ipv4Addr>| is_routed(prefix.address()));
+    routes.into_iter().map(|(prefix, _)| prefix).collect()
 }
 
 /// Whether the router forwards packets there.
@@ -166,10 +152,10 @@ pub(super) fn make(files: &[PathBuf], count: usize, to: &Path) -> Result<(Router
     let prefixes = if files.is_empty() { generated(count) } else { read(files)? };
     let failed = |error: std::io::Error| BenchError::check("router", format!("{}: {error}", to.display()));
     let mut text = BufWriter::new(std::fs::File::create(to).map_err(failed)?);
-    let (table, mut state) = (Lpm::<Ipv4Addr>::new(Params::FAST), 1);
+    let (table, mut random) = (Lpm::<Ipv4Addr>::new(Params::FAST), SplitMix64(1));
     for prefix in &prefixes {
         // Not by the port where packets arrive.
-        let number = random(&mut state) as usize % ((PORTS - 1) * GATEWAYS);
+        let number = random.next_u64() as usize % ((PORTS - 1) * GATEWAYS);
         let (port, at) = (2 + number / GATEWAYS, number % GATEWAYS);
         writeln!(text, "{prefix} {} {port}", gateway(port, at).0).map_err(failed)?;
         if let Some(hop) = NextHop::new(number as u32) {
@@ -179,8 +165,8 @@ pub(super) fn make(files: &[PathBuf], count: usize, to: &Path) -> Result<(Router
     text.flush().map_err(failed)?;
     let (mut destinations, mut hops) = (Vec::new(), HashMap::new());
     while destinations.len() < DESTINATIONS {
-        let prefix = prefixes[random(&mut state) as usize % prefixes.len()];
-        let host = (random(&mut state) as u32).checked_shr(prefix.length().into()).unwrap_or(0);
+        let prefix = prefixes[random.next_u64() as usize % prefixes.len()];
+        let host = (random.next_u64() as u32).checked_shr(prefix.length().into()).unwrap_or(0);
         let address = Ipv4Addr::from_bits(prefix.address().to_bits() | host);
         // The search of all prefixes, not the lookup that is measured.
         let Some((_, hop)) = table.longest(address).filter(|_| is_routed(address)) else { continue };

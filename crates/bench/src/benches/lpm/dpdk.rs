@@ -5,9 +5,10 @@
 
 use super::table::{Contender, Entrant, NO_HOP, RouteTable, Task};
 use crate::error::{BenchError, OrFail};
-use crate::gateway::dpdk::{eal, name};
+use crate::gateway::dpdk::{eal, has_huge_pages, name};
 use crate::structures::dpdk::pages;
 use scalebricks_dpdk::route_peers::{EntryBytes, Octets, Room, RteFib, RteFib6, RteLpm, RteLpm6};
+use scalebricks_tables::isa::Isa;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -26,39 +27,49 @@ fn fib_variant(bytes: usize, avx512: bool) -> String {
     format!("{lookup}, {bytes}-byte entries, {}", pages())
 }
 
+/// Groups that entries of two bytes can name.
+const TWO_BYTE_GROUPS: usize = (1 << 15) - 1;
+
 /// Room for the routes, and for changes of them.
-const fn room(routes: usize, groups: usize) -> Room {
-    Room { routes: routes + routes / 8 + 1_024, groups: groups + groups / 8 + 1_024 }
+fn room(routes: usize, groups: usize, bytes: usize) -> Room {
+    let most = if bytes == 2 { TWO_BYTE_GROUPS } else { usize::MAX };
+    Room { routes: routes + routes / 8 + 1_024, groups: (groups + groups / 8 + 1_024).min(most) }
 }
 
 const fn bytes(groups: usize, entry: usize) -> u64 {
     ((ROOT + groups * GROUP) * entry) as u64
 }
 
-/// The peers for IPv4.
+/// The peers for IPv4; those with AVX-512 only where the processor has it.
 ///
 /// # Errors
 /// [`BenchError`] of a table that cannot be made.
 pub fn v4(task: &Arc<Task<Ipv4Addr>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
-    Ok(vec![
+    let mut all = vec![
         Entrant::<_, RteLpm>::boxed(task)?,
         Entrant::<_, Fib<4, false>>::boxed(task)?,
-        Entrant::<_, Fib<4, true>>::boxed(task)?,
-        Entrant::<_, Fib<2, true>>::boxed(task)?,
-    ])
+        Entrant::<_, Fib<2, false>>::boxed(task)?,
+    ];
+    if Isa::Avx512.is_available() {
+        all.extend([Entrant::<_, Fib<4, true>>::boxed(task)?, Entrant::<_, Fib<2, true>>::boxed(task)?]);
+    }
+    Ok(all)
 }
 
-/// The peers for IPv6.
+/// The peers for IPv6; those with AVX-512 only where the processor has it.
 ///
 /// # Errors
 /// [`BenchError`] of a table that cannot be made.
 pub fn v6(task: &Arc<Task<Ipv6Addr>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
-    Ok(vec![
+    let mut all = vec![
         Entrant::<_, RteLpm6>::boxed(task)?,
         Entrant::<_, Fib6<4, false>>::boxed(task)?,
-        Entrant::<_, Fib6<4, true>>::boxed(task)?,
-        Entrant::<_, Fib6<2, true>>::boxed(task)?,
-    ])
+        Entrant::<_, Fib6<2, false>>::boxed(task)?,
+    ];
+    if Isa::Avx512.is_available() {
+        all.extend([Entrant::<_, Fib6<4, true>>::boxed(task)?, Entrant::<_, Fib6<2, true>>::boxed(task)?]);
+    }
+    Ok(all)
 }
 
 /// Selects a lookup with AVX-512.
@@ -73,8 +84,12 @@ impl RouteTable<Ipv4Addr> for RteLpm {
     const FILLS_SLOWLY: bool = true; // it searches the rules of a length one by one
     const WRONG: u32 = u32::MAX;
 
-    fn variant() -> Option<String> {
-        Some(pages().to_owned())
+    fn variant(&self) -> String {
+        pages().to_owned()
+    }
+
+    fn on_huge_pages(&self) -> Option<bool> {
+        has_huge_pages()
     }
 
     fn key(address: Ipv4Addr) -> u32 {
@@ -82,7 +97,7 @@ impl RouteTable<Ipv4Addr> for RteLpm {
     }
 
     fn new(task: &Task<Ipv4Addr>) -> Result<Self, BenchError> {
-        Self::new(eal()?, &name(), room(task.routes.len(), task.groups)).of(Self::NAME)
+        Self::new(eal()?, &name(), room(task.routes.len(), task.groups, 4)).of(Self::NAME)
     }
 
     fn add(&mut self, address: Ipv4Addr, length: u8, hop: u32) -> Result<(), BenchError> {
@@ -113,8 +128,12 @@ impl RouteTable<Ipv6Addr> for RteLpm6 {
     type Answer = i32;
     const WRONG: i32 = i32::MAX;
 
-    fn variant() -> Option<String> {
-        Some(pages().to_owned())
+    fn variant(&self) -> String {
+        pages().to_owned()
+    }
+
+    fn on_huge_pages(&self) -> Option<bool> {
+        has_huge_pages()
     }
 
     fn key(address: Ipv6Addr) -> Octets {
@@ -122,7 +141,7 @@ impl RouteTable<Ipv6Addr> for RteLpm6 {
     }
 
     fn new(task: &Task<Ipv6Addr>) -> Result<Self, BenchError> {
-        Self::new(eal()?, &name(), room(task.routes.len(), task.groups)).of(Self::NAME)
+        Self::new(eal()?, &name(), room(task.routes.len(), task.groups, 4)).of(Self::NAME)
     }
 
     fn add(&mut self, address: Ipv6Addr, length: u8, hop: u32) -> Result<(), BenchError> {
@@ -160,8 +179,12 @@ macro_rules! fib {
             const CHANGES: bool = size_of::<$address>() == 4;
             const WRONG: u64 = u64::MAX - 1;
 
-            fn variant() -> Option<String> {
-                Some(fib_variant(BYTES, AVX512))
+            fn variant(&self) -> String {
+                fib_variant(BYTES, AVX512)
+            }
+
+            fn on_huge_pages(&self) -> Option<bool> {
+                has_huge_pages()
             }
 
             fn key(address: $address) -> $key {
@@ -169,7 +192,7 @@ macro_rules! fib {
             }
 
             fn new(task: &Task<$address>) -> Result<Self, BenchError> {
-                let room = room(task.routes.len(), task.reserved_groups);
+                let room = room(task.routes.len(), task.reserved_groups, BYTES);
                 let mut table = $table::new(eal()?, &name(), room, entry(BYTES)).of(Self::NAME)?;
                 if AVX512 {
                     select(table.select_avx512(eal()?), Self::NAME)?;

@@ -1,14 +1,18 @@
 //! What differs between IPv4 and IPv6.
 
 use super::ours::Ours;
-use super::routes::{Routes, random};
+use super::routes::Routes;
 use super::table::{Contender, Entrant, Task};
 use crate::error::BenchError;
 use scalebricks_tables::lpm::{Address, Prefix};
+use scalebricks_types::mix::SplitMix64;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+
+/// Our tables to which peers are compared: the numbers of the contenders with a root of 24 bits, and their entries.
+pub const OURS: [(usize, &str); 2] = [(0, "2-byte"), (1, "4-byte")];
 
 /// A family of addresses.
 pub trait Family: Address + Hash + 'static {
@@ -18,10 +22,10 @@ pub trait Family: Address + Hash + 'static {
     const LENGTHS: &'static [(u8, u32)];
 
     /// A network for a generated table.
-    fn random(state: &mut u64) -> Self;
+    fn random(random: &mut SplitMix64) -> Self;
 
     /// Random destinations that have a route.
-    fn destinations(routes: &Routes<Self>, count: usize, state: &mut u64) -> Vec<Self>;
+    fn destinations(routes: &Routes<Self>, count: usize, random: &mut SplitMix64) -> Vec<Self>;
 
     /// The tables that take part; ours first.
     ///
@@ -40,6 +44,17 @@ pub trait Family: Address + Hash + 'static {
         }
         found.len()
     }
+}
+
+/// Our tables: two-byte entries first, behind a root of 24 bits ([`OURS`]). Routes that do not fit such entries have made
+/// four-byte ones of them.
+fn ours<A: Family>(task: &Arc<Task<A>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
+    Ok(vec![
+        Entrant::<_, Ours<_, 24, 2>>::boxed(task)?,
+        Entrant::<_, Ours<_, 24, 4>>::boxed(task)?,
+        Entrant::<_, Ours<_, 16, 2>>::boxed(task)?,
+        Entrant::<_, Ours<_, 16, 4>>::boxed(task)?,
+    ])
 }
 
 impl Family for Ipv4Addr {
@@ -67,12 +82,12 @@ impl Family for Ipv4Addr {
     ];
 
     /// Unicast: 1.0.0.0 to 223.255.255.255.
-    fn random(state: &mut u64) -> Self {
-        Self::from_bits(0x0100_0000 + (random(state) % 0xDF00_0000) as u32)
+    fn random(random: &mut SplitMix64) -> Self {
+        Self::from_bits(0x0100_0000 + (random.next_u64() % 0xDF00_0000) as u32)
     }
 
     /// Uniform over all addresses that have a route.
-    fn destinations(routes: &Routes<Self>, count: usize, state: &mut u64) -> Vec<Self> {
+    fn destinations(routes: &Routes<Self>, count: usize, random: &mut SplitMix64) -> Vec<Self> {
         let mut ranges: Vec<(u64, u64)> = routes
             .iter()
             .map(|(prefix, _)| {
@@ -95,13 +110,12 @@ impl Family for Ipv4Addr {
             let (before, from) = parts[parts.partition_point(|part| part.0 <= number) - 1];
             Self::from_bits((from + number - before) as u32) // below 2^32
         };
-        (0..count).map(|_| place(random(state) % total)).collect()
+        (0..count).map(|_| place(random.next_u64() % total)).collect()
     }
 
     fn contenders(task: &Arc<Task<Self>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
-        let ours = [Entrant::<_, Ours<_, 24>>::boxed(task)?, Entrant::<_, Ours<_, 16>>::boxed(task)?];
         #[cfg_attr(not(feature = "dpdk"), expect(unused_mut, reason = "without peers"))]
-        let mut all = Vec::from(ours);
+        let mut all = ours(task)?;
         #[cfg(feature = "dpdk")]
         all.extend(super::dpdk::v4(task)?);
         Ok(all)
@@ -138,18 +152,20 @@ impl Family for Ipv6Addr {
 
     /// In one of 16 blocks of 12 bits of `2000::/3`, and there in one of 4,096 networks of 29 bits, as
     /// providers are.
-    fn random(state: &mut u64) -> Self {
-        let number = random(state);
+    fn random(random: &mut SplitMix64) -> Self {
+        let number = random.next_u64();
         let provider = 0x2000_0000 | u128::from(number & 15) << 20 | u128::from(number >> 8 & 0xFFF) << 3;
-        Self::from_bits(provider << 96 | u128::from(random(state)) << 32 | u128::from(random(state) >> 32))
+        Self::from_bits(
+            provider << 96 | u128::from(random.next_u64()) << 32 | u128::from(random.next_u64() >> 32),
+        )
     }
 
     /// Uniform over prefixes, and within each: nearly all of the routed space belongs to a few short
     /// prefixes, which would leave the others unused.
-    fn destinations(routes: &Routes<Self>, count: usize, state: &mut u64) -> Vec<Self> {
+    fn destinations(routes: &Routes<Self>, count: usize, random: &mut SplitMix64) -> Vec<Self> {
         let mut one = || {
-            let (prefix, _) = routes[random(state) as usize % routes.len()];
-            let host = u128::from(random(state)) << 64 | u128::from(random(state));
+            let (prefix, _) = routes[random.next_u64() as usize % routes.len()];
+            let host = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
             let host = host.checked_shr(prefix.length().into()).unwrap_or(0);
             Self::from_bits(prefix.address().to_bits() | host)
         };
@@ -157,9 +173,8 @@ impl Family for Ipv6Addr {
     }
 
     fn contenders(task: &Arc<Task<Self>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
-        let ours = [Entrant::<_, Ours<_, 24>>::boxed(task)?, Entrant::<_, Ours<_, 16>>::boxed(task)?];
         #[cfg_attr(not(feature = "dpdk"), expect(unused_mut, reason = "without peers"))]
-        let mut all = Vec::from(ours);
+        let mut all = ours(task)?;
         #[cfg(feature = "dpdk")]
         all.extend(super::dpdk::v6(task)?);
         Ok(all)

@@ -5,6 +5,7 @@
 mod dpdk;
 mod family;
 mod ours;
+mod pages;
 pub mod routes;
 mod table;
 #[cfg(test)]
@@ -16,9 +17,11 @@ use crate::rounds::{Measurement, interleave};
 use crate::row::{Case, Metric};
 use crate::structures::BATCHES;
 use crate::timing;
-use family::Family;
+use family::{Family, OURS};
 use routes::Routes;
 use scalebricks_console::quantity::short_count;
+#[cfg(feature = "dpdk")]
+use scalebricks_tables::isa::Isa;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,14 +50,19 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let quick = bench.options.quick;
     let (v4, v6) = routes::read(&bench.options.routes)?;
     let is_generated = bench.options.routes.is_empty();
-    let v4 =
-        if is_generated { routes::generated::<Ipv4Addr>(if quick { 50_000 } else { 500_000 }) } else { v4 };
-    let v6 =
-        if is_generated { routes::generated::<Ipv6Addr>(if quick { 10_000 } else { 50_000 }) } else { v6 };
+    let v4 = if is_generated { generated(if quick { 50_000 } else { 500_000 }) } else { v4 };
+    let v6 = if is_generated { generated(if quick { 10_000 } else { 50_000 }) } else { v6 };
+    let _equal = pages::EqualPages::settle(bench.console)?;
     #[cfg(feature = "dpdk")]
-    crate::gateway::dpdk::start(0)?;
+    if !Isa::Avx512.is_available() {
+        bench.console.note("lpm: no AVX-512 on this processor: without DPDK's lookups that need it");
+    }
     one::<Ipv4Addr>(bench, v4)?;
     one::<Ipv6Addr>(bench, v6)
+}
+
+fn generated<A: Family>(count: usize) -> Routes<A> {
+    routes::generated(count, |_| true)
 }
 
 /// Measures the tables of one family.
@@ -71,6 +79,9 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
     let cases: Vec<Case> = contenders.iter().map(|contender| case(bench, contender, &task)).collect();
     let mut loads = Vec::new();
     for (case, contender) in cases.iter().zip(&contenders) {
+        if let Some(share) = lock(contender).huge_share() {
+            bench.add_exact(case.clone(), Metric::HugePages, share);
+        }
         match lock(contender).only_fill_ns() {
             Some(time) => bench.add_exact(case.clone(), Metric::LoadTime, time),
             None => loads.push(load(case.clone(), contender)),
@@ -143,14 +154,18 @@ struct LookupRun {
     times: usize,
 }
 
-/// Checks the answers for all destinations, then times lookups of them. The first contender is ours; the
-/// others get a second row: how many times as fast the first was in the same round.
+/// Checks the answers for all destinations, then times lookups of them. Contenders after the first get more rows: how
+/// many times as fast our tables with entries of two and of four bytes were in the same round.
 fn lookup<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>, run: LookupRun) -> Turn<'a> {
     let LookupRun { number, set, batch, times } = run;
     let case = case.batch(batch);
     let mut rows = vec![(case.clone(), Metric::LookupRate)];
-    if number > 0 {
-        rows.push((noted(case, "lpm in units of this"), Metric::Ratio));
+    let ours = OURS.into_iter().filter(move |(ours, _)| number > *ours);
+    for (_, entries) in ours.clone() {
+        rows.push((
+            noted(case.clone(), &format!("lpm with {entries} entries in units of this")),
+            Metric::Ratio,
+        ));
     }
     Measurement::several(rows, move |rates: &mut Rates| {
         let mut guard = lock(contender);
@@ -159,11 +174,8 @@ fn lookup<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>, ru
         let ((), seconds) = timing::pinned(|| contender.rotate(set, batch, times))?;
         let rate = timing::rate(contender.name(), task.destinations[set].len() * times, seconds)?;
         rates.insert((number, set, batch), rate);
-        let mut figures = vec![rate];
-        if number > 0 {
-            figures.extend(rates.get(&(0, set, batch)).map(|ours| ours / rate));
-        }
-        Ok(figures.into())
+        let ratios = ours.clone().filter_map(|(ours, _)| Some(rates.get(&(ours, set, batch))? / rate));
+        Ok(std::iter::once(rate).chain(ratios).collect::<Vec<_>>().into())
     })
 }
 

@@ -1,28 +1,31 @@
-//! Our table, with roots of two sizes.
+//! Our table, with roots and entries of two sizes.
 
 use super::family::Family;
+use super::pages;
 use super::table::{NO_HOP, RouteTable, Task, insert};
 use crate::error::{BenchError, joined};
 use crate::{pin, timing};
-use scalebricks_tables::lpm::{Lpm, LpmReader, NextHop, Params, Prefix};
+use scalebricks_tables::lpm::{EntryBytes, Lpm, LpmReader, NextHop, Params, Prefix};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// `tables::lpm` with a root of this many bits.
-pub struct Ours<A: Family, const ROOT: u8> {
+/// `tables::lpm` with a root of this many bits, and entries of this many bytes at first.
+pub struct Ours<A: Family, const ROOT: u8, const BYTES: usize> {
     table: Arc<Lpm<A>>,
     reader: LpmReader<A>,
 }
 
-impl<A: Family, const ROOT: u8> RouteTable<A> for Ours<A, ROOT> {
+impl<A: Family, const ROOT: u8, const BYTES: usize> RouteTable<A> for Ours<A, ROOT, BYTES> {
     const NAME: &'static str = "lpm";
     type Key = A;
     type Answer = Option<NextHop>;
     const WRONG: Option<NextHop> = NextHop::new(NextHop::MAX);
 
-    fn variant() -> Option<String> {
-        Some(format!("{ROOT}-bit root"))
+    /// With the size of entries that the routes made of it.
+    fn variant(&self) -> String {
+        let bytes = self.table.stats().entry_bytes.get();
+        format!("{ROOT}-bit root, {bytes}-byte entries, {}", pages::ours())
     }
 
     fn key(address: A) -> A {
@@ -32,7 +35,8 @@ impl<A: Family, const ROOT: u8> RouteTable<A> for Ours<A, ROOT> {
     fn new(_: &Task<A>) -> Result<Self, BenchError> {
         let params =
             Params::new(ROOT, Params::FAST.block_bytes()).map_err(|error| BenchError::of("lpm", error))?;
-        let table = Arc::new(Lpm::new(params));
+        let entries = if BYTES == 2 { EntryBytes::Two } else { EntryBytes::Four };
+        let table = Arc::new(Lpm::new(params.with_entries(entries)));
         Ok(Self { reader: LpmReader::new(Arc::clone(&table)), table })
     }
 

@@ -5,6 +5,7 @@ use super::family::Family;
 use crate::error::BenchError;
 use scalebricks_apps::router::feed::{self, OutputRule};
 use scalebricks_tables::lpm::{IpPrefix, Prefix};
+use scalebricks_types::mix::SplitMix64;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,14 +14,6 @@ use std::path::PathBuf;
 
 /// Prefixes and the indices of their next hops, in the order of a feed; each prefix once.
 pub type Routes<A> = Vec<(Prefix<A>, u32)>;
-
-/// A step of `SplitMix64`.
-pub fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
-}
 
 /// The routes of all files, without default routes, which DPDK's `rte_lpm` cannot hold.
 ///
@@ -48,20 +41,21 @@ pub fn read(files: &[PathBuf]) -> Result<(Routes<Ipv4Addr>, Routes<Ipv6Addr>), B
     ))
 }
 
-/// A generated table of `count` prefixes with the lengths of real ones.
-pub fn generated<A: Family>(count: usize) -> Routes<A> {
+/// A generated table of `count` prefixes with the lengths of real ones, of those that are wanted.
+pub fn generated<A: Family>(count: usize, is_wanted: impl Fn(Prefix<A>) -> bool) -> Routes<A> {
     let total: u32 = A::LENGTHS.iter().map(|(_, share)| share).sum();
-    let (mut routes, mut state) = (BTreeMap::new(), 7);
+    let (mut routes, mut random) = (BTreeMap::new(), SplitMix64(7));
     while routes.len() < count {
-        let mut left = (random(&mut state) % u64::from(total)) as u32; // below `total`
+        let mut left = (random.next_u64() % u64::from(total)) as u32; // below `total`
         let length = A::LENGTHS.iter().find(|(_, share)| {
             let is_it = left < *share;
             left = left.saturating_sub(*share);
             is_it
         });
         let length = length.map_or(24, |(length, _)| *length);
-        let hop = random(&mut state) % u64::from(NEXT_HOPS);
-        routes.extend(Prefix::of(A::random(&mut state), length).ok().map(|prefix| (prefix, hop as u32)));
+        let hop = random.next_u64() % u64::from(NEXT_HOPS);
+        let prefix = Prefix::of(A::random(&mut random), length).ok().filter(|prefix| is_wanted(*prefix));
+        routes.extend(prefix.map(|prefix| (prefix, hop as u32)));
     }
     routes.into_iter().collect()
 }

@@ -1,10 +1,12 @@
 //! A table of routes behind one interface, and the work that all get.
 
 use super::family::Family;
-use super::routes::{Routes, random};
+use super::routes::Routes;
 use crate::error::BenchError;
 use crate::timing;
+use scalebricks_allocator::HugePages;
 use scalebricks_tables::lpm::{Lpm, NextHop, Params};
+use scalebricks_types::mix::SplitMix64;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -39,12 +41,12 @@ impl<A: Family> Task<A> {
         for &(prefix, hop) in &routes {
             insert(&map, prefix, hop)?;
         }
-        let mut state = 1;
+        let mut random = SplitMix64(1);
         let destinations: Vec<Vec<A>> =
-            sets.iter().map(|&count| A::destinations(&routes, count, &mut state)).collect();
+            sets.iter().map(|&count| A::destinations(&routes, count, &mut random)).collect();
         let hop = |address: &A| map.longest(*address).map_or(NO_HOP, |(_, hop)| hop.index());
         let hops = destinations.iter().map(|set| set.iter().map(hop).collect()).collect();
-        let changes = (0..changes).map(|_| random(&mut state) as usize % routes.len()).collect();
+        let changes = (0..changes).map(|_| random.next_u64() as usize % routes.len()).collect();
         let levels = |length: u8| usize::from(length.saturating_sub(24).div_ceil(8));
         let reserved_groups = routes.iter().map(|(prefix, _)| levels(prefix.length())).sum();
         Ok(Self { groups: A::groups(&routes), reserved_groups, routes, destinations, hops, changes })
@@ -84,6 +86,8 @@ pub fn insert<A: Family>(
 pub trait Contender: Send {
     fn name(&self) -> &'static str;
     fn variant(&self) -> Option<String>;
+    /// The share of the table on huge pages, if the system reports it.
+    fn huge_share(&self) -> Option<f64>;
     /// Bytes that lookups may read.
     fn table_bytes(&self) -> u64;
     /// Replaces the table by an empty one.
@@ -124,7 +128,8 @@ pub trait RouteTable<A: Family>: Send + Sized {
     /// An answer that no lookup gives.
     const WRONG: Self::Answer;
 
-    fn variant() -> Option<String>;
+    /// What distinguishes it from other tables of its name.
+    fn variant(&self) -> String;
     fn key(address: A) -> Self::Key;
     fn new(task: &Task<A>) -> Result<Self, BenchError>;
     fn add(&mut self, address: A, length: u8, hop: u32) -> Result<(), BenchError>;
@@ -132,6 +137,11 @@ pub trait RouteTable<A: Family>: Send + Sized {
     fn find(&mut self, keys: &[Self::Key], answers: &mut [Self::Answer]);
     fn hop(answer: Self::Answer) -> u32;
     fn table_bytes(&self, task: &Task<A>) -> u64;
+
+    /// Whether it is on huge pages, if its memory is not the process's own and its allocator knows.
+    fn on_huge_pages(&self) -> Option<bool> {
+        None
+    }
 
     /// A function that looks up a set until it is told to stop, and returns its rate.
     fn reader(&self, _: &Arc<Task<A>>, _: usize) -> Option<super::ours::BesideWriter> {
@@ -145,6 +155,7 @@ pub struct Entrant<A: Family, T: RouteTable<A>> {
     table: Option<T>,
     keys: Vec<Vec<T::Key>>,
     first_fill_ns: f64,
+    huge_share: Option<f64>,
 }
 
 impl<A: Family, T: RouteTable<A> + 'static> Entrant<A, T> {
@@ -157,11 +168,19 @@ impl<A: Family, T: RouteTable<A> + 'static> Entrant<A, T> {
         T::Key: 'static,
     {
         let keys = task.destinations.iter().map(|set| set.iter().copied().map(T::key).collect()).collect();
-        let mut entrant = Self { task: Arc::clone(task), table: None, keys, first_fill_ns: 0.0 };
+        let mut entrant =
+            Self { task: Arc::clone(task), table: None, keys, first_fill_ns: 0.0, huge_share: None };
+        let before = HugePages::held_bytes();
         entrant.clear()?;
         let (done, seconds) = timing::pinned(|| entrant.fill())?;
         done?;
         entrant.first_fill_ns = seconds * 1e9;
+        let grown = HugePages::held_bytes().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let bytes = entrant.table_bytes().max(1) as f64;
+        entrant.huge_share = match entrant.table()?.on_huge_pages() {
+            Some(all) => Some(f64::from(u8::from(all))),
+            None => grown.map(|grown| (grown as f64 / bytes).min(1.0)),
+        };
         Ok(Box::new(entrant))
     }
 
@@ -176,7 +195,11 @@ impl<A: Family, T: RouteTable<A> + 'static> Contender for Entrant<A, T> {
     }
 
     fn variant(&self) -> Option<String> {
-        T::variant()
+        self.table.as_ref().map(T::variant)
+    }
+
+    fn huge_share(&self) -> Option<f64> {
+        self.huge_share
     }
 
     fn table_bytes(&self) -> u64 {

@@ -52,7 +52,7 @@ fn a_wrong_or_missing_answer_is_found() {
 
 #[test]
 fn generated_tables_have_distinct_prefixes_of_all_lengths() {
-    let routes = routes::generated::<Ipv6Addr>(3_000);
+    let routes = generated::<Ipv6Addr>(3_000);
     let lengths: std::collections::BTreeSet<u8> = routes.iter().map(|(prefix, _)| prefix.length()).collect();
     assert_eq!((routes.len(), lengths.len()), (3_000, Ipv6Addr::LENGTHS.len()));
     assert!(routes.iter().all(|(_, hop)| *hop < NEXT_HOPS));
@@ -78,6 +78,12 @@ fn a_table_file_is_measured() {
     let rows = bench.rows();
     let keys: Vec<u64> =
         rows.iter().metric(Metric::LoadTime).structure("lpm").map(|row| row.case.keys).collect();
-    assert_eq!(keys, [2, 2, 2, 2], "without the default route");
+    assert_eq!(keys, [2; 8], "without the default route");
+    let variants = |entries: &str| {
+        let of_ours = rows.iter().metric(Metric::LookupRate).structure("lpm");
+        of_ours.filter(|row| row.case.variant.as_deref().is_some_and(|text| text.contains(entries))).count()
+    };
+    assert_eq!([variants("2-byte"), variants("4-byte")].map(|count| count > 0), [true; 2]);
+    assert_eq!(rows.iter().metric(Metric::HugePages).structure("lpm").count() % 8, 0);
     assert!(rows.iter().metric(Metric::UpdateRate).count() >= 8);
 }
