@@ -350,7 +350,7 @@ impl Arena {
             self.wait(tag);
         }
         let (line, reserve) = (old.line(), self.room());
-        let was = block::size_of(&self.lines[line]);
+        let was = block::size_of(self.bytes(), &self.lines, line);
         let size = block::size_for(self.bytes(), image.runs());
         image.write(self.bytes(), &self.lines[reserve..]);
         self.store(place, Entry::of_block(reserve as u32));
@@ -372,7 +372,7 @@ impl Arena {
     /// replaced.
     pub(super) fn retire(&self, spares: &mut FreeLines, entry: Entry) {
         let line = entry.line();
-        let size = block::size_of(&self.lines[line]) as u8; // one of six
+        let size = block::size_of(self.bytes(), &self.lines, line) as u8; // one of six
         spares.retired.push(self.epochs.retire(), (line as u32, size));
         spares.waiting += 1;
     }
@@ -380,7 +380,7 @@ impl Arena {
     /// Frees a block that was written but never published.
     pub(super) fn forget(&self, spares: &mut FreeLines, entry: Entry) {
         let line = entry.line();
-        spares.free[block::size_of(&self.lines[line])].push(line as u32);
+        spares.free[block::size_of(self.bytes(), &self.lines, line)].push(line as u32);
     }
 
     /// Moves blocks that no reader can see any more to the free blocks. Returns whether there were any.

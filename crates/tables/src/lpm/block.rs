@@ -4,10 +4,10 @@
 //! lengths starts, after such a prefix ends, and on both sides of a value that has its own block. So the
 //! starts of runs are a function of the prefixes alone, and changing a next hop never changes them.
 //!
-//! A block is 1, 2, 3, 5, 9 or 17 cache lines. It has four words with a bit for each value that starts a run;
-//! a word with the number of runs before each of these words, one byte each, and the block's size in its
-//! highest byte; then the entries, two or four per word. The first line has room for six runs of four bytes or
-//! twelve of two: enough for most blocks of IPv6, so that a lookup touches one line per block.
+//! A block is 1, 2, 3, 5, 9 or 17 cache lines. It begins with eleven *heads* of four bytes. A head stands for 24 values:
+//! a bit for each that starts a run, and in the highest byte the number of runs that start before them. So one load
+//! gives the number of a value's run. Then come the entries. The first line has room for five runs of four bytes or ten of
+//! two: enough for most blocks of IPv6, so that a lookup touches one line per block.
 
 use super::entry::{Entry, EntryBytes};
 use crate::reclaim::cache_line::Line;
@@ -19,8 +19,14 @@ pub(super) const VALUES: usize = 256;
 /// The sizes of blocks in lines.
 pub(super) const SIZES: [usize; 6] = [1, 2, 3, 5, 9, 17];
 
-/// The index of the word with the numbers of runs.
-const SUMS: usize = 4;
+/// Values per head.
+const PER_HEAD: usize = 24;
+
+/// The bits of a head that mark starts of runs.
+const STARTS: u32 = (1 << PER_HEAD) - 1;
+
+/// Number of heads.
+const HEADS: usize = VALUES.div_ceil(PER_HEAD);
 
 /// Entries per word.
 const fn per_word(bytes: EntryBytes) -> usize {
@@ -33,8 +39,8 @@ const fn per_line(bytes: EntryBytes) -> usize {
 }
 
 /// The index of the first entry, in units of entries.
-const fn first(bytes: EntryBytes) -> usize {
-    per_word(bytes) * (SUMS + 1)
+pub(super) const fn first(bytes: EntryBytes) -> usize {
+    4 * HEADS / bytes.get()
 }
 
 /// The size of a block with this many runs, as an index into [`SIZES`].
@@ -45,12 +51,13 @@ pub(super) fn size_for(bytes: EntryBytes, runs: usize) -> usize {
 
 /// The index of a value's entry, in units of entries from the start of the block that begins with this line.
 ///
-/// Cost: one line, which also contains the entry if the block has at most six runs of four bytes, or twelve of two.
+/// Cost: one line, which also contains the entry if the block has at most five runs of four bytes, or ten of two.
 #[inline(always)]
 pub(super) fn place(bytes: EntryBytes, head: &Line, value: usize) -> usize {
-    let word = value / 64 % SUMS;
-    let starts = head.0[word].load(Ordering::Relaxed) & (u64::MAX >> (63 - value % 64));
-    let before = head.0[SUMS].load(Ordering::Relaxed) >> (8 * word) & 0xFF;
+    let number = value * 171 >> 12; // value / 24, for values below 256
+    let bit = value - PER_HEAD * number;
+    let word = (head.0[number / 2 % 8].load(Ordering::Relaxed) >> (32 * (number % 2))) as u32;
+    let (before, starts) = (word >> 24, word << (31 - bit)); // the shift leaves the bits up to the value's
     // The first value starts a run, so at least one run starts up to here.
     first(bytes) + before as usize + starts.count_ones() as usize - 1
 }
@@ -83,45 +90,69 @@ pub(super) fn store(bytes: EntryBytes, lines: &[Line], place: usize, entry: Entr
     cell.store(others | u64::from(bytes.encode(entry)) << shift, Ordering::Release);
 }
 
-/// The size of the block that begins with this line, as an index into [`SIZES`]. For the writer.
-pub(super) fn size_of(head: &Line) -> usize {
-    (head.0[SUMS].load(Ordering::Relaxed) >> 56) as usize % SIZES.len()
+/// The bits of a head.
+fn head(lines: &[Line], line: usize, number: usize) -> u32 {
+    (lines[line].0[number / 2].load(Ordering::Relaxed) >> (32 * (number % 2))) as u32
+}
+
+/// The number of runs of the block that begins at a line.
+fn runs(lines: &[Line], line: usize) -> usize {
+    let last = head(lines, line, HEADS - 1);
+    (last >> 24) as usize + (last & STARTS).count_ones() as usize
+}
+
+/// The size of the block that begins at a line, as an index into [`SIZES`]. For the writer.
+pub(super) fn size_of(bytes: EntryBytes, lines: &[Line], line: usize) -> usize {
+    size_for(bytes, runs(lines, line))
 }
 
 /// A block that the writer is building.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BlockBuilder {
-    starts: [u64; 4],
+    /// Heads without the numbers of runs before them.
+    starts: [u32; HEADS],
     entries: Vec<Entry>,
 }
 
 impl BlockBuilder {
     /// A block with a single run.
     pub(super) fn one_run(entry: Entry) -> Self {
-        Self { starts: [1, 0, 0, 0], entries: vec![entry] }
+        let mut starts = [0; HEADS];
+        starts[0] = 1;
+        Self { starts, entries: vec![entry] }
     }
 
     /// Reads the block that begins at a line.
     pub(super) fn read(bytes: EntryBytes, lines: &[Line], line: usize) -> Self {
-        let head = &lines[line];
-        let starts = std::array::from_fn(|word| head.0[word].load(Ordering::Relaxed));
-        let runs = starts.iter().map(|word: &u64| word.count_ones() as usize).sum::<usize>();
+        let starts = std::array::from_fn(|number| head(lines, line, number) & STARTS);
         let word = |run| load(bytes, lines, place_from(bytes, line, first(bytes) + run));
-        Self { starts, entries: (0..runs).map(|run| bytes.decode(word(run))).collect() }
+        Self { starts, entries: (0..runs(lines, line)).map(|run| bytes.decode(word(run))).collect() }
     }
 
     /// Writes the block to lines that no reader can reach.
     pub(super) fn write(&self, bytes: EntryBytes, lines: &[Line]) {
-        let mut sums = (size_for(bytes, self.runs()) as u64) << 56;
         let mut before = 0;
-        for (word, starts) in self.starts.iter().enumerate() {
-            sums |= before << (8 * word); // at most 192
-            before += u64::from(starts.count_ones());
+        let heads = self.starts.iter().map(|&starts| {
+            let head = before << 24 | starts; // at most 240 before the last
+            before += starts.count_ones();
+            u64::from(head)
+        });
+        let entries = self.entries.iter().map(|entry| u64::from(bytes.encode(*entry)));
+        // Entries follow the heads, also within a word.
+        let (mut word, mut bits, mut cells) = (0, 0, lines.iter().flat_map(|line| &line.0));
+        for (part, width) in heads.map(|head| (head, 32)).chain(entries.map(|entry| (entry, bytes.bits()))) {
+            word |= part << bits;
+            bits += width;
+            if bits == 64
+                && let Some(cell) = cells.next()
+            {
+                cell.store(word, Ordering::Relaxed);
+                (word, bits) = (0, 0);
+            }
         }
-        let one = |word, entry: &Entry| word << bytes.bits() | u64::from(bytes.encode(*entry));
-        let entries = self.entries.chunks(per_word(bytes)).map(|some| some.iter().rev().fold(0, one));
-        let words = self.starts.into_iter().chain([sums]).chain(entries);
-        for (cell, word) in lines.iter().flat_map(|line| &line.0).zip(words) {
+        if bits > 0
+            && let Some(cell) = cells.next()
+        {
             cell.store(word, Ordering::Relaxed);
         }
     }
@@ -133,13 +164,13 @@ impl BlockBuilder {
 
     /// Whether a run starts at a value. A run boundary is always before the first value and after the last.
     pub(super) fn is_start(&self, value: usize) -> bool {
-        value >= VALUES || self.starts[value / 64] >> (value % 64) & 1 == 1
+        value >= VALUES || self.starts[value / PER_HEAD] >> (value % PER_HEAD) & 1 == 1
     }
 
     /// The index of the run that contains a value.
     fn run(&self, value: usize) -> usize {
-        let whole: u32 = self.starts[..value / 64].iter().map(|word| word.count_ones()).sum();
-        let part = self.starts[value / 64] & (u64::MAX >> (63 - value % 64));
+        let whole: u32 = self.starts[..value / PER_HEAD].iter().map(|starts| starts.count_ones()).sum();
+        let part = self.starts[value / PER_HEAD] & (u32::MAX >> (31 - value % PER_HEAD));
         (whole + part.count_ones()) as usize - 1
     }
 
@@ -162,7 +193,7 @@ impl BlockBuilder {
         }
         let run = self.run(value);
         self.entries.insert(run + 1, self.entries[run]);
-        self.starts[value / 64] |= 1 << (value % 64);
+        self.starts[value / PER_HEAD] |= 1 << (value % PER_HEAD);
         true
     }
 
@@ -171,7 +202,7 @@ impl BlockBuilder {
         let run = self.run(value);
         debug_assert_eq!(self.entries[run - 1], self.entries[run], "joined runs have one entry");
         self.entries.remove(run);
-        self.starts[value / 64] &= !(1 << (value % 64));
+        self.starts[value / PER_HEAD] &= !(1 << (value % PER_HEAD));
     }
 }
 
@@ -199,7 +230,7 @@ mod tests {
             let memory = lines(3 + SIZES[size]);
             image.write(bytes, &memory[3..]);
             let read = BlockBuilder::read(bytes, &memory, 3);
-            assert_eq!((read, size_of(&memory[3])), (image.clone(), size));
+            assert_eq!((read, size_of(bytes, &memory, 3)), (image.clone(), size));
             for value in 0..VALUES {
                 let found = load(bytes, &memory, place_from(bytes, 3, place(bytes, &memory[3], value)));
                 assert_eq!(found, (value / step * step) as u32 + 1, "value {value} step {step} {bytes:?}");
@@ -209,10 +240,23 @@ mod tests {
     }
 
     #[test]
+    fn a_full_block_leaves_the_line_after_it_alone() {
+        for (bytes, runs) in BOTH.into_iter().zip([10, 5]) {
+            let mut image = BlockBuilder::one_run(Entry(9));
+            (1..runs).for_each(|value| assert!(image.split(value)));
+            let memory = lines(2);
+            memory[1].write(&[u64::MAX; 8]);
+            image.write(bytes, &memory);
+            assert_eq!((size_of(bytes, &memory, 0), BlockBuilder::read(bytes, &memory, 0)), (0, image));
+            assert!(memory[1].0.iter().all(|word| word.load(Ordering::Relaxed) == u64::MAX));
+        }
+    }
+
+    #[test]
     fn sizes_have_room() {
-        for (bytes, expected) in BOTH.into_iter().zip([[0, 0, 0, 1, 1, 4], [0, 0, 1, 1, 2, 5]]) {
+        for (bytes, expected) in BOTH.into_iter().zip([[0, 0, 0, 1, 1, 4], [0, 1, 1, 2, 2, 5]]) {
             let room = |size: usize| SIZES[size] * per_line(bytes) - first(bytes);
-            assert_eq!([1, 6, 12, 22, 23, 256].map(|runs| size_for(bytes, runs)), expected);
+            assert_eq!([1, 6, 10, 22, 23, 256].map(|runs| size_for(bytes, runs)), expected);
             assert!((1..=VALUES).all(|runs| room(size_for(bytes, runs)) >= runs));
         }
     }
@@ -221,7 +265,7 @@ mod tests {
     fn a_stored_entry_leaves_its_neighbours_alone() {
         for bytes in BOTH {
             let (memory, mut image) = (lines(1), BlockBuilder::one_run(Entry(1)));
-            [10, 20, 30, 40].map(|value| image.split(value));
+            assert_eq!([10, 20, 30, 40].map(|value| image.split(value)), [true; 4]);
             image.write(bytes, &memory);
             let (most, block) = (Entry(bytes.max_next_hop() + 1), Entry::of_block(bytes.lines() as u32 - 1));
             for (value, entry) in

@@ -92,7 +92,7 @@ impl EntryBytes {
 
     /// The bit that marks blocks.
     #[inline(always)]
-    const fn block(self) -> u32 {
+    pub(super) const fn block(self) -> u32 {
         1 << (self.bits() - 1)
     }
 

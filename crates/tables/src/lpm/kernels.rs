@@ -21,7 +21,7 @@ use crate::prefetch::prefetch_item;
 use crate::reclaim::cache_line::Line;
 
 /// Number of addresses that pass through a step together.
-const PART: usize = 64;
+pub(super) const PART: usize = 64;
 
 /// The kernels of a reader. The numbers of addresses and next hops must be equal, and the processor must
 /// support the instruction set for which the kernels were selected.
@@ -42,9 +42,12 @@ impl<A: Address> Kernels<A> {
         let (roots, blocks, all) = (roots::<A, W>, blocks::<A, W>, all::<A, W>);
         match isa {
             #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
-            Isa::Avx512 | Isa::Avx512Gfni => {
+            Isa::Avx512 => {
                 Self { roots: gather::roots::<A, W>, blocks: v3::blocks::<A, W>, all: v3::all::<A, W> }
             }
+            // With an instruction that counts the bits of lanes.
+            #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
+            Isa::Avx512Gfni => Self { all: gather::all::<A, W>, ..Self::new::<W>(Isa::Avx512) },
             #[cfg(all(target_arch = "x86_64", not(loom)))]
             Isa::Avx2 => Self { roots: v3::roots::<A, W>, blocks: v3::blocks::<A, W>, all: v3::all::<A, W> },
             #[cfg(all(target_arch = "x86_64", any(miri, tsan), not(loom)))]
@@ -119,7 +122,7 @@ fn blocks<A: Address, W: Width>(arena: &Arena, addresses: &[A], hops: &mut [Opti
 }
 
 #[inline(always)]
-fn all<A: Address, W: Width>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
+pub(super) fn all<A: Address, W: Width>(arena: &Arena, addresses: &[A], hops: &mut [Option<NextHop>]) {
     let (root, lines) = (W::root(arena), arena.lines());
     for (addresses, hops) in addresses.chunks(PART).zip(hops.chunks_mut(PART)) {
         let mut deep = Deep::new();

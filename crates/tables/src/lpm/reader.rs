@@ -62,8 +62,7 @@ impl<A: Address> LpmReader<A> {
         Self::of(table, Isa::best())
     }
 
-    /// A reader with this instruction set, or `None` if this processor lacks it. `Avx512Gfni` is the same as
-    /// `Avx512`.
+    /// A reader with this instruction set, or `None` if this processor lacks it.
     pub fn with_isa(table: Arc<Lpm<A>>, isa: Isa) -> Option<Self> {
         isa.is_available().then(|| Self::of(table, isa))
     }
@@ -83,7 +82,7 @@ impl<A: Address> LpmReader<A> {
     /// [`lookup_batch`](Self::lookup_batch).
     ///
     /// Cost: a load; if it leads to a block, a fence, and for each block on the way one line, or two if the block has
-    /// over twelve runs of two bytes, or six of four.
+    /// over ten runs of two bytes, or five of four.
     #[inline]
     pub fn lookup(&mut self, address: A) -> Option<NextHop> {
         let arena = &**self.arena.load();

@@ -75,7 +75,8 @@ impl<A: Address, K: prefix_trie::Prefix> Pair<A, K> {
     fn churn(mut self, longest: u8) {
         self.change(longest, 1_000);
         assert_eq!(self.lpm.stats().entry_bytes, self.lpm.params().entry_bytes());
-        self.change(longest, PREFIXES);
+        // Those of IPv6 nest, so that short ones have many parts.
+        self.change(longest, if A::BITS == 128 { PREFIXES / 3 } else { PREFIXES });
         if A::BITS == 128 {
             assert_eq!(self.lpm.stats().entry_bytes, EntryBytes::Four);
         }
