@@ -158,6 +158,16 @@ impl RouteRib {
         entries.map(|(prefix, entry)| RoutePaths { prefix: *prefix, entry })
     }
 
+    /// The paths to exactly this prefix.
+    pub fn paths(&self, prefix: IpPrefix) -> Option<RoutePaths<'_>> {
+        self.entries.get(&prefix).map(|entry| RoutePaths { prefix, entry })
+    }
+
+    /// The number of an exit with at least one path.
+    pub fn number(&self, exit: Exit) -> Option<u16> {
+        self.hops.get(exit).map(|hop| hop.number)
+    }
+
     /// The exits that have numbers, in order.
     pub fn next_hops(&self) -> impl Iterator<Item = NumberedExit> + '_ {
         self.hops.iter()
