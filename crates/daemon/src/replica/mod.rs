@@ -171,7 +171,7 @@ impl<M: StateMachine> std::fmt::Debug for Replica<M> {
 pub(crate) fn engine(
     at: &EngineAt,
     name: &str,
-) -> Result<impl Future<Output = Arc<dyn Engine>> + Send + 'static, LogError> {
+) -> Result<impl Future<Output = Arc<dyn Engine>> + Send + use<>, LogError> {
     let (at, name) = (at.clone(), name.to_owned());
     check_engine(&at, &name).map_err(|error| LogError::Engine(error.to_string()))?;
     Ok(async move { open_engine(&at, &name).await })

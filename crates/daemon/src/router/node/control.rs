@@ -32,10 +32,15 @@ pub struct ControlSide {
 }
 
 /// A file of static routes.
-#[derive(Debug)]
 struct Statics {
     path: PathBuf,
     source: watch::Sender<Source>,
+}
+
+impl std::fmt::Debug for Statics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Statics").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl ControlSide {

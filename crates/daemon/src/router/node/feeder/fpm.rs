@@ -176,6 +176,7 @@ impl Session {
                 () = tokio::time::sleep_until(quiet), if !self.is_complete => {
                     self.log_surely(&[RouteRecord::Complete(self.feeder)]).await;
                     self.is_complete = true;
+                    self.compare().await;
                     self.show("complete");
                     tracing::info!(routes = self.table.len(), "the BGP speaker sent all of its routes");
                 }
