@@ -57,10 +57,7 @@ impl ControlSide {
     ) -> Result<Self, ProcessError> {
         let (own, statics) = sources(file, beside)?;
         let listener = file.feeders.fpm.map(|at| fpm::listen(&at).map(|listener| (at, listener)));
-        let listener = listener.transpose().map_err(|error| ProcessError::Listen {
-            address: file.feeders.fpm.map_or_else(String::new, |at| at.listen.to_string()),
-            error,
-        })?;
+        let listener = listener.transpose()?;
         let log = Arc::new(Replica::start(engine, LOG, RoutesMachine(routes.clone()))?);
         let progress = Arc::clone(&log);
         let feeder_log = FeederLog::new(log.appender(), move || progress.progress().has_caught_up);

@@ -42,6 +42,9 @@ pub fn check(config: &Path, elsewhere: bool, console: &Console) -> Result<u8, Pr
     let control = configuration.control();
     drop(crate::replica::engine(&control.engine, &control.name)?);
     let file = &configuration.file;
+    if let Some(at) = file.feeders.fpm.filter(|_| !elsewhere) {
+        drop(feeder::fpm::listen(&at)?);
+    }
     let statics = match &file.feeders.routes {
         None => String::new(),
         Some(path) => {

@@ -17,7 +17,9 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 fn message(kind: u16, header: &[u8], attributes: &[Vec<u8>]) -> Vec<u8> {
     let body = [header.to_vec(), attributes.concat()].concat();
     let length = u32::try_from(body.len() + 16).unwrap().to_ne_bytes();
-    [&length[..], &kind.to_ne_bytes(), &[1, 5], &[0; 8], &body].concat()
+    let mut bytes = [&length[..], &kind.to_ne_bytes(), &[1, 5], &[0; 8], &body].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
 }
 
 fn octets(address: &str) -> Vec<u8> {
@@ -38,6 +40,11 @@ fn route(kind: u16, prefix: &str, more: &[Vec<u8>]) -> Vec<u8> {
 
 fn gateway(address: &str) -> Vec<u8> {
     attribute(5, &octets(address))
+}
+
+/// The gateway of a next-hop object.
+fn neighbour(address: &str) -> Vec<u8> {
+    attribute(6, &octets(address))
 }
 
 fn object(kind: u16, number: u32, more: &[Vec<u8>]) -> Vec<u8> {
@@ -99,17 +106,13 @@ fn routes_with_gateways_are_read_in_all_forms() {
 fn next_hop_objects_move_all_of_their_routes() {
     let mut session = Session::default();
     let over = |number: u32| attribute(30, &number.to_ne_bytes());
-    session
-        .read(&[object(104, 1, &[gateway("192.0.2.1")]), object(104, 2, &[gateway("192.0.2.2")])].concat());
+    session.read(&[object(104, 1, &[neighbour("192.0.2.1")]), object(104, 2, &[neighbour("192.0.2.2")])].concat());
     session.read(&object(104, 3, &[group(&[1, 2])]));
     session.read(&[route(24, "10.0.0.0/8", &[over(1)]), route(24, "11.0.0.0/8", &[over(3)])].concat());
-    assert_eq!(
-        (session.hops("10.0.0.0/8"), session.hops("11.0.0.0/8").len()),
-        (vec!["192.0.2.1".to_owned()], 2)
-    );
-    assert_eq!(session.read(&object(104, 1, &[gateway("192.0.2.7")])), ["10.0.0.0/8", "11.0.0.0/8"]);
+    assert_eq!((session.hops("10.0.0.0/8"), session.hops("11.0.0.0/8").len()), (vec!["192.0.2.1".to_owned()], 2));
+    assert_eq!(session.read(&object(104, 1, &[neighbour("192.0.2.7")])), ["10.0.0.0/8", "11.0.0.0/8"]);
     assert_eq!(session.hops("11.0.0.0/8"), ["192.0.2.7", "192.0.2.2"]);
-    assert_eq!(session.read(&object(104, 2, &[gateway("192.0.2.2")])), [""; 0], "the same");
+    assert_eq!(session.read(&object(104, 2, &[neighbour("192.0.2.2")])), [""; 0], "the same");
     assert_eq!(session.read(&object(105, 1, &[])), ["10.0.0.0/8", "11.0.0.0/8"]);
     assert_eq!(session.hops("10.0.0.0/8"), [""; 0]);
     assert_eq!(session.hops("11.0.0.0/8"), ["192.0.2.2"]);
@@ -204,7 +207,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..100),
     ) {
         let mut stream = [
-            object(104, 1, &[gateway("192.0.2.1")]),
+            object(104, 1, &[neighbour("192.0.2.1")]),
             object(104, 2, &[group(&[1])]),
             route(24, "10.0.0.0/8", &[attribute(30, &2_u32.to_ne_bytes())]),
             route(24, "2001:db8::/32", &[gateway("2001:db8::1")]),

@@ -13,6 +13,7 @@
 
 use super::table::note;
 use super::{FeederLog, RETRY, SharedStatus};
+use crate::error::ProcessError;
 use crate::replica::LogError;
 use crate::router::node::config::Fpm;
 use crate::router::node::routes::SharedRoutes;
@@ -21,7 +22,6 @@ use scalebricks_apps::router::feed::fpm::{FpmTable, Frames};
 use scalebricks_control::routes::{FeederId, RouteRecord, difference};
 use scalebricks_tables::lpm::IpPrefix;
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -40,11 +40,11 @@ const GATHER_PREFIXES: usize = 16_384;
 /// Listens at the address of a forwarding plane manager.
 ///
 /// # Errors
-/// The error of the system.
-pub(crate) fn listen(fpm: &Fpm) -> io::Result<std::net::TcpListener> {
-    let listener = std::net::TcpListener::bind(fpm.listen)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+/// [`ProcessError::Listen`].
+pub(crate) fn listen(fpm: &Fpm) -> Result<std::net::TcpListener, ProcessError> {
+    let bound = std::net::TcpListener::bind(fpm.listen)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    bound.map_err(|error| ProcessError::Listen { address: fpm.listen.to_string(), error })
 }
 
 /// Keeps the log at what a BGP speaker sends; never returns.
