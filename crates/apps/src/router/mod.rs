@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`feed`] | sources of routes: BGP tables from files |
 //! | [`server`] | one server: configurations for forwarding and IP routing |
+//! | [`tunnel`] | one server as the end of ESP tunnels |
 //! | [`cluster`] | a node of a cluster as a graph, and a full mesh of nodes |
 //! | [`fly`] | a k-ary n-fly of nodes |
 //! | [`network`] | nodes joined by links with capacities and queues, in virtual time |
@@ -20,3 +21,4 @@ pub mod network;
 pub mod reorder;
 pub mod routes;
 pub mod server;
+pub mod tunnel;
