@@ -13,4 +13,5 @@ mod live;
 mod route_server;
 mod router;
 mod switch;
+mod tunnel_server;
 mod vlb;

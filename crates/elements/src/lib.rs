@@ -44,6 +44,7 @@ mod next_hops;
 mod pace;
 mod paced;
 mod ping;
+mod plain;
 mod printer;
 mod recorder;
 mod resolver;

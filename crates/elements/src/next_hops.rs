@@ -178,7 +178,7 @@ impl<A: Family> NextHops<A> {
             let known = usize::from(output).checked_sub(1).and_then(|at| neighbours.get(at));
             known
                 .and_then(|known| known.hops.get(&gateway))
-                .map_or_else(Hop::default, |hop| Hop { output, ..*hop })
+                .map_or_else(|| Hop { output, ..Hop::default() }, |hop| Hop { output, ..*hop })
         }));
     }
 
@@ -186,6 +186,12 @@ impl<A: Family> NextHops<A> {
     #[inline]
     pub(crate) fn lookup(&mut self, addresses: &[A], hops: &mut [Option<NextHop>]) {
         self.reader.lookup_batch(addresses, hops);
+    }
+
+    /// The output of the route with this next hop, whether its neighbour is known or not.
+    #[inline(always)]
+    pub(crate) fn output(&self, hop: Option<NextHop>) -> Option<u16> {
+        self.hops.get(hop?.index() as usize).map(|hop| hop.output)
     }
 
     /// Where packets to an address with this next hop go, if that is known at this time.

@@ -7,6 +7,8 @@ use crate::out::DropOrigin;
 use crate::ports::Ports;
 use crate::slot::{SLOTS, Slot, SlotList};
 use crate::tap::{Taps, Watch};
+#[cfg(doc)]
+use scalebricks_io::BURST;
 use scalebricks_io::{Burst, PacketBuf, PacketSource};
 use std::collections::VecDeque;
 use std::fmt;
@@ -282,6 +284,24 @@ impl<P: PacketBuf> Frame<P> {
     pub fn both_mut(&mut self, slot: &Slot) -> (&mut P, &mut Meta) {
         let packet = self.packets[slot.index()].as_mut();
         (packet.unwrap_or_else(|| unreachable!("a slot has its packet")), &mut self.meta[slot.index()])
+    }
+
+    /// Lets `work` have the packets of several slots side by side, in this order. Cost: two moves per packet.
+    ///
+    /// # Panics
+    /// If there are more than [`BURST`] slots, or one is of another frame.
+    #[inline]
+    pub fn together<T>(&mut self, slots: &[Slot], work: impl FnOnce(&mut [P]) -> T) -> T {
+        let mut packets = Burst::new();
+        for slot in slots {
+            let packet = self.packets[slot.index()].take();
+            packets.push(packet.unwrap_or_else(|| unreachable!("a slot has its packet")));
+        }
+        let done = work(&mut packets);
+        for (slot, packet) in slots.iter().zip(packets) {
+            fill(&mut self.packets[slot.index()], packet);
+        }
+        done
     }
 
     /// The values of a column. Get them once per batch.

@@ -69,3 +69,17 @@ fn a_new_packet_knows_nothing_of_the_one_before_it() {
     assert_eq!(*frame.meta(&slot), Meta::default());
     drop(frame.take(slot));
 }
+
+#[test]
+fn packets_side_by_side_go_back_to_their_slots() {
+    let (mut frame, mut pool) = frame(3);
+    let slots: Vec<Slot> = (0..3u8).map(|n| frame.put(pool.packet(&[n]).unwrap()).unwrap()).collect();
+    let seen = frame.together(&slots[1..], |packets| {
+        packets.iter_mut().for_each(|packet| packet.data_mut()[0] += 10);
+        packets.iter().map(|packet| packet.data()[0]).collect::<Vec<_>>()
+    });
+    assert_eq!(seen, [11, 12]);
+    assert_eq!(frame.together(&[], |packets| packets.len()), 0);
+    let now: Vec<u8> = slots.into_iter().map(|slot| frame.take(slot).data()[0]).collect();
+    assert_eq!(now, [0, 11, 12]);
+}

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`feed`] | sources of routes: BGP tables from files |
 //! | [`server`] | one server: configurations for forwarding and IP routing |
+//! | [`tunnel`] | one server as the end of ESP tunnels |
 //! | [`node`] | a node of a cluster on real links: next hops, ICMP, hellos |
 //! | [`cluster`] | a node with given next hops as a graph, and a full mesh of such nodes in memory |
 //! | [`node_cluster`] | a full mesh of nodes in memory, whose links can be cut |
@@ -24,3 +25,4 @@ pub mod node_cluster;
 pub mod reorder;
 pub mod routes;
 pub mod server;
+pub mod tunnel;

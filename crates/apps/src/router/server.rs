@@ -35,8 +35,14 @@ pub enum ServerError {
     #[error("the name of a device has letters, digits, `_`, `-`, `.` and `:`, unlike {0:?}")]
     Name(String),
     /// The file's name cannot be written in a configuration.
-    #[error("the name of a file of routes may not have quotes, backslashes or line breaks: {0:?}")]
+    #[error("the name of a file may not have quotes, backslashes or line breaks: {0:?}")]
     File(String),
+    /// The name cannot be written in a configuration.
+    #[error("the name of an association has letters, digits, `_`, `-`, `.` and `:`, unlike {0:?}")]
+    Association(String),
+    /// There is no association for one direction.
+    #[error("a tunnel needs associations to send by and to receive by")]
+    Associations,
     /// There are too few or too many ports.
     #[error("a router has 2 to {PORTS} ports, not {0}")]
     Ports(usize),
@@ -92,8 +98,14 @@ impl FromStr for Interface {
 macro_rules! line {
     ($text:ident, $($format:tt)*) => {{ let _ = writeln!($text, $($format)*); }};
 }
+pub(super) use line;
 
-fn check<'a>(devices: impl Iterator<Item = &'a str>) -> Result<usize, ServerError> {
+/// A file's name, if it can be written between quotes.
+pub(super) fn quoted(file: &str) -> Result<&str, ServerError> {
+    if file.contains(['"', '\\', '\n', '\r']) { Err(ServerError::File(file.to_owned())) } else { Ok(file) }
+}
+
+pub(super) fn check<'a>(devices: impl Iterator<Item = &'a str>) -> Result<usize, ServerError> {
     let mut seen: Vec<&str> = Vec::new();
     for name in devices {
         if seen.contains(&device(name)?) {
@@ -162,10 +174,7 @@ impl IpRouter {
         line!(text, "// there is no route, {} drops what is never forwarded.\n", ports + 2);
         for (name, file) in [("ROUTES", &self.routes), ("ROUTES6", &self.routes6)] {
             let Some(file) = file else { continue };
-            if file.contains(['"', '\\', '\n', '\r']) {
-                return Err(ServerError::File(file.clone()));
-            }
-            line!(text, "define(${name} \"{file}\");");
+            line!(text, "define(${name} \"{}\");", quoted(file)?);
         }
         self.addresses(&mut text);
         self.queues(&mut text);

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 /// Description of `scalebricks router`.
 pub const ABOUT: &str = "\
-Makes this server a router: minimal forwarding, or IP routing with header checks, longest-prefix match, ARP, neighbour \
-discovery and ICMP errors, IPv4 and IPv6. A run is one of `scalebricks graph`, by a configuration in the Click language or one \
-that is generated for its ports; `scalebricks graph show`, `read`, `write` and `reload` ask it.
+Makes this server a router: minimal forwarding; or IP routing with header checks, longest-prefix match, ARP, neighbour \
+discovery and ICMP errors, IPv4 and IPv6; or the end of ESP tunnels between an inside and an outside, IPv4. A run is one of \
+`scalebricks graph`, by a configuration in the Click language or one that is generated for its ports; `scalebricks graph \
+show`, `read`, `write` and `reload` ask it.
 
 Makes several servers one router: `node` runs one of them. docs/router.md explains how it works, docs/router-howto.md has the \
 configuration.";
@@ -26,6 +27,9 @@ Examples:
       Forwards a capture.
   scalebricks router config --app route --click --interface … --interface … > r.click
       Writes the configuration without the loop that handles bursts, to be changed and run.
+  scalebricks router run --app ipsec --interface eth0=10.0.1.1/24,02:00:00:00:01:00 --interface eth1=192.0.2.1/24,02:00:00:00:01:01 \\
+      --keys sa.toml --send left-to-right --receive right-to-left --port eth0=… --port eth1=…
+      Encrypts what leaves by eth1, and lets in by eth1 only what is encrypted.
   scalebricks router run examples/router/route.click --routes table.txt --port eth0=… --port eth1=…
   scalebricks router check --config node.toml
       Summarises a node of a cluster router, or lists all problems of its configuration.
@@ -109,6 +113,8 @@ pub enum App {
     Forward,
     /// IP routing
     Route,
+    /// The end of ESP tunnels: the first interface is inside, the second outside
+    Ipsec,
 }
 
 impl App {
@@ -117,6 +123,7 @@ impl App {
         match self {
             Self::Forward => "forward",
             Self::Route => "route",
+            Self::Ipsec => "ipsec",
         }
     }
 }
@@ -128,7 +135,7 @@ pub struct AppArgs {
     #[arg(long, value_name = "NAME")]
     pub device: Vec<String>,
 
-    /// A port of `route`: its device and addresses; repeat it for each. Routes with output N leave by the Nth
+    /// A port of `route` or `ipsec`: its device and addresses; repeat it for each. Routes with output N leave by the Nth
     #[arg(long, value_name = "NAME=IP/LENGTH,MAC[,IPV6/LENGTH]")]
     pub interface: Vec<Interface>,
 
@@ -140,7 +147,19 @@ pub struct AppArgs {
     #[arg(long, value_name = "FILE")]
     pub routes6: Option<String>,
 
-    /// Longest packet that `route` forwards whole
+    /// The file with the security associations of `ipsec`, readable by its owner only; in a configuration, the variable KEYS
+    #[arg(long, value_name = "FILE")]
+    pub keys: Option<String>,
+
+    /// An association that `ipsec` sends by; repeat it for several, in order of preference
+    #[arg(long, value_name = "NAME")]
+    pub send: Vec<String>,
+
+    /// An association that `ipsec` receives by; repeat it for several
+    #[arg(long, value_name = "NAME")]
+    pub receive: Vec<String>,
+
+    /// Longest packet that `route` and `ipsec` forward whole
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u16).range(1_280..))]
     pub mtu: u16,
 

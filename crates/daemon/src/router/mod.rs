@@ -9,6 +9,7 @@ use crate::error::ProcessError;
 use crate::graph::{self, args::FileArgs, args::RunArgs};
 use args::{App, AppArgs, ConfigArgs, RouterCommand, RouterRunArgs};
 use scalebricks_apps::router::server::{Form, IpRouter, forward};
+use scalebricks_apps::router::tunnel::TunnelEnd;
 use scalebricks_console::{Console, Interrupt, status};
 
 /// Runs a `scalebricks router` command.
@@ -38,7 +39,7 @@ fn run(args: RouterRunArgs, console: &Console, interrupt: &Interrupt) -> Result<
     let (file, text) = match (file, app) {
         (Some(file), _) => {
             // The configuration says what the files are for.
-            for (name, path) in [("ROUTES", &of.routes), ("ROUTES6", &of.routes6)] {
+            for (name, path) in [("ROUTES", &of.routes), ("ROUTES6", &of.routes6), ("KEYS", &of.keys)] {
                 variables.extend(path.as_ref().map(|path| (name.to_owned(), path.clone())));
             }
             (file, None)
@@ -57,6 +58,19 @@ fn configuration(app: App, args: &AppArgs) -> Result<String, ProcessError> {
         App::Route => {
             let (routes, routes6) = (args.routes.clone(), args.routes6.clone());
             IpRouter { ports: args.interface.clone(), routes, routes6, mtu: args.mtu }.configuration(form)
+        }
+        App::Ipsec => {
+            let [inside, outside] = args.interface.as_slice() else {
+                return Err(ProcessError::Usage(
+                    "--app ipsec has two interfaces, inside and outside".to_owned(),
+                ));
+            };
+            let Some(keys) = args.keys.clone() else {
+                return Err(ProcessError::Usage("--app ipsec needs --keys".to_owned()));
+            };
+            let (sends, receives, routes) = (args.send.clone(), args.receive.clone(), args.routes.clone());
+            let (inside, outside) = (inside.clone(), outside.clone());
+            TunnelEnd { inside, outside, keys, sends, receives, routes, mtu: args.mtu }.configuration(form)
         }
     };
     text.map_err(|error| ProcessError::Usage(error.to_string()))

@@ -3,8 +3,9 @@
 use super::inner::{Inner, set_dscp_ecn};
 use super::replay::ReplayWindow;
 use super::sa::Sa;
-use super::suite::Cipher;
-use scalebricks_io::PacketBuf;
+use super::suite::{Cipher, Work};
+use arrayvec::ArrayVec;
+use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_wire::checksum::upper_layer;
 use scalebricks_wire::esp::{self, Esp, HEADER_LEN, UdpPayload};
 use scalebricks_wire::ipv4::Ipv4;
@@ -139,6 +140,17 @@ pub enum OpenError {
     Dummy,
 }
 
+/// A packet to decrypt.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening {
+    /// Its place among the packets.
+    pub at: usize,
+    /// The place of the ESP packet in it.
+    pub place: EspPacket,
+    /// What became of it. After an error it must be dropped.
+    pub result: Result<(), OpenError>,
+}
+
 /// The receiving end of an association.
 #[derive(Debug)]
 pub struct Inbound {
@@ -195,27 +207,70 @@ impl Inbound {
             && packet.is_in_udp == self.sa.udp.is_some()
     }
 
-    /// Decrypts a packet in place, and removes everything around the inner packet (RFC 4303 §3.4).
-    ///
-    /// # Errors
-    /// [`OpenError`]; the packet must then be dropped.
+    /// Decrypts packets in place, and removes everything around the inner packets (RFC 4303 §3.4): those that `openings`
+    /// name, in increasing order. The results are as if they were decrypted one by one. Up to [`BURST`] packets are
+    /// decrypted side by side.
     #[inline]
-    pub fn open<P: PacketBuf>(&mut self, packet: &mut P, at: &EspPacket) -> Result<(), OpenError> {
-        if self.sa.hard.is_over(self.packets, self.bytes) {
-            return Err(OpenError::Expired);
+    pub fn open_many<P: PacketBuf>(&mut self, packets: &mut [P], mut openings: &mut [Opening]) {
+        while !openings.is_empty() {
+            let done = self.open_some(packets, openings);
+            openings = &mut openings[done..];
         }
-        let sequence = self.window.infer(at.sequence).ok_or(OpenError::Replay)?;
-        // Before the work of decryption; it is marked only when the packet is authentic.
-        if !self.window.is_new(sequence) {
-            return Err(OpenError::Replay);
+    }
+
+    /// Decrypts some packets, at least one; returns how many.
+    #[inline]
+    fn open_some<P: PacketBuf>(&mut self, packets: &mut [P], openings: &mut [Opening]) -> usize {
+        let (mut works, mut sequences) = (ArrayVec::<Work<'_>, BURST>::new(), ArrayVec::<_, BURST>::new());
+        let is_over = self.sa.hard.is_over(self.packets, self.bytes);
+        let (mut top, mut rest) = (self.window.top(), packets.iter_mut().enumerate());
+        for Opening { at, place, .. } in openings.iter().take(BURST) {
+            let sequence = self.window.infer(place.sequence);
+            // The packets before may move the window. If that changed this number, it has to wait.
+            if self.window.infer_at(top, place.sequence) != sequence {
+                break;
+            }
+            let packet = rest.find(|(number, _)| number == at).map(|(_, packet)| packet.data_mut());
+            let esp = packet.and_then(|bytes| bytes.get_mut(place.start..place.end));
+            // Before the work of decryption; it is marked only when the packet is authentic.
+            let new = sequence.filter(|sequence| !is_over && self.window.is_new(*sequence));
+            sequences.push((new, new.is_some() && esp.is_some()));
+            if let (Some(sequence), Some(esp)) = (new, esp) {
+                top = top.max(sequence);
+                works.push(Work { esp, sequence, result: Ok(()) });
+            }
         }
+        self.cipher.open_many(&mut works, self.sa.esn);
+        let opened: ArrayVec<_, BURST> = works.into_iter().map(|work| work.result).collect();
+        let mut opened = opened.into_iter();
+        for (opening, (sequence, is_tried)) in openings.iter_mut().zip(&sequences) {
+            let opened = if *is_tried { opened.next() } else { None };
+            opening.result = match (packets.get_mut(opening.at), sequence) {
+                _ if self.sa.hard.is_over(self.packets, self.bytes) => Err(OpenError::Expired),
+                (Some(packet), Some(sequence)) if self.window.is_new(*sequence) => match opened {
+                    Some(Ok(())) => self.accept(packet, &opening.place, *sequence),
+                    Some(Err(_)) => Err(OpenError::BadIcv),
+                    None => Err(OpenError::Malformed),
+                },
+                _ => Err(OpenError::Replay),
+            };
+        }
+        sequences.len()
+    }
+
+    /// Lets in a packet that is authentic and decrypted.
+    #[inline]
+    fn accept<P: PacketBuf>(
+        &mut self,
+        packet: &mut P,
+        at: &EspPacket,
+        sequence: u64,
+    ) -> Result<(), OpenError> {
+        self.window.accept(sequence);
         let secured = packet.data_mut().get_mut(at.start..at.end).ok_or(OpenError::Malformed)?;
-        self.cipher.open(secured, sequence, self.sa.esn).map_err(|_| OpenError::BadIcv)?;
-        if !self.window.accept(sequence) {
-            return Err(OpenError::Replay);
-        }
         let suite = self.sa.suite();
-        let range = HEADER_LEN + suite.iv_len()..secured.len() - suite.icv_len();
+        let end = secured.len().checked_sub(suite.icv_len()).ok_or(OpenError::Malformed)?;
+        let range = HEADER_LEN + suite.iv_len()..end;
         let start = at.start + range.start;
         let inner = self.inner(secured, range, at.dscp_ecn)?;
         packet.reframe(start, inner.len, 0).map_err(|_| OpenError::Malformed)?;

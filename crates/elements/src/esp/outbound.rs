@@ -2,10 +2,11 @@
 
 use super::inner::Inner;
 use super::sa::{OuterDf, Sa, Suite};
-use super::suite::Cipher;
+use super::suite::{Cipher, Work};
+use arrayvec::ArrayVec;
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore};
-use scalebricks_io::PacketBuf;
+use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_wire::checksum::{udp, upper_layer};
 use scalebricks_wire::esp::{self, HEADER_LEN, TRAILER_LEN};
 use scalebricks_wire::ipv4::Ipv4Header;
@@ -29,6 +30,17 @@ pub enum SealError {
     TooLong,
     /// The buffer has too little room before or behind the packet.
     NoRoom,
+}
+
+/// A packet to encrypt.
+#[derive(Debug, Clone, Copy)]
+pub struct Sealing {
+    /// Its place among the packets.
+    pub at: usize,
+    /// Its description.
+    pub inner: Inner,
+    /// What became of it. After an error it must be dropped.
+    pub result: Result<(), SealError>,
 }
 
 /// The sending end of an association.
@@ -92,7 +104,7 @@ impl Outbound {
     /// # Errors
     /// [`SealError::Expired`], [`SealError::Exhausted`] if none is left.
     #[inline]
-    pub const fn reserve(&mut self, packets: u64) -> Result<RangeInclusive<u64>, SealError> {
+    pub(super) const fn reserve(&mut self, packets: u64) -> Result<RangeInclusive<u64>, SealError> {
         let last = if self.sa.esn { u64::MAX } else { u32::MAX as u64 };
         let left = last - self.sequence;
         if left == 0 {
@@ -106,13 +118,58 @@ impl Outbound {
         Ok(first..=self.sequence)
     }
 
-    /// Encrypts a packet in place and puts the outer headers before it. `inner` describes the packet; `sequence` was
-    /// [reserved](Self::reserve) and is used once.
-    ///
-    /// # Errors
-    /// [`SealError`]; the packet must then be dropped.
+    /// Encrypts packets in place and puts the outer headers before them: those that `sealings` name, in increasing order.
+    /// Takes their sequence numbers. Up to [`BURST`] packets are encrypted side by side.
     #[inline]
-    pub fn seal<P: PacketBuf>(
+    pub fn seal_many<P: PacketBuf>(&mut self, packets: &mut [P], sealings: &mut [Sealing]) {
+        let mut numbers = match self.reserve(sealings.len() as u64) {
+            Ok(numbers) => numbers,
+            Err(error) => return sealings.iter_mut().for_each(|sealing| sealing.result = Err(error)),
+        };
+        for chunk in sealings.chunks_mut(BURST) {
+            self.seal_chunk(packets, chunk, &mut numbers);
+        }
+    }
+
+    #[inline]
+    fn seal_chunk<P: PacketBuf>(
+        &mut self,
+        packets: &mut [P],
+        sealings: &mut [Sealing],
+        numbers: &mut RangeInclusive<u64>,
+    ) {
+        let (outer_len, mut works) = (self.sa.outer_len(), ArrayVec::<Work<'_>, BURST>::new());
+        let mut rest = packets.iter_mut().enumerate();
+        for Sealing { at, inner, result } in sealings.iter_mut() {
+            let packet = rest.find(|(place, _)| place == at).map(|(_, packet)| packet);
+            *result = match (packet, numbers.next()) {
+                (Some(packet), Some(sequence)) => self.prepare(packet, inner, sequence).and_then(|()| {
+                    let esp = packet.data_mut().get_mut(outer_len..).ok_or(SealError::NoRoom)?;
+                    works.push(Work { esp, sequence, result: Ok(()) });
+                    Ok(())
+                }),
+                (None, _) => Err(SealError::NoRoom),
+                (_, None) => Err(SealError::Exhausted),
+            };
+        }
+        self.cipher.seal_many(&mut works, self.sa.esn);
+        let prepared = sealings.iter_mut().filter(|sealing| sealing.result.is_ok());
+        for (sealing, work) in prepared.zip(works) {
+            sealing.result = work.result.map_err(|_| SealError::TooLong);
+        }
+        if let (Some(_), IpAddr::V6(_)) = (self.sa.udp, self.sa.dst) {
+            for sealing in sealings.iter().filter(|sealing| sealing.result.is_ok()) {
+                let packet = packets.get_mut(sealing.at).map(PacketBuf::data_mut);
+                if let Some(datagram) = packet.and_then(|packet| packet.get_mut(ipv6::HEADER_LEN..)) {
+                    fill_udp_checksum(self.sa.src, self.sa.dst, datagram);
+                }
+            }
+        }
+    }
+
+    /// Puts everything around an inner packet; then all is left to encrypt and to authenticate.
+    #[inline]
+    fn prepare<P: PacketBuf>(
         &mut self,
         packet: &mut P,
         inner: &Inner,
@@ -137,14 +194,8 @@ impl Outbound {
             Suite::AesGcm => iv.copy_from_slice(&self.first_iv.wrapping_add(sequence).to_be_bytes()),
             Suite::AesCbcSha1 => self.random.fill_bytes(iv),
         }
-        self.cipher.seal(secured, sequence, self.sa.esn).map_err(|_| SealError::TooLong)?;
         let udp_len = (secured.len() + UDP_HEADER_LEN) as u16;
         self.write_outer(outer, inner, total_len, udp_len);
-        if let (Some(_), IpAddr::V6(_), Some(datagram)) =
-            (self.sa.udp, self.sa.dst, packet.data_mut().get_mut(ipv6::HEADER_LEN..))
-        {
-            fill_udp_checksum(self.sa.src, self.sa.dst, datagram);
-        }
         self.packets += 1;
         self.bytes += inner.len as u64;
         Ok(())

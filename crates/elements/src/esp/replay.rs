@@ -40,10 +40,16 @@ impl ReplayWindow {
     /// ESN the one of the 2^32 numbers from the window's lower end on. `None` if it would be negative.
     #[inline]
     pub const fn infer(&self, low: u32) -> Option<u64> {
+        self.infer_at(self.top, low)
+    }
+
+    /// What [`infer`](Self::infer) would return if this were the highest number accepted.
+    #[inline]
+    pub const fn infer_at(&self, top: u64, low: u32) -> Option<u64> {
         if !self.is_extended {
             return Some(low as u64);
         }
-        let (top_high, top_low) = (self.top >> 32, self.top as u32);
+        let (top_high, top_low) = (top >> 32, top as u32);
         let bottom = top_low.wrapping_sub(self.size as u32 - 1);
         let spans = (top_low as u64) < self.size - 1;
         let high = match (spans, low >= bottom) {

@@ -2,18 +2,12 @@
 //!
 //! All functions work on the octets from the ESP header to the end of the ICV.
 
+use super::cbc_sha1::CbcSha1;
 use super::sa::{Keys, Suite};
-use aes::cipher::block_padding::NoPadding;
-use aes::cipher::{BlockDecryptMut, BlockEncryptMut, InnerIvInit, KeyInit};
-use aes::{Aes128Dec, Aes128Enc};
-use hmac::{Hmac, Mac};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use scalebricks_wire::esp::HEADER_LEN;
-use sha1::Sha1;
 use std::fmt;
 
-/// Octets of a block of AES.
-const BLOCK: usize = 16;
 /// Octets of the GCM salt.
 const SALT: usize = 4;
 
@@ -30,14 +24,6 @@ pub enum Cipher {
     AesCbcSha1(Box<CbcSha1>),
 }
 
-/// Keys of AES-128-CBC with HMAC-SHA1-96.
-pub struct CbcSha1 {
-    encrypts: Aes128Enc,
-    decrypts: Aes128Dec,
-    /// After the key, so that each packet saves hashing it.
-    mac: Hmac<Sha1>,
-}
-
 impl fmt::Debug for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -51,11 +37,27 @@ impl fmt::Debug for Cipher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CipherError;
 
+/// A packet of a batch.
+#[derive(Debug)]
+pub struct Work<'a> {
+    /// From the ESP header to the end of the ICV.
+    pub esp: &'a mut [u8],
+    /// The whole sequence number.
+    pub sequence: u64,
+    /// What became of it.
+    pub result: Result<(), CipherError>,
+}
+
+/// The high bits of a sequence number, which ESN authenticates and does not send.
+pub(super) const fn high(sequence: u64) -> [u8; 4] {
+    ((sequence >> 32) as u32).to_be_bytes()
+}
+
 /// What is authenticated of the clear header: SPI and sequence number of 32 or 64 bits (RFC 4106 §5).
 fn associated(header: [u8; HEADER_LEN], sequence: u64, is_extended: bool) -> ([u8; 12], usize) {
     let [s0, s1, s2, s3, l0, l1, l2, l3] = header;
     if is_extended {
-        let [h0, h1, h2, h3] = ((sequence >> 32) as u32).to_be_bytes();
+        let [h0, h1, h2, h3] = high(sequence);
         ([s0, s1, s2, s3, h0, h1, h2, h3, l0, l1, l2, l3], 12)
     } else {
         ([s0, s1, s2, s3, l0, l1, l2, l3, 0, 0, 0, 0], HEADER_LEN)
@@ -78,84 +80,94 @@ impl Cipher {
                 let key = UnboundKey::new(&AES_128_GCM, key).ok()?;
                 Some(Self::AesGcm { key: Box::new(LessSafeKey::new(key)), salt })
             }
-            Keys::AesCbcSha1 { key, auth_key } => Some(Self::AesCbcSha1(Box::new(CbcSha1 {
-                encrypts: Aes128Enc::new((&*key.0).into()),
-                decrypts: Aes128Dec::new((&*key.0).into()),
-                mac: <Hmac<Sha1> as Mac>::new_from_slice(&*auth_key.0).ok()?,
-            }))),
+            Keys::AesCbcSha1 { key, auth_key } => {
+                Some(Self::AesCbcSha1(Box::new(CbcSha1::new(key, auth_key))))
+            }
         }
     }
 
-    /// Encrypts a packet whose IV is in place, and writes its ICV. `sequence` is the number in its header, with its high
-    /// bits. The caller never repeats an IV of GCM, and draws those of CBC at random.
+    /// Encrypts packets whose IVs are in place, and writes their ICVs. The numbers are those of their headers, with the
+    /// high bits. The caller never repeats an IV of GCM, and draws those of CBC at random. A packet's result is
+    /// [`CipherError`] if it is shorter than header, IV and ICV, or not padded.
+    ///
+    /// Eight packets at once are fastest with CBC, for GCM it makes no difference.
+    #[inline]
+    pub fn seal_many(&self, works: &mut [Work<'_>], is_extended: bool) {
+        match self {
+            Self::AesGcm { key, salt } => {
+                for Work { esp, sequence, result } in works {
+                    *result = seal_gcm(key, *salt, esp, *sequence, is_extended).ok_or(CipherError);
+                }
+            }
+            Self::AesCbcSha1(keys) => keys.seal_many(works, is_extended),
+        }
+    }
+
+    /// Checks ICVs in constant time, and decrypts the octets between IV and ICV. A packet's result is [`CipherError`] if
+    /// it is not authentic; its contents are then unspecified.
+    #[inline]
+    pub fn open_many(&self, works: &mut [Work<'_>], is_extended: bool) {
+        match self {
+            Self::AesGcm { key, salt } => {
+                for Work { esp, sequence, result } in works {
+                    *result = open_gcm(key, *salt, esp, *sequence, is_extended).ok_or(CipherError);
+                }
+            }
+            Self::AesCbcSha1(keys) => keys.open_many(works, is_extended),
+        }
+    }
+
+    /// Encrypts one packet, as [`seal_many`](Self::seal_many).
     ///
     /// # Errors
-    /// [`CipherError`] if the packet is shorter than header, IV and ICV, or not padded.
+    /// As there.
     #[inline]
     pub fn seal(&self, esp: &mut [u8], sequence: u64, is_extended: bool) -> Result<(), CipherError> {
-        match self {
-            Self::AesGcm { key, salt } => {
-                let (header, rest) = esp.split_first_chunk_mut::<HEADER_LEN>().ok_or(CipherError)?;
-                let (iv, rest) = rest.split_first_chunk_mut::<8>().ok_or(CipherError)?;
-                let (plain, icv) = rest.split_last_chunk_mut::<16>().ok_or(CipherError)?;
-                let (aad, len) = associated(*header, sequence, is_extended);
-                let aad = Aad::from(&aad[..len]);
-                let tag = key.seal_in_place_separate_tag(nonce(*salt, *iv), aad, plain);
-                icv.copy_from_slice(tag.map_err(|_| CipherError)?.as_ref());
-                Ok(())
-            }
-            Self::AesCbcSha1(keys) => {
-                let (covered, icv) = esp.split_last_chunk_mut::<12>().ok_or(CipherError)?;
-                let rest = covered.get_mut(HEADER_LEN..).ok_or(CipherError)?;
-                let (iv, plain) = rest.split_first_chunk_mut::<BLOCK>().ok_or(CipherError)?;
-                let cbc = cbc::Encryptor::<&Aes128Enc>::inner_iv_init(&keys.encrypts, (&*iv).into());
-                let len = plain.len();
-                cbc.encrypt_padded_mut::<NoPadding>(plain, len).map_err(|_| CipherError)?;
-                let mac = keys.mac(covered, sequence, is_extended).finalize().into_bytes();
-                icv.copy_from_slice(&mac[..12]);
-                Ok(())
-            }
-        }
+        let mut work = [Work { esp, sequence, result: Ok(()) }];
+        self.seal_many(&mut work, is_extended);
+        work[0].result
     }
 
-    /// Checks the ICV in constant time, and decrypts the octets between IV and ICV.
+    /// Decrypts one packet, as [`open_many`](Self::open_many).
     ///
     /// # Errors
-    /// [`CipherError`] if the packet is not authentic. Its contents are then unspecified.
+    /// As there.
     #[inline]
     pub fn open(&self, esp: &mut [u8], sequence: u64, is_extended: bool) -> Result<(), CipherError> {
-        match self {
-            Self::AesGcm { key, salt } => {
-                let (header, rest) = esp.split_first_chunk_mut::<HEADER_LEN>().ok_or(CipherError)?;
-                let (iv, rest) = rest.split_first_chunk_mut::<8>().ok_or(CipherError)?;
-                let (aad, len) = associated(*header, sequence, is_extended);
-                let aad = Aad::from(&aad[..len]);
-                key.open_in_place(nonce(*salt, *iv), aad, rest).map_err(|_| CipherError)?;
-                Ok(())
-            }
-            Self::AesCbcSha1(keys) => {
-                let (covered, icv) = esp.split_last_chunk_mut::<12>().ok_or(CipherError)?;
-                let mac = keys.mac(covered, sequence, is_extended);
-                mac.verify_truncated_left(icv).map_err(|_| CipherError)?;
-                let rest = covered.get_mut(HEADER_LEN..).ok_or(CipherError)?;
-                let (iv, secret) = rest.split_first_chunk_mut::<BLOCK>().ok_or(CipherError)?;
-                let cbc = cbc::Decryptor::<&Aes128Dec>::inner_iv_init(&keys.decrypts, (&*iv).into());
-                cbc.decrypt_padded_mut::<NoPadding>(secret).map_err(|_| CipherError)?;
-                Ok(())
-            }
-        }
+        let mut work = [Work { esp, sequence, result: Ok(()) }];
+        self.open_many(&mut work, is_extended);
+        work[0].result
     }
 }
 
-impl CbcSha1 {
-    /// Over everything from the ESP header on; with ESN followed by the high bits (RFC 4303 §2.2.1).
-    #[inline]
-    pub(super) fn mac(&self, covered: &[u8], sequence: u64, is_extended: bool) -> Hmac<Sha1> {
-        let mut mac = self.mac.clone();
-        mac.update(covered);
-        if is_extended {
-            mac.update(&((sequence >> 32) as u32).to_be_bytes());
-        }
-        mac
-    }
+#[inline]
+fn seal_gcm(
+    key: &LessSafeKey,
+    salt: [u8; SALT],
+    esp: &mut [u8],
+    sequence: u64,
+    is_extended: bool,
+) -> Option<()> {
+    let (header, rest) = esp.split_first_chunk_mut::<HEADER_LEN>()?;
+    let (iv, rest) = rest.split_first_chunk_mut::<8>()?;
+    let (plain, icv) = rest.split_last_chunk_mut::<16>()?;
+    let (aad, len) = associated(*header, sequence, is_extended);
+    let tag = key.seal_in_place_separate_tag(nonce(salt, *iv), Aad::from(&aad[..len]), plain).ok()?;
+    icv.copy_from_slice(tag.as_ref());
+    Some(())
+}
+
+#[inline]
+fn open_gcm(
+    key: &LessSafeKey,
+    salt: [u8; SALT],
+    esp: &mut [u8],
+    sequence: u64,
+    is_extended: bool,
+) -> Option<()> {
+    let (header, rest) = esp.split_first_chunk_mut::<HEADER_LEN>()?;
+    let (iv, rest) = rest.split_first_chunk_mut::<8>()?;
+    let (aad, len) = associated(*header, sequence, is_extended);
+    key.open_in_place(nonce(salt, *iv), Aad::from(&aad[..len]), rest).ok()?;
+    Some(())
 }

@@ -1,12 +1,17 @@
 //! Tests of both ends of associations.
 
+mod batches;
 mod files;
 mod peers;
 mod tunnel;
 mod vectors;
 
 use super::file;
+use super::inbound::{Inbound, OpenError, Opening, Outer};
+use super::inner::Inner;
+use super::outbound::{Outbound, SealError, Sealing};
 use super::sa::Sa;
+use scalebricks_io::{Packet, PacketBuf, Pool};
 
 /// Keys of the tests, in hexadecimal digits.
 pub(super) const GCM_KEY: &str = "000102030405060708090a0b0c0d0e0f10111213";
@@ -30,4 +35,21 @@ pub(super) fn section(name: &str, is_gcm: bool, is_v6: bool, lines: &str) -> Str
 /// The only association of a file.
 pub(super) fn sa(is_gcm: bool, is_v6: bool, lines: &str) -> Sa {
     file::parse(&section("a", is_gcm, is_v6, lines)).unwrap().remove(0)
+}
+
+/// A packet with these bytes, encrypted.
+pub(super) fn sealed(end: &mut Outbound, pool: &mut Pool, bytes: &[u8]) -> Result<Packet, SealError> {
+    let mut packet = pool.packet(bytes).unwrap();
+    let mut one = [Sealing { at: 0, inner: Inner::read(bytes).unwrap(), result: Ok(()) }];
+    end.seal_many(std::slice::from_mut(&mut packet), &mut one);
+    one[0].result.map(|()| packet)
+}
+
+/// The inner packet of an ESP packet.
+pub(super) fn opened(end: &mut Inbound, packet: &mut Packet) -> Result<Vec<u8>, OpenError> {
+    let Outer::Esp(place) = Outer::read(packet.data()) else { panic!("{:?}", Outer::read(packet.data())) };
+    assert!(end.takes(&place), "{place:?}");
+    let mut one = [Opening { at: 0, place, result: Ok(()) }];
+    end.open_many(std::slice::from_mut(packet), &mut one);
+    one[0].result.map(|()| packet.data().to_vec())
 }

@@ -1,10 +1,10 @@
 //! `IPRoute`.
 
-use crate::capture_source::note_link;
 use crate::header;
 use crate::header6;
 use crate::next_hops::{ADDRESSES, Hop, Names, NextHops, nanoseconds};
-use crate::values::{Ip6s, Mac, Prefixes, broadcast};
+use crate::plain::{Batch, Plain4, leave};
+use crate::values::{Ip6s, Mac, Prefixes};
 use scalebricks_graph::{Bursts, Chunk, Class, Control, Element, Frame, Graph, Out, element};
 use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_wire::MacAddr;
@@ -21,7 +21,7 @@ element! {
     /// without a route, or whose next hop is not resolved. It uses the routes and the neighbours of those elements, which
     /// it finds by name. Output N is port N, to which routes with output N lead; output 0 of the routes is the router.
     pub struct IPRoute<P> as "IPRoute" {
-        port: u16, eth: MacAddr, mtu: usize, bad: Vec<Ipv4Addr>, bad6: Vec<Ipv6Addr>,
+        port: u16, eth: MacAddr, mtu: usize, four: Plain4, bad6: Vec<Ipv6Addr>,
         names: Names, names6: Option<Names>,
         hops: Option<NextHops<Ipv4Addr>>, hops6: Option<NextHops<Ipv6Addr>>, fault: Option<String>,
         packets: std::marker::PhantomData<fn(P)>,
@@ -65,14 +65,11 @@ impl<P: PacketBuf> Class for IPRoute<P> {
             (None, None) => None,
             _ => return Err("ROUTES6 and ND belong together".to_owned()),
         };
-        let interfaces = params.interfaces.unwrap_or_default().0;
-        let mut bad = vec![Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
-        bad.extend(interfaces.into_iter().filter_map(broadcast));
         Ok(Self {
             port: params.port,
             eth: params.eth.0,
             mtu: params.mtu,
-            bad,
+            four: Plain4::new(params.interfaces.unwrap_or_default(), params.mtu),
             bad6: params.badaddrs.unwrap_or_default().0,
             names: Names { routes: params.routes, neighbours: words(&params.arp) },
             names6,
@@ -94,37 +91,6 @@ enum Plain {
     V6,
 }
 
-/// What the first pass over a burst finds.
-struct Batch<A> {
-    addresses: [A; BURST],
-    len: usize,
-}
-
-impl<A: Copy> Batch<A> {
-    const fn new(any: A) -> Self {
-        Self { addresses: [any; BURST], len: 0 }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, address: A) {
-        self.addresses[self.len % BURST] = address;
-        self.len += 1;
-    }
-}
-
-/// Whether the checksum of a header without options is right: the same as `ipv4::header_checksum_ok`, by words.
-#[inline(always)]
-fn is_sum_right(header: &[u8; ipv4::MIN_HEADER_LEN]) -> bool {
-    let mut sum = 0u64;
-    for word in header.as_chunks::<4>().0 {
-        sum += u64::from(u32::from_ne_bytes(*word));
-    }
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum == 0xffff
-}
-
 impl<P: PacketBuf> IPRoute<P> {
     /// The destination of a frame that may be fast.
     #[inline(always)]
@@ -134,7 +100,7 @@ impl<P: PacketBuf> IPRoute<P> {
         }
         let Some((front, packet)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Plain::No };
         match [front[12], front[13]] {
-            [0x08, 0x00] => match self.plain4(packet) {
+            [0x08, 0x00] => match self.four.destination(packet) {
                 Some(dst) => {
                     v4.push(dst);
                     Plain::V4
@@ -150,19 +116,6 @@ impl<P: PacketBuf> IPRoute<P> {
             },
             _ => Plain::No,
         }
-    }
-
-    #[inline(always)]
-    fn plain4(&self, packet: &[u8]) -> Option<Ipv4Addr> {
-        let header: &[u8; ipv4::MIN_HEADER_LEN] = packet.first_chunk()?;
-        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        let offset = usize::from(u16::from_be_bytes([header[6], header[7]]) & 0x1fff) * 8;
-        let fits =
-            (ipv4::MIN_HEADER_LEN..=packet.len().min(self.mtu)).contains(&total) && offset + total <= 0xffff;
-        let [.., a, b, c, d, e, f, g, h] = *header;
-        let is_plain = header[0] == 0x45 && header[8] > 1 && fits && is_sum_right(header);
-        let is_from_host = !self.bad.contains(&Ipv4Addr::new(a, b, c, d));
-        (is_plain && is_from_host).then_some(Ipv4Addr::new(e, f, g, h))
     }
 
     #[inline]
@@ -213,7 +166,7 @@ impl<P: PacketBuf> IPRoute<P> {
                     forwarded += 1;
                     send(packet, kind, &hop, frame);
                 }
-                None => slow(packet, frame, out),
+                None => leave(packet, 0, frame, out),
             }
         }
         forwarded
@@ -243,21 +196,13 @@ fn send<P: PacketBuf>(mut packet: P, kind: Plain, hop: &Hop, frame: &mut Frame<P
     frame.send(usize::from(hop.output), packet);
 }
 
-/// Leaves a frame to other elements.
-#[inline(never)]
-fn slow<P: PacketBuf>(packet: P, frame: &mut Frame<P>, out: &mut Out<'_>) {
-    let Some(slot) = out.put(packet, frame) else { return };
-    let (packet, meta) = frame.both_mut(&slot);
-    note_link(packet.data(), meta);
-    out.push(0, slot);
-}
-
 impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let is_current = self.hops.as_ref().is_some_and(NextHops::is_current)
             && self.hops6.as_ref().is_none_or(NextHops::is_current);
         if !is_current {
-            return bursts.each(|chunk| chunk.packets.drain(..).for_each(|packet| slow(packet, frame, out)));
+            return bursts
+                .each(|chunk| chunk.packets.drain(..).for_each(|packet| leave(packet, 0, frame, out)));
         }
         let (now, mut forwarded) = (nanoseconds(out.now()), 0);
         bursts.each(|chunk| forwarded += self.forward(chunk, now, frame, out));
@@ -295,33 +240,6 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
 mod tests {
     use super::*;
     use crate::rig::Rig;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// The sum by words accepts the headers that the slow check accepts.
-        #[test]
-        fn sums_are_checked_as_slowly(mut header in any::<[u8; 20]>(), repair in any::<bool>()) {
-            header[0] = 0x45;
-            if repair {
-                header::sum(&mut header);
-            }
-            prop_assert_eq!(is_sum_right(&header), ipv4::header_checksum_ok(&header));
-            prop_assert!(!repair || is_sum_right(&header));
-        }
-    }
-
-    /// Words of all ones and zeros, where one's-complement sums have two zeros.
-    #[test]
-    fn sums_at_the_edges_are_checked_as_slowly() {
-        for words in 0..1u32 << 10 {
-            let mut header = [0; 20];
-            (0..10).filter(|at| words & 1 << at != 0).for_each(|at| header[2 * at..2 * at + 2].fill(0xff));
-            header[0] = 0x45;
-            assert_eq!(is_sum_right(&header), ipv4::header_checksum_ok(&header), "{header:02x?}");
-            header::sum(&mut header);
-            assert!(is_sum_right(&header), "{header:02x?}");
-        }
-    }
 
     #[test]
     fn without_its_elements_everything_is_slow_and_the_user_is_told() {

@@ -1,22 +1,27 @@
 //! `IPsecEncap`.
 
 use crate::columns::{DstIp, IpHeader};
+use crate::esp::frames::{Found, Frames, Given, hop_to, lower_ttl, put_front};
 use crate::esp::inner::Inner;
-use crate::esp::load::{is_same, line, load};
-use crate::esp::outbound::{Outbound, SealError};
+use crate::esp::load::{line, load};
+use crate::esp::senders::{Fate, Senders};
 use crate::header;
+use crate::next_hops::{Hop, nanoseconds};
+use crate::plain::leave;
 use crate::shared_names::{counters, drops, handlers};
 use crate::side_output::SideOutput;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use ring::rand::{SecureRandom, SystemRandom};
+use crate::values::{Mac, Prefixes};
+use arrayvec::ArrayVec;
 use scalebricks_graph::{
-    Control, DropId, Element, Environment, Frame, Handle, HandlerId, Out, SlotList, element,
+    Bursts, Chunk, Class, Control, Element, Environment, Frame, Graph, Handle, HandlerId, Out, SLOTS,
+    SlotList, element,
 };
-use scalebricks_io::PacketBuf;
+use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_wire::ethernet::HEADER_LEN;
 use scalebricks_wire::{ipv4, ipv6};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 element! {
     /// Encrypts IP packets of both versions by ESP in tunnel mode (RFC 4303). The first of the associations `SA` with a
@@ -26,20 +31,41 @@ element! {
     /// annotation to the tunnel's far end if that has an IPv4 address. A new configuration reads the file again, and
     /// continues associations whose SPI, destination and keys are the same. No second element may send by the same
     /// association.
+    ///
+    /// Input 1 takes bursts of Ethernet frames from a port. Their ordinary IPv4 packets are routed and encrypted in one
+    /// loop, with the result that `CheckIPHeader`, the routes, `DecIPTTL`, input 0, the routes of encrypted packets and
+    /// `ARPQuerier` give. All other frames leave by output 2 unchanged, for those elements.
     pub struct IPsecEncap as "IPsecEncap" {
-        file: String, names: Vec<String>, is_open: bool, tunnels: Vec<Tunnel>, plan: Vec<Plan>, side: SideOutput,
-        dst: Handle<DstIp>,
+        file: String, names: Vec<String>, is_open: bool, tunnels: Senders, side: SideOutput, dst: Handle<DstIp>,
+        frames: Option<Frames>,
     }
-    inputs { push "in": "IP packets.", }
+    inputs {
+        push "in": "IP packets.",
+        burst "frames" [Optional]: "Frames from a port.",
+    }
     outputs {
         push "out": "ESP packets, alone or in UDP, of the association's outer IP version.",
         push "too_big" [Optional]: "Packets that would become longer than the association's MTU, unchanged; dropped if unconnected.",
+        push "slow" [Optional]: "Frames that it does not handle, unchanged.",
+        burst "fast" [Optional]: "Frames with encrypted packets.",
     }
     params IPsecEncapParams {
         /// The file with security associations and keys, readable by its owner only.
         filename: String,
         /// The names of associations in it, in order of preference.
         sa: Vec<String>,
+        /// The MAC address of the port whose frames come by input 1. This and the next four keywords belong together.
+        eth: Option<Mac> = None,
+        /// The output of routes to packets that are to be encrypted, and of routes to encrypted packets.
+        port: Option<u16> = None,
+        /// The element with the routes of packets before encryption.
+        routes: Option<String> = None,
+        /// The element with the routes of encrypted packets.
+        outer: Option<String> = None,
+        /// The `ARPQuerier` of each output of routes, from output 1 on.
+        arp: Option<String> = None,
+        /// The router's addresses, as for `CheckIPHeader`.
+        interfaces: Option<Prefixes> = None,
     }
     example { "sa.toml", "left-to-right", }
     writes { IpHeader on "out", DstIp on "out", }
@@ -56,88 +82,115 @@ element! {
         PACKETS = "encrypted": "Packets encrypted.",
         BYTES = "encrypted_bytes": "Bytes of these packets before encryption.",
         AGEING = counters::SA_AGEING,
+        FORWARDED = "fast": "Packets of these that came and left as whole frames.",
     }
     handlers { read SAS = handlers::SAS, }
+    hooks { Between, }
     binds { side, dst, }
-    makes |IPsecEncapParams { filename: file, sa: names }| Self {
-        file, names, is_open: false, tunnels: Vec::new(), plan: Vec::new(), side: SideOutput::default(),
-        dst: Handle::default(),
-    },
 }
 
-struct Tunnel {
-    end: Outbound,
-    inner_mtu: usize,
-    /// Packets of the batch.
-    wanted: u64,
-    /// The next reserved number, and how many are left.
-    next: u64,
-    granted: u64,
-    /// Why no more were reserved.
-    refused: SealError,
-}
-
-#[derive(Clone, Copy)]
-enum Plan {
-    Drop(DropId),
-    TooBig,
-    Seal(usize, Inner),
-}
-
-const fn reason(error: SealError) -> DropId {
-    match error {
-        SealError::Expired => IPsecEncap::EXPIRED,
-        SealError::Exhausted => IPsecEncap::EXHAUSTED,
-        SealError::TooLong => IPsecEncap::LONG,
-        SealError::NoRoom => IPsecEncap::NO_ROOM,
+impl Class for IPsecEncap {
+    fn make(params: IPsecEncapParams) -> Result<Self, String> {
+        let IPsecEncapParams { filename: file, sa: names, eth, port, routes, outer, arp, interfaces } =
+            params;
+        // The association's MTU is the limit.
+        let given = Given { eth, port, routes, outer, arp, interfaces, mtu: usize::from(u16::MAX) };
+        Ok(Self {
+            file,
+            names,
+            is_open: false,
+            tunnels: Senders::default(),
+            side: SideOutput::default(),
+            dst: Handle::default(),
+            frames: Frames::new(given, true)?,
+        })
     }
 }
+
+/// Outputs of frames.
+const SLOW: usize = 2;
+const FAST: usize = 3;
 
 impl IPsecEncap {
+    /// Encrypts the ordinary packets of a burst; returns how many, and their bytes.
     #[inline]
-    fn choose(&self, bytes: &[u8]) -> Plan {
-        let Ok(inner) = Inner::read(bytes) else { return Plan::Drop(Self::MALFORMED) };
-        match self.tunnels.iter().position(|tunnel| tunnel.end.sa().selects(inner.src, inner.dst)) {
-            None => Plan::Drop(Self::NO_SA),
-            Some(at) if inner.len > self.tunnels[at].inner_mtu => Plan::TooBig,
-            Some(at) => Plan::Seal(at, inner),
+    fn encrypt<P: PacketBuf>(
+        &mut self,
+        chunk: &mut Chunk<P>,
+        now: u64,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) -> (u64, u64) {
+        let mut fates: ArrayVec<_, BURST> = chunk.packets.iter().map(|_| Fate::TooBig).collect();
+        let mut hops = [Hop::default(); BURST];
+        if out.outputs() > FAST {
+            self.choose(&mut chunk.packets, now, &mut fates, &mut hops);
+            self.tunnels.seal_added(&mut chunk.packets, &mut fates);
         }
-    }
-
-    /// Reserves the sequence numbers of a batch.
-    fn reserve(&mut self) {
-        for tunnel in self.tunnels.iter_mut().filter(|tunnel| tunnel.wanted > 0) {
-            match tunnel.end.reserve(tunnel.wanted) {
-                Ok(range) => {
-                    (tunnel.next, tunnel.granted) = (*range.start(), range.end() - range.start() + 1);
-                    tunnel.refused = SealError::Exhausted;
+        let (mut packets, mut bytes) = (0, 0);
+        for ((mut packet, fate), hop) in chunk.packets.drain(..).zip(fates).zip(&hops) {
+            match fate {
+                Fate::Sealed(_, len) if put_front(&mut packet, hop) => {
+                    (packets, bytes) = (packets + 1, bytes + len as u64);
+                    frame.send(FAST, packet);
                 }
-                Err(error) => (tunnel.granted, tunnel.refused) = (0, error),
+                Fate::Sealed(..) => out.drop_packet(packet, Self::NO_ROOM, frame),
+                Fate::TooBig => leave(packet, SLOW, frame, out),
+                Fate::Drop(reason) => out.drop_packet(packet, reason, frame),
             }
-            tunnel.wanted = 0;
+        }
+        (packets, bytes)
+    }
+
+    /// Prepares the frames of a burst whose packets are ordinary, and notes where they go once they are encrypted. The
+    /// other ones are unchanged.
+    #[inline]
+    fn choose<P: PacketBuf>(
+        &mut self,
+        packets: &mut [P],
+        now: u64,
+        fates: &mut [Fate],
+        hops: &mut [Hop; BURST],
+    ) {
+        let Some(Frames { gate, port, inner, outer: Some(outer), .. }) = &mut self.frames else { return };
+        let (Some(inner), Some(outer)) = (inner.current(), outer.current()) else { return };
+        let ordinary = |_: usize, frame: &[u8]| gate.four.destination(gate.packet(frame)?);
+        let found = Found::new(packets, inner, ordinary);
+        // Most packets of a burst take the same association.
+        let mut known: Option<(usize, Option<Hop>)> = None;
+        for (at, packet) in packets.iter_mut().enumerate() {
+            let is_outbound = found.at(at).is_some_and(|(hop, _)| inner.output(hop) == Some(*port));
+            let read = packet.data().get(HEADER_LEN..).filter(|_| is_outbound).map(Inner::read);
+            let Some(Ok(read)) = read else { continue };
+            let Some((sender, true)) = self.tunnels.choose(&read) else { continue };
+            let to = match known {
+                Some((same, to)) if same == sender => to,
+                _ => hop_to(outer, self.tunnels.sa(sender).dst, *port, now),
+            };
+            known = Some((sender, to));
+            if let Some(to) = to
+                && packet.trim_front(HEADER_LEN).is_ok()
+            {
+                lower_ttl(packet);
+                hops[at] = to;
+                fates[at] = self.tunnels.add(at, read);
+            }
         }
     }
 
-    #[inline]
-    fn seal<P: PacketBuf>(&mut self, at: usize, inner: &Inner, packet: &mut P) -> Result<(), SealError> {
-        let tunnel = &mut self.tunnels[at];
-        if tunnel.granted == 0 {
-            return Err(tunnel.refused);
-        }
-        let sequence = tunnel.next;
-        tunnel.granted -= 1;
-        tunnel.next = sequence.wrapping_add(1);
-        tunnel.end.seal(packet, inner, sequence)
+    fn count(&self, packets: u64, bytes: u64, out: &Out<'_>) {
+        out.count(Self::PACKETS, packets);
+        out.count(Self::BYTES, bytes);
+        out.set(Self::AGEING, self.tunnels.ageing());
     }
 }
 
 impl Control for IPsecEncap {
     fn read(&self, _: HandlerId) -> String {
-        let lines = self
-            .tunnels
-            .iter()
-            .map(|Tunnel { end, .. }| line(end.sa(), end.carried(), end.sequence(), end.is_ageing()));
-        lines.collect()
+        self.tunnels
+            .ends()
+            .map(|end| line(end.sa(), end.carried(), end.sequence(), end.is_ageing()))
+            .collect()
     }
 
     fn take_over(&mut self, before: &mut dyn Any) {
@@ -145,70 +198,63 @@ impl Control for IPsecEncap {
         if !self.is_open {
             (self.tunnels, self.is_open) = (std::mem::take(&mut before.tunnels), before.is_open);
         }
-        for tunnel in &mut self.tunnels {
-            let same = before.tunnels.iter_mut().find(|other| is_same(tunnel.end.sa(), other.end.sa()));
-            if let Some(same) = same {
-                tunnel.end.continue_from(&mut same.end);
-            }
-        }
+        self.tunnels.continue_from(&mut before.tunnels);
     }
 }
 
-impl<P: PacketBuf> Element<P> for IPsecEncap {
+impl<P: PacketBuf + 'static> Element<P> for IPsecEncap {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let mut plan = std::mem::take(&mut self.plan);
-        plan.clear();
-        for slot in batch.iter() {
-            let chosen = self.choose(frame.packet(slot).data());
-            if let Plan::Seal(at, _) = chosen {
-                self.tunnels[at].wanted += 1;
-            }
-            plan.push(chosen);
+        let (mut packets, mut bytes, mut fates) = (0, 0, ArrayVec::<_, SLOTS>::new());
+        for slots in batch.as_slice().chunks(BURST) {
+            frame.together(slots, |packets| self.tunnels.seal(packets, &mut fates));
         }
-        self.reserve();
-        let (mut packets, mut bytes) = (0, 0);
-        for (slot, chosen) in batch.drain().zip(&plan) {
-            let (at, inner) = match chosen {
-                Plan::Drop(reason) => {
-                    out.drop(slot, *reason);
-                    continue;
-                }
-                Plan::TooBig => {
+        for (slot, fate) in batch.drain().zip(fates) {
+            let (sender, len) = match fate {
+                Fate::Sealed(sender, len) => (sender, len),
+                Fate::TooBig => {
                     self.side.send(slot, Self::TOO_BIG, out);
                     continue;
                 }
-                Plan::Seal(at, inner) => (*at, inner),
+                Fate::Drop(reason) => {
+                    out.drop(slot, reason);
+                    continue;
+                }
             };
-            let (packet, meta) = frame.both_mut(&slot);
-            if let Err(error) = self.seal(at, inner, packet) {
-                out.drop(slot, reason(error));
-                continue;
-            }
-            (packets, bytes) = (packets + 1, bytes + inner.len as u64);
-            let (header_len, dst) = match self.tunnels[at].end.sa().dst {
+            (packets, bytes) = (packets + 1, bytes + len as u64);
+            let (header_len, dst) = match self.tunnels.sa(sender).dst {
                 IpAddr::V4(dst) => (ipv4::MIN_HEADER_LEN, dst),
                 IpAddr::V6(_) => (ipv6::HEADER_LEN, Ipv4Addr::UNSPECIFIED),
             };
+            let (packet, meta) = frame.both_mut(&slot);
             header::note(meta, 0, header_len, packet.data().len());
             frame.column_mut(self.dst)[&slot] = DstIp(dst);
             out.push(0, slot);
         }
-        self.plan = plan;
-        out.count(Self::PACKETS, packets);
-        out.count(Self::BYTES, bytes);
-        out.set(Self::AGEING, self.tunnels.iter().filter(|tunnel| tunnel.end.is_ageing()).count() as u64);
+        self.count(packets, bytes, out);
+    }
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let (now, mut packets, mut bytes) = (nanoseconds(out.now()), 0, 0);
+        bursts.each(|chunk| {
+            let (more, more_bytes) = self.encrypt(chunk, now, frame, out);
+            (packets, bytes) = (packets + more, bytes + more_bytes);
+        });
+        out.count(Self::FORWARDED, packets);
+        self.count(packets, bytes, out);
+    }
+
+    fn between(&mut self, _: &str, graph: &mut Graph<P>, now: Duration) {
+        if let Some(frames) = &mut self.frames {
+            frames.refresh(graph, now);
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.frames.as_ref().and_then(Frames::fault)
     }
 
     fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
-        let make = |sa| {
-            let mut seed = [0; 32];
-            SystemRandom::new().fill(&mut seed).map_err(|_| "the system has no random numbers")?;
-            let end = Outbound::new(sa, StdRng::from_seed(seed)).ok_or("a key was refused")?;
-            let inner_mtu = end.sa().inner_mtu();
-            Ok(Tunnel { end, inner_mtu, wanted: 0, next: 0, granted: 0, refused: SealError::Exhausted })
-        };
-        let all = load(world, &self.file, &self.names)?;
-        self.tunnels = all.into_iter().map(make).collect::<Result<_, String>>()?;
+        self.tunnels = Senders::new(load(world, &self.file, &self.names)?)?;
         self.is_open = true;
         Ok(())
     }

@@ -1,16 +1,17 @@
 //! Both ends of tunnels.
 
 use super::super::inbound::{Inbound, OpenError, Outer};
-use super::super::inner::Inner;
 use super::super::outbound::{Outbound, SealError};
 use super::super::sa::Sa;
-use super::sa;
+use super::super::suite::Cipher;
+use super::{opened, sa, sealed};
 use crate::rig::ipv4_of;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use scalebricks_io::{Packet, PacketBuf, Pool};
-use scalebricks_wire::ipv4::{Ipv4, header_checksum_ok};
+use scalebricks_io::{PacketBuf, Pool};
+use scalebricks_wire::esp::header;
+use scalebricks_wire::ipv4::{Ipv4, Ipv4Header, header_checksum_ok};
 use scalebricks_wire::ipv6::{Ipv6, Ipv6Header};
 
 fn sender(sa: Sa) -> Outbound {
@@ -33,21 +34,6 @@ fn inner_v6(payload: &[u8], traffic_class: u8) -> Vec<u8> {
         dst: "2001:db8:2::1".parse().unwrap(),
     };
     [&header.to_bytes()[..], payload].concat()
-}
-
-fn sealed(end: &mut Outbound, pool: &mut Pool, bytes: &[u8]) -> Result<Packet, SealError> {
-    let mut packet = pool.packet(bytes).unwrap();
-    let inner = Inner::read(bytes).unwrap();
-    let sequence = *end.reserve(1)?.start();
-    end.seal(&mut packet, &inner, sequence)?;
-    Ok(packet)
-}
-
-fn opened(end: &mut Inbound, packet: &mut Packet) -> Result<Vec<u8>, OpenError> {
-    let Outer::Esp(at) = Outer::read(packet.data()) else { panic!("{:?}", Outer::read(packet.data())) };
-    assert!(end.takes(&at), "{at:?}");
-    end.open(packet, &at)?;
-    Ok(packet.data().to_vec())
 }
 
 proptest! {
@@ -102,7 +88,7 @@ proptest! {
             if let Outer::Esp(place) = Outer::read(bytes)
                 && into.takes(&place)
             {
-                prop_assert!(into.open(&mut packet, &place).is_err());
+                prop_assert!(opened(&mut into, &mut packet).is_err());
             }
         }
         prop_assert_eq!(into.sequence(), 0);
@@ -200,4 +186,69 @@ fn ivs_do_not_repeat() {
     let one = sealed(&mut sender(sa(true, false, "")), &mut pool, &inner_v4(b"x", 0)).unwrap().data()[28..36]
         .to_vec();
     assert_ne!(one, sealed(&mut other, &mut pool, &inner_v4(b"x", 0)).unwrap().data()[28..36]);
+}
+
+/// A packet with this plaintext up to the trailer, authentic whatever it says.
+fn authentic(sa: &Sa, sequence: u64, plain: &[u8]) -> Vec<u8> {
+    let suite = sa.suite();
+    let iv = vec![3; suite.iv_len()];
+    let mut esp = [&header(sa.spi, sequence as u32)[..], &iv, plain, &vec![0; suite.icv_len()]].concat();
+    Cipher::new(&sa.keys).unwrap().seal(&mut esp, sequence, sa.esn).unwrap();
+    let outer = |ip: &mut Ipv4Header| {
+        (ip.protocol, ip.src, ip.dst) = (50, [192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    };
+    ipv4_of(outer, &esp)
+}
+
+/// Padding, next header and inner length of a sender that knows the keys.
+#[test]
+fn authentic_nonsense_is_dropped_by_its_name_and_its_number_counts() {
+    let mut pool = Pool::new(2, 2_000).unwrap();
+    let inner = inner_v4(b"four", 0);
+    assert_eq!(inner.len(), 24);
+    let with = |inner: &[u8], tail: &[u8]| [inner, tail].concat();
+    let long = [&inner[..2], &[0, 40], &inner[4..]].concat();
+    let cases = [
+        (with(&inner, &[1, 2, 3, 4, 5, 6, 6, 4]), Ok(())),
+        // RFC 4303 §2.7: what follows the inner packet hides its length.
+        (with(&inner, &[9, 9, 9, 9, 1, 2, 2, 4]), Ok(())),
+        (with(&inner, &[1, 2, 3, 4, 5, 7, 6, 4]), Err(OpenError::Malformed)),
+        (with(&inner, &[1, 2, 3, 4, 5, 6, 31, 4]), Err(OpenError::Malformed)),
+        (with(&inner, &[1, 2, 3, 4, 5, 6, 255, 4]), Err(OpenError::Malformed)),
+        (with(&inner, &[1, 2, 3, 4, 5, 6, 6, 41]), Err(OpenError::Malformed)),
+        (with(&inner, &[1, 2, 3, 4, 5, 6, 6, 50]), Err(OpenError::Malformed)),
+        (with(&inner, &[1, 2, 3, 4, 5, 6, 6, 59]), Err(OpenError::Dummy)),
+        (with(&long, &[1, 2, 3, 4, 5, 6, 6, 4]), Err(OpenError::Malformed)),
+        (with(&[0; 24], &[1, 2, 3, 4, 5, 6, 6, 4]), Err(OpenError::Malformed)),
+        (Vec::new(), Err(OpenError::Malformed)),
+    ];
+    for is_gcm in [true, false] {
+        let sa = sa(is_gcm, false, "");
+        let mut into = Inbound::new(sa.clone()).unwrap();
+        for (at, (plain, expected)) in cases.iter().enumerate() {
+            let sequence = 1 + at as u64;
+            let bytes = authentic(&sa, sequence, plain);
+            let mut packet = pool.packet(&bytes).unwrap();
+            let result = opened(&mut into, &mut packet);
+            assert_eq!(result, expected.map(|()| inner.clone()), "{at}");
+            // An authentic packet is not accepted twice, whatever was wrong with it.
+            assert_eq!(opened(&mut into, &mut pool.packet(&bytes).unwrap()), Err(OpenError::Replay), "{at}");
+            assert_eq!(into.sequence(), sequence);
+        }
+        assert_eq!(into.carried(), (2, 2 * inner.len() as u64));
+        // Number 0 is none.
+        let mut zero = pool.packet(&authentic(&sa, 0, &cases[0].0)).unwrap();
+        assert_eq!(opened(&mut into, &mut zero), Err(OpenError::Replay));
+    }
+}
+
+/// The last number with ESN is used once, and then nothing is sent.
+#[test]
+fn extended_numbers_end() {
+    let mut pool = Pool::new(2, 2_000).unwrap();
+    let mut end = sender(sa(true, false, "esn = true"));
+    end.reserve(u64::MAX - 1).unwrap();
+    assert!(sealed(&mut end, &mut pool, &inner_v4(b"x", 0)).is_ok());
+    assert_eq!(end.sequence(), u64::MAX);
+    assert_eq!(sealed(&mut end, &mut pool, &inner_v4(b"x", 0)).unwrap_err(), SealError::Exhausted);
 }
