@@ -2,6 +2,7 @@
 
 use scalebricks_apps::router::cluster::Steering;
 use scalebricks_apps::router::node::{NodeConfig, NodeLink, NodePort, NodeTables};
+use scalebricks_apps::router::network::Loss;
 use scalebricks_apps::router::node_cluster::NodeCluster;
 use scalebricks_elements::fabric::links::{HelloTimes, Links};
 use scalebricks_elements::fabric::mtus::Mtus;
@@ -19,6 +20,9 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The ethertype of hellos.
+const HELLO: [u8; 2] = [0x88, 0xb5];
 
 pub const STEP: Duration = Duration::from_millis(1);
 
@@ -104,13 +108,17 @@ pub struct Cluster {
     pub asked: HashMap<(usize, String), usize>,
     /// Whether hosts answer.
     pub answers: bool,
+    /// Most links that a packet passed.
+    pub most_hops: u8,
+    /// Packets that are no hellos and were lost on cut links.
+    pub lost: usize,
 }
 
 impl Cluster {
     pub fn new(nodes: Vec<(NodeConfig, NodeTables)>) -> Self {
         let inner = NodeCluster::new(&nodes, (RATE, RATE), 1 << 13).unwrap();
         let got = vec![Vec::new(); nodes.len()];
-        Self { nodes, inner, got, asked: HashMap::new(), answers: true }
+        Self { nodes, inner, got, asked: HashMap::new(), answers: true, most_hops: 0, lost: 0 }
     }
 
     /// The same after all links came up.
@@ -128,7 +136,10 @@ impl Cluster {
     pub fn run(&mut self, ms: usize) {
         for _ in 0..ms {
             self.inner.network.step(STEP).unwrap();
+            let is_data = |loss: &Loss| loss.packet.data()[12..14] != HELLO;
+            self.lost += self.inner.network.take_lost().iter().filter(|loss| is_data(loss)).count();
             for departure in self.inner.network.take_departed() {
+                self.most_hops = self.most_hops.max(departure.packet.tag().hops);
                 let frame = departure.packet.data();
                 match question(departure.port, frame) {
                     Some((asked, answer)) => {

@@ -47,6 +47,10 @@ element! {
     }
     example { "0.0.0.0/0 0 0 1", "10.0.0.0/8 1 0 2", "2001:db8::/32 1 0 3", }
     reads { DstIp on "in", IpHeader on "in", DstIp6 on "ip6", Ip6Header on "ip6", }
+    writes {
+        DstIp on "unreachable", IpHeader on "unreachable", DstIp on "big", IpHeader on "big",
+        DstIp6 on "unreachable6", Ip6Header on "unreachable6", DstIp6 on "big6", Ip6Header on "big6",
+    }
     drops {
         NO_ROUTE = DropReason::NoRoute,
         TOO_SHORT = drops::TOO_SHORT,
