@@ -1,13 +1,14 @@
 //! Nodes on real links: next hops, errors, pings, hostile frames.
 
 use super::node_rig::{
-    Cluster, frame, frame6, gateway, gateway6, host, host6, host_mac, nodes, port_mac, udp,
+    Cluster, Lone, frame, frame6, gateway, gateway6, hello, host, host_mac, host6, nodes, port_mac, udp,
 };
-use etherparse::{Icmpv4Type, Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use scalebricks_apps::router::cluster::Steering;
+use scalebricks_apps::router::node::NodeConfig;
 use scalebricks_elements::fabric::mac::{ExternalPort, RouterMac};
 use scalebricks_elements::fabric::next_hops::{Neighbour, NextHopError};
-use scalebricks_types::NodeId;
+use scalebricks_types::{NodeId, NodeSet};
 use scalebricks_wire::ethernet;
 use std::net::IpAddr;
 
@@ -62,7 +63,10 @@ fn next_hops_are_resolved_before_the_first_packet() {
     let mac6 = RouterMac { next_hop: 6, ..mac };
     tables.routes6.insert("2001:db8:ffff::/48".parse().unwrap(), mac6.hop()).unwrap();
     cluster.run(50);
-    assert_eq!((tables.next_hops.get(5), tables.next_hops.get(6)), (Some(host_mac(2, 50)), Some(host_mac(2, 51))));
+    assert_eq!(
+        (tables.next_hops.get(5), tables.next_hops.get(6)),
+        (Some(host_mac(2, 50)), Some(host_mac(2, 51)))
+    );
     let before = cluster.counter("to_neighbours");
     cluster.send(0, &frame(0, [198, 51, 100, 7].into(), |_| {}, &udp(1)));
     cluster.send(0, &frame6(0, "2001:db8:ffff::1".parse().unwrap(), |_| {}, &udp(1)));
@@ -95,19 +99,31 @@ fn errors_come_from_the_port_where_the_packet_arrived() {
     // The sender is on another node's network: its error goes there.
     cluster.send(0, &frame(0, host(2, 7), |header| (header.ttl, header.src) = (1, host(1, 9)), &udp(1)));
     cluster.run(30);
-    let errors: Vec<_> = cluster.take(0).iter().filter_map(|frame| icmp(frame)).collect();
+    let got = cluster.take(0);
+    let errors: Vec<_> = got.iter().filter_map(|frame| icmp(frame)).collect();
+    // Both errors about length tell the MTU.
+    let is_long =
+        |frame: &&Vec<u8>| icmp(frame).is_some_and(|(.., kind, code)| (kind, code) == (3, 4) || kind == 2);
+    let mtus: Vec<_> = got
+        .iter()
+        .filter(is_long)
+        .map(|frame| if frame[12] == 8 { [frame[40], frame[41]] } else { [frame[60], frame[61]] })
+        .collect();
+    assert_eq!(mtus, [[5, 0]; 2], "1,280");
     let (from, to) = (IpAddr::V4(gateway(0)), IpAddr::V4(host(0, 9)));
     let (from6, to6) = (IpAddr::V6(gateway6(0)), IpAddr::V6(host6(0, 9)));
     let expected = [
         (from, to, 11, 0),
         (from, to, 3, 0),
+        (from, to, 3, 4),
         (from6, to6, 3, 0),
         (from6, to6, 1, 0),
+        (from6, to6, 2, 0),
     ];
     for one in expected {
         assert!(errors.contains(&one), "{one:?} of {errors:?}");
     }
-    assert_eq!(errors.len(), 4, "{errors:?}: the MTU of a port may shrink while the node runs");
+    assert_eq!(errors.len(), expected.len(), "{errors:?}");
     let elsewhere: Vec<_> = cluster.take(1).iter().filter_map(|frame| icmp(frame)).collect();
     assert_eq!(elsewhere, [(from, IpAddr::V4(host(1, 9)), 11, 0)]);
     assert_eq!(cluster.take(2).len(), 0);
@@ -130,7 +146,8 @@ fn long_packets_are_fragmented_or_answered() {
     let payload: usize = got.iter().filter(|frame| frame[34] == 1).map(|frame| frame.len() - 34).sum();
     assert_eq!((lengths.len(), payload), (3, 1_400), "{lengths:?}");
     assert!(lengths.iter().all(|length| *length <= 1_294), "{lengths:?}");
-    let errors: Vec<_> = cluster.take(0).iter().filter_map(|frame| icmp(frame)).map(|(.., kind, code)| (kind, code)).collect();
+    let errors: Vec<_> =
+        cluster.take(0).iter().filter_map(|frame| icmp(frame)).map(|(.., kind, code)| (kind, code)).collect();
     assert_eq!(errors, [(3, 4), (2, 0)]);
 }
 
@@ -156,7 +173,16 @@ fn nodes_answer_pings() {
     let mut cluster = three();
     let own: [IpAddr; 2] = [gateway(0).into(), gateway6(0).into()];
     let far: [IpAddr; 2] = [gateway(2).into(), gateway6(2).into()];
-    for (dst, ttl) in [(own[0], 64), (own[1], 64), (own[0], 1), (own[1], 1), (far[0], 64), (far[1], 64), (far[0], 2), (far[1], 2)] {
+    for (dst, ttl) in [
+        (own[0], 64),
+        (own[1], 64),
+        (own[0], 1),
+        (own[1], 1),
+        (far[0], 64),
+        (far[1], 64),
+        (far[0], 2),
+        (far[1], 2),
+    ] {
         cluster.send(0, &ping(0, dst, ttl));
         cluster.run(20);
         let got = cluster.take(0);
@@ -165,7 +191,6 @@ fn nodes_answer_pings() {
         let answers: Vec<_> = got.iter().filter_map(|frame| icmp(frame)).collect();
         assert_eq!(answers, [(dst, back, kind, 0)], "{dst}, TTL {ttl}");
     }
-    let _ = (Icmpv4Type::Unknown { type_u8: 0, code_u8: 0, bytes5to8: [0; 4] }, Icmpv6Type::ParameterProblem);
 }
 
 /// Requests for the node's addresses.
@@ -179,10 +204,15 @@ fn nodes_answer_questions_for_their_mac_addresses() {
         target_mac: scalebricks_wire::MacAddr([0; 6]),
         target_ip: gateway(1),
     };
-    let header = ethernet::header(scalebricks_wire::MacAddr::BROADCAST, host_mac(1, 9), ethernet::ETHERTYPE_ARP);
+    let header =
+        ethernet::header(scalebricks_wire::MacAddr::BROADCAST, host_mac(1, 9), ethernet::ETHERTYPE_ARP);
     cluster.send(1, &[&header[..], &request.to_bytes()].concat());
     let group = scalebricks_wire::nd::solicited_node(gateway6(1));
-    let header = ethernet::header(scalebricks_wire::nd::multicast_mac(group), host_mac(1, 9), ethernet::ETHERTYPE_IPV6);
+    let header = ethernet::header(
+        scalebricks_wire::nd::multicast_mac(group),
+        host_mac(1, 9),
+        ethernet::ETHERTYPE_IPV6,
+    );
     let asks = scalebricks_wire::nd::Solicitation::packet(host6(1, 9), group, gateway6(1), host_mac(1, 9));
     cluster.send(1, &[&header[..], &asks].concat());
     cluster.run(3);
@@ -200,7 +230,10 @@ fn silent_neighbours_cost_a_bounded_number_of_packets_and_questions() {
     cluster.answers = false;
     for number in 0..40u16 {
         for flow in 0..10 {
-            cluster.send(0, &frame(0, [10, 2, (number / 20) as u8, (number % 20) as u8 + 20].into(), |_| {}, &udp(flow)));
+            cluster.send(
+                0,
+                &frame(0, [10, 2, (number / 20) as u8, (number % 20) as u8 + 20].into(), |_| {}, &udp(flow)),
+            );
         }
         cluster.run(5);
     }
@@ -278,56 +311,93 @@ fn encoded_addresses_from_outside_are_dropped() {
         forged[..6].copy_from_slice(&RouterMac::new(NodeId::new(node), port, hop).encode().octets());
         cluster.send(0, &forged);
     }
-    // A hello from outside, as a node sends it to another.
-    let size = scalebricks_types::ClusterSize::new(3).unwrap();
-    let key = scalebricks_elements::gateway::fabric::health::probe::ProbeKey::new(scalebricks_types::HashSeed::from_u64(9));
-    let hello = scalebricks_elements::gateway::fabric::health::probe::Probe {
-        kind: scalebricks_elements::gateway::fabric::health::probe::Kind::Probe,
-        from: NodeId::new(1),
-        to: NodeId::new(0),
-        life: 0,
-        epoch: 0,
-        stamp: u64::MAX,
-        answers: 0,
-        answers_life: 0,
-        hears: scalebricks_types::NodeSet::EMPTY,
-        reaches: scalebricks_types::NodeSet::EMPTY,
-        grants: scalebricks_types::NodeSet::EMPTY,
-    };
-    cluster.send(0, &key.frame(&hello, host_mac(0, 9)));
-    let before = cluster.counter("hellos_received");
+    // A hello from outside, which would take a link down.
+    cluster.send(0, &hello(1, 0, u64::MAX, NodeSet::EMPTY));
     cluster.run(20);
     assert_eq!((0..3).map(|port| cluster.take(port).len()).sum::<usize>(), 0);
     assert_eq!(cluster.counter("other_host"), 3);
-    assert!(cluster.counter("hellos_received") <= before + 6, "{size:?}");
     assert_eq!(cluster.links(0).map().up().len(), 2, "the links are as they were");
 }
 
 /// Frames on an internal link with numbers of no node, port or next hop.
 #[test]
 fn frames_of_unknown_numbers_on_links_are_dropped_by_name() {
-    let mut all = nodes(3, Steering::Flowlets, 1);
-    // Node 2 is the attacker: its link to node 1 is the test's.
-    all.truncate(2);
-    all.iter_mut().for_each(|(config, _)| config.links.retain(|link| link.node.get() < 2));
-    all[1].0.ports.push(scalebricks_apps::router::node::NodePort {
-        interface: "link2=10.77.0.1/24,02:00:00:00:99:99".parse().unwrap(),
-        mtu: 1_500,
-    });
-    let wrong = Cluster::new(all.clone());
-    drop(wrong);
+    let (config, tables) = nodes(3, Steering::Flowlets, 1).swap_remove(1);
+    let mut node = Lone::new(&config, &tables);
+    let encoded = |node: u8, port: u8, hop: u16| {
+        let mut frame = frame(0, host(1, 7), |_| {}, &udp(1));
+        let mac = RouterMac::new(NodeId::new(node), ExternalPort::new(port).unwrap(), hop);
+        frame[..6].copy_from_slice(&mac.encode().octets());
+        frame
+    };
+    let cut = |frame: Vec<u8>, len: usize| frame[..len].to_vec();
+    let frames = [
+        encoded(3, 0, 1),
+        encoded(255, 0, 1),
+        encoded(1, 63, 1),
+        encoded(1, 0, 77),
+        encoded(1, 0, 65_534),
+        cut(encoded(1, 0, 65_535), 30),
+        cut(encoded(1, 0, 65_535), 14),
+        cut(encoded(1, 0, 65_535), 5),
+        vec![0xff; 60],
+        vec![],
+    ];
+    frames.iter().for_each(|frame| node.send("link0", frame));
+    node.run(5);
+    let counts = ["bad_fabric_mac", "no_port", "no_next_hop", "no_ip_packet", "no_hello"]
+        .map(|name| node.counter(name));
+    assert_eq!(counts, [4, 1, 2, 2, 1]);
+    assert_eq!(node.take("eth0").len(), 0);
+    // For another node, whose link is not known to work.
+    node.send("link0", &encoded(2, 0, 1));
+    node.run(5);
+    assert_eq!(
+        (node.counter("no_neighbour"), node.take("link2").iter().all(|frame| frame[12] == 0x88)),
+        (1, true)
+    );
+}
+
+/// A full link must not lose hellos, or it would count as failed.
+#[test]
+fn hellos_pass_data_before_a_full_link() {
+    let (config, tables) = nodes(2, Steering::Flowlets, 1).swap_remove(0);
+    let mut node = Lone::new(&config, &tables);
+    node.make_neighbour(1);
+    let mut hellos = 0;
+    for ms in 0..2_000 {
+        (0..20).for_each(|flow| node.send("eth0", &frame(0, host(1, 7), |_| {}, &udp(flow))));
+        if ms % 100 == 0 {
+            node.hello_of(1);
+        }
+        node.run(1);
+        // The link takes four of twenty frames.
+        let taken = node.take_some("link1", 4);
+        hellos += taken.iter().filter(|frame| frame[12] == 0x88).count();
+    }
+    assert!(node.counter("queue_full") > 10_000, "{} dropped", node.counter("queue_full"));
+    assert!((18..=22).contains(&hellos), "{hellos} hellos in 2 s");
+}
+
+#[test]
+fn descriptions_of_nodes_that_cannot_be_are_refused() {
     let registry = scalebricks_elements::registry::<scalebricks_io::Packet>();
-    let (config, tables) = &all[1];
-    let mut same = config.clone();
-    same.ports[1].interface.device = "eth0".to_owned();
-    assert!(same.graph(tables, &registry).is_err(), "two ports of one device");
-    let mut marked = config.clone();
-    marked.ports[0].interface.mac = RouterMac::new(NodeId::new(1), ExternalPort::new(0).unwrap(), 1).encode();
-    assert!(marked.graph(tables, &registry).is_err(), "a port with an encoded address");
-    let mut far = config.clone();
-    far.links[0].node = NodeId::new(1);
-    assert!(far.graph(tables, &registry).is_err(), "a link to itself");
-    let mut tiny = config.clone();
-    tiny.ports[0].mtu = 1_279;
-    assert!(tiny.graph(tables, &registry).is_err(), "an MTU below IPv6's least");
+    let mut all = nodes(3, Steering::Flowlets, 1);
+    let (config, tables) = all.remove(1);
+    assert!(config.graph(&tables, &registry).is_ok());
+    let refused = |change: &dyn Fn(&mut NodeConfig)| {
+        let mut wrong = config.clone();
+        change(&mut wrong);
+        wrong.graph(&tables, &registry).is_err()
+    };
+    assert!(refused(&|node| node.links[0].device = "eth0".to_owned()), "two devices of one name");
+    let encoded = RouterMac::new(NodeId::new(1), ExternalPort::new(0).unwrap(), 1).encode();
+    assert!(refused(&|node| node.ports[0].interface.mac = encoded), "a port with an encoded address");
+    assert!(refused(&|node| node.ports[0].interface.mac.0[0] = 3), "a group");
+    assert!(refused(&|node| node.links[0].node = NodeId::new(1)), "a link to itself");
+    assert!(refused(&|node| node.links[0].node = NodeId::new(3)), "a link to no node");
+    assert!(refused(&|node| node.links[0].node = NodeId::new(2)), "two links to one node");
+    assert!(refused(&|node| node.ports[0].mtu = 1_279), "an MTU below IPv6's least");
+    assert!(refused(&|node| node.ports.clear()), "no ports");
+    assert!(refused(&|node| node.id = NodeId::new(0)), "the links of another node");
 }

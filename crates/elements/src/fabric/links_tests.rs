@@ -21,7 +21,13 @@ fn watch() -> (Arc<Links>, LinkWatch) {
 
 fn hello(from: u8, ms: u64, hears: &[u8], reaches: &[u8]) -> Probe {
     let (_, watch) = watch();
-    Probe { from: node(from), to: node(0), hears: set(hears), reaches: set(reaches), ..watch.hello(node(0), at(ms)) }
+    Probe {
+        from: node(from),
+        to: node(0),
+        hears: set(hears),
+        reaches: set(reaches),
+        ..watch.hello(node(0), at(ms))
+    }
 }
 
 const fn at(ms: u64) -> Duration {
@@ -36,7 +42,8 @@ fn frame(hello: &Probe) -> Vec<u8> {
 fn a_link_is_up_when_both_ends_hear_each_other_and_down_after_three_missed_hellos() {
     let (links, mut watch) = watch();
     let hears: &[u8] = &[0];
-    for (ms, from, hears) in [(0, 1, hears), (0, 2, &[]), (100, 1, hears), (100, 2, &[]), (200, 1, hears), (200, 2, &[])]
+    for (ms, from, hears) in
+        [(0, 1, hears), (0, 2, &[]), (100, 1, hears), (100, 2, &[]), (200, 1, hears), (200, 2, &[])]
     {
         assert!(links.map().up().is_empty(), "fewer than three hellos");
         links.receive(&frame(&hello(from, ms, hears, &[3])), node(from), at(ms)).unwrap();
@@ -50,7 +57,10 @@ fn a_link_is_up_when_both_ends_hear_each_other_and_down_after_three_missed_hello
     let before = links.changes();
     (250..550).step_by(50).for_each(|ms| assert!(!watch.refresh(at(ms)).has_changed, "{ms}"));
     assert!(watch.refresh(at(550)).has_changed);
-    assert_eq!((links.map().up(), links.reachable(), links.changes()), (NodeSet::EMPTY, set(&[0]), before + 1));
+    assert_eq!(
+        (links.map().up(), links.reachable(), links.changes()),
+        (NodeSet::EMPTY, set(&[0]), before + 1)
+    );
 }
 
 #[test]
@@ -74,7 +84,11 @@ fn hellos_that_are_forged_replayed_or_of_another_link_do_not_count() {
     let receive = |frame: &[u8], from| links.receive(frame, node(from), at(100));
     assert_eq!(receive(&frame(&good), 2), Err(HelloFault::WrongLink));
     assert_eq!(receive(&frame(&Probe { to: node(3), ..good }), 1), Err(HelloFault::WrongLink));
-    assert_eq!(receive(&frame(&Probe { from: node(9), ..good }), 9), Err(HelloFault::WrongLink), "no such node");
+    assert_eq!(
+        receive(&frame(&Probe { from: node(9), ..good }), 9),
+        Err(HelloFault::WrongLink),
+        "no such node"
+    );
     assert_eq!(receive(&frame(&Probe { from: node(0), ..good }), 0), Err(HelloFault::WrongLink));
     assert_eq!(receive(&frame(&Probe { kind: Kind::Echo, ..good }), 1), Err(HelloFault::NoHello));
     let other = ProbeKey::new(HashSeed::new(7, 7)).frame(&good, MacAddr([2; 6]));

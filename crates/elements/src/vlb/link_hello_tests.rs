@@ -54,7 +54,10 @@ fn followers_use_the_links_that_work_and_no_others() {
     run(&mut nodes, 110, 700);
     assert_eq!([0, 1].map(|at| nodes[at].read("hello", "up")), ["1", "0"]);
     assert_eq!(nodes[0].read("hello", "links"), "0: 1\n1: 0");
-    assert_eq!((nodes[0].read("hello", "reachable"), nodes[0].read("steer", "down")), ("0 1".into(), "2".into()));
+    assert_eq!(
+        (nodes[0].read("hello", "reachable"), nodes[0].read("steer", "down")),
+        ("0 1".into(), "2".into())
+    );
     nodes[0].send([outside(1), outside(2)]);
     nodes[0].turn_at(Duration::from_millis(700));
     assert_eq!((nodes[0].got(7).len(), nodes[0].got(8).len()), (1, 0));
@@ -92,7 +95,10 @@ fn frames_that_are_no_hellos_are_dropped_by_name() {
     for wrong in [&["INTERVAL 0ms"][..], &["MISSED 0"]] {
         let built = Rig::with_buffers(5, 1, |builder| {
             let args = [&["0", "2"], wrong].concat();
-            builder.declare("hello", "LinkHello", &args).chain(&["in", "hello"]).connect("hello", 0, "out0", 0);
+            builder
+                .declare("hello", "LinkHello", &args)
+                .chain(&["in", "hello"])
+                .connect("hello", 0, "out0", 0);
         });
         assert!(built.is_err(), "{wrong:?}");
     }

@@ -144,18 +144,21 @@ impl NextHopKeeper {
     /// Finds the elements that it works with.
     fn find<P: PacketBuf + 'static>(&self, graph: &mut Graph<P>) -> Result<State, String> {
         let no = |name: &str, what: &str| format!("{name} is no {what}");
-        let restore = graph.get_mut::<RestoreMac>(&self.restore).ok_or_else(|| no(&self.restore, "RestoreMac"))?;
+        let restore =
+            graph.get_mut::<RestoreMac>(&self.restore).ok_or_else(|| no(&self.restore, "RestoreMac"))?;
         let hops = Arc::clone(restore.hops());
         if let Some(name) = &self.output {
             graph.get_mut::<RouterOutput>(name).ok_or_else(|| no(name, "RouterOutput"))?.set_hops(&hops);
         }
         let mut resolvers = Vec::new();
         for name in &self.arp {
-            let resolver = <Ipv4Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "ARPQuerier"))?;
+            let resolver =
+                <Ipv4Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "ARPQuerier"))?;
             resolvers.push(Arc::clone(resolver.neighbours.changes()));
         }
         for name in &self.nd {
-            let resolver = <Ipv6Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "IP6NDSolicitor"))?;
+            let resolver =
+                <Ipv6Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "IP6NDSolicitor"))?;
             resolvers.push(Arc::clone(resolver.neighbours.changes()));
         }
         Ok(State {

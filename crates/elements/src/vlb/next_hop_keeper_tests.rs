@@ -13,15 +13,25 @@ fn rig(hops: &Arc<NextHops>, args: &[&str]) -> Rig {
     Rig::new(2, |builder| {
         let args = [&["restore", "arp0", "nd0", "output"], args].concat();
         builder.declare("keeper", "NextHopKeeper", &args).add("restore", restore);
-        builder.declare("arp0", "ARPQuerier", &["192.0.2.1", "2:0:0:0:0:1", "POLL_TIMEOUT 60s", "TIMEOUT 300s"]);
+        builder.declare(
+            "arp0",
+            "ARPQuerier",
+            &["192.0.2.1", "2:0:0:0:0:1", "POLL_TIMEOUT 60s", "TIMEOUT 300s"],
+        );
         builder.declare("nd0", "IP6NDSolicitor", &["2001:db8::1", "2:0:0:0:0:1"]);
         builder.declare("output", "RouterOutput", &["1", "192.0.2.1", "2001:db8::1"]);
         builder.declare("class", "Classifier", &["12/0806", "12/86dd", "-"]).chain(&["in", "class"]);
-        builder.connect("class", 0, "arp0", 1).connect("class", 1, "nd0", 1).connect("class", 2, "restore", 0);
+        builder
+            .connect("class", 0, "arp0", 1)
+            .connect("class", 1, "nd0", 1)
+            .connect("class", 2, "restore", 0);
         builder.chain(&["arp0", "out0"]).chain(&["nd0", "out0"]);
         builder.connect("keeper", 0, "arp0", 2).connect("keeper", 1, "nd0", 2);
         builder.connect("restore", 0, "out1", 0).connect("restore", 1, "output", 0);
-        builder.declare("rest", "Discard", &[]).connect("output", 0, "rest", 0).connect("output", 1, "rest", 0);
+        builder
+            .declare("rest", "Discard", &[])
+            .connect("output", 0, "rest", 0)
+            .connect("output", 1, "rest", 0);
         builder.connect("output", 2, "arp0", 0).connect("output", 3, "nd0", 0);
     })
 }
@@ -94,7 +104,9 @@ fn a_next_hop_that_is_silent_loses_its_address_and_requests_are_rate_limited() {
     assert_eq!(hops.get(7), None, "silent for 300 s");
     let before = rig.got(0).len();
     assert!(before > 240, "{before} questions: it is asked again and again");
-    (0..500).for_each(|number| define(&hops, 100 + number, &format!("10.1.{}.{}", number / 250, number % 250 + 1)));
+    (0..500).for_each(|number| {
+        define(&hops, 100 + number, &format!("10.1.{}.{}", number / 250, number % 250 + 1))
+    });
     run(&mut rig, 303_000, 304_000);
     let wanted = rig.number("keeper", "requests");
     run(&mut rig, 304_000, 314_000);

@@ -51,7 +51,14 @@ fn packets_go_to_the_resolver_of_their_port_and_own_ones_stay() {
     ]);
     rig.turn();
     let got: Vec<Vec<u8>> = [2, 5, 4, 3, 0, 1].into_iter().flat_map(|end| rig.got(end)).collect();
-    let sent = [four("10.0.0.7"), six("2001:db9::7"), four("10.0.0.8"), six("2001:db8::8"), four("10.0.9.1"), six("2001:db8::9:1")];
+    let sent = [
+        four("10.0.0.7"),
+        six("2001:db9::7"),
+        four("10.0.0.8"),
+        six("2001:db8::8"),
+        four("10.0.9.1"),
+        six("2001:db8::9:1"),
+    ];
     assert_eq!(got, sent);
     assert_eq!(["to_neighbours", "own"].map(|name| rig.number("o", name)), [4, 2]);
 }
