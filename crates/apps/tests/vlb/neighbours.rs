@@ -1,7 +1,7 @@
 //! Nodes on real links: next hops, errors, pings, hostile frames.
 
 use super::node_rig::{
-    Cluster, Lone, frame, frame6, gateway, gateway6, hello, host, host_mac, host6, nodes, port_mac, udp,
+    SECRET, Cluster, Lone, frame, frame6, gateway, gateway6, hello, host, host_mac, host6, nodes, port_mac, udp,
 };
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use scalebricks_apps::router::cluster::Steering;
@@ -312,7 +312,7 @@ fn encoded_addresses_from_outside_are_dropped() {
         cluster.send(0, &forged);
     }
     // A hello from outside, which would take a link down.
-    cluster.send(0, &hello(1, 0, u64::MAX, NodeSet::EMPTY));
+    cluster.send(0, &hello((1, 0), u64::MAX, NodeSet::EMPTY, SECRET));
     cluster.run(20);
     assert_eq!((0..3).map(|port| cluster.take(port).len()).sum::<usize>(), 0);
     assert_eq!(cluster.counter("other_host"), 3);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The cluster's secret.
-const SECRET: u64 = 9;
+pub const SECRET: u64 = 9;
 
 /// The ethertype of hellos.
 const HELLO: [u8; 2] = [0x88, 0xb5];
@@ -302,7 +302,7 @@ impl Lone {
     /// A hello of a neighbour that hears this node arrives.
     pub fn hello_of(&mut self, from: u8) {
         let stamp = self.now.as_nanos() as u64 + 1;
-        let hello = hello(from, self.id.get(), stamp, NodeSet::from_iter([self.id]));
+        let hello = hello((from, self.id.get()), stamp, NodeSet::from_iter([self.id]), SECRET);
         self.send(&format!("link{from}"), &hello);
     }
 
@@ -316,8 +316,8 @@ impl Lone {
     }
 }
 
-/// The frame of a hello, with the tag of the tests' clusters.
-pub fn hello(from: u8, to: u8, stamp: u64, hears: NodeSet) -> Vec<u8> {
+/// The frame of a hello, with the tag of a cluster.
+pub fn hello((from, to): (u8, u8), stamp: u64, hears: NodeSet, secret: u64) -> Vec<u8> {
     let (from, to, none) = (NodeId::new(from), NodeId::new(to), NodeSet::EMPTY);
     let probe = Probe {
         kind: Kind::Probe,
@@ -332,5 +332,5 @@ pub fn hello(from: u8, to: u8, stamp: u64, hears: NodeSet) -> Vec<u8> {
         reaches: none,
         grants: none,
     };
-    ProbeKey::new(HashSeed::from_u64(SECRET)).frame(&probe, MacAddr([2; 6])).to_vec()
+    ProbeKey::new(HashSeed::from_u64(secret)).frame(&probe, MacAddr([2; 6])).to_vec()
 }

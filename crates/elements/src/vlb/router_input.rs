@@ -338,16 +338,19 @@ mod tests {
         let mut rig = Rig::new(1, |builder| {
             let input =
                 RouterInput::new(Arc::new(table), Arc::new(Lpm::new(Params::SMALL)), Some(Arc::clone(&mtus)));
-            builder.declare("h", "HostEtherFilter", &["9:9:9:9:9:9"]).declare("c", "CheckIPHeader", &["14"]);
+            builder.declare("h", "HostEtherFilter", &["8:8:8:8:8:8"]).declare("c", "CheckIPHeader", &["14"]);
             builder.add("r", input).chain(&["in", "h", "c", "r", "out0"]);
         });
-        let mut shared = frame([10, 0, 0, 1]);
-        shared[..6].fill(0xff);
-        rig.send([shared, frame([10, 0, 0, 1])]);
+        let to = |octet| {
+            let mut frame = frame([10, 0, 0, 1]);
+            frame[..6].fill(octet);
+            frame
+        };
+        rig.send([to(0xff), to(8)]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.number("r", "link_broadcast")), (1, 1));
         mtus.set(NodeId::new(1), ExternalPort::new(0).unwrap(), 26);
-        rig.send([frame([10, 0, 0, 1])]);
+        rig.send([to(8)]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.number("r", "over_length")), (0, 1));
     }
