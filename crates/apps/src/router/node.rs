@@ -300,23 +300,20 @@ impl NodeConfig {
             ("unreachable4", &["unreachable", "net"]),
             ("big4", &["unreachable", "needfrag"]),
         ] {
-            let args = [&first, kind[0], kind[1], &painted, &rate, &burst, &pmtu, no_fix];
+            let args = [&first, kind[0], kind[1], &painted, &rate, &burst, &pmtu, no_fix, "MARKED true"];
             builder.declare(name, "ICMPError", &args).chain(&[name, "encap4"]);
         }
         for (name, kind) in
             [("expired6", "timeexceeded"), ("unreachable6", "unreachable"), ("big6", "toobig")]
         {
-            let args = [&first6, kind, "0", &painted6, &rate, &burst, &pmtu];
+            let args = [&first6, kind, "0", &painted6, &rate, &burst, &pmtu, "MARKED true"];
             builder.declare(name, "ICMP6Error", &args).chain(&[name, "encap6"]);
         }
         builder.connect("own4", 1, "expired4", 0).connect("own6", 1, "expired6", 0);
         builder.connect("route", 1, "unreachable4", 0).connect("route", 2, "unreachable6", 0);
         // Fragments are looked up again.
-        builder.declare("fragment", "IPFragmenter", &[&mtu.to_string()]).declare(
-            "again",
-            "CheckIPHeader",
-            &["14"],
-        );
+        builder.declare("fragment", "IPFragmenter", &[&mtu.to_string(), "MARKED true"]);
+        builder.declare("again", "CheckIPHeader", &["14"]);
         builder.connect("route", 3, "fragment", 0).chain(&["fragment", "again", "route"]);
         builder.connect("fragment", 1, "big4", 0).connect("route", 4, "big6", 0);
     }

@@ -3,9 +3,7 @@
 use crate::fabric::links::{HelloFault, HelloTimes, LinkMap, LinkWatch, Links};
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::{ClassicVLB, DirectVLB, Flowlets, MacSwitch};
-use scalebricks_graph::{
-    Class, Control, Element, Frame, Graph, HandlerId, Out, SlotList, Upstream, element,
-};
+use scalebricks_graph::{Class, Control, Element, Frame, Graph, HandlerId, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{ClusterSize, HashSeed, NodeId, NodeSet};
 use scalebricks_wire::MacAddr;
@@ -70,7 +68,16 @@ impl LinkHello {
     pub fn new(links: Arc<Links>, sends: bool, followers: Vec<String>) -> Self {
         let source = FabricMac::handling(links.id(), OutputPort::ALL[0]).encode();
         let watch = sends.then(|| LinkWatch::new(Arc::clone(&links)));
-        Self { links, watch, followers, source, next: Duration::ZERO, due: NodeSet::EMPTY, told: 0, fault: None }
+        Self {
+            links,
+            watch,
+            followers,
+            source,
+            next: Duration::ZERO,
+            due: NodeSet::EMPTY,
+            told: 0,
+            fault: None,
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = NodeId> {
@@ -88,7 +95,8 @@ impl Class for LinkHello {
         let size = ClusterSize::new(usize::from(nodes)).map_err(|error| error.to_string())?;
         let id = size.node(node).map_err(|error| error.to_string())?;
         let times = HelloTimes { interval, missed };
-        let links = Links::new(id, size, HashSeed::from_u64(secret), times).map_err(|error| error.to_string())?;
+        let links =
+            Links::new(id, size, HashSeed::from_u64(secret), times).map_err(|error| error.to_string())?;
         let followers = followers.split_whitespace().map(str::to_owned).collect();
         Ok(Self::new(Arc::new(links), true, followers))
     }
