@@ -77,14 +77,15 @@ impl RouteTables {
     fn define(&mut self, changes: &[HopChange]) -> BTreeSet<u16> {
         let mut freed = BTreeSet::new();
         for HopChange { hop, is_used } in changes.iter().filter(|change| change.hop.exit.node == self.node) {
-            if !is_used {
-                freed.insert(hop.number);
-                continue;
-            }
-            freed.remove(&hop.number);
-            if let (Some(port), Some(address)) = (ExternalPort::new(hop.exit.port), hop.exit.next_hop) {
-                self.own.insert(hop.number, (port, address));
-                (self.hops)(hop.number, Some((port, address)));
+            let neighbour = ExternalPort::new(hop.exit.port).zip(hop.exit.next_hop).filter(|_| *is_used);
+            match neighbour {
+                Some(neighbour) => {
+                    freed.remove(&hop.number);
+                    self.own.insert(hop.number, neighbour);
+                    (self.hops)(hop.number, Some(neighbour));
+                }
+                // Also if no node can have the port: the number's earlier neighbour must not get its packets.
+                None => drop(freed.insert(hop.number)),
             }
         }
         freed

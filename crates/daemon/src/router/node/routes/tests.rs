@@ -50,8 +50,8 @@ fn announce(kind: FeederKind, node: u8, net: &str, exits: &[(u32, Exit)]) -> Rou
 fn table(routes: &SharedRoutes) -> BTreeMap<IpPrefix, NextHop> {
     let mut all = BTreeMap::new();
     let state = routes.lock();
-    state.tables.v4().for_each(|prefix, hop| drop(all.insert(IpPrefix::V4(prefix), hop)));
-    state.tables.v6().for_each(|prefix, hop| drop(all.insert(IpPrefix::V6(prefix), hop)));
+    state.tables.v4().for_each(|prefix, hop| _ = all.insert(IpPrefix::V4(prefix), hop));
+    state.tables.v6().for_each(|prefix, hop| _ = all.insert(IpPrefix::V6(prefix), hop));
     all
 }
 
@@ -162,8 +162,8 @@ proptest! {
             let net = nets[usize::from(net)];
             let feeder = FeederKind::Static.at(NodeId::new(node));
             match kind {
-                0 => drop(routes.set_alive(nodes(&[0, node, host]))),
-                1 => drop(routes.apply(&RouteBatch(vec![RouteRecord::Withdraw(feeder, prefix(net))]))),
+                0 => _ = routes.set_alive(nodes(&[0, node, host])),
+                1 => _ = routes.apply(&RouteBatch(vec![RouteRecord::Withdraw(feeder, prefix(net))])),
                 2 => {
                     let now = routes.lock().rib.clone();
                     if host == 0 {
@@ -172,7 +172,7 @@ proptest! {
                 }
                 _ => {
                     let exits = [(preference, exit(node, port, host)), (preference + 1, exit(host % 3, 0, host))];
-                    drop(routes.apply(&RouteBatch(vec![announce(FeederKind::Static, node, net, &exits)])));
+                    routes.apply(&RouteBatch(vec![announce(FeederKind::Static, node, net, &exits)]));
                 }
             }
             check(&routes, &hops);
