@@ -44,32 +44,52 @@ const fn bytes(groups: usize, entry: usize) -> u64 {
 ///
 /// # Errors
 /// [`BenchError`] of a table that cannot be made.
-pub fn v4(task: &Arc<Task<Ipv4Addr>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
+pub fn v4(
+    task: &Arc<Task<Ipv4Addr>>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Box<dyn Contender>>, BenchError> {
     let mut all = vec![
         Entrant::<_, RteLpm>::boxed(task)?,
         Entrant::<_, Fib<4, false>>::boxed(task)?,
         Entrant::<_, Fib<2, false>>::boxed(task)?,
     ];
-    if Isa::Avx512.is_available() {
+    if has_avx512(notes) {
         all.extend([Entrant::<_, Fib<4, true>>::boxed(task)?, Entrant::<_, Fib<2, true>>::boxed(task)?]);
     }
     Ok(all)
 }
 
-/// The peers for IPv6; those with AVX-512 only where the processor has it.
+/// The peers for IPv6; those with AVX-512 only where the processor has it. Entries of two bytes name 32,767 groups, and
+/// `rte_fib6` refuses routes that need more.
 ///
 /// # Errors
 /// [`BenchError`] of a table that cannot be made.
-pub fn v6(task: &Arc<Task<Ipv6Addr>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
-    let mut all = vec![
-        Entrant::<_, RteLpm6>::boxed(task)?,
-        Entrant::<_, Fib6<4, false>>::boxed(task)?,
-        Entrant::<_, Fib6<2, false>>::boxed(task)?,
-    ];
-    if Isa::Avx512.is_available() {
-        all.extend([Entrant::<_, Fib6<4, true>>::boxed(task)?, Entrant::<_, Fib6<2, true>>::boxed(task)?]);
+pub fn v6(
+    task: &Arc<Task<Ipv6Addr>>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Box<dyn Contender>>, BenchError> {
+    let mut all = vec![Entrant::<_, RteLpm6>::boxed(task)?, Entrant::<_, Fib6<4, false>>::boxed(task)?];
+    let mut two = vec![Entrant::<_, Fib6<2, false>>::boxed(task)];
+    if has_avx512(notes) {
+        all.push(Entrant::<_, Fib6<4, true>>::boxed(task)?);
+        two.push(Entrant::<_, Fib6<2, true>>::boxed(task));
+    }
+    for table in two {
+        match table {
+            Ok(table) => all.push(table),
+            Err(error) => notes.push(format!("rte_fib6 with 2-byte entries is left out: {error}")),
+        }
     }
     Ok(all)
+}
+
+/// Whether lookups with AVX-512 take part.
+fn has_avx512(notes: &mut Vec<String>) -> bool {
+    let is_there = Isa::Avx512.is_available();
+    if !is_there {
+        notes.push("no AVX-512 on this processor: DPDK's lookups that need it are left out".to_owned());
+    }
+    is_there
 }
 
 /// Selects a lookup with AVX-512.

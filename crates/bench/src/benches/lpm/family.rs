@@ -27,11 +27,14 @@ pub trait Family: Address + Hash + 'static {
     /// Random destinations that have a route.
     fn destinations(routes: &Routes<Self>, count: usize, random: &mut SplitMix64) -> Vec<Self>;
 
-    /// The tables that take part; ours first.
+    /// The tables that take part; ours first. A note says which are left out, and why.
     ///
     /// # Errors
     /// [`BenchError`] of a table that cannot be made.
-    fn contenders(task: &Arc<Task<Self>>) -> Result<Vec<Box<dyn Contender>>, BenchError>;
+    fn contenders(
+        task: &Arc<Task<Self>>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Box<dyn Contender>>, BenchError>;
 
     /// Number of arrays of 256 entries that DPDK's tables need: one for each value of the first 24, 32, …
     /// bits that longer prefixes begin with.
@@ -113,11 +116,15 @@ impl Family for Ipv4Addr {
         (0..count).map(|_| place(random.next_u64() % total)).collect()
     }
 
-    fn contenders(task: &Arc<Task<Self>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
+    #[cfg_attr(not(feature = "dpdk"), expect(unused_variables, reason = "without peers"))]
+    fn contenders(
+        task: &Arc<Task<Self>>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Box<dyn Contender>>, BenchError> {
         #[cfg_attr(not(feature = "dpdk"), expect(unused_mut, reason = "without peers"))]
         let mut all = ours(task)?;
         #[cfg(feature = "dpdk")]
-        all.extend(super::dpdk::v4(task)?);
+        all.extend(super::dpdk::v4(task, notes)?);
         Ok(all)
     }
 }
@@ -172,11 +179,15 @@ impl Family for Ipv6Addr {
         (0..count).map(|_| one()).collect()
     }
 
-    fn contenders(task: &Arc<Task<Self>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
+    #[cfg_attr(not(feature = "dpdk"), expect(unused_variables, reason = "without peers"))]
+    fn contenders(
+        task: &Arc<Task<Self>>,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<Box<dyn Contender>>, BenchError> {
         #[cfg_attr(not(feature = "dpdk"), expect(unused_mut, reason = "without peers"))]
         let mut all = ours(task)?;
         #[cfg(feature = "dpdk")]
-        all.extend(super::dpdk::v6(task)?);
+        all.extend(super::dpdk::v6(task, notes)?);
         Ok(all)
     }
 }

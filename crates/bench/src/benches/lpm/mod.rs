@@ -20,8 +20,6 @@ use crate::timing;
 use family::{Family, OURS};
 use routes::Routes;
 use scalebricks_console::quantity::short_count;
-#[cfg(feature = "dpdk")]
-use scalebricks_tables::isa::Isa;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,10 +51,6 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let v4 = if is_generated { generated(if quick { 50_000 } else { 500_000 }) } else { v4 };
     let v6 = if is_generated { generated(if quick { 10_000 } else { 50_000 }) } else { v6 };
     let _equal = pages::EqualPages::settle(bench.console)?;
-    #[cfg(feature = "dpdk")]
-    if !Isa::Avx512.is_available() {
-        bench.console.note("lpm: no AVX-512 on this processor: without DPDK's lookups that need it");
-    }
     one::<Ipv4Addr>(bench, v4)?;
     one::<Ipv6Addr>(bench, v6)
 }
@@ -74,8 +68,12 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
     let (sets, lookups, changes) =
         bench.options.pick(([1 << 14, 1 << 18], 1 << 20, 2_000), ([1 << 16, 1 << 22], 1 << 24, 50_000));
     let task = Arc::new(Task::new(routes, &sets, changes)?);
-    let contenders: Vec<Shared> = A::contenders(&task)?.into_iter().map(Mutex::new).collect();
+    let mut notes = Vec::new();
+    let contenders: Vec<Shared> = A::contenders(&task, &mut notes)?.into_iter().map(Mutex::new).collect();
     drop(busy);
+    for note in notes {
+        bench.console.note(&format!("lpm: {}: {note}", A::NAME));
+    }
     let cases: Vec<Case> = contenders.iter().map(|contender| case(bench, contender, &task)).collect();
     let mut loads = Vec::new();
     for (case, contender) in cases.iter().zip(&contenders) {
