@@ -1,6 +1,7 @@
 //! Two hosts between which ordinary programs send: `ping`, `curl`, `iperf3`, each bound to an address.
 
 use super::LabError;
+use super::counters::kernel_counters;
 use super::exec::Cmd;
 use super::http;
 use super::plan::{Family, HTTP_PORT};
@@ -153,7 +154,18 @@ impl Ends<'_> {
         Cmd::new(&line).inside(self.client)
     }
 
-    /// A stream of so many seconds.
+    /// Datagrams that reached either host and that its full sockets dropped, because the program did not run.
+    fn unread(&self) -> Result<u64, LabError> {
+        let mut unread = 0;
+        for namespace in [self.client, self.server] {
+            let counters = kernel_counters(namespace, self.site.interrupt)?;
+            let of = |name: &str| counters.get(name).copied().unwrap_or(0);
+            unread += of("Udp:RcvbufErrors") + of("Udp6RcvbufErrors");
+        }
+        Ok(unread)
+    }
+
+    /// A stream of so many seconds. Datagrams that the receiver's own socket dropped are not lost on the way.
     ///
     /// # Errors
     /// As [`fetch`](Self::fetch).
@@ -166,11 +178,14 @@ impl Ends<'_> {
         let line = format!("iperf3 {option} -c {to} -B {from} -t {seconds} -J --bidir {udp}");
         // A server per run: one that lost its client is busy for a while.
         let server = Cmd::new("iperf3 -s -1 --forceflush").inside(self.server);
+        let unread = self.unread()?;
         let server = self.site.start("iperf3", &server)?.await_word("Server listening", self.site.interrupt)?;
         let limit = IPERF3_LIMIT + Duration::from_secs(u64::from(seconds));
         let done = Cmd::new(&line).inside(self.client).limit(limit).finish(self.site.interrupt);
         server.kill();
-        Ok(rates(&done?.stdout, stream).unwrap_or_else(|why| Verdict::new(false, why)))
+        let done = done?;
+        let unread = self.unread()? - unread;
+        Ok(rates(&done.stdout, stream, unread).unwrap_or_else(|why| Verdict::new(false, why)))
     }
 }
 
@@ -207,7 +222,7 @@ fn megabits(size: u64, took: Duration) -> String {
 }
 
 /// The rates of both directions in the output of iperf3.
-fn rates(output: &[u8], stream: Stream) -> Result<Verdict, String> {
+fn rates(output: &[u8], stream: Stream, unread: u64) -> Result<Verdict, String> {
     let output: Value = serde_json::from_slice(output).map_err(|_| "iperf3 printed no JSON".to_owned())?;
     if let Some(error) = output["error"].as_str() {
         return Err(error.to_owned());
@@ -222,8 +237,10 @@ fn rates(output: &[u8], stream: Stream) -> Result<Verdict, String> {
     };
     let lost = number("sum", "lost_packets")? + number("sum_bidir_reverse", "lost_packets")?;
     let sent = number("sum", "packets")? + number("sum_bidir_reverse", "packets")?;
+    let lost = (lost - unread as f64).max(0.0);
     let passed = sent > 0.0 && lost * 1000.0 <= sent * most_lost_per_mille;
-    Ok(Verdict::new(passed, format!("{up:.0} up, {down:.0} down, lost {lost:.0} of {sent:.0}")))
+    let unread = if unread > 0 { format!(", {unread} not read") } else { String::new() };
+    Ok(Verdict::new(passed, format!("{up:.0} up, {down:.0} down, lost {lost:.0} of {sent:.0}{unread}")))
 }
 
 #[cfg(test)]
@@ -256,11 +273,13 @@ mod tests {
                 "sum_received":{{"bits_per_second":2e7}},"sum_received_bidir_reverse":{{"bits_per_second":1e7}}}}}}"#
             )
         };
-        let verdict = rates(output(2).as_bytes(), UDP).unwrap();
+        let verdict = rates(output(2).as_bytes(), UDP, 0).unwrap();
         assert_eq!((verdict.passed, verdict.says.as_str()), (true, "20 up, 10 down, lost 3 of 2000"));
-        assert!(!rates(output(30).as_bytes(), UDP).unwrap().passed);
-        assert!(rates(output(30).as_bytes(), Stream::Tcp).unwrap().passed);
-        assert_eq!(rates(br#"{"end":{},"error":"refused"}"#, UDP), Err("refused".to_owned()));
-        assert!(rates(br#"{"end":{}}"#, UDP).is_err() && rates(b"", UDP).is_err());
+        assert!(!rates(output(30).as_bytes(), UDP, 0).unwrap().passed);
+        assert!(rates(output(30).as_bytes(), Stream::Tcp, 0).unwrap().passed);
+        let unread = rates(output(30).as_bytes(), UDP, 20).unwrap();
+        assert_eq!((unread.passed, unread.says.as_str()), (true, "20 up, 10 down, lost 11 of 2000, 20 not read"));
+        assert_eq!(rates(br#"{"end":{},"error":"refused"}"#, UDP, 0), Err("refused".to_owned()));
+        assert!(rates(br#"{"end":{}}"#, UDP, 0).is_err() && rates(b"", UDP, 0).is_err());
     }
 }

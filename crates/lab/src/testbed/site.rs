@@ -114,7 +114,7 @@ impl Site<'_> {
         Cmd::new(&format!("ip link add name {ends} netns {}", b.0)).run(self.interrupt)?;
         for (namespace, interface) in [a, b] {
             self.disable_offloads(namespace, interface)?;
-            self.ip(namespace, &format!("link set {interface} up"))?;
+            self.ip(namespace, &format!("link set dev {interface} up"))?;
         }
         Ok(())
     }

@@ -1,13 +1,15 @@
 //! A cluster router of four nodes over real links: a full mesh, and one external port each with a host behind it.
 //!
 //! ```text
-//!   h0 ── ext0 n0 node1 ──(bridge)── node0 n1 ext0 ── h1        each host: 10.N.0.2 and 2001:db8:N::2, N from 1
-//!               node2 ──(bridge)── node0 n2 ext0 ── h2          each node: 10.N.0.1 and 2001:db8:N::1 at its port
-//!               node3 ──(bridge)── node0 n3 ext0 ── h3          log: the NATS server that all nodes follow
+//!   h0 ──(lan)── ext0 n0 node1 ──(bridge)── node0 n1 ext0 ──(lan)── h1   each host: 10.N.0.2, 2001:db8:N::2, N from 1
+//!                        node2 ──(bridge)── node0 n2 ext0 ──(lan)── h2   each node: 10.N.0.1, 2001:db8:N::1 at its port
+//!                        node3 ──(bridge)── node0 n3 ext0 ──(lan)── h3   frr: a speaker of BGP at each lan, 10.N.0.3
+//!                                                                        log: the NATS server that all nodes follow
 //! ```
 //!
 //! The bridges of all links are in one namespace. They do not learn, so each is a cable that can be cut in one direction.
 
+mod bgp;
 mod failures;
 mod nodes;
 mod streams;
@@ -97,6 +99,11 @@ pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
     }
     let lasts = if run.is_quick { CALM / 4 } else { CALM };
     run.add("paced UDP between all hosts", streams::calm(machines, lasts))?;
+    if bgp::is_there() {
+        bgp::check(run)?;
+    } else {
+        run.note("  no routes by BGP without FRR (on Debian: apt-get install frr)");
+    }
     failures::check(run, &mut cluster)?;
     for (number, verdict) in cluster.stop() {
         run.add(format!("SIGTERM of node {number}"), verdict)?;
@@ -111,23 +118,33 @@ fn all_pairs() -> Vec<(u8, u8)> {
 fn build(machines: Machines<'_>) -> Result<(), LabError> {
     machines.add("mesh", Role::Bare)?;
     machines.add("log", Role::Bare)?;
+    machines.add("lan", Role::Bare)?;
+    machines.add(bgp::SPEAKER, Role::Host)?;
+    machines.cable((bgp::SPEAKER, "ctl"), ("log", "speaker"), MTU)?;
+    machines.addresses(bgp::SPEAKER, "ctl", &[&format!("{}/24", nodes::SPEAKER_CONTROL)])?;
     for number in 0..NODES {
         let (host_machine, node) = (host_name(number), node_name(number));
         machines.add(&host_machine, Role::Host)?;
         machines.add(&node, Role::Bare)?;
-        machines.cable((&host_machine, "net"), (&node, "ext0"), MTU)?;
+        let n = number + 1;
+        for (machine, interface) in [(host_machine.as_str(), "net"), (&node, "ext0"), (bgp::SPEAKER, &format!("e{number}"))] {
+            let port = format!("{}{number}", &machine[..1]);
+            machines.cable((machine, interface), ("lan", &port), MTU)?;
+        }
+        let ports = ["h", "n", "f"].map(|end| format!("{end}{number}"));
+        machines.bridge("lan", &format!("lan{number}"), &ports.each_ref().map(String::as_str))?;
+        machines.addresses(bgp::SPEAKER, &format!("e{number}"), &[&format!("10.{n}.0.3/24")])?;
         machines.addresses(
             &host_machine,
             "net",
             &[&format!("{}/24", host(number, Family::V4)), &format!("{}/64", host(number, Family::V6))],
         )?;
-        let n = number + 1;
         machines.routes(&host_machine, &[("default", &format!("10.{n}.0.1")), ("default", &format!("2001:db8:{n}::1"))])?;
         // The network of the control plane uses the kernel's stack.
         machines.cable((&node, "ctl"), ("log", &format!("c{number}")), MTU)?;
         machines.addresses(&node, "ctl", &[&format!("10.254.0.{n}/24")])?;
     }
-    let ports: Vec<String> = (0..NODES).map(|number| format!("c{number}")).collect();
+    let ports: Vec<String> = (0..NODES).map(|number| format!("c{number}")).chain(["speaker".to_owned()]).collect();
     machines.bridge("log", "br", &ports.iter().map(String::as_str).collect::<Vec<_>>())?;
     machines.addresses("log", "br", &[&format!("{}/24", nodes::LOG)])?;
     for (node, peer) in pairs().filter(|(node, peer)| node < peer) {

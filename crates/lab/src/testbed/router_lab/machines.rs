@@ -62,9 +62,9 @@ impl Machines<'_> {
     pub fn bridge(&self, machine: &str, name: &str, ports: &[&str]) -> Result<(), LabError> {
         self.ip(machine, &format!("link add name {name} type bridge stp_state 0 mcast_snooping 0"))?;
         for port in ports {
-            self.ip(machine, &format!("link set {port} master {name}"))?;
+            self.ip(machine, &format!("link set dev {port} master {name}"))?;
         }
-        self.ip(machine, &format!("link set {name} up"))
+        self.ip(machine, &format!("link set dev {name} up"))
     }
 
     /// Runs `ip` for a machine.

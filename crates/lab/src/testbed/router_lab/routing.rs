@@ -115,8 +115,8 @@ fn build(machines: Machines<'_>, device: Device) -> Result<(), LabError> {
     }
     for (a, b) in [
         (("a", "net"), ("k1", "host")),
-        (("k1", "up"), ("r", "eth0")),
-        (("r", "eth1"), ("k2", "up")),
+        (("k1", "core"), ("r", "eth0")),
+        (("r", "eth1"), ("k2", "core")),
         (("k2", "host"), ("b", "net")),
     ] {
         machines.cable(a, b, CABLE_MTU)?;
@@ -125,8 +125,8 @@ fn build(machines: Machines<'_>, device: Device) -> Result<(), LabError> {
     for (machine, interface, v4, v6) in [
         ("a", "net", "10.1.0.2/24", "2001:db8:1::2"),
         ("k1", "host", "10.1.0.1/24", "2001:db8:1::1"),
-        ("k1", "up", "192.0.2.2/24", "2001:db8:f1::2"),
-        ("k2", "up", "198.51.100.2/24", "2001:db8:f2::2"),
+        ("k1", "core", "192.0.2.2/24", "2001:db8:f1::2"),
+        ("k2", "core", "198.51.100.2/24", "2001:db8:f2::2"),
         ("k2", "host", "10.2.0.1/24", "2001:db8:2::1"),
         ("b", "net", "10.2.0.2/24", "2001:db8:2::2"),
     ] {
@@ -138,7 +138,7 @@ fn build(machines: Machines<'_>, device: Device) -> Result<(), LabError> {
     machines.routes("b", &[("default", "10.2.0.1"), ("default", "2001:db8:2::1")])?;
     if device == Device::XdpSocket {
         // The kernels at the other ends must take packets that an XDP socket sent.
-        for (machine, interface) in [("k1", "up"), ("k2", "up")] {
+        for (machine, interface) in [("k1", "core"), ("k2", "core")] {
             machines.0.disable_offloads(&machines.namespace(machine), interface)?;
         }
     }
@@ -238,10 +238,19 @@ fn pings_router(machines: Machines<'_>, family: Family, router: &str) -> Result<
     Ok(says(&output, "5 received"))
 }
 
-/// A packet that expires at the second hop is answered by our router, from its address on that side, and one that
+/// The router's address in errors to `a` about a packet to `b`: IPv4 has the one of the port to `a`, IPv6 the one of the port
+/// where the packet would have left.
+const fn reports_from(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "192.0.2.1",
+        Family::V6 => "2001:db8:f2::1",
+    }
+}
+
+/// A packet that expires at the second hop is answered by our router, and one that
 /// expires at the third by the kernel router behind.
 fn expires(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> {
-    let (_, to, router) = addresses(family);
+    let (to, router) = (addresses(family).1, reports_from(family));
     let kernels = match family {
         Family::V4 => ["10.1.0.1", "198.51.100.2"],
         Family::V6 => ["2001:db8:1::1", "2001:db8:f2::2"],
@@ -264,7 +273,7 @@ fn expires(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> 
 
 /// A packet that is longer than the router's MTU and may not be fragmented is answered with that MTU.
 fn too_big(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> {
-    let (_, to, router) = addresses(family);
+    let (to, router) = (addresses(family).1, reports_from(family));
     let line = format!("ping {} -n -c 1 -W 3 -M do -s {} {to}", family.option(), CABLE_MTU - 48);
     let output = machines.ask("a", &line)?;
     let what = match family {

@@ -308,11 +308,11 @@ fn again(machines: Machines<'_>, right: &Router, path: &Path) -> Result<Verdict,
     Cmd::new(&select).limit(capture::READ).run(site.interrupt)?;
     let line = format!("lab replayed-frames --capture {} --interface {AGAIN}", only_left.display());
     let sender = site.helper("again", &line, &machines.namespace("path"))?;
-    machines.ip("path", &format!("link set {AGAIN} mtu {MTU} addrgenmode none master br"))?;
+    machines.ip("path", &format!("link set dev {AGAIN} mtu {MTU} addrgenmode none master br"))?;
     // Frames with another machine's address must not change the bridge's table.
     let bridge = Cmd::new(&format!("bridge link set dev {AGAIN} learning off"));
     bridge.inside(&machines.namespace("path")).run(site.interrupt)?;
-    machines.ip("path", &format!("link set {AGAIN} up"))?;
+    machines.ip("path", &format!("link set dev {AGAIN} up"))?;
     let sender = sender.await_word("done ", site.interrupt)?;
     let sent: u64 = sender.log().rsplit("done ").next().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     sender.kill();

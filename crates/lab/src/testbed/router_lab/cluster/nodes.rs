@@ -15,6 +15,12 @@ use std::path::Path;
 /// The address of the NATS server.
 pub const LOG: Ipv4Addr = Ipv4Addr::new(10, 254, 0, 100);
 
+/// The speaker of BGP on the network of the control plane.
+pub const SPEAKER_CONTROL: Ipv4Addr = Ipv4Addr::new(10, 254, 0, 50);
+
+/// Where node 0 takes routes from FRR.
+pub const FPM: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 254, 0, 1), 2620);
+
 /// What a node logs when it forwards.
 const READY: &str = "ready";
 
@@ -106,6 +112,9 @@ fn configuration(node: u8, admin: &str) -> String {
     for peer in (0..NODES).filter(|peer| *peer != node) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "[[link]]\nnode = {peer}\ndevice = \"{}\"\n", device(peer + 1, &format!("node{peer}")));
+    }
+    if node == 0 {
+        let _ = write!(text, "[feeder.fpm]\nlisten = \"{}:{}\"\nquiet_ms = 5000\n\n", FPM.0, FPM.1);
     }
     text + &format!(
         "[control]\nengine = \"nats://{LOG}:4222\"\nreplicas = 1\nname = \"router\"\n\n[worker]\nidle = \"sleep\"\n\n\
