@@ -23,6 +23,7 @@
 #   REQUIRE_AVX512  1: tests of kernels fail if the processor lacks AVX-512, or any variant of it
 #   NATS_TIMEOUT    seconds until the tests with NATS servers fail (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it; the lab needs one too
+#   REQUIRE_FRR     1: a missing FRR fails the test with a real BGP speaker instead of skipping it
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 #   SOAK_RUNS       how often the soak stage, which is not part of `all`, runs every test (20)
 set -uo pipefail

@@ -1,4 +1,4 @@
-//! Any bytes are read as a feed of routes, text or MRT, up to the first wrong line or record.
+//! Any bytes are read as a feed of routes, text or MRT, and as static routes, up to the first wrong line or record.
 
 #![no_main]
 
@@ -25,6 +25,9 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         assert!(OutputRule::NextHop.output(&route, outputs) < 7);
+    });
+    let _lines = feed::statics::read(std::io::Cursor::new(bytes.to_vec()), |route| {
+        assert_eq!(route.next_hop.is_ipv4(), matches!(route.prefix, FeedPrefix::V4(_)));
     });
     if let Ok(counts) = counts {
         assert_eq!((counts.v4, counts.v6), (v4, v6));

@@ -3,6 +3,7 @@
 mod connect;
 mod flows;
 mod graph;
+mod router;
 pub mod sockets;
 mod switch;
 

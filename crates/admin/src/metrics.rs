@@ -5,6 +5,7 @@
 
 mod control;
 mod graph;
+mod router;
 mod switch;
 
 use super::model::{DEVICE_COUNTERS, DeviceMetric, NodeCounters, NodeState, Stats, Status};
@@ -25,6 +26,7 @@ use std::fmt;
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub use graph::render as render_graph;
+pub use router::render as render_router;
 pub use switch::render as render_switch;
 
 type Labels = Vec<(&'static str, String)>;

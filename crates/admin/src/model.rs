@@ -9,6 +9,7 @@ mod counters;
 mod device;
 mod flow;
 mod graph;
+pub mod router;
 mod stats;
 mod status;
 pub mod switch;

@@ -2,7 +2,7 @@
 
 use crate::node::config::Problem;
 use crate::node::control_plane::DaemonError;
-use crate::switch::log::LogError;
+use crate::replica::LogError;
 use scalebricks_admin::client::ClientError;
 use scalebricks_admin::commands::CommandError;
 use scalebricks_admin::flow_list::FlowFileError;
@@ -10,6 +10,7 @@ use scalebricks_admin::server::ServerError;
 use scalebricks_apps::click::devices::DevicesError;
 use scalebricks_apps::click::live::ReplaceError;
 use scalebricks_apps::gateway::FlowTablesError;
+use scalebricks_apps::router::feed::FeedError;
 use scalebricks_apps::switch::file::FileErrors;
 use scalebricks_console::output::OutputError;
 use scalebricks_console::{Interrupted, status};
@@ -54,6 +55,14 @@ pub enum ProcessError {
         /// The bad lines.
         errors: FileErrors,
     },
+    /// A file of routes has a wrong line.
+    #[error("{}: {error}", path.display())]
+    Routes {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        error: FeedError,
+    },
     /// A capture cannot be read or written.
     #[error("{}: {error}", path.display())]
     Capture {
@@ -83,9 +92,17 @@ pub enum ProcessError {
     /// The control plane of a node.
     #[error("control plane: {0}")]
     Control(#[from] DaemonError),
-    /// The log of names.
-    #[error("names: {0}")]
+    /// The log of names or routes.
+    #[error("log: {0}")]
     Log(#[from] LogError),
+    /// An address at which nothing can listen.
+    #[error("cannot listen at {address}: {error}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The error of the system.
+        error: io::Error,
+    },
     /// The admin server.
     #[error("admin interface: {0}")]
     Admin(#[from] ServerError),

@@ -6,7 +6,8 @@
 //! | [`switch`] | a switch for flat names |
 //! | [`graph`] | a configuration in the Click language |
 //! | [`engine`] | the process that stores the log on one machine |
-//! | [`router`] | routers of one server |
+//! | [`router`] | routers: one server, or a node of a cluster |
+//! | `replica` | a state that several processes compute from one log |
 //! | [`runtime`] | code that nodes, switches and graphs share: workers, devices, signals |
 //! | [`error`] | the errors of nodes, switches and graphs |
 
@@ -16,6 +17,7 @@ pub mod engine;
 pub mod error;
 pub mod graph;
 pub mod node;
+mod replica;
 pub mod router;
 pub mod runtime;
 pub mod switch;

@@ -59,6 +59,19 @@ pub(crate) enum Resolution {
     Full,
 }
 
+/// What is known about a neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    Nothing,
+    /// It was asked, or packets still wait for it.
+    Pending,
+    /// Its MAC address, and whether it should be asked again.
+    Mac {
+        mac: MacAddr,
+        is_old: bool,
+    },
+}
+
 /// What to do when a neighbour's timer expires.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RetryAction {
@@ -135,6 +148,18 @@ impl<P, A: Copy + Eq + Ord + Hash + fmt::Display> ArpTable<P, A> {
             let lasts = if neighbour.is_static { Duration::MAX } else { lasts };
             Some((*ip, neighbour.mac?, neighbour.learned.saturating_add(lasts)))
         })
+    }
+
+    /// What [`way`](Self::way) would do with a packet to `ip`, changing nothing.
+    pub(crate) fn look_up(&self, ip: A, now: Duration, config: &ArpConfig) -> Known {
+        let Some(neighbour) = self.all.get(&ip) else { return Known::Nothing };
+        let age = now.saturating_sub(neighbour.learned);
+        let is_old = |limit: Duration| !limit.is_zero() && !neighbour.is_static && age >= limit;
+        match neighbour.mac {
+            Some(_) if is_old(config.timeout) => Known::Nothing,
+            Some(mac) if neighbour.waiting.is_empty() => Known::Mac { mac, is_old: is_old(config.poll_after) },
+            _ => Known::Pending,
+        }
     }
 
     fn next_serial(&mut self) {

@@ -188,10 +188,13 @@ elements! {
         batch digit_switch DigitSwitch;
         batch direct_vlb DirectVLB;
         batch flowlets Flowlets;
+        batch link_hello LinkHello;
         batch mac_switch MacSwitch;
+        batch next_hop_keeper NextHopKeeper;
         batch random_switch RandomSwitch;
         batch restore_mac RestoreMac;
         batch router_input RouterInput;
+        batch router_output RouterOutput;
     }
     => fuse (IPGWOptions, FixIPSrc, DecIPTTL);
 }

@@ -71,6 +71,7 @@ pub(crate) struct ResolverIds {
     pub(crate) responses: CounterId,
     pub(crate) unasked: CounterId,
     pub(crate) sent: CounterId,
+    pub(crate) wanted: CounterId,
     pub(crate) length_now: CounterId,
 }
 
@@ -203,13 +204,37 @@ impl<P: PacketBuf, D: Discovery> Resolver<P, D> {
                 }
             }
         }
+        self.forget_evicted(frame, out);
+        None
+    }
+
+    /// Asks for a packet's next hop, unless its MAC address is known and not old.
+    fn want(&mut self, slot: Slot, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let ip = frame.column(self.dst)[&slot].address();
+        out.count(self.ids.wanted, 1);
+        drop(frame.take(slot));
+        if self.link.way(ip) != LinkWay::Neighbour {
+            return;
+        }
+        match self.neighbours.way(ip, out.now(), &self.config, &mut self.lost) {
+            Resolution::Known { asks: true, .. } => self.ask(ip, None, frame, out),
+            Resolution::Wait { is_new: true } => {
+                self.ask(ip, None, frame, out);
+                self.repeat(ip, frame, out);
+            }
+            Resolution::Known { .. } | Resolution::Wait { .. } | Resolution::Full => {}
+        }
+        self.forget_evicted(frame, out);
+    }
+
+    /// Ends what remains of evicted neighbours.
+    fn forget_evicted(&mut self, frame: &mut Frame<P>, out: &mut Out<'_>) {
         if let Some(timer) = self.lost.timer.take() {
             out.cancel(timer);
         }
         while let Some(waiting) = self.lost.waiting.pop_front() {
             self.drop_waiting(waiting, self.ids.evicted, frame, out);
         }
-        None
     }
 
     /// Sends packets. Those of a batch often go to one neighbour, which is looked up once.
@@ -304,7 +329,7 @@ impl<P: PacketBuf, D: Discovery> Resolver<P, D> {
         Ok(())
     }
 
-    /// Processes packets to send (input 0) or announcements.
+    /// Processes packets to send (input 0), announcements (1), or packets that want a MAC address (2).
     pub(crate) fn push(
         &mut self,
         input: usize,
@@ -314,6 +339,8 @@ impl<P: PacketBuf, D: Discovery> Resolver<P, D> {
     ) {
         if input == 0 {
             self.all(batch, frame, out);
+        } else if input == 2 {
+            batch.drain().for_each(|slot| self.want(slot, frame, out));
         } else {
             batch.drain().for_each(|slot| {
                 let heard = D::heard(frame.packet(&slot).data());

@@ -17,7 +17,10 @@ macro_rules! resolver {
         scalebricks_graph::element! {
             $(#[doc = $doc])+
             pub struct $name<P> as $class { resolver: $crate::resolver::Resolver<P, $discovery>, }
-            inputs { push $packets: $packets_doc, push $answers [Optional]: $answers_doc, }
+            inputs {
+                push $packets: $packets_doc, push $answers [Optional]: $answers_doc,
+                push "wanted" [Optional]: "Packets whose next hop's MAC address is wanted ahead of traffic. They end here.",
+            }
             outputs { push "out": "Ethernet frames.", push "queries" [Optional]: $requests_doc, }
             fresh { "out", "queries", }
             params $params {
@@ -41,7 +44,7 @@ macro_rules! resolver {
                 query_rate: u32 = 1_000,
             }
             example $example
-            reads { $column on $packets, }
+            reads { $column on $packets, $column on "wanted", }
             drops {
                 NO_DESTINATION = "no_destination": "The packet's next hop is the unspecified address.",
                 NO_ANSWER = "no_answer": "The host did not answer.",
@@ -57,6 +60,7 @@ macro_rules! resolver {
                 RESPONSES = "responses" [Ended]: "Answers received.",
                 UNASKED = "unasked": "Answers from hosts that were not asked, or whose MAC address was set.",
                 SENT = "sent": "Packets sent after waiting.",
+                WANTED = "wanted" [Ended]: "Packets that wanted a MAC address ahead of traffic.",
                 LENGTH_NOW = "length_now": "Waiting packets (a level).",
             }
             handlers {
@@ -86,6 +90,7 @@ macro_rules! resolver {
                 responses: Self::RESPONSES,
                 unasked: Self::UNASKED,
                 sent: Self::SENT,
+                wanted: Self::WANTED,
                 length_now: Self::LENGTH_NOW,
             };
 

@@ -89,8 +89,13 @@ fn main() -> ExitCode {
         .map_err(|error| (error.to_string(), error.exit_code())),
         Command::Graph(command) => graph::graph(&command, &console, &interrupt)
             .map_err(|error| (error.to_string(), error.exit_code())),
-        Command::Router(command) => router::router(command, &console, &interrupt)
-            .map_err(|error| (error.to_string(), error.exit_code())),
+        Command::Router(command) => {
+            if command.is_daemon() {
+                log(LogFormat::Text);
+            }
+            router::router(command, &console, &interrupt)
+                .map_err(|error| (error.to_string(), error.exit_code()))
+        }
         Command::Elements(args) => {
             graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))
         }

@@ -18,6 +18,7 @@ mod node_check;
 mod node_worker;
 mod operators;
 mod replaceable;
+mod router;
 mod simulation;
 mod switch;
 mod unfit_node;

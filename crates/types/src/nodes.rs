@@ -55,6 +55,20 @@ impl NodeSet {
         (0..=u8::MAX).map(NodeId::new).filter(move |node| set.contains(*node))
     }
 
+    /// The nodes that are in one of the sets or in both.
+    #[must_use]
+    pub const fn union(&self, other: &Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        Self([a | e, b | f, c | g, d | h])
+    }
+
+    /// The nodes that are in this set and not in the other.
+    #[must_use]
+    pub const fn difference(&self, other: &Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, other.0);
+        Self([a & !e, b & !f, c & !g, d & !h])
+    }
+
     /// The nodes that are in both sets.
     #[must_use]
     pub const fn intersection(&self, other: &Self) -> Self {
@@ -102,6 +116,9 @@ mod tests {
             let other: NodeSet = others.iter().copied().collect();
             let both: NodeSet = twin.intersection(&others).copied().collect();
             prop_assert_eq!(set.intersection(&other), both);
+            let (any, only) = (twin.union(&others).copied(), twin.difference(&others).copied());
+            prop_assert_eq!(set.union(&other), any.collect::<NodeSet>());
+            prop_assert_eq!(set.difference(&other), only.collect::<NodeSet>());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the socket of the only node, switch or graph that runs on this machine.
+//! Finds the socket of the only node, switch, router or graph that runs on this machine.
 
 use super::{ClientError, Target};
 use std::env;
@@ -21,7 +21,9 @@ pub enum Daemon {
     Node,
     /// A switch: `switch*.sock`.
     Switch,
-    /// A process that runs a graph of elements: `graph*.sock`, `node*.sock` or `switch*.sock`.
+    /// A node of a cluster router: `router*.sock`.
+    Router,
+    /// A process that runs a graph of elements: `graph*.sock`, or a socket of one of the others.
     Graph,
 }
 
@@ -31,6 +33,7 @@ impl Daemon {
         match self {
             Self::Node => "node",
             Self::Switch => "switch",
+            Self::Router => "router",
             Self::Graph => "graph",
         }
     }
@@ -40,7 +43,8 @@ impl Daemon {
         match self {
             Self::Node => &["node"],
             Self::Switch => &["switch"],
-            Self::Graph => &["graph", "node", "switch"],
+            Self::Router => &["router"],
+            Self::Graph => &["graph", "node", "router", "switch"],
         }
     }
 
@@ -48,6 +52,7 @@ impl Daemon {
         match self {
             Self::Node => "nodes",
             Self::Switch => "switches",
+            Self::Router => "routers",
             Self::Graph => "graphs",
         }
     }

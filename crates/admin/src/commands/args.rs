@@ -76,10 +76,10 @@ Exit status:
 
 /// How a process is reached, and how long to wait for it.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The node, switch or run")]
+#[command(next_help_heading = "The node, switch, router or run")]
 pub struct ReachArgs {
-    /// Its admin socket [default: the only one in /run/scalebricks that answers: node*.sock, switch*.sock or
-    /// graph*.sock]
+    /// Its admin socket [default: the only one in /run/scalebricks that answers: node*.sock, switch*.sock,
+    /// router*.sock or graph*.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     pub socket: Option<PathBuf>,
 

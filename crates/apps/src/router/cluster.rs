@@ -15,7 +15,7 @@ use scalebricks_elements::fabric::next_hops::NextHops;
 use scalebricks_elements::{RestoreMac, RouterInput};
 use scalebricks_graph::{Builder, Graph, Ledger, Registry};
 use scalebricks_io::{Packet, PacketBuf};
-use scalebricks_tables::lpm::Lpm;
+use scalebricks_tables::lpm::{Lpm, Params};
 use scalebricks_types::{ClusterSize, NodeId};
 use scalebricks_wire::MacAddr;
 use std::net::Ipv4Addr;
@@ -73,6 +73,9 @@ pub enum RouterError {
     /// The number of ports is out of range.
     #[error("{0} external ports, of 1 to {PORTS}")]
     Ports(u8),
+    /// The description of a node is wrong.
+    #[error("{0}")]
+    Node(String),
     /// A graph or the network could not be created.
     #[error(transparent)]
     Network(#[from] NetworkError),
@@ -106,16 +109,15 @@ impl RouterConfig {
         let restore = RestoreMac::new(macs, Arc::clone(hops)).map_err(|_| RouterError::Ports(self.ports))?;
         let mut builder = Builder::new();
         builder.declare("check", "CheckIPHeader", &["14"]).declare("ttl", "DecIPTTL", &[]);
-        builder.add("route", RouterInput::new(Arc::clone(table))).add("restore", restore);
-        self.declare_steering(&mut builder, id);
-        let (node, nodes) = (id.get().to_string(), self.size.get().to_string());
-        let seed = format!("SEED {}", self.seed);
-        builder.declare("switch", "MacSwitch", &[&node, &nodes, &seed]);
+        let route = RouterInput::new(Arc::clone(table), Arc::new(Lpm::new(Params::SMALL)), None);
+        builder.add("route", route).add("restore", restore);
+        let switching = self.switching(id);
+        switching.declare(&mut builder);
         builder.chain(&["check", "ttl", "route", "steer"]);
         for port in 0..self.ports {
             let (from, device) = (format!("from_port{port}"), format!("port{port}"));
             builder.declare(&from, "FromDevice", &[&device]).chain(&[&from, "check"]);
-            let queue = self.output(&mut builder, &device);
+            let queue = switching.output(&mut builder, &device, &device);
             builder.connect("restore", usize::from(port), &queue, 0);
         }
         let own = id.index();
@@ -123,7 +125,7 @@ impl RouterConfig {
         for other in self.size.nodes().filter(|&other| other != id) {
             let (from, device) = (format!("from_node{}", other.get()), format!("node{}", other.get()));
             builder.declare(&from, "FromDevice", &[&device]).connect(&from, 0, "switch", other.index());
-            let queue = self.output(&mut builder, &device);
+            let queue = switching.output(&mut builder, &device, &device);
             builder.connect("steer", other.index(), &queue, 0).connect("switch", other.index(), &queue, 0);
         }
         let mut ledger = Ledger::new();
@@ -133,10 +135,32 @@ impl RouterConfig {
         Ok((graph, ledger))
     }
 
-    fn declare_steering<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>, id: NodeId) {
-        let (node, nodes) = (id.get().to_string(), self.size.get().to_string());
+    const fn switching(&self, id: NodeId) -> Switching {
+        let Self { size, link_rate, steering, queue, burst, seed, .. } = *self;
+        Switching { id, size, rate: self.node_rate(), link_rate, steering, queue, burst, seed }
+    }
+}
+
+/// How a node moves frames to others: the elements that every form of a node has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Switching {
+    pub(super) id: NodeId,
+    pub(super) size: ClusterSize,
+    /// R, bytes per second.
+    pub(super) rate: u64,
+    pub(super) link_rate: u64,
+    pub(super) steering: Steering,
+    pub(super) queue: usize,
+    pub(super) burst: Option<u64>,
+    pub(super) seed: u64,
+}
+
+impl Switching {
+    /// The elements `steer` and `switch`.
+    pub(super) fn declare<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>) {
+        let (node, nodes) = (self.id.get().to_string(), self.size.get().to_string());
         let seed = format!("SEED {}", self.seed);
-        let rate = format!("RATE {}", self.node_rate());
+        let rate = format!("RATE {}", self.rate);
         let link = format!("LINK {}", self.link_rate);
         let burst = self.burst.map_or_else(String::new, |bytes| format!("BURST {bytes}"));
         match self.steering {
@@ -148,11 +172,12 @@ impl RouterConfig {
                 builder.declare("steer", "Flowlets", &[&node, &nodes, &rate, &burst, &seed])
             }
         };
+        builder.declare("switch", "MacSwitch", &[&node, &nodes, &seed]);
     }
 
     /// A queue and a device to send by; the name of the queue.
-    fn output<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>, device: &str) -> String {
-        let (queue, to) = (format!("queue_{device}"), format!("to_{device}"));
+    pub(super) fn output<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>, device: &str, name: &str) -> String {
+        let (queue, to) = (format!("queue_{name}"), format!("to_{name}"));
         builder.declare(&queue, "Queue", &[&self.queue.to_string()]).declare(&to, "ToDevice", &[device]);
         builder.chain(&[&queue, &to]);
         queue

@@ -10,7 +10,7 @@ use scalebricks_elements::fabric::next_hops::NextHops;
 use scalebricks_elements::{RestoreMac, RouterInput};
 use scalebricks_graph::{Builder, Graph, Ledger};
 use scalebricks_io::Packet;
-use scalebricks_tables::lpm::Lpm;
+use scalebricks_tables::lpm::{Lpm, Params};
 use scalebricks_types::NodeId;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl FlyConfig {
                 continue;
             }
             builder.declare("from_port", "FromDevice", &["port"]).declare("check", "CheckIPHeader", &["14"]);
-            builder.declare("ttl", "DecIPTTL", &[]).add("route", RouterInput::new(Arc::clone(table)));
+            builder.declare("ttl", "DecIPTTL", &[]).add("route", RouterInput::new(Arc::clone(table), Arc::new(Lpm::new(Params::SMALL)), None));
             builder.chain(&["from_port", "check", "ttl", "route", &switch]);
         }
         if let (true, Some(own)) = (server < self.port_servers(), hops_of.get(server)) {

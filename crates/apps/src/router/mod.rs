@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`feed`] | sources of routes: BGP tables from files |
 //! | [`server`] | one server: configurations for forwarding and IP routing |
-//! | [`cluster`] | a node of a cluster as a graph, and a full mesh of nodes |
+//! | [`node`] | a node of a cluster on real links: next hops, ICMP, hellos |
+//! | [`cluster`] | a node with given next hops as a graph, and a full mesh of such nodes in memory |
+//! | [`node_cluster`] | a full mesh of nodes in memory, whose links can be cut |
 //! | [`fly`] | a k-ary n-fly of nodes |
 //! | [`network`] | nodes joined by links with capacities and queues, in virtual time |
 //! | [`reorder`], [`fairness`] | measures of what leaves |
@@ -17,6 +19,8 @@ pub mod feed;
 pub mod fly;
 pub mod mix;
 pub mod network;
+pub mod node;
+pub mod node_cluster;
 pub mod reorder;
 pub mod routes;
 pub mod server;

@@ -63,6 +63,7 @@ struct Link {
     credit: u128,
     queue: VecDeque<Packet>,
     stats: LinkStats,
+    is_cut: bool,
 }
 
 /// What a link did.
@@ -84,6 +85,15 @@ pub struct Departure {
     /// The port, as numbered by [`Wiring::outlet`].
     pub port: usize,
     /// The packet. `hops` of its tag counts the links between nodes that it passed.
+    pub packet: Packet,
+}
+
+/// A packet that was sent into a link that is cut.
+#[derive(Debug)]
+pub struct Loss {
+    /// The number of the link.
+    pub link: usize,
+    /// The packet.
     pub packet: Packet,
 }
 
@@ -115,6 +125,7 @@ pub struct Network {
     links: Vec<Link>,
     sources: Vec<(usize, MemoryPort<Packet>)>,
     departed: Vec<Departure>,
+    lost: Vec<Loss>,
     pool: Pool,
     now: Duration,
 }
@@ -227,7 +238,8 @@ impl Wiring {
         let (near, far) = memory_port_pair(RING);
         self.devices[from].outlets.insert(out.to_owned(), near);
         let (queue, stats) = (VecDeque::new(), LinkStats::default());
-        self.links.push(Link { from: far, target, to, bytes_per_second, credit: 0, queue, stats });
+        let is_cut = false;
+        self.links.push(Link { from: far, target, to, bytes_per_second, credit: 0, queue, stats, is_cut });
         self.links.len() - 1
     }
 
@@ -247,7 +259,8 @@ impl Wiring {
             nodes.push(Worker::new(graph, Box::new(pool.clone()), ()));
             ledgers.push(ledger);
         }
-        Ok(Network { nodes, ledgers, links, sources, departed: Vec::new(), pool, now: Duration::ZERO })
+        let (departed, lost) = (Vec::new(), Vec::new());
+        Ok(Network { nodes, ledgers, links, sources, departed, lost, pool, now: Duration::ZERO })
     }
 }
 
@@ -315,8 +328,14 @@ impl Network {
                 }
             }
         }
-        for link in &mut self.links {
-            link.advance(step, &mut self.departed)?;
+        for (number, link) in self.links.iter_mut().enumerate() {
+            if link.is_cut {
+                let waiting = link.queue.drain(..).chain(std::iter::from_fn(|| link.from.receive()));
+                self.lost.extend(waiting.map(|packet| Loss { link: number, packet }));
+                (link.credit, link.stats.waiting) = (0, 0);
+            } else {
+                link.advance(step, &mut self.departed)?;
+            }
         }
         self.now += step;
         Ok(())
@@ -330,6 +349,18 @@ impl Network {
     /// What left since the last call, in order.
     pub fn take_departed(&mut self) -> Vec<Departure> {
         std::mem::take(&mut self.departed)
+    }
+
+    /// Cuts a link, so that everything that enters is lost, or mends it.
+    pub fn cut(&mut self, link: usize, is_cut: bool) {
+        if let Some(link) = self.links.get_mut(link) {
+            link.is_cut = is_cut;
+        }
+    }
+
+    /// What was lost on cut links since the last call, in order.
+    pub fn take_lost(&mut self) -> Vec<Loss> {
+        std::mem::take(&mut self.lost)
     }
 
     /// Statistics of each link, by number. Begins a new maximum of waiting packets.

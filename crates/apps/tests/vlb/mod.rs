@@ -9,7 +9,10 @@
 
 mod example;
 mod fly;
+mod links;
 mod matrix;
 mod mesh;
+mod neighbours;
+mod node_rig;
 mod order;
 mod rig;

@@ -9,14 +9,17 @@
 //! |---|---|
 //! | [`record`] | entries of the log |
 //! | [`rib`] | paths by prefix, and the selected ones |
+//! | [`hops`] | the numbers of next hops, the same at all nodes |
 //! | [`feed`] | the records that change a feeder's routes into others |
 
 pub mod feed;
+pub mod hops;
 pub mod record;
 pub mod rib;
 #[cfg(test)]
 mod tests;
 
 pub use feed::{batches, difference};
+pub use hops::{CONNECTED, HopChange, MAX_NEXT_HOPS, NumberedExit};
 pub use record::{Exit, FeederId, IpPrefix, MAX_PATHS, Path, Paths, RouteBatch, RouteRecord, TooManyPaths};
-pub use rib::{ApplyCounts, MAX_PREFIXES, RouteChange, RouteChanges, RouteRib};
+pub use rib::{ApplyCounts, MAX_PREFIXES, RouteChange, RouteChanges, RoutePaths, RouteRib};

@@ -1,13 +1,15 @@
 //! Paths by prefix, and the selected ones.
 
+use super::hops::{HopChange, HopNumbers, NumberedExit, StoredHops};
 use super::record::{Exit, FeederId, IpPrefix, Path, Paths, RouteBatch, RouteRecord};
-use crate::codec::Encoded;
+use crate::codec::{DecodeError, Encoded};
 use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_tables::lpm::Prefix;
 use scalebricks_types::NodeSet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Bound;
 
 /// Most prefixes of both families. Announcements of further ones are refused, by all nodes alike.
 pub const MAX_PREFIXES: usize = 1 << 22;
@@ -18,7 +20,7 @@ pub struct RouteChange<A> {
     /// The prefix.
     pub prefix: Prefix<A>,
     /// Where its packets leave; `None` if no path is left.
-    pub exit: Option<Exit>,
+    pub exit: Option<NumberedExit>,
 }
 
 /// Changes for a node's tables of both families, in the order in which they happened. A later change of a prefix
@@ -29,22 +31,24 @@ pub struct RouteChanges {
     pub v4: Vec<RouteChange<Ipv4Addr>>,
     /// IPv6.
     pub v6: Vec<RouteChange<Ipv6Addr>>,
+    /// Numbers of next hops, of all nodes.
+    pub hops: Vec<HopChange>,
 }
 
 impl RouteChanges {
-    fn push(&mut self, prefix: IpPrefix, exit: Option<Exit>) {
+    fn push(&mut self, prefix: IpPrefix, exit: Option<NumberedExit>) {
         match prefix {
             IpPrefix::V4(prefix) => self.v4.push(RouteChange { prefix, exit }),
             IpPrefix::V6(prefix) => self.v6.push(RouteChange { prefix, exit }),
         }
     }
 
-    /// Number of changes.
+    /// Number of changed routes.
     pub const fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
 
-    /// Whether there are none.
+    /// Whether no route changed.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -57,6 +61,9 @@ pub struct ApplyCounts {
     pub applied: u64,
     /// Announcements refused, because the RIB has [`MAX_PREFIXES`].
     pub refused: u64,
+    /// Announcements refused, because a node has no number left for a next hop
+    /// ([`MAX_NEXT_HOPS`](super::MAX_NEXT_HOPS)). The feeder's earlier paths to the prefix are gone.
+    pub without_number: u64,
 }
 
 /// A path of a feeder.
@@ -84,6 +91,26 @@ impl Entry {
     }
 }
 
+/// A prefix with its paths.
+#[derive(Debug, Clone, Copy)]
+pub struct RoutePaths<'a> {
+    /// The prefix.
+    pub prefix: IpPrefix,
+    entry: &'a Entry,
+}
+
+impl<'a> RoutePaths<'a> {
+    /// The paths, best first, with their feeders.
+    pub fn paths(self) -> impl Iterator<Item = (Path, FeederId)> + 'a {
+        self.entry.candidates.iter().map(|candidate| (candidate.path, candidate.feeder))
+    }
+
+    /// The selected exit; `None` if no path leaves at a living node.
+    pub const fn selected(self) -> Option<Exit> {
+        self.entry.selected
+    }
+}
+
 /// The routes of all feeders. Nodes that applied the same batches, and consider the same nodes alive, have the same
 /// selected paths.
 ///
@@ -94,6 +121,7 @@ pub struct RouteRib {
     entries: BTreeMap<IpPrefix, Entry>,
     /// How often each feeder restarted.
     restarts: BTreeMap<FeederId, u32>,
+    hops: HopNumbers,
     alive: NodeSet,
 }
 
@@ -114,13 +142,76 @@ impl RouteRib {
     }
 
     /// The selected exit of exactly this prefix.
-    pub fn selected(&self, prefix: IpPrefix) -> Option<Exit> {
-        self.entries.get(&prefix)?.selected
+    pub fn selected(&self, prefix: IpPrefix) -> Option<NumberedExit> {
+        self.hops.get(self.entries.get(&prefix)?.selected?)
     }
 
     /// All prefixes with a selected path, in order.
-    pub fn routes(&self) -> impl Iterator<Item = (IpPrefix, Exit)> + '_ {
-        self.entries.iter().filter_map(|(prefix, entry)| Some((*prefix, entry.selected?)))
+    pub fn routes(&self) -> impl Iterator<Item = (IpPrefix, NumberedExit)> + '_ {
+        self.entries.iter().filter_map(|(prefix, entry)| Some((*prefix, self.hops.get(entry.selected?)?)))
+    }
+
+    /// All paths to prefixes from `from` on, in order, with their feeders. The best ones come first.
+    pub fn paths_from(&self, from: Option<IpPrefix>) -> impl Iterator<Item = RoutePaths<'_>> + '_ {
+        let start = from.map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = self.entries.range((start, Bound::Unbounded));
+        entries.map(|(prefix, entry)| RoutePaths { prefix: *prefix, entry })
+    }
+
+    /// The paths to exactly this prefix.
+    pub fn paths(&self, prefix: IpPrefix) -> Option<RoutePaths<'_>> {
+        self.entries.get(&prefix).map(|entry| RoutePaths { prefix, entry })
+    }
+
+    /// The number of an exit with at least one path.
+    pub fn number(&self, exit: Exit) -> Option<u16> {
+        self.hops.get(exit).map(|hop| hop.number)
+    }
+
+    /// The exits that have numbers, in order.
+    pub fn next_hops(&self) -> impl Iterator<Item = NumberedExit> + '_ {
+        self.hops.iter()
+    }
+
+    /// Number of exits that have numbers.
+    pub fn next_hop_count(&self) -> usize {
+        self.hops.len()
+    }
+
+    /// The nodes that are considered alive.
+    pub const fn alive(&self) -> NodeSet {
+        self.alive
+    }
+
+    /// The changes that lead from this RIB's selected paths and numbers to those of another.
+    pub fn changes_to(&self, other: &Self) -> RouteChanges {
+        let mut changes = RouteChanges::default();
+        let numbered = |rib: &Self| rib.next_hops().collect::<BTreeSet<_>>();
+        let (old, new) = (numbered(self), numbered(other));
+        let change = |is_used| move |hop: &NumberedExit| HopChange { hop: *hop, is_used };
+        changes.hops.extend(old.difference(&new).map(change(false)));
+        changes.hops.extend(new.difference(&old).map(change(true)));
+        let (mut old, mut new) = (self.routes().peekable(), other.routes().peekable());
+        loop {
+            match (old.peek().copied(), new.peek().copied()) {
+                (None, None) => return changes,
+                (Some((gone, _)), next) if next.is_none_or(|(prefix, _)| gone < prefix) => {
+                    changes.push(gone, None);
+                    old.next();
+                }
+                (before, Some((prefix, exit))) => {
+                    let same = before.filter(|(other, _)| *other == prefix);
+                    if same.is_some() {
+                        old.next();
+                    }
+                    if same.is_none_or(|(_, before)| before != exit) {
+                        changes.push(prefix, Some(exit));
+                    }
+                    new.next();
+                }
+                (Some(_), None) => unreachable!(), // the second case
+            }
+        }
     }
 
     /// A feeder's paths, by prefix, in order.
@@ -136,26 +227,19 @@ impl RouteRib {
     pub fn apply(&mut self, batch: &RouteBatch, changes: &mut RouteChanges) -> ApplyCounts {
         let mut counts = ApplyCounts::default();
         for record in &batch.0 {
-            let is_applied = match record {
+            match record {
                 RouteRecord::Announce(feeder, prefix, paths) => {
-                    self.announce(*feeder, *prefix, paths, changes)
+                    self.announce(*feeder, *prefix, paths, changes, &mut counts);
+                    continue;
                 }
-                RouteRecord::Withdraw(feeder, prefix) => {
-                    self.edit(*prefix, changes, |candidates| candidates.retain(|one| one.feeder != *feeder));
-                    true
-                }
+                RouteRecord::Withdraw(feeder, prefix) => self.withdraw(*feeder, *prefix, changes),
                 RouteRecord::Restart(feeder) => {
                     let restarts = self.restarts.entry(*feeder).or_default();
                     *restarts = restarts.wrapping_add(1);
-                    true
                 }
-                RouteRecord::Complete(feeder) => {
-                    self.remove_stale(*feeder, changes);
-                    true
-                }
-            };
-            counts.applied += u64::from(is_applied);
-            counts.refused += u64::from(!is_applied);
+                RouteRecord::Complete(feeder) => self.remove_stale(*feeder, changes),
+            }
+            counts.applied += 1;
         }
         counts
     }
@@ -166,39 +250,66 @@ impl RouteRib {
         prefix: IpPrefix,
         paths: &Paths,
         changes: &mut RouteChanges,
-    ) -> bool {
+        counts: &mut ApplyCounts,
+    ) {
         if self.entries.len() >= MAX_PREFIXES && !self.entries.contains_key(&prefix) {
-            return false;
+            counts.refused += 1;
+            return;
         }
+        // Before the old paths go, so that an exit of both keeps its number.
+        let exits: Vec<Exit> = paths.as_slice().iter().map(|path| path.exit).collect();
+        if !self.hops.add(&exits, &mut changes.hops) {
+            counts.without_number += 1;
+            // The announcement replaces earlier paths, which the feeder no longer has (RFC 4271 §9).
+            self.withdraw(feeder, prefix, changes);
+            return;
+        }
+        counts.applied += 1;
         let restarts = self.restarts.get(&feeder).copied().unwrap_or_default();
         let new = paths.as_slice().iter().map(|path| Candidate { path: *path, feeder, restarts });
-        self.edit(prefix, changes, |candidates| {
-            candidates.retain(|one| one.feeder != feeder);
-            candidates.extend(new);
-            candidates.sort_unstable();
-        });
-        true
+        self.replace(feeder, prefix, new, changes);
     }
 
-    /// Changes the candidates of a prefix.
-    fn edit(&mut self, prefix: IpPrefix, changes: &mut RouteChanges, edit: impl FnOnce(&mut Vec<Candidate>)) {
+    fn withdraw(&mut self, feeder: FeederId, prefix: IpPrefix, changes: &mut RouteChanges) {
+        if self.entries.contains_key(&prefix) {
+            self.replace(feeder, prefix, std::iter::empty(), changes);
+        }
+    }
+
+    /// Replaces a feeder's candidates of a prefix; the exits of new ones have been counted.
+    fn replace(
+        &mut self,
+        feeder: FeederId,
+        prefix: IpPrefix,
+        new: impl Iterator<Item = Candidate>,
+        changes: &mut RouteChanges,
+    ) {
         let entry = self.entries.entry(prefix).or_default();
-        edit(&mut entry.candidates);
+        let old: Vec<Candidate> = entry.candidates.extract_if(.., |one| one.feeder == feeder).collect();
+        entry.candidates.extend(new);
+        entry.candidates.sort_unstable();
         if entry.select(&self.alive) {
-            changes.push(prefix, entry.selected);
+            changes.push(prefix, entry.selected.and_then(|exit| self.hops.get(exit)));
         }
         if entry.candidates.is_empty() {
             self.entries.remove(&prefix);
+        }
+        for candidate in old {
+            self.hops.remove(candidate.path.exit, &mut changes.hops);
         }
     }
 
     fn remove_stale(&mut self, feeder: FeederId, changes: &mut RouteChanges) {
         let now = self.restarts.get(&feeder).copied().unwrap_or_default();
-        let alive = self.alive;
+        let (alive, hops) = (self.alive, &mut self.hops);
         self.entries.retain(|prefix, entry| {
-            entry.candidates.retain(|one| one.feeder != feeder || one.restarts == now);
+            let stale = |one: &mut Candidate| one.feeder == feeder && one.restarts != now;
+            let old: Vec<Candidate> = entry.candidates.extract_if(.., stale).collect();
             if entry.select(&alive) {
-                changes.push(*prefix, entry.selected);
+                changes.push(*prefix, entry.selected.and_then(|exit| hops.get(exit)));
+            }
+            for candidate in old {
+                hops.remove(candidate.path.exit, &mut changes.hops);
             }
             !entry.candidates.is_empty()
         });
@@ -213,7 +324,7 @@ impl RouteRib {
         self.alive = alive;
         for (prefix, entry) in &mut self.entries {
             if entry.select(&alive) {
-                changes.push(*prefix, entry.selected);
+                changes.push(*prefix, entry.selected.and_then(|exit| self.hops.get(exit)));
             }
         }
     }
@@ -223,22 +334,27 @@ impl RouteRib {
         let entries =
             self.entries.iter().map(|(prefix, entry)| (*prefix, entry.candidates.clone())).collect();
         let restarts = self.restarts.iter().map(|(feeder, count)| (*feeder, *count)).collect();
-        Stored { restarts, entries }.encode()
+        Stored { restarts, hops: self.hops.stored(), entries }.encode()
     }
 
     /// Decodes a snapshot; `alive` are the living nodes.
     ///
     /// # Errors
-    /// [`DecodeError`](crate::codec::DecodeError).
-    pub fn decode(bytes: &[u8], alive: NodeSet) -> Result<Self, crate::codec::DecodeError> {
-        let Stored { restarts, entries } = Stored::decode(bytes)?;
+    /// [`DecodeError`].
+    pub fn decode(bytes: &[u8], alive: NodeSet) -> Result<Self, DecodeError> {
+        let Stored { restarts, hops, entries } = Stored::decode(bytes)?;
+        let exits = entries.iter().flat_map(|(_, candidates)| candidates.iter().map(|one| one.path.exit));
+        let hops = HopNumbers::restore(hops, exits).map_err(|problem| DecodeError::Malformed {
+            what: Stored::NAME,
+            problem: problem.to_owned(),
+        })?;
         let select = |(prefix, candidates)| {
             let mut entry = Entry { candidates, selected: None };
             entry.select(&alive);
             (prefix, entry)
         };
         let entries = entries.into_iter().map(select).collect();
-        Ok(Self { entries, restarts: restarts.into_iter().collect(), alive })
+        Ok(Self { entries, restarts: restarts.into_iter().collect(), hops, alive })
     }
 }
 
@@ -246,14 +362,16 @@ impl RouteRib {
 #[derive(BorshSerialize)]
 struct Stored {
     restarts: Vec<(FeederId, u32)>,
+    hops: StoredHops,
     entries: Vec<(IpPrefix, Vec<Candidate>)>,
 }
 
 /// Only what [`RouteRib::encode`] writes: feeders and prefixes ascend, and each prefix has paths, which ascend.
 impl BorshDeserialize for Stored {
     fn deserialize_reader<R: Read>(reader: &mut R) -> io::Result<Self> {
-        let (restarts, entries) =
-            <(Vec<(FeederId, u32)>, Vec<(IpPrefix, Vec<Candidate>)>)>::deserialize_reader(reader)?;
+        let restarts = Vec::<(FeederId, u32)>::deserialize_reader(reader)?;
+        let hops = StoredHops::deserialize_reader(reader)?;
+        let entries = Vec::<(IpPrefix, Vec<Candidate>)>::deserialize_reader(reader)?;
         let is_valid = restarts.is_sorted_by(|one, next| one.0 < next.0)
             && entries.is_sorted_by(|one, next| one.0 < next.0)
             && entries.len() <= MAX_PREFIXES
@@ -261,7 +379,7 @@ impl BorshDeserialize for Stored {
                 .iter()
                 .all(|(_, paths)| !paths.is_empty() && paths.is_sorted_by(|one, next| one < next));
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "routes that are not in canonical order");
-        if is_valid { Ok(Self { restarts, entries }) } else { Err(wrong()) }
+        if is_valid { Ok(Self { restarts, hops, entries }) } else { Err(wrong()) }
     }
 }
 

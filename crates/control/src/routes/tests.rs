@@ -26,7 +26,7 @@ fn announce(feeder: u16, text: &str, paths: &[Path]) -> RouteRecord {
 fn apply(rib: &mut RouteRib, records: &[RouteRecord]) -> RouteChanges {
     let mut changes = RouteChanges::default();
     let counts = rib.apply(&RouteBatch(records.to_vec()), &mut changes);
-    assert_eq!(counts, ApplyCounts { applied: records.len() as u64, refused: 0 });
+    assert_eq!(counts, ApplyCounts { applied: records.len() as u64, ..ApplyCounts::default() });
     changes
 }
 
@@ -42,14 +42,17 @@ fn prefixes_of_a_dead_node_go_to_their_next_path_or_are_withdrawn() {
             announce(1, "2001:db8::/32", &[path(1, 0, 0)]),
         ],
     );
-    assert_eq!(rib.selected(prefix(net)).unwrap(), path(10, 0, 1).exit);
+    assert_eq!(rib.selected(prefix(net)).unwrap().exit, path(10, 0, 1).exit);
     let mut changes = RouteChanges::default();
     rib.set_alive(nodes(&[1]), &mut changes);
-    assert_eq!(changes.v4[0].exit, Some(path(15, 1, 3).exit), "the other feeder's is the next");
+    let exit = changes.v4[0].exit.unwrap();
+    assert_eq!(exit.exit, path(15, 1, 3).exit, "the other feeder's is the next");
+    assert_eq!(exit.number, 1, "numbers do not depend on who is alive");
+    assert_eq!(rib.next_hops().map(|hop| hop.number).collect::<Vec<_>>(), [0, 0, 1]);
     assert_eq!((changes.v6.len(), changes.v6[0].exit), (1, None));
     rib.set_alive(nodes(&[0, 1]), &mut changes);
     assert_eq!((changes.v4.len(), changes.v6.len()), (2, 2));
-    assert_eq!(rib.selected(prefix(net)).unwrap(), path(10, 0, 1).exit);
+    assert_eq!(rib.selected(prefix(net)).unwrap().exit, path(10, 0, 1).exit);
 }
 
 #[test]
@@ -145,6 +148,13 @@ impl Twin {
     }
 }
 
+/// The changes of both families, in order.
+fn by_prefix(changes: &RouteChanges) -> Vec<(IpPrefix, Option<NumberedExit>)> {
+    let v4 = changes.v4.iter().map(|change| (IpPrefix::V4(change.prefix), change.exit));
+    let v6 = changes.v6.iter().map(|change| (IpPrefix::V6(change.prefix), change.exit));
+    v4.chain(v6).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -152,7 +162,7 @@ proptest! {
     #[test]
     fn the_rib_is_its_twin(steps in steps()) {
         let (mut rib, mut twin) = (RouteRib::new(NodeSet::EMPTY), Twin::default());
-        let mut table = BTreeMap::new();
+        let (mut table, mut numbers) = (BTreeMap::new(), BTreeSet::new());
         for step in &steps {
             let mut changes = RouteChanges::default();
             match step {
@@ -164,20 +174,62 @@ proptest! {
                 Step::Alive(alive) => rib.set_alive(*alive, &mut changes),
             }
             twin.take(step);
-            let v4 = changes.v4.iter().map(|change| (IpPrefix::V4(change.prefix), change.exit));
-            let v6 = changes.v6.iter().map(|change| (IpPrefix::V6(change.prefix), change.exit));
-            for (prefix, exit) in v4.chain(v6) {
+            for change in &changes.hops {
+                let is_change = if change.is_used { numbers.insert(change.hop) } else { numbers.remove(&change.hop) };
+                prop_assert!(is_change, "{:?}", change);
+            }
+            prop_assert_eq!(&rib.next_hops().collect::<BTreeSet<_>>(), &numbers);
+            let exits: BTreeSet<Exit> = twin.paths.iter().map(|one| one.2.exit).filter(|exit| exit.next_hop.is_some()).collect();
+            prop_assert_eq!(&numbers.iter().map(|hop| hop.exit).collect::<BTreeSet<_>>(), &exits);
+            let distinct: BTreeSet<_> = numbers.iter().map(|hop| (hop.exit.node, hop.number)).collect();
+            prop_assert_eq!(distinct.len(), exits.len(), "one number per next hop of a node");
+            for (prefix, exit) in by_prefix(&changes) {
                 let before = match exit {
                     Some(exit) => table.insert(prefix, exit),
                     None => table.remove(&prefix),
                 };
                 prop_assert_ne!(before, exit, "an empty change of {:?}", prefix);
             }
-            prop_assert_eq!(&table, &twin.routes());
+            prop_assert_eq!(&table.iter().map(|(prefix, exit)| (*prefix, exit.exit)).collect::<BTreeMap<_, _>>(), &twin.routes());
             prop_assert_eq!(&rib.routes().collect::<BTreeMap<_, _>>(), &table);
+            let from_empty = by_prefix(&RouteRib::new(NodeSet::EMPTY).changes_to(&rib));
+            prop_assert_eq!(from_empty, table.iter().map(|(prefix, exit)| (*prefix, Some(*exit))).collect::<Vec<_>>());
             let restored = RouteRib::decode(&rib.encode(), twin.alive).unwrap();
             prop_assert_eq!(&restored, &rib);
+            prop_assert!(rib.changes_to(&restored).is_empty());
         }
+    }
+
+    /// The changes from any RIB to any other lead there: table, numbers and all.
+    #[test]
+    fn the_changes_to_another_rib_lead_there(before in steps(), after in steps()) {
+        let rib_of = |steps: &[Step]| {
+            let mut rib = RouteRib::new(nodes(&[0, 1, 2]));
+            for step in steps {
+                match step {
+                    Step::Record(record) => _ = rib.apply(&RouteBatch(vec![record.clone()]), &mut RouteChanges::default()),
+                    Step::Alive(alive) => rib.set_alive(*alive, &mut RouteChanges::default()),
+                }
+            }
+            rib
+        };
+        let (before, after) = (rib_of(&before), rib_of(&after));
+        let mut table: BTreeMap<_, _> = before.routes().collect();
+        let mut numbers: BTreeSet<_> = before.next_hops().collect();
+        let changes = before.changes_to(&after);
+        for change in &changes.hops {
+            let is_change = if change.is_used { numbers.insert(change.hop) } else { numbers.remove(&change.hop) };
+            prop_assert!(is_change, "{:?}", change);
+        }
+        for (prefix, exit) in by_prefix(&changes) {
+            let old = match exit {
+                Some(exit) => table.insert(prefix, exit),
+                None => table.remove(&prefix),
+            };
+            prop_assert_ne!(old, exit);
+        }
+        prop_assert_eq!(table, after.routes().collect::<BTreeMap<_, _>>());
+        prop_assert_eq!(numbers, after.next_hops().collect::<BTreeSet<_>>());
     }
 
     /// After the difference is applied, in batches of any size, a feeder has the wanted routes, and the others have theirs.

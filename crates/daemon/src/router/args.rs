@@ -1,15 +1,20 @@
 //! The command line of `scalebricks router`.
 
+use super::node::admin::args::RoutesArgs;
 use crate::graph::args::{RunOptions, parse_variable};
 use clap::{Args, Subcommand, ValueEnum};
 use scalebricks_apps::router::server::Interface;
+use scalebricks_admin::commands::{AskArgs, StatsArgs};
 use std::path::PathBuf;
 
 /// Description of `scalebricks router`.
 pub const ABOUT: &str = "\
 Makes this server a router: minimal forwarding, or IP routing with header checks, longest-prefix match, ARP, neighbour \
 discovery and ICMP errors, IPv4 and IPv6. A run is one of `scalebricks graph`, by a configuration in the Click language or one \
-that is generated for its ports; `scalebricks graph show`, `read`, `write` and `reload` ask it.";
+that is generated for its ports; `scalebricks graph show`, `read`, `write` and `reload` ask it.
+
+Makes several servers one router: `node` runs one of them. docs/router.md explains how it works, docs/router-howto.md has the \
+configuration.";
 
 /// Examples of `scalebricks router`.
 pub const EXAMPLES: &str = "\
@@ -22,6 +27,13 @@ Examples:
   scalebricks router config --app route --click --interface … --interface … > r.click
       Writes the configuration without the loop that handles bursts, to be changed and run.
   scalebricks router run examples/router/route.click --routes table.txt --port eth0=… --port eth1=…
+  scalebricks router check --config node.toml
+      Summarises a node of a cluster router, or lists all problems of its configuration.
+  scalebricks router node --config node.toml
+      Runs it, with a program built with --features dpdk.
+  scalebricks router status
+  scalebricks router routes 203.0.113.9
+      Shows the only node of a router on this machine, and its route to an address.
 
 Exit status:
   0 success, or the run ended
@@ -35,14 +47,57 @@ pub enum RouterCommand {
 
     /// Print the configuration of an application
     Config(ConfigArgs),
+
+    /// Run a node of a cluster router until SIGTERM; SIGHUP reads the static routes again
+    Node(NodeArgs),
+
+    /// Check the configuration of a node and all files it names: refuse what `node` would refuse, except devices
+    Check(CheckArgs),
+
+    /// Show the status of a running node
+    Status(StatsArgs),
+
+    /// Show the routes of a running node, with all their paths
+    Routes(RoutesArgs),
+
+    /// Show the next hops at the ports of a running node
+    NextHops(AskArgs),
+
+    /// Show the links of a running node to the others
+    Links(AskArgs),
+}
+
+/// Arguments of `router node`.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+}
+
+/// Arguments of `router check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+
+    /// The node will run on another machine: do not check addresses, ports in use and directories of this one
+    #[arg(long)]
+    pub elsewhere: bool,
 }
 
 impl RouterCommand {
+    /// Whether it runs until it is asked to stop, and logs.
+    pub const fn is_daemon(&self) -> bool {
+        matches!(self, Self::Node(_))
+    }
+
     /// Whether only results and errors are printed.
     pub const fn is_quiet(&self) -> bool {
         match self {
             Self::Run(args) => args.options.quiet,
-            Self::Config(_) => false,
+            _ => false,
         }
     }
 }

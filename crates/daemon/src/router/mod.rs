@@ -1,8 +1,9 @@
-//! `scalebricks router`: a server as a router.
+//! `scalebricks router`: a server as a router, or a node of a router of several servers ([`node`]).
 //!
-//! A run is a run of `scalebricks graph` with the configuration of a file, or one that is generated for its ports.
+//! A run of one server is a run of `scalebricks graph` with the configuration of a file, or one that is generated for its ports.
 
 pub mod args;
+pub mod node;
 
 use crate::error::ProcessError;
 use crate::graph::{self, args::FileArgs, args::RunArgs};
@@ -18,6 +19,12 @@ pub fn router(command: RouterCommand, console: &Console, interrupt: &Interrupt) 
     match command {
         RouterCommand::Run(args) => run(*args, console, interrupt),
         RouterCommand::Config(args) => config(&args, console),
+        RouterCommand::Node(args) => node::run(&args.config),
+        RouterCommand::Check(args) => node::check(&args.config, args.elsewhere, console),
+        RouterCommand::Status(args) => node::admin::status(&args, console, interrupt).map_err(Into::into),
+        RouterCommand::Routes(args) => node::admin::routes(&args, console).map_err(Into::into),
+        RouterCommand::NextHops(args) => node::admin::next_hops(&args, console).map_err(Into::into),
+        RouterCommand::Links(args) => node::admin::links(&args, console).map_err(Into::into),
     }
 }
 

@@ -10,8 +10,9 @@
 //! | 1 | `0x5b`: marks the cluster's encoded addresses |
 //! | 2 | bits 0–5: the external port; bit 6: set; bit 7: an intermediate node sent the frame round a failed link |
 //! | 3 | the node where the packet leaves the cluster |
-//! | 4, 5 | the number of the next hop, by which the output node restores the real addresses |
+//! | 4, 5 | the number of the next hop, by which the output node restores the real addresses; 65,535: the packet's destination is itself the neighbour |
 
+use super::next_hops::CONNECTED;
 use scalebricks_tables::lpm::NextHop;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
@@ -77,6 +78,11 @@ impl RouterMac {
     /// The address of packets that leave by a port of a node to a next hop.
     pub const fn new(output_node: NodeId, port: ExternalPort, next_hop: u16) -> Self {
         Self { output_node, port, next_hop, is_rerouted: false }
+    }
+
+    /// The address of packets to hosts that are themselves at a port of a node: a route without a next hop.
+    pub const fn connected(output_node: NodeId, port: ExternalPort) -> Self {
+        Self::new(output_node, port, CONNECTED)
     }
 
     /// The six octets.

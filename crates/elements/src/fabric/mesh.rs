@@ -1,13 +1,15 @@
 //! A node of a full mesh: which neighbours it can use, and random choices among them.
 
+use super::links::LinkMap;
 use super::mac::RouterMac;
 use super::picker::Picker;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_types::{ClusterSize, IdError, NodeId, NodeSet};
 use scalebricks_wire::ethernet;
 
-/// The links of one node of a full mesh. A link is up or down, as control says; so is each link between two other
-/// nodes, so that no packet takes a way that ends at a failed link.
+/// The links of one node of a full mesh. A link is up unless control marks it as down, or the node's
+/// [hellos](super::links) find that it is; so is each link between two other nodes, so that no packet takes a way that ends
+/// at a failed link.
 #[derive(Debug, Clone)]
 pub struct Mesh {
     id: NodeId,
@@ -16,7 +18,22 @@ pub struct Mesh {
     up: NodeSet,
     /// By output node: the intermediates whose link to it is down. Empty until one is.
     cut: Vec<NodeSet>,
+    marked: Marks,
+    found: Marks,
     random: Picker,
+}
+
+/// Links that are down: those of this node, and by output node those of others to it. `cut` is empty until one is.
+#[derive(Debug, Clone, Default)]
+struct Marks {
+    down: NodeSet,
+    cut: Vec<NodeSet>,
+}
+
+impl Marks {
+    fn cut_of(&self, output: usize) -> NodeSet {
+        self.cut.get(output).copied().unwrap_or_default()
+    }
 }
 
 impl Mesh {
@@ -27,7 +44,8 @@ impl Mesh {
     pub fn new(id: NodeId, size: ClusterSize, seed: u64) -> Result<Self, IdError> {
         size.node(u16::from(id.get()))?;
         let up = size.nodes().filter(|&node| node != id).collect();
-        Ok(Self { id, size, up, cut: Vec::new(), random: Picker::of_node(id.get(), seed) })
+        let (marked, found, random) = (Marks::default(), Marks::default(), Picker::of_node(id.get(), seed));
+        Ok(Self { id, size, up, cut: Vec::new(), marked, found, random })
     }
 
     /// The same from numbers, as parameters give them.
@@ -57,20 +75,39 @@ impl Mesh {
 
     /// Marks the link to a neighbour up or down.
     pub fn set_link(&mut self, node: NodeId, is_up: bool) {
-        if is_up && node != self.id && node.index() < self.size.get() {
-            self.up.insert(node);
-        } else {
-            self.up.remove(node);
-        }
+        let down = &mut self.marked.down;
+        if is_up { down.remove(node) } else { down.insert(node) }
+        self.combine();
     }
 
     /// Marks the link from another node to an output node up or down.
     pub fn set_far_link(&mut self, from: NodeId, to: NodeId, is_up: bool) {
-        if self.cut.is_empty() {
-            self.cut.resize(self.size.get(), NodeSet::EMPTY);
+        let cut = &mut self.marked.cut;
+        if cut.is_empty() {
+            cut.resize(self.size.get(), NodeSet::EMPTY);
         }
-        if let Some(cut) = self.cut.get_mut(to.index()) {
+        if let Some(cut) = cut.get_mut(to.index()) {
             if is_up { cut.remove(from) } else { cut.insert(from) }
+        }
+        self.combine();
+    }
+
+    /// Uses the links that hellos found to be up, except those that are marked as down.
+    pub(crate) fn follow(&mut self, map: &LinkMap) {
+        self.found.down = self.size.nodes().filter(|&node| !map.is_up(node)).collect();
+        self.found.cut.clear();
+        self.found.cut.extend(self.size.nodes().map(|to| map.cut_to(to)));
+        self.combine();
+    }
+
+    /// What is neither marked nor found to be down.
+    fn combine(&mut self) {
+        let Self { id, size, up, cut, marked, found, .. } = self;
+        let is_up = |node: &NodeId| node != id && !marked.down.contains(*node) && !found.down.contains(*node);
+        *up = size.nodes().filter(is_up).collect();
+        cut.clear();
+        if !marked.cut.is_empty() || !found.cut.is_empty() {
+            cut.extend((0..size.get()).map(|to| marked.cut_of(to).union(&found.cut_of(to))));
         }
     }
 
@@ -106,8 +143,7 @@ impl Mesh {
         let mut nodes = self.up;
         nodes.remove(output);
         if let Some(cut) = self.cut.get(output.index()) {
-            let (nodes_up, cut) = (nodes.words(), cut.words());
-            nodes = NodeSet::from_words(std::array::from_fn(|at| nodes_up[at] & !cut[at]));
+            nodes = nodes.difference(cut);
         }
         nodes
     }

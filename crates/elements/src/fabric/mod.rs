@@ -6,18 +6,24 @@
 //! | module | contents |
 //! |---|---|
 //! | [`mac`] | encoded destination addresses of the cluster router, and the octets shared with the gateway |
+//! | [`cluster_route`] | routes of a cluster router as text |
 //! | [`mesh`] | which neighbours a node can use, and random choices among them |
-//! | [`next_hops`] | MAC addresses of next hops by number, shared with control |
+//! | [`next_hops`] | next hops by number and their MAC addresses, shared with control |
+//! | [`links`] | hellos on links, and which links of the cluster work |
+//! | [`mtus`] | the MTU of each external port of the cluster |
 //! | `picker` | random numbers of a seed |
 //! | `steer` | the loop of elements that choose the next node |
 //! | `budget` | token buckets of destinations and links |
 //! | `flow_hash`, `flow_table` | flows: their hash, and a bounded table of their paths |
 
 pub(crate) mod budget;
+pub mod cluster_route;
 pub(crate) mod flow_hash;
 pub(crate) mod flow_table;
+pub mod links;
 pub mod mac;
 pub mod mesh;
+pub mod mtus;
 pub mod next_hops;
 pub(crate) mod picker;
 pub(crate) mod steer;

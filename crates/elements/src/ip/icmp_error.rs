@@ -25,7 +25,7 @@ element! {
     /// route and may be fragmented.
     pub struct ICMPError as "ICMPError" {
         src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, id: u16, bucket: Bucket,
-        dst: Handle<DstIp>,
+        painted: Vec<Ipv4Addr>, dst: Handle<DstIp>,
     }
     inputs { agnostic "in": "IPv4 packets that cause errors.", }
     outputs { agnostic "out": "IPv4 packets with ICMP errors.", }
@@ -50,6 +50,8 @@ element! {
         rate: u32 = 1_000,
         /// Most errors at once, after a pause.
         burst: u32 = 100,
+        /// Sources by the packets' paint, from 0 on: those of the ports where packets arrived. SRC for other paints.
+        painted: Option<Ips> = None,
     }
     example { "10.0.0.1", "parameterproblem", }
     reads { IpHeader, DstIp, }
@@ -99,7 +101,7 @@ impl Kind {
 impl Class for ICMPError {
     fn make(params: ICMPErrorParams) -> Result<Self, String> {
         const LEAST: usize = 2 * (MIN_HEADER_LEN + HEADER_LEN);
-        let ICMPErrorParams { src, r#type, code, badaddrs, mtu, pmtu, set_fix_anno, rate, burst } = params;
+        let ICMPErrorParams { src, r#type, code, badaddrs, mtu, pmtu, set_fix_anno, rate, burst, painted } = params;
         if !(LEAST..=MAX_V4_LEN).contains(&mtu) {
             return Err(format!("an error has {LEAST} to {MAX_V4_LEN} bytes, not {mtu}"));
         }
@@ -119,6 +121,7 @@ impl Class for ICMPError {
             fixes: set_fix_anno,
             id: 0,
             bucket: Bucket::new(rate.into(), burst.into()),
+            painted: painted.unwrap_or_default().0,
             dst: Handle::default(),
         })
     }
@@ -127,6 +130,11 @@ impl Class for ICMPError {
 impl Control for ICMPError {}
 
 impl ICMPError {
+    /// The source of an error about a packet.
+    fn src(&self, meta: &Meta) -> Ipv4Addr {
+        self.painted.get(usize::from(meta.paint)).copied().unwrap_or(self.src)
+    }
+
     /// The second word of the ICMP header.
     fn rest(&self, meta: &Meta, next: Ipv4Addr) -> [u8; 4] {
         match self.kind {
@@ -166,7 +174,7 @@ impl ICMPError {
     ) -> Result<Ipv4Addr, DropId> {
         let mut error = [0; MAX_V4_LEN];
         let (original, rest) = (header::bytes(packet.data(), meta), self.rest(meta, next));
-        let written = any_v4(original, self.src, (self.kind, self.code), rest, self.limit, &mut error);
+        let written = any_v4(original, self.src(meta), (self.kind, self.code), rest, self.limit, &mut error);
         let len = written.map_err(|error| match error {
             WriteError::NoRoom => Self::NO_ROOM,
             _ => Self::MALFORMED,
@@ -228,6 +236,27 @@ mod tests {
         rig.send_noted(packets);
         rig.turn();
         rig.noted(0)
+    }
+
+    #[test]
+    fn the_paint_chooses_the_source() {
+        let sources = ["192.0.2.1", "192.0.2.2"];
+        let mut rig = Rig::new(1, |builder| {
+            let painted = format!("PAINTED {}", sources.join(" "));
+            let args = ["192.0.2.9", "timeexceeded", &painted];
+            builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", &args);
+            builder.chain(&["in", "c", "e", "out0"]);
+        });
+        let painted = |paint| {
+            let mut meta = Meta::default();
+            meta.paint = paint;
+            (ipv4(1, b"abc"), meta)
+        };
+        rig.send_noted([1, 0, 2].map(painted));
+        rig.turn();
+        let from = |packet: &Vec<u8>| Ipv4::parse(packet).unwrap().src().to_string();
+        let expected = [sources[1], sources[0], "192.0.2.9"];
+        assert_eq!(rig.got(0).iter().map(from).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -21,7 +21,8 @@ element! {
     /// fragments, packets from or to more than one host, and packets that arrived as link multicast; only `toobig` answers
     /// packets to groups (RFC 4443 §2.4 (e)). At most `RATE` errors per second are sent (RFC 4443 §2.4 (f)).
     pub struct ICMP6Error as "ICMP6Error" {
-        src: Ipv6Addr, kind: u8, code: u8, bad: Vec<Ipv6Addr>, mtu: u32, bucket: Bucket, dst: Handle<DstIp6>,
+        src: Ipv6Addr, kind: u8, code: u8, bad: Vec<Ipv6Addr>, mtu: u32, bucket: Bucket,
+        painted: Vec<Ipv6Addr>, dst: Handle<DstIp6>,
     }
     inputs { agnostic "in": "IPv6 packets that cause errors.", }
     outputs { agnostic "out": "IPv6 packets with ICMPv6 errors.", }
@@ -41,6 +42,8 @@ element! {
         rate: u32 = 1_000,
         /// Most errors at once, after a pause.
         burst: u32 = 100,
+        /// Sources by the packets' paint, from 0 on: those of the ports where packets arrived. SRC for other paints.
+        painted: Option<Ip6s> = None,
     }
     example { "2001:db8::1", "timeexceeded", }
     reads { Ip6Header, DstIp6, }
@@ -79,7 +82,7 @@ impl Param for Kind6 {
 
 impl Class for ICMP6Error {
     fn make(params: ICMP6ErrorParams) -> Result<Self, String> {
-        let ICMP6ErrorParams { src, r#type, code, badaddrs, pmtu, rate, burst } = params;
+        let ICMP6ErrorParams { src, r#type, code, badaddrs, pmtu, rate, burst, painted } = params;
         Ok(Self {
             src: src.0,
             kind: r#type.0,
@@ -87,6 +90,7 @@ impl Class for ICMP6Error {
             bad: badaddrs.unwrap_or_default().0,
             mtu: pmtu,
             bucket: Bucket::new(rate.into(), burst.into()),
+            painted: painted.unwrap_or_default().0,
             dst: Handle::default(),
         })
     }
@@ -95,6 +99,11 @@ impl Class for ICMP6Error {
 impl Control for ICMP6Error {}
 
 impl ICMP6Error {
+    /// The source of an error about a packet.
+    fn src(&self, meta: &Meta) -> Ipv6Addr {
+        self.painted.get(usize::from(meta.paint)).copied().unwrap_or(self.src)
+    }
+
     /// The reason not to send an error about a packet, if any.
     fn refuses(&self, packet: &[u8], meta: &Meta) -> Option<DropId> {
         let Ok(summary) = parse_ip(packet).map(|packet| packet.summary) else { return Some(Self::MALFORMED) };
@@ -118,7 +127,7 @@ impl ICMP6Error {
         let mut error = [0; MAX_V6_LEN];
         let original = header::bytes(packet.data(), meta);
         let rest = if self.kind == v6::PACKET_TOO_BIG { self.mtu.to_be_bytes() } else { [0; 4] };
-        let written = any_v6(original, self.src, (self.kind, self.code), rest, &mut error);
+        let written = any_v6(original, self.src(meta), (self.kind, self.code), rest, &mut error);
         let len = written.map_err(|error| match error {
             WriteError::NoRoom => Self::NO_ROOM,
             _ => Self::MALFORMED,
@@ -167,6 +176,27 @@ mod tests {
                 .declare("e", "ICMP6Error", args)
                 .chain(&["in", "c", "e", "out0"]);
         })
+    }
+
+    #[test]
+    fn the_paint_chooses_the_source() {
+        let sources = ["2001:db8::a", "2001:db8::b"];
+        let mut rig = Rig::new(1, |builder| {
+            let painted = format!("PAINTED {}", sources.join(" "));
+            let args = ["2001:db8::c", "timeexceeded", &painted];
+            builder.declare("c", "CheckIP6Header", &[]).declare("e", "ICMP6Error", &args);
+            builder.chain(&["in", "c", "e", "out0"]);
+        });
+        let painted = |paint| {
+            let mut meta = Meta::default();
+            meta.paint = paint;
+            (ipv6(1, b"abc"), meta)
+        };
+        rig.send_noted([1, 0, 2].map(painted));
+        rig.turn();
+        let from = |packet: &Vec<u8>| Ipv6::parse(packet).unwrap().src().to_string();
+        let expected = [sources[1], sources[0], "2001:db8::c"];
+        assert_eq!(rig.got(0).iter().map(from).collect::<Vec<_>>(), expected);
     }
 
     #[test]

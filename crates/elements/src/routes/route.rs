@@ -20,6 +20,10 @@ pub trait Family: Address + Value + Hash {
 
     /// Whether the address means "no gateway".
     fn is_none(self) -> bool;
+
+    /// Whether a router forwards packets to it: not to groups, nor to addresses of one link or host (RFC 1812 §4.2.2.11,
+    /// §5.3.7; RFC 4291 §2.5, §2.7).
+    fn is_forwarded(self) -> bool;
 }
 
 impl Family for Ipv4Addr {
@@ -35,6 +39,12 @@ impl Family for Ipv4Addr {
     fn is_none(self) -> bool {
         self.is_unspecified()
     }
+
+    #[inline(always)]
+    fn is_forwarded(self) -> bool {
+        let [first, second, ..] = self.octets();
+        first.wrapping_sub(1) < 223 && first != 127 && [first, second] != [169, 254]
+    }
 }
 
 impl Family for Ipv6Addr {
@@ -49,6 +59,12 @@ impl Family for Ipv6Addr {
 
     fn is_none(self) -> bool {
         self.is_unspecified()
+    }
+
+    #[inline(always)]
+    fn is_forwarded(self) -> bool {
+        let bits = self.to_bits();
+        bits > 1 && bits >> 120 != 0xff && bits >> 118 != 0x3fa // :: and ::1, ff00::/8, fe80::/10
     }
 }
 
@@ -149,6 +165,21 @@ mod tests {
         assert_eq!(Pattern::<Ipv4Addr>::read("10.0.0.0/8").unwrap().target, None);
         assert_eq!(Pattern::<Ipv4Addr>::read("10.0.0.0/8 7").unwrap().target, Some((None, 7)));
     }
+
+    #[test]
+    fn packets_to_groups_and_to_one_link_are_not_forwarded() {
+        let of = |text: &str| match text.parse().unwrap() {
+            std::net::IpAddr::V4(ip) => ip.is_forwarded(),
+            std::net::IpAddr::V6(ip) => ip.is_forwarded(),
+        };
+        for yes in ["1.0.0.0", "126.255.255.255", "128.0.0.1", "169.253.1.1", "223.255.255.255", "::2", "2001:db8::1", "fec0::1"] {
+            assert!(of(yes), "{yes}");
+        }
+        for no in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.1.1", "224.0.0.1", "255.255.255.255", "::", "::1", "fe80::1", "febf::1", "ff02::1"] {
+            assert!(!of(no), "{no}");
+        }
+    }
+
     #[test]
     fn ipv6_routes_are_read_too() {
         for (text, written) in [

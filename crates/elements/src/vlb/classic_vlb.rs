@@ -31,6 +31,12 @@ element! {
     keeps { mesh, }
 }
 
+impl ClassicVLB {
+    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
+        &mut self.mesh
+    }
+}
+
 /// Chooses the next node of a frame to another node.
 fn choose(mesh: &mut Mesh, output: NodeId) -> Option<NodeId> {
     let over = mesh.intermediates(output);

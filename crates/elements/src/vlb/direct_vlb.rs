@@ -49,6 +49,10 @@ element! {
 }
 
 impl DirectVLB {
+    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
+        &mut self.mesh
+    }
+
     /// The next node of a frame, and whether its link had room.
     fn choose(&mut self, output: NodeId, bytes: usize, now: Duration) -> Option<(NodeId, bool)> {
         let Self { mesh, direct, links } = self;

@@ -162,6 +162,10 @@ element! {
 }
 
 impl Flowlets {
+    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
+        &mut self.ways.mesh
+    }
+
     /// The next node of a frame.
     fn choose(&mut self, output: NodeId, frame: &[u8], now: Duration, tally: &mut Tally) -> Option<NodeId> {
         let Self { ways, flows, hasher } = self;

@@ -5,8 +5,8 @@ use crate::fabric::mesh::{Mesh, address};
 use crate::gateway::DropReason;
 use crate::shared_names::{drops, handlers};
 use crate::split::{Destination, split};
-use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SLOTS, SlotList, element};
+use scalebricks_graph::element::{BindError, HandlerError};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SLOTS, SlotList, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use scalebricks_wire::ethernet;
@@ -15,10 +15,13 @@ element! {
     /// Moves frames that arrive from other nodes of a full mesh by their destination address alone (RouteBricks §6.1):
     /// frames for this node leave here, all others take the link to their output node, which is phase 2 of Valiant load
     /// balancing. If that link is down, a frame goes over another node, once at most. It reads no byte behind the
-    /// address.
-    pub struct MacSwitch as "MacSwitch" { mesh: Mesh, }
+    /// address. Frames without an encoded address, such as hellos, go to the output behind those of all nodes, painted
+    /// with the number of the input.
+    pub struct MacSwitch as "MacSwitch" { mesh: Mesh, has_others: bool, }
     inputs { push "node" [ZeroOrMore]: "Frames from the node of the input's number.", }
-    outputs { push "node" [ZeroOrMore]: "Frames to the node of the output's number; those to this node leave here.", }
+    outputs {
+        push "node" [ZeroOrMore]: "Frames to the node of the output's number; those to this node leave here. The last: frames without an encoded address; dropped if unconnected.",
+    }
     params MacSwitchParams {
         /// The number of this node.
         node: u16,
@@ -39,6 +42,10 @@ element! {
 }
 
 impl MacSwitch {
+    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
+        &mut self.mesh
+    }
+
     /// The node to send a frame over when the link to its output node is down.
     #[cold]
     fn detour(&mut self, from: usize, mac: RouterMac) -> Option<NodeId> {
@@ -51,14 +58,25 @@ impl MacSwitch {
     }
 }
 
+/// Whether a frame has no encoded address.
+#[cold]
+fn is_other(frame: &[u8]) -> bool {
+    ethernet::destination(frame).is_some_and(|mac| RouterMac::decode(mac).is_none())
+}
+
 impl Class for MacSwitch {
     fn make(params: MacSwitchParams) -> Result<Self, String> {
         let MacSwitchParams { node, nodes, seed } = params;
-        Ok(Self { mesh: Mesh::of_numbers(node, nodes, seed)? })
+        Ok(Self { mesh: Mesh::of_numbers(node, nodes, seed)?, has_others: false })
     }
 }
 
 impl Control for MacSwitch {
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.has_others = binder.is_connected(self.mesh.size().get());
+        Ok(())
+    }
+
     fn read(&self, _: HandlerId) -> String {
         self.mesh.down()
     }
@@ -74,7 +92,13 @@ impl<P: PacketBuf> Element<P> for MacSwitch {
         let mut ways = [Destination::Drop(Self::BAD_MAC); SLOTS];
         let (mut arrived, mut moved) = (0, 0);
         for (way, slot) in ways.iter_mut().zip(batch.iter()) {
-            let Some(mac) = address(frame.packet(slot).data(), size) else { continue };
+            let Some(mac) = address(frame.packet(slot).data(), size) else {
+                if self.has_others && is_other(frame.packet(slot).data()) {
+                    frame.meta_mut(slot).paint = input as u8; // below 256, the most nodes
+                    *way = Destination::Out(size.get() as u16);
+                }
+                continue;
+            };
             let next = if mac.output_node == id {
                 arrived += 1;
                 Some(id)

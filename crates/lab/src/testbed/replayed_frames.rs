@@ -13,6 +13,9 @@ use tun_rs::{DeviceBuilder, Layer};
 /// Frames between two pauses, so that receivers do not lose frames for lack of buffers.
 const BURST: usize = 64;
 
+/// Time until a bridge forwards what comes from an interface that is up.
+const BRIDGED: Duration = Duration::from_millis(500);
+
 /// Sends the frames. Prints `ready` when the interface exists, and `done` with the number of frames after the last one.
 ///
 /// # Errors
@@ -25,6 +28,7 @@ pub fn run(args: &ReplayedFramesArgs, console: &Console, interrupt: &Interrupt) 
     let device = device.map_err(|error| LabError::Setup(format!("cannot create an interface: {error}")))?;
     console.result("ready")?;
     await_up(&device, interrupt)?;
+    thread::sleep(BRIDGED);
     let mut sent = 0;
     for (number, frame) in frames.iter().enumerate() {
         sent += usize::from(device.send(&frame.data).is_ok());

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-const UNITS: [&str; 3] = ["node", "log", "switch"];
+const UNITS: [&str; 4] = ["node", "log", "switch", "router"];
 
 fn unit(name: &str) -> String {
     read(&format!("deploy/scalebricks-{name}.service"))
@@ -108,7 +108,7 @@ fn systemd_understands_the_units() {
 }
 
 #[test]
-fn the_units_check_and_run_a_node_and_a_switch() {
+fn the_units_check_and_run_a_node_a_switch_and_a_router() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let etc = folder.join("etc");
@@ -123,7 +123,15 @@ fn the_units_check_and_run_a_node_and_a_switch() {
         .replace("0.0.0.0:7400", &format!("127.0.0.1:{port}"))
         .replace("id = 0", "id = 0\nadmin = \"node.sock\"");
     fs::write(etc.join("node.toml"), node).unwrap();
-    for (name, begin) in [("node", "node 0 of 4"), ("switch", "switch by mac: 7 names")] {
+    let router = read("examples/router/node.toml");
+    fs::write(etc.join("router.toml"), router.replace("nodes = 4", "nodes = 4\nadmin = \"router.sock\"")).unwrap();
+    fs::write(etc.join("node-routes.txt"), read("examples/router/node-routes.txt")).unwrap();
+    let begins = [
+        ("node", "node 0 of 4"),
+        ("switch", "switch by mac: 7 names"),
+        ("router", "node 0 of 4: 1 external ports"),
+    ];
+    for (name, begin) in begins {
         let unit = unit(name);
         let check = command(&unit, "ExecStartPre", folder);
         let words: Vec<&str> = check.iter().map(String::as_str).collect();

@@ -1,8 +1,10 @@
-//! Route feeds: full BGP tables from files.
+//! Route feeds: full BGP tables from files, static routes, and live routes.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`text`] | lines `PREFIX ORIGIN` |
+//! | [`statics`] | lines `PREFIX via NEXT_HOP [preference N]` |
+//! | [`fpm`] | live routes from FRR, by its forwarding-plane interface |
 //! | [`mrt`] | MRT dumps of type `TABLE_DUMP_V2` (RFC 6396), as RIPE RIS and `RouteViews` publish them |
 //! | `rule` | which output a route gets |
 //!
@@ -10,8 +12,10 @@
 //! longest line or record ([`text::MAX_LINE_BYTES`], [`mrt::MAX_RECORD_BYTES`]). Every error names the line
 //! or record.
 
+pub mod fpm;
 pub mod mrt;
 mod rule;
+pub mod statics;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -118,6 +122,15 @@ pub enum LineError {
     /// There are more words than a prefix and an origin.
     #[error("more than a prefix and an origin")]
     Words,
+    /// It is no static route.
+    #[error("not PREFIX via NEXT_HOP [preference N]")]
+    Static,
+    /// The next hop is not the address of a host, or not of the prefix's family.
+    #[error("{0:?} is no next hop of the prefix's family")]
+    NextHop(String),
+    /// The preference is not a number of 32 bits.
+    #[error("{0:?} is no preference: write 0 to 4294967295")]
+    Preference(String),
 }
 
 /// What is wrong with an MRT record.

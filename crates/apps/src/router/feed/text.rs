@@ -12,8 +12,27 @@ pub const MAX_LINE_BYTES: usize = 256;
 ///
 /// # Errors
 /// [`FeedError::Io`], [`FeedError::Line`].
-pub fn read(mut stream: impl BufRead, mut visit: impl FnMut(FeedRoute)) -> Result<FeedCounts, FeedError> {
-    let (mut counts, mut bytes) = (FeedCounts::default(), Vec::with_capacity(MAX_LINE_BYTES + 1));
+pub fn read(stream: impl BufRead, mut visit: impl FnMut(FeedRoute)) -> Result<FeedCounts, FeedError> {
+    let mut counts = FeedCounts::default();
+    lines(stream, |line| {
+        if let Some(route) = parse(line)? {
+            counts.count(&route);
+            visit(route);
+        }
+        Ok(())
+    })?;
+    Ok(counts)
+}
+
+/// Calls `visit` with each line, of at most [`MAX_LINE_BYTES`], without its end.
+///
+/// # Errors
+/// [`FeedError::Io`]; [`FeedError::Line`] with the number of a line that is refused.
+pub(super) fn lines(
+    mut stream: impl BufRead,
+    mut visit: impl FnMut(&str) -> Result<(), LineError>,
+) -> Result<(), FeedError> {
+    let mut bytes = Vec::with_capacity(MAX_LINE_BYTES + 1);
     for line in 1.. {
         bytes.clear();
         let limit = MAX_LINE_BYTES as u64 + 1;
@@ -26,26 +45,27 @@ pub fn read(mut stream: impl BufRead, mut visit: impl FnMut(FeedRoute)) -> Resul
         } else if bytes.len() > MAX_LINE_BYTES {
             return Err(problem(LineError::TooLong));
         }
-        if let Some(route) = parse(&bytes).map_err(problem)? {
-            counts.count(&route);
-            visit(route);
-        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| problem(LineError::NotText))?;
+        visit(text).map_err(problem)?;
     }
-    Ok(counts)
+    Ok(())
 }
 
 /// The route of a line; `None` if it has none.
-fn parse(line: &[u8]) -> Result<Option<FeedRoute>, LineError> {
-    let line = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
+fn parse(line: &str) -> Result<Option<FeedRoute>, LineError> {
     let mut words = line.split_ascii_whitespace();
-    let Some(prefix) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(None) };
-    let prefix =
-        if prefix.contains(':') { FeedPrefix::V6(prefix.parse()?) } else { FeedPrefix::V4(prefix.parse()?) };
+    let Some(word) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(None) };
+    let prefix = prefix(word)?;
     let origin = words.next().map(origin).transpose()?;
     if words.next().is_some() {
         return Err(LineError::Words);
     }
     Ok(Some(FeedRoute { prefix, origin, next_hop: None }))
+}
+
+/// A prefix of either family.
+pub(super) fn prefix(word: &str) -> Result<FeedPrefix, LineError> {
+    Ok(if word.contains(':') { FeedPrefix::V6(word.parse()?) } else { FeedPrefix::V4(word.parse()?) })
 }
 
 fn origin(word: &str) -> Result<u32, LineError> {

@@ -26,7 +26,7 @@ mod takeover;
 pub use control::ControlFile;
 pub use engine::{EngineAt, NatsAt, NatsAuth};
 pub(crate) use engine::{EngineSection, engine};
-pub(crate) use ports::Devices;
+pub(crate) use ports::{Devices, is_host};
 use runtime::probe_every;
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 pub(crate) use runtime::{dpdk, workers};
@@ -334,7 +334,7 @@ pub(crate) fn seed(given: &Spanned<String>, key: &str, problems: &mut Problems<'
 
 /// An address and the prefix length of its network.
 #[derive(Debug, Clone, Copy)]
-struct Network(IpAddr, u8);
+pub(crate) struct Network(pub(crate) IpAddr, pub(crate) u8);
 
 impl FromStr for Network {
     type Err = String;

@@ -170,13 +170,13 @@ pub(super) fn routes(
 }
 
 /// Whether a host may have this address.
-pub(super) fn is_host(address: IpAddr) -> bool {
+pub(crate) fn is_host(address: IpAddr) -> bool {
     let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !address.is_unspecified() && !address.is_multicast() && !address.is_loopback() && !broadcast
 }
 
 /// Whether an address is in the network of another.
-pub(super) fn is_in(address: IpAddr, of: IpAddr, length: u8) -> bool {
+pub(crate) fn is_in(address: IpAddr, of: IpAddr, length: u8) -> bool {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
         IpAddr::V6(address) => address.to_bits(),

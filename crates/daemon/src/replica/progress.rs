@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct LogProgress {
     /// The position of the last entry applied.
     pub position: u64,
-    /// Whether this switch has applied all entries that the log had when it was first read.
+    /// Whether this process has applied all entries that the log had when it was first read.
     pub has_caught_up: bool,
-    /// How many times all names were read again because the log had lost entries that were applied.
+    /// How many times the whole state was read again because the log had lost entries that were applied.
     pub reloads: u64,
     /// Why the log cannot be read now; `None`: it can.
     pub fault: Option<String>,

@@ -1,34 +1,24 @@
-//! Applies the entries of the log to the names, in order, and stores snapshots.
+//! Applies the entries of a log, in order, and stores snapshots.
 
-use super::super::config::SwitchFile;
-use super::super::running::{SharedNames, listed, op};
-use super::record::{RecordError, decode};
-use super::snapshot;
-use super::{Answer, LogError, PARTITION, RETRY, SharedProgress, Waiter};
-use scalebricks_apps::switch::file::NameList;
+use super::{
+    Answer, Applied, LogError, LogSpec, Newest, PARTITION, RETRY, Restored, SharedProgress, StateMachine, Waiter,
+};
 use scalebricks_control::engine::{BatchId, Engine, Entry, Snapshot, WriterId};
-use scalebricks_control::replay::{Limits, Replay};
-use scalebricks_elements::flat::{Changes, NameError, NameOp};
+use scalebricks_control::replay::Replay;
 use scalebricks_engine::log::{Follower, FollowerOptions, Step};
 use scalebricks_types::Position;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The result of an entry's changes.
-pub(in super::super) type Outcome = Result<Changes, NameError>;
-
 /// Results of entries that are kept for callers that ask only after the entry was applied.
 const KEPT_OUTCOMES: usize = 1_024;
 
-/// The bound on what a switch replays when it starts: see [`scalebricks_control::replay`].
-const REPLAY: Limits = Limits { entries: 1_024, bytes: 16 << 20 };
-
-/// The share of [`REPLAY`], in thousandths, after which a switch stores a snapshot although the newest entry is another
-/// switch's. Normally the switch that wrote the entry stores the snapshot, so that there is one; but that switch may be
-/// gone, or lack some of the names.
+/// The share of the replay's limits, in thousandths, after which a process stores a snapshot although the newest entry is
+/// another's. Normally the process that wrote the entry stores the snapshot, so that there is one; but it may be gone, or
+/// lack a part of the state.
 const SNAPSHOT_FOR_OTHERS: u64 = 1_500;
 
 const OPTIONS: FollowerOptions =
@@ -37,14 +27,14 @@ const OPTIONS: FollowerOptions =
 /// Consecutive failures after which callers get an error: a single one may be over at once.
 const FAILURES: u32 = 2;
 
-/// Entries below a snapshot that stay in the log, for switches that are slightly behind; and bytes of them.
+/// Entries below a snapshot that stay in the log, for processes that are slightly behind; and bytes of them.
 const KEPT_ENTRIES: usize = 256;
 const KEPT_BYTES: usize = 4 << 20;
 
-/// The names of a switch, as far as the log was applied, and the callers that wait for entries.
-pub(super) struct LogState {
-    file: SwitchFile,
-    names: SharedNames,
+/// A state, as far as the log was applied, and the callers that wait for entries.
+pub(super) struct ReplicaState<M: StateMachine> {
+    machine: M,
+    spec: LogSpec,
     pub(super) progress: Arc<SharedProgress>,
     position: Position,
     /// The end of the log when it was first read.
@@ -52,49 +42,49 @@ pub(super) struct LogState {
     /// Why the log could not be read, and how many times in a row.
     fault: Option<(String, u32)>,
     /// The newest batch of each writer. A writer appends one batch after another.
-    newest: BTreeMap<WriterId, u64>,
-    /// The entries after the last snapshot that this switch stored or read.
+    newest: Newest,
+    /// The entries after the last snapshot that this process stored or read.
     replay: Replay,
     /// The lengths of the newest entries, at most [`KEPT_ENTRIES`].
     recent: VecDeque<usize>,
-    /// Whether the table still holds the names of a log that was replaced.
-    has_old_names: bool,
-    /// Whether this switch applied all that others may have applied. If not, it stores no snapshots.
+    /// Whether the machine still has the state of a log that was replaced.
+    is_old: bool,
+    /// Whether this process applied all that others may have applied. If not, it stores no snapshots.
     is_complete: bool,
-    outcomes: VecDeque<(BatchId, Position, Outcome)>,
-    waiting: HashMap<BatchId, Answer>,
+    outcomes: VecDeque<(BatchId, Position, M::Outcome)>,
+    waiting: HashMap<BatchId, Answer<M::Outcome>>,
 }
 
-impl LogState {
-    pub(super) fn new(file: SwitchFile, names: SharedNames, progress: Arc<SharedProgress>) -> Self {
+impl<M: StateMachine> ReplicaState<M> {
+    pub(super) fn new(machine: M, spec: LogSpec, progress: Arc<SharedProgress>) -> Self {
         Self {
-            file,
-            names,
+            machine,
+            spec,
             progress,
             position: Position(0),
             goal: None,
             fault: None,
-            newest: BTreeMap::new(),
-            replay: Replay::new(REPLAY, 0),
+            newest: Newest::new(),
+            replay: Replay::new(spec.replay, 0),
             recent: VecDeque::new(),
-            has_old_names: false,
+            is_old: false,
             is_complete: true,
             outcomes: VecDeque::new(),
             waiting: HashMap::new(),
         }
     }
 
-    /// The kind of names.
-    pub(super) const fn kind(&self) -> &'static str {
-        self.file.names.kind.word()
+    /// The kind of contents.
+    pub(super) fn kind(&self) -> &str {
+        self.machine.kind()
     }
 
-    /// Follows the log, and never returns. `writer` is the number under which this switch appends.
+    /// Follows the log, and never returns. `writer` is the number under which this process appends.
     pub(super) async fn run(
         mut self,
         engine: Arc<dyn Engine>,
         writer: WriterId,
-        mut waiters: mpsc::UnboundedReceiver<Waiter>,
+        mut waiters: mpsc::UnboundedReceiver<Waiter<M::Outcome>>,
     ) {
         let mut follower = Follower::new(Arc::clone(&engine), PARTITION, OPTIONS);
         loop {
@@ -102,7 +92,7 @@ impl LogState {
                 Step::Restore { snapshot, last } => {
                     self.goal.get_or_insert(last);
                     if let Err(error) = self.restore(snapshot) {
-                        self.fail(format!("cannot restore the snapshot of the names: {error}"));
+                        self.fail(format!("cannot restore the snapshot of the {}: {error}", M::WHAT));
                         follower.reject_snapshot();
                     } else if self.position >= last {
                         self.was_read();
@@ -130,7 +120,7 @@ impl LogState {
     /// Completes a future; registers callers meanwhile.
     async fn while_taking<T>(
         &mut self,
-        waiters: &mut mpsc::UnboundedReceiver<Waiter>,
+        waiters: &mut mpsc::UnboundedReceiver<Waiter<M::Outcome>>,
         future: impl Future<Output = T>,
     ) -> T {
         let mut future = pin!(future);
@@ -163,59 +153,52 @@ impl LogState {
         progress.has_caught_up |= self.goal.is_some_and(|goal| self.position >= goal);
     }
 
-    /// The log lost entries that were applied: the names are read again, from the snapshot and the entries that are
-    /// left. Until then the table keeps the names it has.
+    /// The log lost entries that were applied: the state is read again, from the snapshot and the entries that are left.
+    /// Until then the machine keeps the state it has.
     fn begin_again(&mut self) {
         tracing::error!(
             applied = self.position.0,
-            "the log lost entries that were applied; reading the names again"
+            "the log lost entries that were applied; reading the {} again",
+            M::WHAT
         );
         {
             let mut progress = self.progress.lock();
             (progress.reloads, progress.has_caught_up, progress.position) = (progress.reloads + 1, false, 0);
         }
-        (self.position, self.goal, self.is_complete, self.has_old_names) = (Position(0), None, true, true);
+        (self.position, self.goal, self.is_complete, self.is_old) = (Position(0), None, true, true);
         self.newest.clear();
         self.outcomes.clear();
         self.recent.clear();
-        self.replay = Replay::new(REPLAY, 0);
+        self.replay = Replay::new(self.spec.replay, 0);
         for (_, answer) in self.waiting.drain() {
-            let _gone = answer.send(Err(LogError::Lost));
+            let _gone = answer.send(Err(LogError::Lost(M::WHAT)));
         }
     }
 
-    /// Brings the names to a snapshot.
+    /// Brings the machine to a snapshot.
     fn restore(&mut self, snapshot: Option<Snapshot>) -> Result<(), String> {
         let Some(snapshot) = snapshot else {
-            if self.has_old_names {
-                self.names.lock().change_to(&NameList::new()).map_err(|error| error.to_string())?;
-                self.has_old_names = false;
+            if self.is_old {
+                self.machine.clear()?;
+                self.is_old = false;
             }
             return Ok(());
         };
-        let names = snapshot::decode(&self.file, &snapshot.bytes).map_err(|error| error.to_string())?;
-        self.names.lock().change_to(&names.list).map_err(|error| error.to_string())?;
-        if let Some((count, first)) = &names.foreign {
-            tracing::error!(count, first, "ignoring names of the snapshot");
-        }
-        self.has_old_names = false;
-        self.is_complete = names.foreign.is_none();
-        (self.position, self.newest) = (snapshot.position, names.newest);
-        self.replay = Replay::new(REPLAY, snapshot.bytes.len() as u64);
+        let Restored { newest, is_complete } = self.machine.restore(&snapshot.bytes)?;
+        self.is_old = false;
+        self.is_complete = is_complete;
+        (self.position, self.newest) = (snapshot.position, newest);
+        self.replay = Replay::new(self.spec.replay, snapshot.bytes.len() as u64);
         let passed: Vec<BatchId> = self.waiting.keys().copied().filter(|&id| self.is_past(id)).collect();
         for answer in passed.iter().filter_map(|id| self.waiting.remove(id)) {
-            let _gone = answer.send(Err(LogError::Passed));
+            let _gone = answer.send(Err(LogError::Passed(M::WHAT)));
         }
-        tracing::info!(
-            position = self.position.0,
-            names = names.list.len(),
-            "restored the names from a snapshot"
-        );
+        tracing::info!(position = self.position.0, "restored the {} from a snapshot", M::WHAT);
         self.was_read();
         Ok(())
     }
 
-    /// Whether to store a snapshot after an entry. `is_own`: this switch wrote the entry.
+    /// Whether to store a snapshot after an entry. `is_own`: this process wrote the entry.
     fn is_snapshot_due(&self, is_own: bool) -> bool {
         self.is_complete
             && self.replay.is_due()
@@ -232,14 +215,18 @@ impl LogState {
         self.recent.iter().rev().take_while(fits).count() as u64
     }
 
-    /// Stores a snapshot of the current names, and trims the log well below it. After a failure, it is tried again a
-    /// few entries later.
-    async fn store_snapshot(&mut self, engine: &dyn Engine, waiters: &mut mpsc::UnboundedReceiver<Waiter>) {
-        let lines = listed(&self.names, &self.file.port_names);
-        let bytes: Arc<[u8]> = match snapshot::encode(self.kind(), &self.newest, &lines) {
+    /// Stores a snapshot of the current state, and trims the log well below it. After a failure, it is tried again a few
+    /// entries later.
+    async fn store_snapshot(
+        &mut self,
+        engine: &dyn Engine,
+        waiters: &mut mpsc::UnboundedReceiver<Waiter<M::Outcome>>,
+    ) {
+        let bytes: Arc<[u8]> = match self.machine.encode(&self.newest) {
             Ok(bytes) => bytes.into(),
-            Err(error) => return tracing::error!(%error, "cannot encode a snapshot of the names"),
+            Err(error) => return tracing::error!(error, "cannot encode a snapshot of the {}", M::WHAT),
         };
+        let size = bytes.len();
         let position = self.position;
         self.replay.storing(bytes.len());
         let stored = engine.put_snapshot(PARTITION, Snapshot { position, bytes });
@@ -252,9 +239,9 @@ impl LogState {
         };
         match trimmed {
             Ok(()) => {
-                tracing::info!(position = position.0, names = lines.len(), "stored a snapshot of the names");
+                tracing::info!(position = position.0, bytes = size, "stored a snapshot of the {}", M::WHAT);
             }
-            Err(error) => tracing::warn!(%error, "cannot store a snapshot of the names, or trim the log"),
+            Err(error) => tracing::warn!(%error, "cannot store a snapshot of the {}, or trim the log", M::WHAT),
         }
     }
 
@@ -264,11 +251,11 @@ impl LogState {
     }
 
     /// Answers a caller as soon as the outcome of a batch is known.
-    fn wait_for(&mut self, id: BatchId, answer: Answer) {
+    fn wait_for(&mut self, id: BatchId, answer: Answer<M::Outcome>) {
         if let Some((_, position, outcome)) = self.outcomes.iter().find(|(done, ..)| *done == id) {
             let _gone = answer.send(Ok((position.0, outcome.clone())));
         } else if self.is_past(id) {
-            let _gone = answer.send(Err(LogError::Passed));
+            let _gone = answer.send(Err(LogError::Passed(M::WHAT)));
         } else if let Some((error, FAILURES..)) = &self.fault {
             let _gone = answer.send(Err(LogError::Unread(error.clone())));
         } else {
@@ -289,8 +276,18 @@ impl LogState {
             return; // logged twice
         }
         *newest = id.number;
-        let Some(ops) = self.ops(entry) else { return };
-        let outcome = self.names.lock().apply(&ops);
+        let outcome = match self.machine.apply(&entry.batch.payload) {
+            Applied::Done(outcome) => outcome,
+            Applied::Ignored(why) => {
+                tracing::error!(position = self.position.0, why, "ignoring an entry of the log");
+                return;
+            }
+            Applied::Foreign(why) => {
+                tracing::error!(position = self.position.0, why, "cannot apply an entry of the log; ignoring it");
+                self.is_complete = false;
+                return;
+            }
+        };
         if let Some(answer) = self.waiting.remove(&id) {
             let _gone = answer.send(Ok((self.position.0, outcome)));
             return;
@@ -299,25 +296,5 @@ impl LogState {
             self.outcomes.pop_front();
         }
         self.outcomes.push_back((id, self.position, outcome));
-    }
-
-    /// The operations of an entry; `None` if this switch cannot apply it.
-    fn ops(&mut self, entry: &Entry) -> Option<Vec<NameOp>> {
-        let position = entry.position.0;
-        let changes = match decode(self.file.names.kind.word(), &entry.batch.payload) {
-            Ok(changes) => changes,
-            Err(error) => {
-                tracing::error!(position, %error, "cannot decode an entry of the log; ignoring it");
-                // Other switches know a newer version, perhaps; all ignore what is not an entry.
-                self.is_complete &= !matches!(error, RecordError::Version(_));
-                return None;
-            }
-        };
-        let ops: Result<Vec<NameOp>, String> = changes.iter().map(|change| op(change, &self.file)).collect();
-        if let Err(error) = &ops {
-            tracing::error!(position, error, "cannot apply an entry of the log; ignoring it");
-            self.is_complete = false;
-        }
-        ops.ok()
     }
 }

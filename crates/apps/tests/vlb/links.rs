@@ -1,0 +1,1 @@
+//! Hellos: every node knows which links work, and packets take them.
