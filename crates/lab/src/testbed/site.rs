@@ -3,6 +3,7 @@
 
 use super::LabError;
 use super::args::NameArgs;
+use super::context::poll;
 use super::exec::Cmd;
 use super::nodes::{Process, own_program};
 use super::state::{self, Lock};
@@ -13,9 +14,13 @@ use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Tells the reaper that there is nothing to remove.
 const DONE: &[u8] = b"done";
+
+/// Time until a process that was killed must have released its lock.
+const ENDED: Duration = Duration::from_secs(1);
 
 /// The file that describes a lab that is up.
 pub const PLAN: &str = "plan.json";
@@ -250,13 +255,14 @@ pub fn reap(args: &NameArgs) -> Result<u8, LabError> {
     let mut message = Vec::new();
     drop(std::io::stdin().read_to_end(&mut message));
     if message != DONE {
-        match Lock::take(&args.name) {
-            // A new lab of this name has already removed the old one.
-            Err(LabError::Busy(_)) => {}
-            lock => {
-                let _lock = lock?;
-                state::remove(&args.name)?;
-            }
+        // The system may close this pipe before it releases the parent's lock.
+        let lock = poll(ENDED, Duration::from_millis(10), &Interrupt::default(), || match Lock::take(&args.name) {
+            Err(LabError::Busy(_)) => Ok(None),
+            lock => lock.map(Some),
+        })?;
+        // Without the lock, a new lab of this name has already removed the old one.
+        if let Some(_lock) = lock {
+            state::remove(&args.name)?;
         }
     }
     Ok(status::SUCCESS)

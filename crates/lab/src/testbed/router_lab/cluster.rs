@@ -127,13 +127,15 @@ fn build(machines: Machines<'_>) -> Result<(), LabError> {
         machines.add(&host_machine, Role::Host)?;
         machines.add(&node, Role::Bare)?;
         let n = number + 1;
-        for (machine, interface) in [(host_machine.as_str(), "net"), (&node, "ext0"), (bgp::SPEAKER, &format!("e{number}"))] {
-            let port = format!("{}{number}", &machine[..1]);
+        let speaker = format!("e{number}");
+        let ends = [(host_machine.as_str(), "net"), (node.as_str(), "ext0"), (bgp::SPEAKER, speaker.as_str())];
+        for (machine, interface) in ends {
+            let port = format!("{}{number}", machine.get(..1).unwrap_or(machine));
             machines.cable((machine, interface), ("lan", &port), MTU)?;
         }
         let ports = ["h", "n", "f"].map(|end| format!("{end}{number}"));
         machines.bridge("lan", &format!("lan{number}"), &ports.each_ref().map(String::as_str))?;
-        machines.addresses(bgp::SPEAKER, &format!("e{number}"), &[&format!("10.{n}.0.3/24")])?;
+        machines.addresses(bgp::SPEAKER, &speaker, &[&format!("10.{n}.0.3/24")])?;
         machines.addresses(
             &host_machine,
             "net",

@@ -84,6 +84,17 @@ impl Machines<'_> {
         Ok(format!("{}{}", done.text(), done.stderr))
     }
 
+    /// Makes hosts forget the path MTUs that they learned. A host also tells its peer of them, in the size of its segments.
+    ///
+    /// # Errors
+    /// The error of a command.
+    pub fn forget_path_mtus(&self, hosts: &[&str]) -> Result<(), LabError> {
+        hosts.iter().try_for_each(|host| {
+            self.ip(host, "route flush cache")?;
+            self.ip(host, "-6 route flush cache")
+        })
+    }
+
     /// The path MTU that a host has learned for an address, if it is below that of the interface.
     ///
     /// # Errors

@@ -23,9 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Octets of a packet buffer. One buffer must fit into a page for XDP sockets.
 const PACKET_BYTES: u16 = 2_048;
 
-/// Packet buffers. An XDP socket alone takes 4,096.
-const BUFFERS: u32 = 16_384;
-
 /// A device of DPDK over an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
@@ -90,7 +87,7 @@ impl Router {
         for (number, interface) in interfaces.iter().enumerate() {
             command = command.arg("--port").arg(device.port(number, interface));
         }
-        let options = format!("--packet-bytes {PACKET_BYTES} --buffers {BUFFERS} --json --quiet --admin {}", socket.display());
+        let options = format!("--packet-bytes {PACKET_BYTES} --json --quiet --admin {}", socket.display());
         let command = command.words(&options).inside(&machines.namespace(machine));
         let mut router = Self { process: site.start(machine, &command)?, socket };
         let answered = poll(START, Duration::from_millis(50), site.interrupt, || {

@@ -188,8 +188,7 @@ fn one(run: &mut ScenarioRun<'_>, variant: Variant, router: Router) -> Result<()
         run.add(named("no route is answered", family), unreachable(machines, family))?;
         let size = if is_quick { FILE / 10 } else { FILE };
         // The hosts begin with segments for their own cables, and learn the router's MTU.
-        machines.ip("a", "route flush cache")?;
-        machines.ip("a", "-6 route flush cache")?;
+        machines.forget_path_mtus(&["a", "b"])?;
         run.add(named("curl, upload with path MTU discovery", family), ends.send(size).and_then(|sent| {
             let mtu = machines.path_mtu("a", address(to))?;
             let passed = sent.passed && mtu == Some(ROUTER_MTU);
@@ -286,7 +285,7 @@ fn too_big(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> 
 /// A packet that may be fragmented arrives in fragments.
 fn fragments(machines: Machines<'_>) -> Result<Verdict, LabError> {
     // Without what the host learned, which would make it fragment by itself.
-    machines.ip("a", "route flush cache")?;
+    machines.forget_path_mtus(&["a"])?;
     let line = format!("ping -4 -n -c 5 -i 0.02 -w 5 -M dont -s {} 10.2.0.2", CABLE_MTU - 28);
     Ok(says(&machines.ask("a", &line)?, "5 received"))
 }

@@ -121,10 +121,12 @@ fn negotiate(machines: Machines<'_>, proposal: &str) -> Result<Process, LabError
     for [machine, own, other, network, far] in ENDS {
         let file = |suffix: &str| site.path(format!("{machine}.{suffix}"));
         let (socket, settings) = (format!("unix://{}", file("vici").display()), file("strongswan.conf"));
+        let log = file("charon.log");
         let text = format!(
             "charon-systemd {{\n  load = random nonce aes sha1 sha2 hmac kdf gcm gmp curve25519 openssl kernel-libipsec \
-             kernel-netlink socket-default vici\n  journal {{ default = -1 }}\n  filelog {{ stdout {{ flush_line = yes\n \
-             default = 1\n chd = 4 }} }}\n  plugins {{ vici {{ socket = {socket} }} }}\n}}\n"
+             kernel-netlink socket-default vici\n  journal {{ default = -1 }}\n  filelog {{ main {{\n path = {}\n \
+             flush_line = yes\n default = 1\n chd = 4 }} }}\n  plugins {{ vici {{ socket = {socket} }} }}\n}}\n",
+            log.display()
         );
         // Its log has the keys.
         state::write_secret(&settings, text.as_bytes())?;
@@ -136,8 +138,9 @@ fn negotiate(machines: Machines<'_>, proposal: &str) -> Result<Process, LabError
         );
         state::write_secret(&file("swanctl.conf"), connections.as_bytes())?;
         let command = Cmd::new("env").arg(format!("STRONGSWAN_CONF={}", settings.display())).arg(CHARON);
-        let daemon = site.start(&format!("charon-{machine}"), &command.inside(&machines.namespace(machine)))?;
-        daemons.push(daemon.await_word("spawning", site.interrupt)?);
+        let command = command.inside(&machines.namespace(machine));
+        let child = command.start(&file("charon.out"))?;
+        daemons.push(Process::new(command.line(), child, log).await_word("spawning", site.interrupt)?);
         let load = format!("--load-all --file {} --uri {socket}", file("swanctl.conf").display());
         swanctl(machines, machine, &load)?;
     }

@@ -189,7 +189,7 @@ fn one(run: &mut ScenarioRun<'_>, suite: &Suite, [left, right]: [Router; 2]) -> 
 
     run.add(named("too big a packet is answered"), too_big(machines, suite.inner_mtu))?;
     run.add(named("a long packet that may be fragmented"), fragments(machines))?;
-    machines.ip("a", "route flush cache")?;
+    machines.forget_path_mtus(&["a", "b"])?;
     let size = if is_quick { FILE / 10 } else { FILE };
     run.add(named("curl, upload with path MTU discovery"), ends.send(size).and_then(|sent| {
         let mtu = machines.path_mtu("a", B)?;
@@ -286,14 +286,14 @@ fn says(output: &str, what: &str) -> Verdict {
 }
 
 fn too_big(machines: Machines<'_>, inner_mtu: u16) -> Result<Verdict, LabError> {
-    machines.ip("a", "route flush cache")?;
+    machines.forget_path_mtus(&["a"])?;
     let output = machines.ask("a", &format!("ping -4 -n -c 1 -W 3 -M do -s {} {B}", inner_mtu + 1 - 28))?;
     Ok(says(&output, &format!("From 10.0.1.1 icmp_seq=1 Frag needed and DF set (mtu = {inner_mtu})")))
 }
 
 /// Fragments go through the tunnel one by one.
 fn fragments(machines: Machines<'_>) -> Result<Verdict, LabError> {
-    machines.ip("a", "route flush cache")?;
+    machines.forget_path_mtus(&["a"])?;
     let output = machines.ask("a", &format!("ping -4 -n -c 5 -i 0.02 -w 5 -M dont -s {} {B}", MTU - 28))?;
     Ok(says(&output, "5 received"))
 }
