@@ -246,7 +246,7 @@ stage_lab() {
         at_least "$(tr , '\n' <<<"${outages//,isolation/}" | wc -l)" "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-outages.log")" outages &&
         at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked' &&
         at_least "$(tr , '\n' <<<"$routers" | wc -l)" "$(grep -cE "^(${routers//,/|}) \([0-9]+ s\)$" "$LOGS/lab-router.log")" 'scenarios of the router' &&
-        at_least 60 "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-router.log")" 'checks of the router'
+        at_least 80 "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-router.log")" 'checks of the router'
 }
 
 # Unit tests of the crates that differ from origin/main, or from the last commit if there is none; also uncommitted ones.

@@ -2,7 +2,7 @@
 
 use super::LabError;
 use super::plan::{Driver, MAX_FLOWS, MAX_LOG_SERVERS, Plan};
-use super::router_lab::Scenario;
+use super::router_lab::args::RouterArgs;
 use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
@@ -294,42 +294,6 @@ pub struct TestArgs {
     /// What is checked
     #[command(flatten)]
     pub checks: ChecksArgs,
-
-    /// Print only the result and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// Arguments of `lab router`.
-#[derive(Debug, Args)]
-pub struct RouterArgs {
-    /// Which lab
-    #[command(flatten)]
-    pub lab: NameArgs,
-
-    /// The scenarios to check; all if none is named
-    #[arg(value_name = "SCENARIO", value_enum, value_delimiter = ',')]
-    pub scenarios: Vec<Scenario>,
-
-    /// Smaller files, and fewer forms of each router
-    #[arg(long)]
-    pub quick: bool,
-
-    /// Program of the NATS server that stores a cluster's log (`scripts/nats.sh path` prints one); without it, there is no cluster
-    #[arg(long, value_name = "PROGRAM")]
-    pub nats_server: Option<PathBuf>,
-
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE", default_value = "out/router-lab.json")]
-    pub json: PathBuf,
-
-    /// Directory for logs and captures if a check fails
-    #[arg(long, value_name = "DIR", default_value = "out/lab")]
-    pub out: PathBuf,
-
-    /// Install programs that are missing, with apt-get
-    #[arg(long)]
-    pub install: bool,
 
     /// Print only the result and errors
     #[arg(long, short)]

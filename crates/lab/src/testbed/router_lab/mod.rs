@@ -11,6 +11,7 @@
 //! | [`process`] | routers as processes, and their counters |
 //! | [`results`] | the report |
 
+pub mod args;
 mod cluster;
 pub mod machines;
 pub mod process;
@@ -21,11 +22,11 @@ mod strongswan;
 mod tunnel;
 
 use super::LabError;
-use super::args::RouterArgs;
 use super::ends::Verdict;
 use super::site::{Ground, Site};
 use super::state;
 use super::tools;
+use args::RouterArgs;
 use machines::Machines;
 use results::{RouterResults, ScenarioResult};
 use scalebricks_console::{Console, Interrupt, output, status};

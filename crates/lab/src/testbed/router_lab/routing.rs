@@ -11,6 +11,7 @@
 use super::ScenarioRun;
 use super::machines::Machines;
 use super::process::{Device, Router, tap};
+use super::tunnel::says;
 use crate::testbed::LabError;
 use crate::testbed::context::poll;
 use crate::testbed::ends::{Ends, Stream, Verdict};
@@ -225,11 +226,6 @@ fn first_ping(machines: Machines<'_>, family: Family, to: &str) -> Result<Verdic
         Ok(ping.finish(machines.0.interrupt)?.status.success().then_some(()))
     })?;
     Ok(Verdict::new(passed.is_some(), format!("after {tries} tries")))
-}
-
-fn says(output: &str, what: &str) -> Verdict {
-    let line = output.lines().find(|line| line.contains(what));
-    Verdict::new(line.is_some(), line.unwrap_or_else(|| output.trim()))
 }
 
 fn pings_router(machines: Machines<'_>, family: Family, router: &str) -> Result<Verdict, LabError> {

@@ -280,7 +280,8 @@ fn in_clear(path: &Path, inside: &Path) -> Result<Verdict, LabError> {
     Ok(Verdict::new(passed, format!("{outside} of {all} pieces found; inside, {inside} of {all}")))
 }
 
-fn says(output: &str, what: &str) -> Verdict {
+/// Passed if a line of the output contains a text; the explanation is that line.
+pub fn says(output: &str, what: &str) -> Verdict {
     let line = output.lines().find(|line| line.contains(what));
     Verdict::new(line.is_some(), line.unwrap_or_else(|| output.trim()))
 }
@@ -323,4 +324,23 @@ fn again(machines: Machines<'_>, right: &Router, path: &Path) -> Result<Verdict,
     let (replays, accepted) = (replays_after - replays, decrypted_after - decrypted);
     let passed = sent > 20 && dropped.is_some() && replays == sent && accepted == 0;
     Ok(Verdict::new(passed, format!("{sent} sent again, {replays} dropped as replays, {accepted} accepted")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_elements::esp::file;
+
+    #[test]
+    fn the_files_of_all_suites_are_read_and_name_the_keys_of_both_directions() {
+        for suite in &SUITES {
+            let associations = file::parse(&suite.file()).unwrap();
+            assert_eq!(associations.len(), DIRECTIONS.len(), "{}", suite.name);
+            let entries: Vec<String> = suite.entries().collect();
+            for ((entry, sa), key) in entries.iter().zip(&associations).zip(suite.keys) {
+                let addresses = format!("\"{}\",\"{}\"", sa.src, sa.dst);
+                assert!(entry.contains(key) && entry.contains(&addresses), "{entry}");
+            }
+        }
+    }
 }

@@ -121,3 +121,19 @@ fn configuration(node: u8, admin: &str) -> String {
          [dpdk]\nmemory = \"ordinary\"\n"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_daemon::router::node::config::RouterFile;
+
+    #[test]
+    fn nodes_parse_their_configurations() {
+        for node in 0..NODES {
+            let file = RouterFile::parse(&configuration(node, "/run/x.sock")).unwrap();
+            assert_eq!((file.size.get(), file.id.get()), (usize::from(NODES), node));
+            assert_eq!((file.ports.len(), file.links.len()), (1, 3));
+            assert_eq!(file.admin, Path::new("/run/x.sock"));
+        }
+    }
+}
