@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise \
+.PHONY: help demo lab lab-router outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise \
 	demo-page lab-page pages fuzz sim soak miri clean
 
 help: ## list the targets
@@ -19,6 +19,9 @@ lab: ## run and check a cluster over real interfaces on this machine; needs root
 outages: ## measure the effect of outages in the lab under load: docs/outages.md; needs root
 	@scripts/lab.sh outages --page $(ARGS)
 	@$(CARGO) run --release --locked -p scalebricks-bench -- pages
+
+lab-router: ## check routers between the kernels' own network stacks; needs root (ARGS="tunnel --quick")
+	@scripts/lab.sh router $(ARGS)
 
 lab-down: ## remove the remains of a lab
 	@scripts/lab.sh down $(ARGS)

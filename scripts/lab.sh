@@ -3,9 +3,10 @@
 #
 #   scripts/lab.sh run [OPTION...]     creates the lab, checks everything, removes it
 #   scripts/lab.sh outages [NAME,...]  causes outages under load, one after the other (docs/outages.md)
+#   scripts/lab.sh router [SCENARIO,...]  routers between the kernels' own network stacks (docs/lab.md)
 #   scripts/lab.sh up | test | down    creates the lab; checks it; removes it
 #
-# With a control plane (outages, --control, --flows) a NATS server stores the log: one on the PATH, or built with Go
+# With a control plane (outages, --control, --flows, router cluster) a NATS server stores the log: one on the PATH, or built with Go
 # (scripts/nats.sh).
 #
 # Namespaces need root: an ordinary user is asked by sudo. SCALEBRICKS names another program than the one built here.
@@ -30,6 +31,7 @@ fi
 needs_log=0
 case "${1:-}" in
 outages) needs_log=1 ;;
+router) case " $* " in *' routing '* | *' tunnel '* | *' strongswan '*) ;; *) needs_log=1 ;; esac ;;
 run | up) case " $* " in *' --control '* | *' --flows'[\ =]*) needs_log=1 ;; esac ;;
 esac
 case " $* " in *' --nats'* | *' --help '* | *' -h '*) needs_log=0 ;; esac

@@ -232,17 +232,21 @@ stage_lab() {
     # Faults run separately, because a broken link stays visible in the kernels' counters; there, flows come from the
     # control plane. The outages below are one per guarantee; docs/outages.md has all.
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
+    local routers=routing,tunnel,cluster
     # This stage checks packets, not rates, so the program built for the tests is sufficient.
     stage_build || return
     local -x SCALEBRICKS=$BUILT/scalebricks
     logged lab "${run[@]}" "${options[@]}" --arch full-duplication,hash-partition,vlb &&
         logged lab-faults "${run[@]}" "${options[@]}" --control --faults &&
-        logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages" || return
+        logged lab-outages timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh outages "$outages" &&
+        logged lab-router timeout --kill-after=30 "${LAB_TIMEOUT:-1500}" scripts/lab.sh router "$routers" "${options[@]}" || return
     local read_by_tshark='^ok +capture, read by tshark: [1-9][0-9]* frames read, none malformed, [1-9]'
     at_least 3 "$(grep -cE "$read_by_tshark" "$LOGS/lab.log")" 'architectures whose packets tshark read' &&
         at_least 1 "$(grep -cE "$read_by_tshark" "$LOGS/lab-faults.log")" 'clusters with a control plane whose packets tshark read' &&
         at_least "$(tr , '\n' <<<"${outages//,isolation/}" | wc -l)" "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-outages.log")" outages &&
-        at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked'
+        at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked' &&
+        at_least "$(tr , '\n' <<<"$routers" | wc -l)" "$(grep -cE "^(${routers//,/|}) \([0-9]+ s\)$" "$LOGS/lab-router.log")" 'scenarios of the router' &&
+        at_least 80 "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-router.log")" 'checks of the router'
 }
 
 # Unit tests of the crates that differ from origin/main, or from the last commit if there is none; also uncommitted ones.

@@ -7,7 +7,7 @@
 
 define($INSIDE 10.0.1.1/24, $INSIDE_MAC 02:00:00:00:01:00,
        $OUTSIDE 192.0.2.1/24, $OUTSIDE_MAC 02:00:00:00:01:01,
-       $KEYS examples/router/sa.toml, $SENDS left-to-right, $RECEIVES right-to-left);
+       $INNER_MTU 1446, $KEYS examples/router/sa.toml, $SENDS left-to-right, $RECEIVES right-to-left);
 
 AddressInfo(eth0 $INSIDE $INSIDE_MAC, eth1 $OUTSIDE $OUTSIDE_MAC);
 
@@ -32,11 +32,14 @@ class0[2] -> HostEtherFilter(eth0, DROP_OTHER true)
     -> CheckIPHeader(INTERFACES eth0)
     -> DropBroadcasts
     -> ttl0 :: DecIPTTL
+    -> fragments0 :: IPFragmenter($INNER_MTU)
     -> encap :: IPsecEncap($KEYS, $SENDS)
     -> arp1;
 ttl0[1] -> ICMPError(eth0, timeexceeded) -> arp0;
-// 1,500 bytes less 54 for the outer header, ESP, IV, trailer and ICV.
-encap[1] -> ICMPError(eth0, unreachable, needfrag, PMTU 1446) -> arp0;
+// 1,500 bytes less 54 for the outer header, ESP, IV, trailer and ICV; 1,438 with aes-128-cbc-hmac-sha1-96. What may be
+// fragmented is, before it is encrypted, so that the far end sees no fragment of an ESP packet.
+fragments0[1] -> big0 :: ICMPError(eth0, unreachable, needfrag, PMTU $INNER_MTU) -> arp0;
+encap[1] -> big0;
 
 // From outside: what does not come through the tunnel is dropped.
 class1[2] -> HostEtherFilter(eth1, DROP_OTHER true)

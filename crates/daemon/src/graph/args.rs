@@ -163,9 +163,9 @@ pub struct RunOptions {
     #[arg(long, value_name = "ELEMENT.HANDLER", value_parser = parse_handler)]
     pub read: Vec<(String, String)>,
 
-    /// Number of packet buffers
-    #[arg(long, value_name = "COUNT", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(64..=4_000_000))]
-    pub buffers: u32,
+    /// Number of packet buffers [default: 4096, and 8192 more for each device]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(64..=4_000_000))]
+    pub buffers: Option<u32>,
 
     /// Size of a buffer: the longest packet
     #[arg(long, value_name = "BYTES", default_value_t = 9_216, value_parser = clap::value_parser!(u32).range(64..=65_535))]
@@ -178,6 +178,15 @@ pub struct RunOptions {
     /// Print only the result and errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl RunOptions {
+    /// Number of packet buffers. By default, receive queues cannot hold all of them: that of an XDP socket takes 4,096,
+    /// and a device that cannot fill its queue receives nothing.
+    pub fn buffers(&self) -> u32 {
+        let devices = u32::try_from(self.port.len()).unwrap_or(u32::MAX);
+        self.buffers.unwrap_or_else(|| devices.saturating_mul(8_192).saturating_add(4_096).min(4_000_000))
+    }
 }
 
 /// Arguments of `graph show`.
@@ -314,6 +323,21 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_cannot_hold_all_buffers_of_the_default_number() {
+        #[derive(clap::Parser)]
+        struct Run {
+            #[command(flatten)]
+            options: RunOptions,
+        }
+        let buffers = |line: &str| {
+            <Run as clap::Parser>::parse_from(line.split(' ')).options.buffers()
+        };
+        assert_eq!(buffers("run"), 4_096);
+        assert_eq!(buffers("run --port a=net_af_xdp0,iface=a --port b=net_af_xdp1,iface=b"), 20_480);
+        assert_eq!(buffers("run --port a=net_null0 --buffers 64"), 64);
+    }
 
     #[test]
     fn captures_name_a_side_and_perhaps_a_device() {

@@ -26,11 +26,11 @@ pub(super) fn open(args: &RunArgs) -> Result<Ports, ProcessError> {
         .port
         .iter()
         .any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
-    let mebibytes = (u64::from(args.options.buffers) * u64::from(args.options.packet_bytes)) >> 20;
+    let mebibytes = (u64::from(args.options.buffers()) * u64::from(args.options.packet_bytes)) >> 20;
     let dpdk = Dpdk {
         huge_pages,
         memory_mib: u32::try_from(2 * mebibytes).unwrap_or(u32::MAX).max(256),
-        packets: args.options.buffers,
+        packets: args.options.buffers(),
         arguments: Vec::new(),
     };
     let mtu = u16::try_from(args.options.packet_bytes).unwrap_or(u16::MAX);

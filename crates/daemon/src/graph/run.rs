@@ -28,7 +28,7 @@ pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u
     if !args.options.port.is_empty() {
         return over_devices(args, console, interrupt);
     }
-    let pool = Pool::new(args.options.buffers as usize, args.options.packet_bytes as usize)?;
+    let pool = Pool::new(args.options.buffers() as usize, args.options.packet_bytes as usize)?;
     let registry = registry::<Packet>();
     run_with(args, console, interrupt, registry, Box::new(pool), |_| Ok(()))
 }

@@ -2,6 +2,7 @@
 
 use super::LabError;
 use super::plan::{Driver, MAX_FLOWS, MAX_LOG_SERVERS, Plan};
+use super::router_lab::args::RouterArgs;
 use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
@@ -9,6 +10,7 @@ use scalebricks_apps::gateway::Architecture;
 use scalebricks_console::quantity;
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::ClusterSize;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Size of the largest file, octets.
@@ -40,6 +42,10 @@ Examples:
       Nodes, links, workers and the log fail one after the other, under three loads; how long users notice it.
   scalebricks lab outages control-pair,node-killed
       Two of these outages.
+  scalebricks lab router
+      Routers between the kernels' own network stacks: docs/lab.md#the-lab-of-the-router.
+  scalebricks lab router tunnel --quick
+      An ESP tunnel, with small files.
   scalebricks lab up
       Builds it and leaves it up: ip netns exec sb-ue ping -I 10.45.0.1 192.0.2.1
   scalebricks lab test
@@ -64,6 +70,8 @@ pub enum LabCommand {
     Test(TestArgs),
     /// Remove it, and what an earlier run left
     Down(NameArgs),
+    /// Routers between the kernels' own network stacks: forwarding, an ESP tunnel
+    Router(RouterArgs),
     /// A base station: GTP-U on one side, a TUN with phones on the other
     #[command(hide = true)]
     BaseStation(BaseStationArgs),
@@ -73,9 +81,15 @@ pub enum LabCommand {
     /// Sends damaged frames
     #[command(hide = true)]
     DamagedFrames(DamagedFramesArgs),
+    /// Sends captured frames once more
+    #[command(hide = true)]
+    ReplayedFrames(ReplayedFramesArgs),
     /// One end of the paced streams
     #[command(hide = true)]
     Streams(StreamsArgs),
+    /// Paced streams from a host to several others
+    #[command(hide = true)]
+    MeshStreams(MeshStreamsArgs),
     /// Suspends the threads of a process that have a name
     #[command(hide = true)]
     Suspend(SuspendArgs),
@@ -92,6 +106,7 @@ impl LabCommand {
             Self::Outages(args) => args.shape.quiet,
             Self::Up(args) => args.shape.quiet,
             Self::Test(args) => args.quiet,
+            Self::Router(args) => args.quiet,
             Self::Down(_) => false,
             // Helper processes of a lab.
             _ => true,
@@ -317,6 +332,18 @@ pub struct DamagedFramesArgs {
     pub seed: u64,
 }
 
+/// Arguments of the sender of captured frames.
+#[derive(Debug, Args)]
+pub struct ReplayedFramesArgs {
+    /// The capture
+    #[arg(long)]
+    pub capture: PathBuf,
+
+    /// The interface that is created
+    #[arg(long)]
+    pub interface: String,
+}
+
 /// Arguments of one end of the paced streams.
 #[derive(Debug, Args)]
 pub struct StreamsArgs {
@@ -331,6 +358,18 @@ pub struct StreamsArgs {
     /// Phones
     #[arg(long)]
     pub phones: u16,
+}
+
+/// Arguments of paced streams between several hosts.
+#[derive(Debug, Args)]
+pub struct MeshStreamsArgs {
+    /// The number of this host
+    #[arg(long)]
+    pub host: u8,
+
+    /// The addresses of all hosts in their order; those of IPv4 and those of IPv6
+    #[arg(long, value_delimiter = ',', num_args = 1..=256)]
+    pub address: Vec<IpAddr>,
 }
 
 /// Arguments for suspending threads.

@@ -5,6 +5,7 @@ use super::context::LabContext;
 use super::exec::Cmd;
 use super::nodes::Process;
 use super::plan::{HTTP_PORT, NodePort, Plan};
+use super::site::Site;
 use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
 use scalebricks_wire::MacAddr;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time that tshark may take.
-const READ: Duration = Duration::from_secs(180);
+pub const READ: Duration = Duration::from_secs(180);
 
 /// Preferences of tshark. A packet is captured at several places, which are not retransmissions.
 const PREFERENCES: [&str; 5] = [
@@ -55,12 +56,52 @@ const TCP: (usize, usize) = (13, 17);
 /// TCP, and reports one packet in 65,536 as wrong.
 const ZERO: &str = "0xffff";
 
-/// A running capture at all ports of the bridges that lead to nodes.
+/// A running capture at some interfaces of a namespace.
 #[derive(Debug)]
-pub struct Capture {
+pub struct Dump {
     process: Process,
     file: PathBuf,
 }
+
+impl Dump {
+    /// Starts a capture.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn start(
+        site: Site<'_>,
+        name: &str,
+        namespace: &str,
+        interfaces: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, LabError> {
+        let mut command = Cmd::new("dumpcap -q -B 16");
+        for interface in interfaces {
+            command = command.arg("-i").arg(interface);
+        }
+        let file = site.path(format!("{name}.pcapng"));
+        let command = command.arg("-w").arg(file.to_string_lossy()).inside(namespace);
+        let process = site.start(name, &command)?.await_word("File: ", site.interrupt)?;
+        Ok(Self { process, file })
+    }
+
+    /// Ends the capture; its file.
+    ///
+    /// # Errors
+    /// [`LabError::Setup`] if frames are missing.
+    pub fn finish(self) -> Result<PathBuf, LabError> {
+        // dumpcap still writes the last frames.
+        std::thread::sleep(Duration::from_millis(500));
+        let log = self.process.stop()?;
+        match log.lines().find(|line| has_dropped(line)) {
+            Some(line) => Err(LabError::Setup(format!("the capture is incomplete: {line}"))),
+            None => Ok(self.file),
+        }
+    }
+}
+
+/// A running capture at all ports of the bridges that lead to nodes.
+#[derive(Debug)]
+pub struct Capture(Dump);
 
 /// A frame, as printed by tshark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,16 +145,9 @@ impl Capture {
     /// # Errors
     /// [`LabError`].
     pub fn start(context: LabContext<'_>, name: &str) -> Result<Self, LabError> {
-        let mut command = Cmd::new("dumpcap -q -B 16");
-        for node in context.plan.size.nodes() {
-            for port in NodePort::ALL {
-                command = command.arg("-i").arg(port.bridge_port(node));
-            }
-        }
-        let file = context.path(format!("{name}.pcapng"));
-        let command = command.arg("-w").arg(file.to_string_lossy()).inside(&context.plan.switch());
-        let process = context.start(name, &command)?.await_word("File: ", context.interrupt)?;
-        Ok(Self { process, file })
+        let nodes = context.plan.size.nodes();
+        let ports = nodes.flat_map(|node| NodePort::ALL.map(|port| port.bridge_port(node)));
+        Dump::start(context.site(), name, &context.plan.switch(), ports).map(Self)
     }
 
     /// Ends the capture and parses it.
@@ -121,13 +155,7 @@ impl Capture {
     /// # Errors
     /// [`LabError::Setup`] if frames are missing, or the output of tshark cannot be parsed.
     pub fn finish(self, plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Seen>, LabError> {
-        // dumpcap still writes the last frames.
-        std::thread::sleep(Duration::from_millis(500));
-        let log = self.process.stop()?;
-        if let Some(line) = log.lines().find(|line| has_dropped(line)) {
-            return Err(LabError::Setup(format!("the capture is incomplete: {line}")));
-        }
-        read(&self.file, plan, interrupt)
+        read(&self.0.finish()?, plan, interrupt)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::LabError;
 use super::plan::Plan;
+use super::site::Site;
 use scalebricks_console::Interrupt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -22,6 +23,11 @@ impl LabContext<'_> {
     /// The path of a file of the lab.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// The lab's names and places.
+    pub fn site(&self) -> Site<'_> {
+        Site { name: &self.plan.name, directory: self.directory, interrupt: self.interrupt }
     }
 }
 

@@ -8,6 +8,7 @@ use super::exec::Cmd;
 use super::state;
 use scalebricks_admin::client::{Client, Target};
 use scalebricks_admin::model::Stats;
+use scalebricks_console::Interrupt;
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -202,17 +203,24 @@ impl LabContext<'_> {
     pub fn bad_checksums(&self) -> Result<Vec<(String, u64)>, LabError> {
         let mut bad = Vec::new();
         for namespace in [self.plan.inet(), self.plan.ran(), self.plan.ue()] {
-            let cat = Cmd::new("cat /proc/net/snmp /proc/net/snmp6").inside(&namespace);
-            let errors = checksum_errors(&cat.run(self.interrupt)?);
+            let errors = checksum_errors(kernel_counters(&namespace, self.interrupt)?);
             bad.extend(errors.into_iter().map(|(name, count)| (format!("{namespace} {name}"), count)));
         }
         Ok(bad)
     }
 }
 
-/// Counters of checksum errors that are not 0. In `snmp`, a line of names precedes each line of numbers; in `snmp6`, each
-/// line has a name and a number.
-fn checksum_errors(shown: &str) -> Vec<(String, u64)> {
+/// The kernel's counters of a namespace, by name.
+///
+/// # Errors
+/// As [`Cmd::run`].
+pub fn kernel_counters(namespace: &str, interrupt: &Interrupt) -> Result<BTreeMap<String, u64>, LabError> {
+    let cat = Cmd::new("cat /proc/net/snmp /proc/net/snmp6").inside(namespace);
+    Ok(kernel_counters_in(&cat.run(interrupt)?))
+}
+
+/// In `snmp`, a line of names precedes each line of numbers; in `snmp6`, each line has a name and a number.
+fn kernel_counters_in(shown: &str) -> BTreeMap<String, u64> {
     let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
     let mut found = Vec::new();
     for pair in lines.windows(2) {
@@ -230,12 +238,15 @@ fn checksum_errors(shown: &str) -> Vec<(String, u64)> {
             found.push((name.to_owned(), number));
         }
     }
+    // Some values are negative; none of these is a counter.
+    found.into_iter().filter_map(|(name, number)| Some((name, number.parse().ok()?))).collect()
+}
+
+/// Counters of checksum errors that are not 0.
+fn checksum_errors(found: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     // IPv4 counts wrong header checksums among InHdrErrors.
     let is_checksum = |name: &str| name.ends_with("CsumErrors") || name == "Ip:InHdrErrors";
-    let counts = found.into_iter().filter(|(name, _)| is_checksum(name));
-    counts
-        .filter_map(|(name, number)| Some((name, number.parse().ok().filter(|count| *count > 0)?)))
-        .collect()
+    found.into_iter().filter(|(name, count)| *count > 0 && is_checksum(name)).collect()
 }
 
 #[cfg(test)]
@@ -246,7 +257,7 @@ mod tests {
     fn wrong_checksums_are_found_in_both_files() {
         let shown = "Ip: Forwarding InHdrErrors\nIp: 1 2\nTcp: InSegs InCsumErrors\nTcp: 9 4\nUdp: InCsumErrors\nUdp: 0\n\
                     Ip6InReceives \t 7\nUdp6InCsumErrors \t 5\n";
-        let found = checksum_errors(shown);
+        let found = checksum_errors(kernel_counters_in(shown));
         let expected = [("Ip:InHdrErrors", 2), ("Tcp:InCsumErrors", 4), ("Udp6InCsumErrors", 5)];
         assert_eq!(found, expected.map(|(name, count)| (name.to_owned(), count)));
     }

@@ -72,7 +72,11 @@ pub fn run(args: &DamagedFramesArgs, console: &Console, interrupt: &Interrupt) -
     Ok(status::SUCCESS)
 }
 
-fn await_up(device: &SyncDevice, interrupt: &Interrupt) -> Result<(), LabError> {
+/// Waits until the interface can send.
+///
+/// # Errors
+/// [`LabError::Setup`] if it comes up too late.
+pub fn await_up(device: &SyncDevice, interrupt: &Interrupt) -> Result<(), LabError> {
     // Unused addresses, and an ethertype for experiments.
     let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5][..], &[0; 46]].concat();
     let up = poll(START, Duration::from_millis(20), interrupt, || Ok(device.send(&frame).ok()))?;

@@ -1,5 +1,4 @@
-//! A lab that is up. It is removed however its owner ends: on return and on panic by its guard, after a kill by a process
-//! that waits for the end of its owner.
+//! A lab that is up.
 
 use super::LabError;
 use super::args::{NameArgs, UpArgs};
@@ -7,6 +6,7 @@ use super::context::LabContext;
 use super::log::{self, Log};
 use super::nodes::Process;
 use super::plan::Plan;
+use super::site::{Ground, PLAN};
 use super::state::{self, Lock};
 use super::tools;
 use crate::demo::args::ArchChoice;
@@ -15,25 +15,14 @@ use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_types::NodeId;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
-
-/// Tells the reaper that there is nothing to remove.
-const DONE: &[u8] = b"done";
-
-/// The file that describes a lab that is up.
-const PLAN: &str = "plan.json";
 
 /// A lab that is removed when this value is dropped, unless it is [left up](Self::leave).
 #[derive(Debug)]
 pub struct Lab<'a> {
     /// What it consists of.
     pub plan: Plan,
-    /// The directory of its files.
-    pub directory: PathBuf,
     /// The nodes.
     pub nodes: BTreeMap<NodeId, Process>,
     /// How long the import of the flows that no phone uses took.
@@ -42,13 +31,12 @@ pub struct Lab<'a> {
     pub console: &'a Console,
     /// Whether the user wants to stop.
     pub interrupt: &'a Interrupt,
+    /// Its names and places.
+    ground: Ground<'a>,
     /// The NATS servers of the log, if flows come from the control plane.
     log: Log,
     /// All other processes.
     others: Vec<Process>,
-    reaper: Option<Child>,
-    is_left: bool,
-    _lock: Lock,
 }
 
 impl<'a> Lab<'a> {
@@ -58,18 +46,8 @@ impl<'a> Lab<'a> {
     /// [`LabError`]; what was built is removed.
     pub fn build(plan: Plan, console: &'a Console, interrupt: &'a Interrupt) -> Result<Self, LabError> {
         log::check_program(&plan, interrupt)?;
-        let lock = Lock::take(&plan.name)?;
-        let directory = state::directory(&plan.name);
-        if directory.join(PLAN).exists() && state::is_up(&plan.name) {
-            return Err(LabError::Exists(plan.name));
-        }
-        let left = state::remove(&plan.name)?;
-        if left > 0 {
-            console.note(&format!("removed {left} namespaces that an earlier run left"));
-        }
-        fs::create_dir_all(&directory).map_err(LabError::file(&directory))?;
-        let reaper = Some(reaper(&plan.name)?);
-        let mut lab = Self::of(plan, directory, console, interrupt, reaper, lock);
+        let ground = Ground::claim(&plan.name, console, interrupt)?;
+        let mut lab = Self::of(plan, ground);
         console.note("building namespaces, cables and bridges");
         lab.context().build()?;
         lab.context().configure()?;
@@ -87,41 +65,30 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`LabError::Absent`].
     pub fn attach(name: &str, console: &'a Console, interrupt: &'a Interrupt) -> Result<Self, LabError> {
-        let lock = Lock::take(name)?;
-        let directory = state::directory(name);
-        let plan = fs::read(directory.join(PLAN)).ok().filter(|_| state::is_up(name));
+        let ground = Ground::join(name, console, interrupt)?;
+        let plan = fs::read(ground.directory.join(PLAN)).ok().filter(|_| state::is_up(name));
         let plan = plan.and_then(|text| serde_json::from_slice(&text).ok());
         let plan = plan.ok_or_else(|| LabError::Absent(name.to_owned()))?;
-        Ok(Self::of(plan, directory, console, interrupt, None, lock))
+        Ok(Self::of(plan, ground))
     }
 
-    /// A lab without processes. Without a reaper it is left up.
-    fn of(
-        plan: Plan,
-        directory: PathBuf,
-        console: &'a Console,
-        interrupt: &'a Interrupt,
-        reaper: Option<Child>,
-        lock: Lock,
-    ) -> Self {
+    /// A lab without processes.
+    fn of(plan: Plan, ground: Ground<'a>) -> Self {
         Self {
             plan,
-            directory,
             nodes: BTreeMap::new(),
             import_took: None,
-            console,
-            interrupt,
+            console: ground.console,
+            interrupt: ground.interrupt,
+            ground,
             log: Log::default(),
             others: Vec::new(),
-            is_left: reaper.is_none(),
-            reaper,
-            _lock: lock,
         }
     }
 
     /// What operations on the lab need.
     pub fn context(&self) -> LabContext<'_> {
-        LabContext { plan: &self.plan, directory: &self.directory, interrupt: self.interrupt }
+        LabContext { plan: &self.plan, directory: &self.ground.directory, interrupt: self.interrupt }
     }
 
     /// Starts the nodes with an architecture.
@@ -220,15 +187,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// [`LabError::File`].
     pub fn keep(&self, out: &Path) -> Result<(), LabError> {
-        fs::create_dir_all(out).map_err(LabError::file(out))?;
-        for entry in fs::read_dir(&self.directory).map_err(LabError::file(out))?.flatten() {
-            let path = entry.path();
-            if let Some(name) = path.file_name().filter(|_| path.is_file()) {
-                fs::copy(&path, out.join(name)).map_err(LabError::file(out))?;
-            }
-        }
-        self.console.note(&format!("logs and captures are in {}", out.display()));
-        Ok(())
+        self.ground.keep(out)
     }
 
     /// Leaves the lab up when this value is dropped.
@@ -238,58 +197,9 @@ impl<'a> Lab<'a> {
     pub fn leave(mut self) -> Result<(), LabError> {
         let text = serde_json::to_vec(&self.plan).unwrap_or_default(); // numbers and names always serialise
         state::write(&self.context().path(PLAN), &text)?;
-        self.is_left = true;
+        self.ground.leave();
         Ok(())
     }
-}
-
-impl Drop for Lab<'_> {
-    fn drop(&mut self) {
-        if !self.is_left {
-            self.console.note("removing the lab");
-            if let Err(error) = state::remove(&self.plan.name) {
-                self.console.error(&format!("cannot remove the whole lab: {error}\ntry `make lab-down`"));
-            }
-        }
-        if let Some(mut reaper) = self.reaper.take() {
-            // An error means that the reaper has ended.
-            drop(reaper.stdin.take().map(|mut stdin| stdin.write_all(DONE)));
-            drop(reaper.wait());
-        }
-    }
-}
-
-/// Starts the process that removes the lab if this one is killed.
-fn reaper(name: &str) -> Result<Child, LabError> {
-    let started = || {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["lab", "reaper", "--name", name]).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-    };
-    started().map_err(|error: std::io::Error| LabError::NotStarted {
-        command: "scalebricks lab reaper".to_owned(),
-        why: error.to_string(),
-    })
-}
-
-/// Waits for the end of its parent, and removes the lab unless the parent has reported that there is nothing to remove.
-///
-/// # Errors
-/// As [`state::remove`].
-pub fn reap(args: &NameArgs) -> Result<u8, LabError> {
-    let mut message = Vec::new();
-    drop(std::io::stdin().read_to_end(&mut message));
-    if message != DONE {
-        match Lock::take(&args.name) {
-            // A new lab of this name has already removed the old one.
-            Err(LabError::Busy(_)) => {}
-            lock => {
-                let _lock = lock?;
-                state::remove(&args.name)?;
-            }
-        }
-    }
-    Ok(status::SUCCESS)
 }
 
 /// Builds a lab and leaves it up.
@@ -304,7 +214,7 @@ pub fn up(args: &UpArgs, console: &Console, interrupt: &Interrupt) -> Result<u8,
     tools::ensure(args.shape.install, console, interrupt)?;
     let mut lab = Lab::build(args.shape.plan(architecture)?, console, interrupt)?;
     lab.start(architecture)?;
-    let (name, directory) = (lab.plan.name.clone(), lab.directory.display().to_string());
+    let (name, directory) = (lab.plan.name.clone(), lab.ground.directory.display().to_string());
     lab.leave()?;
     console.result(&format!(
         "The lab is up. Files and logs: {directory}\n\

@@ -5,12 +5,15 @@ use super::context::LabContext;
 use super::exec::Cmd;
 use super::nodes::Process;
 use super::plan::Plan;
+use super::site::Site;
 use super::state;
 use rustix::process::Signal;
 use scalebricks_console::Interrupt;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
 
 /// Ports of the servers, for nodes and for each other.
 const PORTS: (u16, u16) = (4222, 6222);
@@ -109,6 +112,26 @@ impl Plan {
     }
 }
 
+/// The configuration of a server. `cluster` is what it needs to find others.
+pub fn server_text(name: &str, address: Ipv4Addr, store: &Path, cluster: &str) -> String {
+    format!(
+        "server_name: {name}\nlisten: \"{address}:{}\"\nmax_payload: 2MB\n\
+         jetstream {{ store_dir: \"{}\", sync_interval: always }}\n{cluster}",
+        PORTS.0,
+        store.display(),
+    )
+}
+
+/// Starts a server in a namespace, with the configuration `NAME.conf`, and waits until it listens.
+///
+/// # Errors
+/// As [`Process::await_word`].
+pub fn start_server(site: Site<'_>, program: &Path, name: &str, namespace: &str) -> Result<Process, LabError> {
+    let config = site.path(format!("{name}.conf"));
+    let command = Cmd::new("").arg(program.to_string_lossy()).arg("-c").arg(config.to_string_lossy());
+    site.start(name, &command.inside(namespace))?.await_word(LISTENS, site.interrupt)
+}
+
 impl LabContext<'_> {
     /// Writes the servers' configurations.
     ///
@@ -127,12 +150,7 @@ impl LabContext<'_> {
             } else {
                 String::new()
             };
-            let text = format!(
-                "server_name: s{server}\nlisten: \"{address}:{}\"\nmax_payload: 2MB\n\
-                 jetstream {{ store_dir: \"{}\", sync_interval: always }}\n{cluster}",
-                PORTS.0,
-                store.display(),
-            );
+            let text = server_text(&format!("s{server}"), address, &store, &cluster);
             state::write(&self.path(format!("nats{server}.conf")), text.as_bytes())?;
         }
         Ok(())
@@ -152,9 +170,6 @@ impl LabContext<'_> {
 
     fn server(&self, server: u8) -> Result<Process, LabError> {
         let name = format!("nats{server}");
-        let config = self.path(format!("{name}.conf"));
-        let command = Cmd::new("").arg(self.plan.nats.to_string_lossy());
-        let command = command.arg("-c").arg(config.to_string_lossy()).inside(&self.plan.log_server(server));
-        self.start(&name, &command)?.await_word(LISTENS, self.interrupt)
+        start_server(self.site(), &self.plan.nats, &name, &self.plan.log_server(server))
     }
 }

@@ -8,14 +8,15 @@
 //! | [`network`] | builds and checks namespaces, veth pairs, bridges and routes |
 //! | [`nodes`] | the processes in the namespaces |
 //! | [`base_station`], [`http`] | two of these processes: base station with phones, file server |
-//! | [`lab`], [`state`] | a running lab, and its removal, also after a crash |
-//! | [`traffic`] | `ping`, `curl`, `iperf3` |
+//! | [`lab`], [`site`], [`state`] | a running lab, its place, and its removal, also after a crash |
+//! | [`traffic`], [`ends`] | `ping`, `curl`, `iperf3` |
 //! | [`rounds`], [`counters`], [`capture`], [`crossings`] | the checks |
 //! | [`faults`], [`damaged_frames`] | faults, and the traffic that must continue |
 //! | [`outages`] | failures of nodes, links, workers and the log under load, and how long users notice them |
 //! | [`probes`], [`streams`], [`transfers`] | the load during outages: pings, paced UDP, TCP |
 //! | [`log`] | the NATS servers that store the log |
 //! | [`suspend`] | suspends threads of a node |
+//! | [`router_lab`], [`replayed_frames`] | routers between the kernels' own network stacks |
 //! | [`report`] | the results |
 //! | [`exec`], [`tools`] | runs the system's programs, and installs them |
 
@@ -26,6 +27,7 @@ pub mod context;
 pub mod counters;
 pub mod crossings;
 pub mod damaged_frames;
+pub mod ends;
 pub mod exec;
 pub mod faults;
 pub mod http;
@@ -36,8 +38,11 @@ pub mod nodes;
 pub mod outages;
 pub mod plan;
 pub mod probes;
+pub mod replayed_frames;
 pub mod report;
 pub mod rounds;
+pub mod router_lab;
+pub mod site;
 pub mod state;
 pub mod streams;
 pub mod suspend;
@@ -170,9 +175,12 @@ pub fn run(command: &LabCommand, console: &Console, interrupt: &Interrupt) -> Re
         LabCommand::Down(args) => lab::down(args, console),
         LabCommand::BaseStation(args) => base_station::run(args, console, interrupt),
         LabCommand::DamagedFrames(args) => damaged_frames::run(args, console, interrupt),
+        LabCommand::ReplayedFrames(args) => replayed_frames::run(args, console, interrupt),
+        LabCommand::Router(args) => router_lab::run(args, console, interrupt),
         LabCommand::FileServer => http::run(console, interrupt),
         LabCommand::Streams(args) => streams::run(args, console, interrupt),
+        LabCommand::MeshStreams(args) => streams::mesh::run(args, console, interrupt),
         LabCommand::Suspend(args) => suspend::run(args, console, interrupt),
-        LabCommand::Reaper(args) => lab::reap(args),
+        LabCommand::Reaper(args) => site::reap(args),
     }
 }

@@ -10,14 +10,11 @@ use super::LabError;
 use super::context::LabContext;
 use super::exec::Cmd;
 use super::plan::{HOST_V4, HOST_V6, INTERNET_MTU, NodePort, Plan, STATION, TUN};
+use super::site::Role;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-/// Offloads that are disabled at every end of a cable, in the words of `ethtool -K`: with them the kernel does not compute
-/// checksums, and passes packets that are larger than any frame.
-const OFFLOADS: [&str; 8] = ["rx", "tx", "sg", "tso", "gso", "gro", "rxvlan", "txvlan"];
-
-/// The same and similar offloads in the words of `ethtool -k`.
+/// Offloads that must be disabled at every end of a cable, and similar ones, in the words of `ethtool -k`.
 const MUST_BE_OFF: [&str; 11] = [
     "rx-checksumming",
     "tx-checksumming",
@@ -70,30 +67,9 @@ impl LabContext<'_> {
     }
 
     fn namespace(&self, namespace: &str) -> Result<(), LabError> {
-        Cmd::new("ip netns add").arg(namespace).run(self.interrupt).map_err(|error| match error {
-            LabError::Failed { output, .. } if output.contains("File exists") => {
-                LabError::Exists(self.plan.name.clone())
-            }
-            LabError::Failed { output, .. } => LabError::Rights(output),
-            other => other,
-        })?;
         let has_hosts =
             [self.plan.inet(), self.plan.ran(), self.plan.ue()].iter().any(|host| host == namespace);
-        let mut settings = "net.ipv4.ip_forward=0".to_owned();
-        for scope in ["all", "default"] {
-            // Writing to a String cannot fail.
-            let _ = write!(settings, " net.ipv4.conf.{scope}.rp_filter=0");
-            let ipv6: &[&str] =
-                if has_hosts { &["accept_dad=0", "accept_ra=0"] } else { &["disable_ipv6=1"] };
-            for setting in ipv6 {
-                let _ = write!(settings, " net.ipv6.conf.{scope}.{setting}");
-            }
-        }
-        if has_hosts {
-            settings += " net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1";
-        }
-        Cmd::new("sysctl -qw").words(&settings).inside(namespace).run(self.interrupt)?;
-        self.ip(namespace, "link set lo up")
+        self.site().namespace(namespace, if has_hosts { Role::Host } else { Role::Bare })
     }
 
     fn cables(&self) -> Vec<Cable> {
@@ -117,22 +93,9 @@ impl LabContext<'_> {
 
     fn lay(&self, cable: &Cable) -> Result<(), LabError> {
         let Cable { namespace, interface, port, bridge } = cable;
-        let (switch, mtu, bridge) = (self.plan.switch(), bridge.mtu(), bridge.bridge());
-        let ends = format!("{interface} mtu {mtu} netns {namespace} type veth peer name {port} mtu {mtu}");
-        Cmd::new(&format!("ip link add name {ends} netns {switch}")).run(self.interrupt)?;
-        self.ip(&switch, &format!("link set {port} addrgenmode none master {bridge}"))?;
-        for (namespace, interface) in [(&switch, port.as_str()), (namespace, interface)] {
-            self.disable_offloads(namespace, interface)?;
-            self.ip(namespace, &format!("link set {interface} up"))?;
-        }
-        Ok(())
-    }
-
-    fn disable_offloads(&self, namespace: &str, interface: &str) -> Result<(), LabError> {
-        let off = OFFLOADS.map(|name| format!("{name} off")).join(" ");
-        let command = Cmd::new(&format!("ethtool -K {interface} {off}")).inside(namespace);
-        // It fails for offloads that the interface does not have. `check` looks at the result.
-        command.finish(self.interrupt).map(drop)
+        let switch = self.plan.switch();
+        self.site().cable((namespace, interface), (&switch, port), bridge.mtu())?;
+        self.ip(&switch, &format!("link set {port} addrgenmode none master {}", bridge.bridge()))
     }
 
     /// Sets the MAC addresses of the nodes' interfaces, and the forwarding entries of the fabric. The fabric does not learn and
@@ -165,7 +128,7 @@ impl LabContext<'_> {
     pub fn phones(&self) -> Result<(), LabError> {
         let (ran, ue) = (self.plan.ran(), self.plan.ue());
         self.ip(&ran, &format!("link set {TUN} netns {ue}"))?;
-        self.disable_offloads(&ue, TUN)?;
+        self.site().disable_offloads(&ue, TUN)?;
         let line = format!("link set {TUN} mtu {INTERNET_MTU} txqueuelen {TUN_QUEUE} addrgenmode none up");
         self.ip(&ue, &line)?;
         for phone in self.plan.ues() {
@@ -229,7 +192,7 @@ impl LabContext<'_> {
     }
 
     fn ip(&self, namespace: &str, line: &str) -> Result<(), LabError> {
-        Cmd::new(&format!("ip -n {namespace} {line}")).run(self.interrupt).map(drop)
+        self.site().ip(namespace, line)
     }
 
     fn bridge(&self, line: &str) -> Result<(), LabError> {

@@ -190,33 +190,39 @@ impl LabContext<'_> {
         self.start(&name, &own_program()?.words(&line).inside(&self.plan.node(node)))
     }
 
-    /// Starts this program as a helper process in a namespace, and waits until it prints `ready`.
+    /// As [`Site::helper`](super::site::Site::helper).
     ///
     /// # Errors
-    /// As [`Process::await_word`].
+    /// The same.
     pub fn helper(&self, name: &str, line: &str, namespace: &str) -> Result<Process, LabError> {
-        let process = self.start(name, &own_program()?.words(line).inside(namespace))?;
-        process.await_word("ready", self.interrupt)
+        self.site().helper(name, line, namespace)
     }
 
-    /// Starts a program whose log has this name.
+    /// As [`Site::start`](super::site::Site::start).
     ///
     /// # Errors
-    /// As [`Cmd::start`].
+    /// The same.
     pub fn start(&self, name: &str, command: &Cmd) -> Result<Process, LabError> {
-        let log = self.path(format!("{name}.log"));
-        Ok(Process { command: command.line(), child: command.start(&log)?, log })
+        self.site().start(name, command)
     }
 }
 
 /// This program, without arguments.
-fn own_program() -> Result<Cmd, LabError> {
+///
+/// # Errors
+/// [`LabError::Setup`] if its file cannot be found.
+pub fn own_program() -> Result<Cmd, LabError> {
     let program = std::env::current_exe()
         .map_err(|error| LabError::Setup(format!("cannot find this program: {error}")))?;
     Ok(Cmd::new("").arg(program.to_string_lossy()))
 }
 
 impl Process {
+    /// A running child, the command line that started it, and its log.
+    pub const fn new(command: String, child: Child, log: PathBuf) -> Self {
+        Self { command, child, log }
+    }
+
     /// Waits until the process logs a text.
     ///
     /// # Errors

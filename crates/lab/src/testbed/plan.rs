@@ -198,6 +198,11 @@ impl Family {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
+    /// Whether an address is of it.
+    pub const fn has(self, address: IpAddr) -> bool {
+        address.is_ipv4() == matches!(self, Self::V4)
+    }
+
     /// The option of `ping`, `curl` and `iperf3`.
     pub const fn option(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use super::context::LabContext;
 use super::exec::Cmd;
 use super::nodes::Process;
 use super::plan::{Family, Ue};
-use super::traffic::word_after;
+use super::ends::word_after;
 use rustix::process::Signal;
 use scalebricks_console::Interrupt;
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! The results of the checks: one table per architecture, and all of them as JSON.
 
 use super::plan::{Family, Plan};
-use super::traffic::Verdict;
+use super::ends::Verdict;
 use crate::pages::Source;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::machine;
@@ -207,9 +207,13 @@ impl Round {
 /// A line for each check of all nodes together.
 fn lines<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> impl Iterator<Item = String> {
     outcomes.filter(|outcome| outcome.handling_node.is_none()).map(|outcome| {
-        let Outcome { check, says, passed, .. } = outcome;
-        format!("{:<6} {check}: {says}", if *passed { "ok" } else { "FAILED" })
+        line(outcome.passed, &outcome.check, &outcome.says)
     })
+}
+
+/// A check as a line.
+pub fn line(passed: bool, check: &str, says: &str) -> String {
+    format!("{:<6} {check}: {says}", if passed { "ok" } else { "FAILED" })
 }
 
 #[cfg(test)]

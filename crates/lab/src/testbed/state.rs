@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Where the system lists network namespaces by name.
+const NAMESPACES: &str = "/run/netns";
+
 /// Time that processes may take to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -44,8 +47,18 @@ impl Lock {
 }
 
 fn present(name: &str) -> Vec<String> {
-    let exists = |name: &String| Path::new("/run/netns").join(name).exists();
-    all_namespaces(name).into_iter().filter(exists).collect()
+    let all = Path::new(NAMESPACES);
+    let gateways = all_namespaces(name).into_iter().filter(|namespace| all.join(namespace).exists());
+    // Of the lab of the router, each scenario has others.
+    let entries = fs::read_dir(all).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let router = names.filter(|namespace| namespace.starts_with(&router_namespace(name, "")));
+    gateways.chain(router).collect()
+}
+
+/// The namespace of a machine in the lab of the router.
+pub fn router_namespace(name: &str, machine: &str) -> String {
+    format!("{name}-router-{machine}")
 }
 
 /// Whether a lab has namespaces.
@@ -59,6 +72,22 @@ pub fn is_up(name: &str) -> bool {
 /// # Errors
 /// The first error.
 pub fn remove(name: &str) -> Result<usize, LabError> {
+    let mut result = remove_namespaces(name);
+    let directory = directory(name);
+    match fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            result = result.and(Err(LabError::file(&directory)(error)));
+        }
+        _ => {}
+    }
+    result
+}
+
+/// The same without the directory.
+///
+/// # Errors
+/// The first error.
+pub fn remove_namespaces(name: &str) -> Result<usize, LabError> {
     // The Ctrl-C that caused the removal must not stop it.
     let interrupt = Interrupt::default();
     let present = present(name);
@@ -66,13 +95,6 @@ pub fn remove(name: &str) -> Result<usize, LabError> {
     for namespace in &present {
         let removed = Cmd::new("ip netns del").arg(namespace).run(&interrupt).map(drop);
         result = result.and(removed);
-    }
-    let directory = directory(name);
-    match fs::remove_dir_all(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            result = result.and(Err(LabError::file(&directory)(error)));
-        }
-        _ => {}
     }
     result.map(|()| present.len())
 }

@@ -4,6 +4,7 @@
 //! Each end is a process that sends and receives until it is interrupted, and then prints its [`StreamReport`].
 
 mod datagram;
+pub mod mesh;
 
 use super::LabError;
 use super::args::StreamsArgs;
@@ -148,20 +149,49 @@ pub fn run(args: &StreamsArgs, console: &Console, interrupt: &Interrupt) -> Resu
     let phones: Vec<Ue> = (0..args.phones).map(|number| flow_of(2 * number, size).0).collect();
     let failed = |error: io::Error| LabError::Setup(format!("cannot open the streams' sockets: {error}"));
     let sockets = Arc::new(sockets(args.end, &phones).map_err(failed)?);
-    let report = Arc::new(Mutex::new(Some(StreamReport::default())));
+    let shared = Arc::new(Mutex::new(Some(StreamReport::default())));
     for place in 0..sockets.len() {
-        let (sockets, report, end) = (Arc::clone(&sockets), Arc::clone(&report), args.end);
+        let (sockets, shared, end) = (Arc::clone(&sockets), Arc::clone(&shared), args.end);
         // The thread ends with the process, because it waits in a system call.
-        thread::spawn(move || receive(&sockets[place], end, size, &report));
+        thread::spawn(move || {
+            let at = &sockets[place];
+            receive(&at.socket, &shared, |datagram, from| {
+                belongs(datagram, at.phone, at.family, from, end, size)
+            });
+        });
     }
     console.result("ready")?;
-    let sent = send(args.end, &phones, &sockets, interrupt);
+    let flows: Vec<(Ue, Family)> =
+        phones.iter().flat_map(|phone| Family::ALL.map(|family| (*phone, family))).collect();
+    let outgoing = flows.iter().filter_map(|(phone, family)| {
+        let from = sockets.iter().find(|from| from.is_for(*phone, *family))?;
+        let to = SocketAddr::new(args.end.other().address(*phone, *family), PORT);
+        Some(Outgoing { flow: flow_number(*phone, *family), way: args.end.ways().0, from: &from.socket, to })
+    });
+    let sent = send(&outgoing.collect::<Vec<_>>(), interrupt);
     thread::sleep(AFTER);
-    let received = report.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-    // Numbers and their names always serialise.
-    console.result(&serde_json::to_string(&StreamReport { sent, ..received }).unwrap_or_default())?;
+    report(sent, &shared, console)?;
     console.result(END)?;
     Ok(status::SUCCESS)
+}
+
+/// Prints what was sent and received. What arrives from then on does not count.
+fn report(
+    sent: BTreeMap<u16, Vec<u64>>,
+    shared: &Mutex<Option<StreamReport>>,
+    console: &Console,
+) -> Result<(), LabError> {
+    let received = shared.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+    // Numbers and their names always serialise.
+    Ok(console.result(&serde_json::to_string(&StreamReport { sent, ..received }).unwrap_or_default())?)
+}
+
+/// A flow that this end sends.
+struct Outgoing<'a> {
+    flow: u16,
+    way: Way,
+    from: &'a UdpSocket,
+    to: SocketAddr,
 }
 
 fn sockets(end: StreamEnd, phones: &[Ue]) -> io::Result<Vec<StreamSocket>> {
@@ -176,40 +206,35 @@ fn sockets(end: StreamEnd, phones: &[Ue]) -> io::Result<Vec<StreamSocket>> {
 }
 
 /// Sends until it is interrupted, with the flows evenly spread over the interval; when each datagram was sent.
-fn send(
-    end: StreamEnd,
-    phones: &[Ue],
-    sockets: &[StreamSocket],
-    interrupt: &Interrupt,
-) -> BTreeMap<u16, Vec<u64>> {
+fn send(flows: &[Outgoing<'_>], interrupt: &Interrupt) -> BTreeMap<u16, Vec<u64>> {
     let mut sent: BTreeMap<u16, Vec<u64>> = BTreeMap::new();
-    let flows: Vec<(Ue, Family)> =
-        phones.iter().flat_map(|phone| Family::ALL.map(|family| (*phone, family))).collect();
     let (began, count) = (Instant::now(), flows.len().max(1) as u32); // at most 500
     for round in 0_u32.. {
-        for (place, (phone, family)) in (0_u32..).zip(flows.iter().copied()) {
+        for (place, Outgoing { flow, way, from, to }) in (0_u32..).zip(flows) {
             let due = EVERY * round + EVERY * place / count;
             thread::sleep(due.saturating_sub(began.elapsed()));
             if interrupt.check().is_err() {
                 return sent;
             }
-            let Some(from) = sockets.iter().find(|from| from.is_for(phone, family)) else { continue };
-            let to = SocketAddr::new(end.other().address(phone, family), PORT);
-            let (flow, sequence, sent_us) = (flow_number(phone, family), u64::from(round), now_us());
-            let datagram = Datagram { flow, way: end.ways().0, sequence, sent_us };
+            let (sequence, sent_us) = (u64::from(round), now_us());
+            let datagram = Datagram { flow: *flow, way: *way, sequence, sent_us };
             // A datagram that the system does not send counts as lost.
-            drop(from.socket.send_to(&datagram.to_bytes(), to));
-            sent.entry(flow).or_default().push(sent_us);
+            drop(from.send_to(&datagram.to_bytes(), to));
+            sent.entry(*flow).or_default().push(sent_us);
         }
     }
     sent
 }
 
-/// Receives until the report has been taken.
-fn receive(at: &StreamSocket, end: StreamEnd, size: ClusterSize, report: &Mutex<Option<StreamReport>>) {
+/// Receives until the report has been taken. `belongs` returns whether a datagram from an address is at its destination.
+fn receive(
+    socket: &UdpSocket,
+    report: &Mutex<Option<StreamReport>>,
+    belongs: impl Fn(&Datagram, IpAddr) -> bool,
+) {
     let mut bytes = [0; 2 * LEN];
     loop {
-        let Ok((len, from)) = at.socket.recv_from(&mut bytes) else {
+        let Ok((len, from)) = socket.recv_from(&mut bytes) else {
             // An ICMP error: the other end has not started yet.
             thread::sleep(Duration::from_millis(1));
             continue;
@@ -218,7 +243,7 @@ fn receive(at: &StreamSocket, end: StreamEnd, size: ClusterSize, report: &Mutex<
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(report) = report.as_mut() else { return };
         match Datagram::parse(&bytes[..len]) {
-            Some(datagram) if belongs(&datagram, at.phone, at.family, from.ip(), end, size) => {
+            Some(datagram) if belongs(&datagram, from.ip()) => {
                 let took_us = now.saturating_sub(datagram.sent_us);
                 let arrival = Arrival { sequence: datagram.sequence, took_us };
                 report.arrived.entry(datagram.flow).or_default().push(arrival);
@@ -245,12 +270,14 @@ fn belongs(
 
 /// The reports in the output of both ends; `None` if one is incomplete.
 pub fn read(phones: &str, host: &str) -> Option<[StreamReport; 2]> {
-    let report = |text: &str| {
-        let mut lines = text.lines().rev();
-        lines.next().filter(|line| *line == END)?;
-        serde_json::from_str(lines.next()?).ok()
-    };
-    Some([report(phones)?, report(host)?])
+    Some([read_one(phones)?, read_one(host)?])
+}
+
+/// The report in the output of an end; `None` if it is incomplete.
+pub fn read_one(output: &str) -> Option<StreamReport> {
+    let mut lines = output.lines().rev();
+    lines.next().filter(|line| *line == END)?;
+    serde_json::from_str(lines.next()?).ok()
 }
 
 impl Plan {

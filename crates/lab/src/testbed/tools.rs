@@ -26,6 +26,11 @@ pub fn hint(program: &str) -> String {
     tool.map_or_else(String::new, |(_, package)| format!(" (on Debian: apt-get install {package})"))
 }
 
+/// Whether a program is on the PATH.
+pub fn is_there(program: &str) -> bool {
+    env::var_os("PATH").iter().flat_map(env::split_paths).any(|place| place.join(program).is_file())
+}
+
 /// Packages of the programs that none of these directories contains.
 fn missing(path: &[impl AsRef<Path>]) -> Vec<&'static str> {
     let is_absent = |name: &str| !path.iter().any(|place| place.as_ref().join(name).is_file());
