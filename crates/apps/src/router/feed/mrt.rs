@@ -6,7 +6,7 @@
 //! last AS of the path; of a final `AS_SET`, the first member.
 
 use super::{FeedCounts, FeedError, FeedRoute, RecordError};
-use scalebricks_tables::lpm::{Address, Prefix, PrefixError};
+use scalebricks_tables::lpm::{Address, IpPrefix, Prefix, PrefixError};
 use std::io::{self, BufRead};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -127,7 +127,10 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
 
 /// A record of all paths to a prefix (RFC 6396, 4.3.2), with path identifiers if they are `numbered` (RFC
 /// 8050).
-fn routes<A: Family>(mut fields: Fields<'_>, numbered: bool) -> Result<Option<FeedRoute>, RecordError> {
+fn routes<A: Family>(mut fields: Fields<'_>, numbered: bool) -> Result<Option<FeedRoute>, RecordError>
+where
+    IpPrefix: From<Prefix<A>>,
+{
     fields.take(4, "the sequence number")?;
     let length = fields.byte("the prefix length")?;
     if length > A::BITS {

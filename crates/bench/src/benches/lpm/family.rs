@@ -11,8 +11,8 @@ use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Our tables to which peers are compared: the numbers of the contenders with a root of 24 bits, and their entries.
-pub const OURS: [(usize, &str); 2] = [(0, "2-byte"), (1, "4-byte")];
+/// Number of our tables to which all others are compared: the first contenders.
+pub const OURS: usize = 2;
 
 /// A family of addresses.
 pub trait Family: Address + Hash + 'static {
@@ -49,15 +49,22 @@ pub trait Family: Address + Hash + 'static {
     }
 }
 
-/// Our tables: two-byte entries first, behind a root of 24 bits ([`OURS`]). Routes that do not fit such entries have made
-/// four-byte ones of them.
+/// Our tables: first those with a root of 24 bits. Where the routes do not fit entries of two bytes, there are only tables
+/// with entries of four.
 fn ours<A: Family>(task: &Arc<Task<A>>) -> Result<Vec<Box<dyn Contender>>, BenchError> {
-    Ok(vec![
+    let all = [
         Entrant::<_, Ours<_, 24, 2>>::boxed(task)?,
         Entrant::<_, Ours<_, 24, 4>>::boxed(task)?,
         Entrant::<_, Ours<_, 16, 2>>::boxed(task)?,
         Entrant::<_, Ours<_, 16, 4>>::boxed(task)?,
-    ])
+    ];
+    let mut distinct: Vec<Box<dyn Contender>> = Vec::new();
+    for table in all {
+        if distinct.iter().all(|other| other.variant() != table.variant()) {
+            distinct.push(table);
+        }
+    }
+    Ok(distinct)
 }
 
 impl Family for Ipv4Addr {

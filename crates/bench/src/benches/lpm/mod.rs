@@ -86,6 +86,8 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
         }
     }
     interleave(bench, &mut Rates::new(), loads)?;
+    let first = contenders.iter().take(OURS);
+    let ours: Vec<String> = first.filter_map(|contender| lock(contender).variant()).collect();
     let mut turns = Vec::new();
     for (set, &destinations) in sets.iter().enumerate() {
         for batch in bench.options.batches(&BATCHES) {
@@ -95,7 +97,7 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
                     cases[number].clone(),
                     &format!("{} destinations", short_count(destinations as u64)),
                 );
-                turns.push(lookup(case, contender, &task, run));
+                turns.push(lookup(case, contender, &task, run, &ours));
             }
         }
     }
@@ -153,18 +155,21 @@ struct LookupRun {
 }
 
 /// Checks the answers for all destinations, then times lookups of them. Contenders after the first get more rows: how
-/// many times as fast our tables with entries of two and of four bytes were in the same round.
-fn lookup<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>, run: LookupRun) -> Turn<'a> {
+/// many times as fast our first tables, whose names are `ours`, were in the same round.
+fn lookup<'a>(
+    case: Case,
+    contender: &'a Shared,
+    task: &'a Task<impl Family>,
+    run: LookupRun,
+    ours: &[String],
+) -> Turn<'a> {
     let LookupRun { number, set, batch, times } = run;
     let case = case.batch(batch);
     let mut rows = vec![(case.clone(), Metric::LookupRate)];
-    let ours = OURS.into_iter().filter(move |(ours, _)| number > *ours);
-    for (_, entries) in ours.clone() {
-        rows.push((
-            noted(case.clone(), &format!("lpm with {entries} entries in units of this")),
-            Metric::Ratio,
-        ));
+    for name in ours.iter().take(number) {
+        rows.push((noted(case.clone(), &format!("lpm ({name}) in units of this")), Metric::Ratio));
     }
+    let ours = 0..ours.len().min(number);
     Measurement::several(rows, move |rates: &mut Rates| {
         let mut guard = lock(contender);
         let contender = guard.as_mut();
@@ -172,7 +177,7 @@ fn lookup<'a>(case: Case, contender: &'a Shared, task: &'a Task<impl Family>, ru
         let ((), seconds) = timing::pinned(|| contender.rotate(set, batch, times))?;
         let rate = timing::rate(contender.name(), task.destinations[set].len() * times, seconds)?;
         rates.insert((number, set, batch), rate);
-        let ratios = ours.clone().filter_map(|(ours, _)| Some(rates.get(&(ours, set, batch))? / rate));
+        let ratios = ours.clone().filter_map(|ours| Some(rates.get(&(ours, set, batch))? / rate));
         Ok(std::iter::once(rate).chain(ratios).collect::<Vec<_>>().into())
     })
 }
