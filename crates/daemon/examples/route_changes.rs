@@ -78,7 +78,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Looks addresses up until the end; the number of calls, and the longest.
-fn longest_batch(table: &Arc<Lpm<Ipv4Addr>>, addresses: &[Ipv4Addr], is_over: &AtomicBool) -> (u64, Duration) {
+fn longest_batch(
+    table: &Arc<Lpm<Ipv4Addr>>,
+    addresses: &[Ipv4Addr],
+    is_over: &AtomicBool,
+) -> (u64, Duration) {
     let mut reader = LpmReader::new(Arc::clone(table));
     let (mut calls, mut longest, mut hops) = (0, Duration::ZERO, [None; 64]);
     while !is_over.load(Ordering::Relaxed) {
@@ -104,11 +108,19 @@ fn measure(routes: &SharedRoutes, payloads: &[Vec<u8>]) -> Result<(), Box<dyn Er
         }
     }
     let prefixes = routes.lock().rib.len();
-    println!("load: {} ms for {prefixes} prefixes, the longest batch {} ms", began.elapsed().as_millis(), longest.as_millis());
+    println!(
+        "load: {} ms for {prefixes} prefixes, the longest batch {} ms",
+        began.elapsed().as_millis(),
+        longest.as_millis()
+    );
     for (what, alive) in [("node 1 dies", nodes([0, 2, 3])), ("node 1 is back", nodes(0..NODES))] {
         let changed = routes.set_alive(alive);
         let state = routes.lock();
-        println!("{what}: {changed} routes changed in {} ms, {} are in the table", state.last_walk.as_millis(), state.tables.v4().len());
+        println!(
+            "{what}: {changed} routes changed in {} ms, {} are in the table",
+            state.last_walk.as_millis(),
+            state.tables.v4().len()
+        );
         if state.rib.routes().count() != state.tables.v4().len() {
             return Err("the table is not that of the RIB".into());
         }
@@ -126,6 +138,10 @@ fn measure(routes: &SharedRoutes, payloads: &[Vec<u8>]) -> Result<(), Box<dyn Er
     );
     let began = Instant::now();
     let changes = routes.lock().rib.changes_to(&restored);
-    println!("difference of two tables: {} changes, found in {} ms", changes.len(), began.elapsed().as_millis());
+    println!(
+        "difference of two tables: {} changes, found in {} ms",
+        changes.len(),
+        began.elapsed().as_millis()
+    );
     Ok(())
 }

@@ -29,7 +29,8 @@ pub fn render(view: &RouterView, links: &[LinkView]) -> Result<String, fmt::Erro
     snapshot.feeders(&view.feeders);
     let up = links.iter().map(|link| (label("peer", &link.node.to_string()), u64::from(link.is_up).into()));
     snapshot.gauge("link_up", "Whether hellos arrive in both directions of a link.", up);
-    let alive = links.iter().map(|link| (label("peer", &link.node.to_string()), u64::from(link.is_reachable).into()));
+    let alive =
+        links.iter().map(|link| (label("peer", &link.node.to_string()), u64::from(link.is_reachable).into()));
     snapshot.gauge("peer_reachable", "Whether packets reach the other node.", alive);
     let help = "Frames dropped because their VLAN is none of their device.";
     snapshot.counter("other_vlan_frames", help, one(view.other_vlan));
@@ -54,7 +55,11 @@ impl Snapshot {
         self.gauge("missing_routes", help, one(view.missing_routes));
         let refused = [("prefixes", view.refused_prefixes), ("next_hops", view.refused_next_hops)]
             .map(|(reason, count)| (label("reason", reason), count.into()));
-        self.counter("refused_announcements", "Announcements beyond a limit, by what there are too many of.", refused);
+        self.counter(
+            "refused_announcements",
+            "Announcements beyond a limit, by what there are too many of.",
+            refused,
+        );
         self.gauge("next_hops", "Next hops of all nodes.", one(view.next_hops));
         self.gauge("own_next_hops", "Next hops of this node.", one(view.own_next_hops));
         let help = "Next hops of this node whose MAC address is known.";
@@ -68,12 +73,18 @@ impl Snapshot {
 
     fn feeders(&mut self, feeders: &[FeederView]) {
         let each = |of: fn(&FeederView) -> u64| {
-            feeders.iter().map(move |feeder| (label("feeder", feeder.name.as_str()), Value::Whole(of(feeder))))
+            feeders
+                .iter()
+                .map(move |feeder| (label("feeder", feeder.name.as_str()), Value::Whole(of(feeder))))
         };
         self.gauge("feeder_routes", "Routes of a source of this node.", each(|feeder| feeder.routes));
         let help = "Next hops of a source that are in no network of a port.";
         self.gauge("feeder_unresolved", help, each(|feeder| feeder.unresolved));
-        self.gauge("feeder_ok", "Whether a source can work.", each(|feeder| u64::from(feeder.fault.is_none())));
+        self.gauge(
+            "feeder_ok",
+            "Whether a source can work.",
+            each(|feeder| u64::from(feeder.fault.is_none())),
+        );
         self.counter("feeder_records", "Records that a source logged.", each(|feeder| feeder.logged));
         let messages = feeders.iter().flat_map(|feeder| {
             feeder.messages.iter().map(|(kind, count)| {

@@ -148,8 +148,8 @@ impl HopNumbers {
         (exits, nodes): StoredHops,
         paths: impl Iterator<Item = Exit>,
     ) -> Result<Self, &'static str> {
-        let is_sorted = exits.is_sorted_by(|one, next| one.0 < next.0)
-            && nodes.is_sorted_by(|one, next| one.0 < next.0);
+        let is_sorted =
+            exits.is_sorted_by(|one, next| one.0 < next.0) && nodes.is_sorted_by(|one, next| one.0 < next.0);
         if !is_sorted {
             return Err("next hops that are not in ascending order");
         }
@@ -170,9 +170,8 @@ impl HopNumbers {
         if numbers.len() != nodes.len() {
             return Err("next hops of a node without numbers");
         }
-        let supply = |(node, (unused, freed)): (NodeId, StoredSupply)| {
-            (node, Supply { unused, freed: freed.into() })
-        };
+        let supply =
+            |(node, (unused, freed)): (NodeId, StoredSupply)| (node, Supply { unused, freed: freed.into() });
         let uses = exits.into_iter().map(|(exit, number)| (exit, Use { number, paths: 0 }));
         let mut restored = Self { exits: uses.collect(), nodes: nodes.into_iter().map(supply).collect() };
         for exit in paths.filter(|exit| exit.next_hop.is_some()) {

@@ -344,10 +344,8 @@ impl RouteRib {
     pub fn decode(bytes: &[u8], alive: NodeSet) -> Result<Self, DecodeError> {
         let Stored { restarts, hops, entries } = Stored::decode(bytes)?;
         let exits = entries.iter().flat_map(|(_, candidates)| candidates.iter().map(|one| one.path.exit));
-        let hops = HopNumbers::restore(hops, exits).map_err(|problem| DecodeError::Malformed {
-            what: Stored::NAME,
-            problem: problem.to_owned(),
-        })?;
+        let hops = HopNumbers::restore(hops, exits)
+            .map_err(|problem| DecodeError::Malformed { what: Stored::NAME, problem: problem.to_owned() })?;
         let select = |(prefix, candidates)| {
             let mut entry = Entry { candidates, selected: None };
             entry.select(&alive);

@@ -124,7 +124,9 @@ pub enum LogError {
     )]
     Passed(&'static str),
     /// The log lost entries, perhaps those of the changes.
-    #[error("the log was replaced by an older one, which may lack the changes: check the {0} when they have been read")]
+    #[error(
+        "the log was replaced by an older one, which may lack the changes: check the {0} when they have been read"
+    )]
     Lost(&'static str),
     /// The changes are in the log, but this process cannot read it now.
     #[error(

@@ -1,7 +1,8 @@
 //! Applies the entries of a log, in order, and stores snapshots.
 
 use super::{
-    Answer, Applied, LogError, LogSpec, Newest, PARTITION, RETRY, Restored, SharedProgress, StateMachine, Waiter,
+    Answer, Applied, LogError, LogSpec, Newest, PARTITION, RETRY, Restored, SharedProgress, StateMachine,
+    Waiter,
 };
 use scalebricks_control::engine::{BatchId, Engine, Entry, Snapshot, WriterId};
 use scalebricks_control::replay::Replay;
@@ -241,7 +242,9 @@ impl<M: StateMachine> ReplicaState<M> {
             Ok(()) => {
                 tracing::info!(position = position.0, bytes = size, "stored a snapshot of the {}", M::WHAT);
             }
-            Err(error) => tracing::warn!(%error, "cannot store a snapshot of the {}, or trim the log", M::WHAT),
+            Err(error) => {
+                tracing::warn!(%error, "cannot store a snapshot of the {}, or trim the log", M::WHAT)
+            }
         }
     }
 
@@ -283,7 +286,11 @@ impl<M: StateMachine> ReplicaState<M> {
                 return;
             }
             Applied::Foreign(why) => {
-                tracing::error!(position = self.position.0, why, "cannot apply an entry of the log; ignoring it");
+                tracing::error!(
+                    position = self.position.0,
+                    why,
+                    "cannot apply an entry of the log; ignoring it"
+                );
                 self.is_complete = false;
                 return;
             }

@@ -3,8 +3,8 @@
 use super::node::admin::args::RoutesArgs;
 use crate::graph::args::{RunOptions, parse_variable};
 use clap::{Args, Subcommand, ValueEnum};
-use scalebricks_apps::router::server::Interface;
 use scalebricks_admin::commands::{AskArgs, StatsArgs};
+use scalebricks_apps::router::server::Interface;
 use std::path::PathBuf;
 
 /// Description of `scalebricks router`.

@@ -124,7 +124,8 @@ fn the_units_check_and_run_a_node_a_switch_and_a_router() {
         .replace("id = 0", "id = 0\nadmin = \"node.sock\"");
     fs::write(etc.join("node.toml"), node).unwrap();
     let router = read("examples/router/node.toml");
-    fs::write(etc.join("router.toml"), router.replace("nodes = 4", "nodes = 4\nadmin = \"router.sock\"")).unwrap();
+    fs::write(etc.join("router.toml"), router.replace("nodes = 4", "nodes = 4\nadmin = \"router.sock\""))
+        .unwrap();
     fs::write(etc.join("node-routes.txt"), read("examples/router/node-routes.txt")).unwrap();
     let begins = [
         ("node", "node 0 of 4"),

@@ -36,9 +36,9 @@ const fn neighbour_mac(node: u8) -> MacAddr {
 }
 
 fn configuration(folder: &Path, node: u8, feeder: &str) -> Configuration {
-    let links = (0..NODES).filter(|other| *other != node).map(|other| {
-        format!("[[link]]\nnode = {other}\ndevice = \"net_ring{other}\"\n")
-    });
+    let links = (0..NODES)
+        .filter(|other| *other != node)
+        .map(|other| format!("[[link]]\nnode = {other}\ndevice = \"net_ring{other}\"\n"));
     let text = format!(
         "[router]\nnode = {node}\nnodes = {NODES}\nsecret = \"000102030405060708090a0b0c0d0e0f\"\nport_rate = \"1G\"\n\
          admin = \"router{node}.sock\"\n[control]\nengine = \"directory:log\"\nname = \"r\"\n[feeder]\n{feeder}\n\
@@ -116,27 +116,15 @@ impl Drop for Node {
 
 fn arp_answer(node: u8, question: &[u8]) -> Vec<u8> {
     let (mac, asker) = (neighbour_mac(node).octets(), &question[6..12]);
-    [
-        asker,
-        &mac,
-        &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2],
-        &mac,
-        &[192, 0, node, 9],
-        &question[22..32],
-        &[0; 18],
-    ]
-    .concat()
+    [asker, &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &mac, &[192, 0, node, 9], &question[22..32], &[0; 18]]
+        .concat()
 }
 
 /// A UDP packet from the host of node 0.
 fn packet(to: Ipv4Addr, number: u16) -> Vec<u8> {
-    let mut header = [
-        &[0x45, 0, 0, 32][..],
-        &number.to_be_bytes(),
-        &[0x40, 0, 64, 17, 0, 0, 192, 0, 0, 77],
-        &to.octets(),
-    ]
-    .concat();
+    let mut header =
+        [&[0x45, 0, 0, 32][..], &number.to_be_bytes(), &[0x40, 0, 64, 17, 0, 0, 192, 0, 0, 77], &to.octets()]
+            .concat();
     let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
     header[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -146,7 +134,8 @@ fn packet(to: Ipv4Addr, number: u16) -> Vec<u8> {
 
 /// Nodes with links between them, and one log.
 fn start(folder: &Path, feeder: &str) -> Vec<Node> {
-    let engine: Arc<dyn Engine> = Arc::new(EmbeddedLog::open(&folder.join("log"), Options::default()).unwrap());
+    let engine: Arc<dyn Engine> =
+        Arc::new(EmbeddedLog::open(&folder.join("log"), Options::default()).unwrap());
     // By sender and receiver.
     let mut ways: Vec<Vec<Option<Ends>>> =
         (0..NODES).map(|_| (0..NODES).map(|_| Some(way())).collect()).collect();
@@ -185,7 +174,14 @@ fn start(folder: &Path, feeder: &str) -> Vec<Node> {
         running.control.set(control.unwrap()).unwrap();
         running.set_state(NodeState::Ready);
         let host = (host_sends, host_receives);
-        nodes.push(Node { running, worker: Some(worker), thread: None, host, pool: pool(), start: Instant::now() });
+        nodes.push(Node {
+            running,
+            worker: Some(worker),
+            thread: None,
+            host,
+            pool: pool(),
+            start: Instant::now(),
+        });
     }
     nodes
 }

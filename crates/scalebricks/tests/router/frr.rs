@@ -162,7 +162,8 @@ fn routes_of_frr_reach_all_nodes_and_survive_its_restart() {
             if wanted { exit.is_some_and(is_right) } else { exit.is_none() }
         })
     };
-    let speaker = || nodes[0].feeders().iter().map(|feeder| feeder.lock().clone()).find(|of| of.name == "fpm").unwrap();
+    let speaker =
+        || nodes[0].feeders().iter().map(|feeder| feeder.lock().clone()).find(|of| of.name == "fpm").unwrap();
 
     let announcing = Frr::start(a, &announcer, &[]);
     let receiving = Frr::start(b, &receiver, &["-M", "dplane_fpm_nl"]);
@@ -182,7 +183,10 @@ fn routes_of_frr_reach_all_nodes_and_survive_its_restart() {
         "network 10.3.0.0/16",
     ]);
     assert!(has("10.2.0.0/16", true), "routes stay while it restarts");
-    let receiver = write("b.conf", &fs::read_to_string(&receiver).unwrap().replace("fpm address 127.0.0.1 port 2620\n", ""));
+    let receiver = write(
+        "b.conf",
+        &fs::read_to_string(&receiver).unwrap().replace("fpm address 127.0.0.1 port 2620\n", ""),
+    );
     let _receiving = Frr::start(b, &receiver, &["-M", "fpm:netlink"]);
     until("the new prefix is a route", || has("10.3.0.0/16", true));
     until("the old one is gone", || has("10.2.0.0/16", false));

@@ -60,7 +60,8 @@ fn a_node_routes_between_two_kernels_and_answers_its_commands() {
         Ok(net) => net,
         Err(error) if std::env::var_os("REQUIRE_NAMESPACES").is_none() => {
             let error: String = error;
-            let _ = writeln!(io::stderr(), "skipped: no network namespace, or no ping ({error}); run as root");
+            let _ =
+                writeln!(io::stderr(), "skipped: no network namespace, or no ping ({error}); run as root");
             return;
         }
         Err(error) => panic!("{error}"),

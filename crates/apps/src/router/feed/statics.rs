@@ -30,7 +30,10 @@ pub struct StaticRoute {
 ///
 /// # Errors
 /// [`FeedError::Io`], [`FeedError::Line`]. Routes before the error were visited.
-pub fn read(stream: impl Read + Send + 'static, mut visit: impl FnMut(StaticRoute)) -> Result<u64, FeedError> {
+pub fn read(
+    stream: impl Read + Send + 'static,
+    mut visit: impl FnMut(StaticRoute),
+) -> Result<u64, FeedError> {
     let stream = BufReader::with_capacity(BUFFER_BYTES, decompressed(stream)?);
     let mut count = 0;
     lines(stream, |line| {

@@ -92,8 +92,12 @@ impl Running {
         };
         let mut alive = NodeSet::EMPTY;
         alive.insert(file.id);
-        let published =
-            RouteTables::new(file.id, Arc::clone(&tables.routes), Arc::clone(&tables.routes6), sink(next_hops));
+        let published = RouteTables::new(
+            file.id,
+            Arc::clone(&tables.routes),
+            Arc::clone(&tables.routes6),
+            sink(next_hops),
+        );
         Ok(Self {
             routes: SharedRoutes::new(alive, published),
             configuration,
@@ -126,7 +130,8 @@ impl Running {
         let wrong = |what: String| ProcessError::Local(what);
         let registry: Registry<P> = scalebricks_elements::registry();
         let config = self.node_config(macs)?;
-        let (mut graph, ledger) = config.graph(&self.tables, &registry).map_err(|error| wrong(error.to_string()))?;
+        let (mut graph, ledger) =
+            config.graph(&self.tables, &registry).map_err(|error| wrong(error.to_string()))?;
         graph.open(&mut devices).map_err(|errors| {
             wrong(errors.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("; "))
         })?;
@@ -151,8 +156,10 @@ impl Running {
             let interface = Interface { device: port_device(at), ip, mac: *mac, ip6 };
             Ok(NodePort { interface, mtu: file.mtu })
         };
-        let ports = file.ports.iter().zip(macs).enumerate().map(port).collect::<Result<Vec<_>, ProcessError>>()?;
-        let links = file.links.iter().map(|link| NodeLink { node: link.node, device: link_device(link.node) });
+        let ports =
+            file.ports.iter().zip(macs).enumerate().map(port).collect::<Result<Vec<_>, ProcessError>>()?;
+        let links =
+            file.links.iter().map(|link| NodeLink { node: link.node, device: link_device(link.node) });
         Ok(NodeConfig {
             id: file.id,
             size: file.size,
@@ -293,13 +300,18 @@ fn seed() -> u64 {
 }
 
 fn prefix(text: &str) -> Result<IpPrefix, String> {
-    let parsed = if text.contains(':') { text.parse().map(IpPrefix::V6) } else { text.parse().map(IpPrefix::V4) };
+    let parsed =
+        if text.contains(':') { text.parse().map(IpPrefix::V6) } else { text.parse().map(IpPrefix::V4) };
     parsed.map_err(|error| error.to_string())
 }
 
 /// The longest prefix with a selected path that contains an address.
 fn longest(rib: &RouteRib, address: IpAddr) -> Option<RoutePaths<'_>> {
-    fn of<A: Address>(rib: &RouteRib, address: A, family: fn(Prefix<A>) -> IpPrefix) -> Option<RoutePaths<'_>> {
+    fn of<A: Address>(
+        rib: &RouteRib,
+        address: A,
+        family: fn(Prefix<A>) -> IpPrefix,
+    ) -> Option<RoutePaths<'_>> {
         let prefixes = (0..=A::BITS).rev().filter_map(|length| Prefix::of(address, length).ok());
         prefixes.map(family).find_map(|prefix| rib.paths(prefix).filter(|paths| paths.selected().is_some()))
     }
@@ -311,19 +323,20 @@ fn longest(rib: &RouteRib, address: IpAddr) -> Option<RoutePaths<'_>> {
 
 fn route(rib: &RouteRib, paths: RoutePaths<'_>) -> RouteView {
     let mut selected = paths.selected();
-    let path = |(path, feeder): (scalebricks_control::routes::Path, scalebricks_control::routes::FeederId)| {
-        let Exit { node, port, next_hop } = path.exit;
-        PathView {
-            node: node.get(),
-            port,
-            next_hop: next_hop.map(|hop| hop.to_string()),
-            number: rib.number(path.exit).unwrap_or_default(),
-            preference: path.preference,
-            feeder: FeederKind::name_of(feeder),
-            // Several sources may have the same exit; the first one's path is the selected one.
-            is_selected: selected.take_if(|exit| *exit == path.exit).is_some(),
-        }
-    };
+    let path =
+        |(path, feeder): (scalebricks_control::routes::Path, scalebricks_control::routes::FeederId)| {
+            let Exit { node, port, next_hop } = path.exit;
+            PathView {
+                node: node.get(),
+                port,
+                next_hop: next_hop.map(|hop| hop.to_string()),
+                number: rib.number(path.exit).unwrap_or_default(),
+                preference: path.preference,
+                feeder: FeederKind::name_of(feeder),
+                // Several sources may have the same exit; the first one's path is the selected one.
+                is_selected: selected.take_if(|exit| *exit == path.exit).is_some(),
+            }
+        };
     let text = match paths.prefix {
         IpPrefix::V4(prefix) => prefix.to_string(),
         IpPrefix::V6(prefix) => prefix.to_string(),

@@ -27,9 +27,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// The configuration of a node of three, with the network 192.0.N.0/24 at its port, and more in its section of feeders.
 fn file(node: u8, feeder: &str) -> RouterFile {
-    let links = (0..3).filter(|other| *other != node).map(|other| {
-        format!("[[link]]\nnode = {other}\ndevice = \"net_ring{other}\"\n")
-    });
+    let links = (0..3)
+        .filter(|other| *other != node)
+        .map(|other| format!("[[link]]\nnode = {other}\ndevice = \"net_ring{other}\"\n"));
     let text = format!(
         "[router]\nnode = {node}\nnodes = 3\nsecret = \"000102030405060708090a0b0c0d0e0f\"\nport_rate = \"1G\"\n\
          [control]\nengine = \"directory:log\"\nname = \"r\"\n{feeder}\n\
@@ -125,10 +125,16 @@ fn nodes_agree_on_the_routes_of_a_file_and_on_the_dead() {
     });
     assert_eq!(nodes[0].progress().position, position);
     rig.set_alive(&[0, 1, 2]);
-    until("they are back", || agree(&nodes, "10.0.0.0/8", via(1, 9)) && agree(&nodes, "11.0.0.0/8", via(1, 8)));
+    until("they are back", || {
+        agree(&nodes, "10.0.0.0/8", via(1, 9)) && agree(&nodes, "11.0.0.0/8", via(1, 8))
+    });
     // The file changes: only the difference is logged.
     let logged = status(&nodes[0], "static").logged;
-    std::fs::write(rig.path("routes"), "10.0.0.0/8 via 192.0.1.9\n12.0.0.0/8 via 192.0.2.7\n11.0.0.0/8 via 192.0.1.8\n").unwrap();
+    std::fs::write(
+        rig.path("routes"),
+        "10.0.0.0/8 via 192.0.1.9\n12.0.0.0/8 via 192.0.2.7\n11.0.0.0/8 via 192.0.1.8\n",
+    )
+    .unwrap();
     nodes[0].reload().unwrap();
     until("the new route is there", || agree(&nodes, "12.0.0.0/8", via(2, 7)));
     until("two records were logged", || status(&nodes[0], "static").logged == logged + 2);
@@ -184,7 +190,10 @@ fn a_speaker_that_restarts_keeps_its_routes_until_all_are_sent_again() {
     until("the new session counts", || agree("10.2.0.0/16", via(1, 5)));
     other.write_all(&[9; 64]).unwrap();
     until("the wrong frame ends it", || status(&nodes[0], "fpm").state.starts_with("waiting"));
-    assert_eq!(status(&nodes[0], "fpm").counts.iter().find(|(name, _)| *name == "bad_frames"), Some(&("bad_frames", 1)));
+    assert_eq!(
+        status(&nodes[0], "fpm").counts.iter().find(|(name, _)| *name == "bad_frames"),
+        Some(&("bad_frames", 1))
+    );
     until("without a session its routes go in the end", || agree("10.2.0.0/16", None));
     assert!(agree("192.0.1.0/24", Some((1, None))));
     drop(session);

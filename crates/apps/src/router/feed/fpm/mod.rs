@@ -37,7 +37,9 @@ pub enum FrameError {
     #[error("FPM version {0}: only version {VERSION} is known")]
     Version(u8),
     /// Frames of another kind.
-    #[error("an FPM frame of kind {0}: load zebra's module with the option netlink, as in -M fpm:netlink, or dplane_fpm_nl")]
+    #[error(
+        "an FPM frame of kind {0}: load zebra's module with the option netlink, as in -M fpm:netlink, or dplane_fpm_nl"
+    )]
     Kind(u8),
     /// A length that does not include the header.
     #[error("an FPM frame of {0} bytes: the header alone has {HEADER}")]

@@ -81,7 +81,8 @@ fn render(view: &RouterView) -> String {
         ("announcements refused, too many prefixes", view.refused_prefixes),
         ("announcements refused, too many next hops", view.refused_next_hops),
     ];
-    facts.extend(problems.into_iter().filter(|(_, count)| *count > 0).map(|(name, many)| (name, count(many))));
+    facts
+        .extend(problems.into_iter().filter(|(_, count)| *count > 0).map(|(name, many)| (name, count(many))));
     if let Some(fault) = &view.fault {
         facts.push(("log", format!("cannot be read: {fault}")));
     }

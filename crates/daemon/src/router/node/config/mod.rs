@@ -142,7 +142,8 @@ impl RouterFile {
 
 impl sections::File {
     fn make(self, problems: &mut Problems<'_>) -> Option<RouterFile> {
-        let sections::Router { node, nodes, secret, admin, steering, port_rate, link_rate, queue, mtu } = self.router;
+        let sections::Router { node, nodes, secret, admin, steering, port_rate, link_rate, queue, mtu } =
+            self.router;
         let count = problems.in_range(Some(&nodes), "router.nodes", &(1..=usize::from(MAX_NODES)));
         let size = count.and_then(|count| ClusterSize::new(count).ok());
         let count = *nodes.get_ref();

@@ -81,10 +81,5 @@ fn port(section: sections::Port, used: &mut BTreeSet<IpAddr>, problems: &mut Pro
         let what = "a port has one IPv4 address, like \"192.0.2.1/24\", and at most one IPv6 address";
         problems.add(section.device.span(), "port.addresses", what);
     }
-    Port {
-        device: section.device.into_inner(),
-        mac,
-        vlan: section.vlan.map(Spanned::into_inner),
-        addresses,
-    }
+    Port { device: section.device.into_inner(), mac, vlan: section.vlan.map(Spanned::into_inner), addresses }
 }

@@ -82,9 +82,15 @@ mode = "split"
         "feeder.fpm.keep_s: 0 is not",
         "worker.mode: all workers",
     ] {
-        assert!(problems.iter().any(|problem| problem.contains(what)), "{what} is not in\n{}", problems.join("\n"));
+        assert!(
+            problems.iter().any(|problem| problem.contains(what)),
+            "{what} is not in\n{}",
+            problems.join("\n")
+        );
     }
-    let none = refused("[router]\nnode = 0\nnodes = 1\nport_rate = \"1G\"\nsecret = \"000102030405060708090a0b0c0d0e0f\"\n[control]\nengine = \"directory:log\"\nname = \"r\"\n");
+    let none = refused(
+        "[router]\nnode = 0\nnodes = 1\nport_rate = \"1G\"\nsecret = \"000102030405060708090a0b0c0d0e0f\"\n[control]\nengine = \"directory:log\"\nname = \"r\"\n",
+    );
     assert!(none.len() == 1 && none[0].contains("0 [[port]] sections"), "{none:?}");
 }
 

@@ -130,9 +130,16 @@ impl Session {
                 Err(_) => {
                     has_routes = false;
                     if self.routes.lock().rib.of_feeder(self.feeder).next().is_some() {
-                        tracing::warn!(keep_s = self.fpm.keep.as_secs(), "no BGP speaker connected again; withdrawing its routes");
+                        tracing::warn!(
+                            keep_s = self.fpm.keep.as_secs(),
+                            "no BGP speaker connected again; withdrawing its routes"
+                        );
                         self.table.clear();
-                        self.log_surely(&[RouteRecord::Restart(self.feeder), RouteRecord::Complete(self.feeder)]).await;
+                        self.log_surely(&[
+                            RouteRecord::Restart(self.feeder),
+                            RouteRecord::Complete(self.feeder),
+                        ])
+                        .await;
                     }
                 }
             }
@@ -204,7 +211,12 @@ impl Session {
     }
 
     /// Reads on for a moment, so that many changes are one batch.
-    async fn gather(&mut self, stream: &mut TcpStream, frames: &mut Frames, buffer: &mut [u8]) -> Option<String> {
+    async fn gather(
+        &mut self,
+        stream: &mut TcpStream,
+        frames: &mut Frames,
+        buffer: &mut [u8],
+    ) -> Option<String> {
         let until = Instant::now() + GATHER;
         while self.changed.len() < GATHER_PREFIXES {
             match timeout_at(until, stream.read(buffer)).await {

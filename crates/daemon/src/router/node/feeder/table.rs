@@ -67,7 +67,12 @@ pub(super) fn note(status: &SharedStatus, wanted: &Wanted) {
     if wanted.unresolved.0 > 0 && status.unresolved != wanted.unresolved.0 {
         let first = wanted.unresolved.1.map(tracing::field::display);
         let (feeder, count) = (status.name, wanted.unresolved.0);
-        tracing::warn!(feeder, count, first, "next hops are in no network of a port; their routes wait for one");
+        tracing::warn!(
+            feeder,
+            count,
+            first,
+            "next hops are in no network of a port; their routes wait for one"
+        );
     }
     (status.unresolved, status.surplus) = (wanted.unresolved.0, wanted.surplus);
 }
@@ -83,7 +88,8 @@ pub(crate) fn connected(node: NodeId, ports: &[Port]) -> Source {
             }
         }
     }
-    let paths = exits.into_iter().filter_map(|(prefix, paths)| Some((prefix, Paths::new(paths).ok()?))).collect();
+    let paths =
+        exits.into_iter().filter_map(|(prefix, paths)| Some((prefix, Paths::new(paths).ok()?))).collect();
     let wanted = Wanted { paths, ..Wanted::default() };
     Arc::new(move |_| wanted.clone())
 }

@@ -180,7 +180,10 @@ mod tests {
     #[test]
     fn feeders_have_their_own_numbers() {
         let node = NodeId::new(255);
-        assert_eq!([FeederKind::Connected, FeederKind::Static, FeederKind::Fpm].map(|kind| kind.at(node).0), [255, 511, 767]);
+        assert_eq!(
+            [FeederKind::Connected, FeederKind::Static, FeederKind::Fpm].map(|kind| kind.at(node).0),
+            [255, 511, 767]
+        );
         assert_eq!(FeederKind::name_of(FeederId(511)), "static of node 255");
         assert!(Connected::is_from(FeederId(255)) && !Connected::is_from(FeederId(256)));
     }
