@@ -106,10 +106,15 @@ fn routes_with_gateways_are_read_in_all_forms() {
 fn next_hop_objects_move_all_of_their_routes() {
     let mut session = Session::default();
     let over = |number: u32| attribute(30, &number.to_ne_bytes());
-    session.read(&[object(104, 1, &[neighbour("192.0.2.1")]), object(104, 2, &[neighbour("192.0.2.2")])].concat());
+    session.read(
+        &[object(104, 1, &[neighbour("192.0.2.1")]), object(104, 2, &[neighbour("192.0.2.2")])].concat(),
+    );
     session.read(&object(104, 3, &[group(&[1, 2])]));
     session.read(&[route(24, "10.0.0.0/8", &[over(1)]), route(24, "11.0.0.0/8", &[over(3)])].concat());
-    assert_eq!((session.hops("10.0.0.0/8"), session.hops("11.0.0.0/8").len()), (vec!["192.0.2.1".to_owned()], 2));
+    assert_eq!(
+        (session.hops("10.0.0.0/8"), session.hops("11.0.0.0/8").len()),
+        (vec!["192.0.2.1".to_owned()], 2)
+    );
     assert_eq!(session.read(&object(104, 1, &[neighbour("192.0.2.7")])), ["10.0.0.0/8", "11.0.0.0/8"]);
     assert_eq!(session.hops("11.0.0.0/8"), ["192.0.2.7", "192.0.2.2"]);
     assert_eq!(session.read(&object(104, 2, &[neighbour("192.0.2.2")])), [""; 0], "the same");
