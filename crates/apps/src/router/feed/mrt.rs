@@ -138,7 +138,7 @@ where
     }
     // Bits after the prefix are irrelevant (RFC 4271, 4.3).
     let address = A::of_start(fields.take(usize::from(length).div_ceil(8), "the prefix")?);
-    let prefix = Prefix::of(address, length)?.into();
+    let prefix = IpPrefix::from(Prefix::of(address, length)?);
     let mut best: Option<Path> = None;
     for _ in 0..fields.number::<2>("the number of entries")? {
         fields.take(2 + 4, "the peer and time of an entry")?;
