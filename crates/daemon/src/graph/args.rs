@@ -331,9 +331,7 @@ mod tests {
             #[command(flatten)]
             options: RunOptions,
         }
-        let buffers = |line: &str| {
-            <Run as clap::Parser>::parse_from(line.split(' ')).options.buffers()
-        };
+        let buffers = |line: &str| <Run as clap::Parser>::parse_from(line.split(' ')).options.buffers();
         assert_eq!(buffers("run"), 4_096);
         assert_eq!(buffers("run --port a=net_af_xdp0,iface=a --port b=net_af_xdp1,iface=b"), 20_480);
         assert_eq!(buffers("run --port a=net_null0 --buffers 64"), 64);

@@ -179,7 +179,8 @@ impl Ends<'_> {
         // A server per run: one that lost its client is busy for a while.
         let server = Cmd::new("iperf3 -s -1 --forceflush").inside(self.server);
         let unread = self.unread()?;
-        let server = self.site.start("iperf3", &server)?.await_word("Server listening", self.site.interrupt)?;
+        let server =
+            self.site.start("iperf3", &server)?.await_word("Server listening", self.site.interrupt)?;
         let limit = IPERF3_LIMIT + Duration::from_secs(u64::from(seconds));
         let done = Cmd::new(&line).inside(self.client).limit(limit).finish(self.site.interrupt);
         server.kill();
@@ -278,7 +279,10 @@ mod tests {
         assert!(!rates(output(30).as_bytes(), UDP, 0).unwrap().passed);
         assert!(rates(output(30).as_bytes(), Stream::Tcp, 0).unwrap().passed);
         let unread = rates(output(30).as_bytes(), UDP, 20).unwrap();
-        assert_eq!((unread.passed, unread.says.as_str()), (true, "20 up, 10 down, lost 11 of 2000, 20 not read"));
+        assert_eq!(
+            (unread.passed, unread.says.as_str()),
+            (true, "20 up, 10 down, lost 11 of 2000, 20 not read")
+        );
         assert_eq!(rates(br#"{"end":{},"error":"refused"}"#, UDP, 0), Err("refused".to_owned()));
         assert!(rates(br#"{"end":{}}"#, UDP, 0).is_err() && rates(b"", UDP, 0).is_err());
     }

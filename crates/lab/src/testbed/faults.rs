@@ -2,6 +2,7 @@
 
 use super::LabError;
 use super::damaged_frames;
+use super::ends::Verdict;
 use super::exec::Cmd;
 use super::lab::Lab;
 use super::network::Entry;
@@ -9,7 +10,6 @@ use super::nodes::CAPTURE;
 use super::plan::{Family, NodePort, Plan, Ue};
 use super::report::{Ingress, Report, Round};
 use super::rounds::since;
-use super::ends::Verdict;
 use super::traffic::Use;
 use scalebricks_types::NodeId;
 use std::collections::BTreeSet;

@@ -126,7 +126,12 @@ pub fn server_text(name: &str, address: Ipv4Addr, store: &Path, cluster: &str) -
 ///
 /// # Errors
 /// As [`Process::await_word`].
-pub fn start_server(site: Site<'_>, program: &Path, name: &str, namespace: &str) -> Result<Process, LabError> {
+pub fn start_server(
+    site: Site<'_>,
+    program: &Path,
+    name: &str,
+    namespace: &str,
+) -> Result<Process, LabError> {
     let config = site.path(format!("{name}.conf"));
     let command = Cmd::new("").arg(program.to_string_lossy()).arg("-c").arg(config.to_string_lossy());
     site.start(name, &command.inside(namespace))?.await_word(LISTENS, site.interrupt)

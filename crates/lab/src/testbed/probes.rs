@@ -3,10 +3,10 @@
 
 use super::LabError;
 use super::context::LabContext;
+use super::ends::word_after;
 use super::exec::Cmd;
 use super::nodes::Process;
 use super::plan::{Family, Ue};
-use super::ends::word_after;
 use rustix::process::Signal;
 use scalebricks_console::Interrupt;
 use std::cmp::Ordering;

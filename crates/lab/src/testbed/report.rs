@@ -1,7 +1,7 @@
 //! The results of the checks: one table per architecture, and all of them as JSON.
 
-use super::plan::{Family, Plan};
 use super::ends::Verdict;
+use super::plan::{Family, Plan};
 use crate::pages::Source;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::machine;
@@ -206,9 +206,9 @@ impl Round {
 
 /// A line for each check of all nodes together.
 fn lines<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> impl Iterator<Item = String> {
-    outcomes.filter(|outcome| outcome.handling_node.is_none()).map(|outcome| {
-        line(outcome.passed, &outcome.check, &outcome.says)
-    })
+    outcomes
+        .filter(|outcome| outcome.handling_node.is_none())
+        .map(|outcome| line(outcome.passed, &outcome.check, &outcome.says))
 }
 
 /// A check as a line.

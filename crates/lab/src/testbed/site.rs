@@ -103,7 +103,8 @@ impl Site<'_> {
                 settings += " net.ipv4.fib_multipath_hash_policy=1 net.ipv6.fib_multipath_hash_policy=1";
             }
             Role::KernelRouter => {
-                settings += " net.ipv6.conf.all.forwarding=1 net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0";
+                settings +=
+                    " net.ipv6.conf.all.forwarding=1 net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0";
             }
         }
         Cmd::new("sysctl -qw").words(&settings).inside(namespace).run(self.interrupt)?;
@@ -188,7 +189,15 @@ impl<'a> Ground<'a> {
     pub fn join(name: &str, console: &'a Console, interrupt: &'a Interrupt) -> Result<Self, LabError> {
         let lock = Lock::take(name)?;
         let directory = state::directory(name);
-        Ok(Self { name: name.to_owned(), directory, console, interrupt, reaper: None, is_left: true, _lock: lock })
+        Ok(Self {
+            name: name.to_owned(),
+            directory,
+            console,
+            interrupt,
+            reaper: None,
+            is_left: true,
+            _lock: lock,
+        })
     }
 
     /// What operations on the lab need.
@@ -256,10 +265,11 @@ pub fn reap(args: &NameArgs) -> Result<u8, LabError> {
     drop(std::io::stdin().read_to_end(&mut message));
     if message != DONE {
         // The system may close this pipe before it releases the parent's lock.
-        let lock = poll(ENDED, Duration::from_millis(10), &Interrupt::default(), || match Lock::take(&args.name) {
-            Err(LabError::Busy(_)) => Ok(None),
-            lock => lock.map(Some),
-        })?;
+        let lock =
+            poll(ENDED, Duration::from_millis(10), &Interrupt::default(), || match Lock::take(&args.name) {
+                Err(LabError::Busy(_)) => Ok(None),
+                lock => lock.map(Some),
+            })?;
         // Without the lock, a new lab of this name has already removed the old one.
         if let Some(_lock) = lock {
             state::remove(&args.name)?;

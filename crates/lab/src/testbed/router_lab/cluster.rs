@@ -75,7 +75,10 @@ pub fn pairs() -> impl Iterator<Item = (u8, u8)> {
 /// [`LabError`] if not all checks could be made.
 pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
     let Some(nats) = run.nats.clone() else {
-        return Ok(Some("no NATS server (scripts/nats.sh path finds or builds one, and scripts/lab.sh passes it)".to_owned()));
+        return Ok(Some(
+            "no NATS server (scripts/nats.sh path finds or builds one, and scripts/lab.sh passes it)"
+                .to_owned(),
+        ));
     };
     let machines = run.machines;
     build(machines)?;
@@ -88,10 +91,16 @@ pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
     let began = Instant::now();
     for family in Family::ALL {
         let first = reachable(machines, family, &all_pairs(), CONVERGE);
-        run.add(format!("all hosts reach each other, {}", family.name()), first.map(|unreached| {
-            let says = format!("{unreached:?} do not; after {:.1} s", began.elapsed().as_secs_f64());
-            Verdict::new(unreached.is_empty(), if unreached.is_empty() { says.replace("[] do not; ", "") } else { says })
-        }))?;
+        run.add(
+            format!("all hosts reach each other, {}", family.name()),
+            first.map(|unreached| {
+                let says = format!("{unreached:?} do not; after {:.1} s", began.elapsed().as_secs_f64());
+                Verdict::new(
+                    unreached.is_empty(),
+                    if unreached.is_empty() { says.replace("[] do not; ", "") } else { says },
+                )
+            }),
+        )?;
     }
     for family in Family::ALL {
         let size = if run.is_quick { FILE / 10 } else { FILE };
@@ -128,7 +137,8 @@ fn build(machines: Machines<'_>) -> Result<(), LabError> {
         machines.add(&node, Role::Bare)?;
         let n = number + 1;
         let speaker = format!("e{number}");
-        let ends = [(host_machine.as_str(), "net"), (node.as_str(), "ext0"), (bgp::SPEAKER, speaker.as_str())];
+        let ends =
+            [(host_machine.as_str(), "net"), (node.as_str(), "ext0"), (bgp::SPEAKER, speaker.as_str())];
         for (machine, interface) in ends {
             let port = format!("{}{number}", machine.get(..1).unwrap_or(machine));
             machines.cable((machine, interface), ("lan", &port), MTU)?;
@@ -141,12 +151,16 @@ fn build(machines: Machines<'_>) -> Result<(), LabError> {
             "net",
             &[&format!("{}/24", host(number, Family::V4)), &format!("{}/64", host(number, Family::V6))],
         )?;
-        machines.routes(&host_machine, &[("default", &format!("10.{n}.0.1")), ("default", &format!("2001:db8:{n}::1"))])?;
+        machines.routes(
+            &host_machine,
+            &[("default", &format!("10.{n}.0.1")), ("default", &format!("2001:db8:{n}::1"))],
+        )?;
         // The network of the control plane uses the kernel's stack.
         machines.cable((&node, "ctl"), ("log", &format!("c{number}")), MTU)?;
         machines.addresses(&node, "ctl", &[&format!("10.254.0.{n}/24")])?;
     }
-    let ports: Vec<String> = (0..NODES).map(|number| format!("c{number}")).chain(["speaker".to_owned()]).collect();
+    let ports: Vec<String> =
+        (0..NODES).map(|number| format!("c{number}")).chain(["speaker".to_owned()]).collect();
     machines.bridge("log", "br", &ports.iter().map(String::as_str).collect::<Vec<_>>())?;
     machines.addresses("log", "br", &[&format!("{}/24", nodes::LOG)])?;
     for (node, peer) in pairs().filter(|(node, peer)| node < peer) {
@@ -196,7 +210,8 @@ fn files(run: &ScenarioRun<'_>, family: Family, size: u64) -> Result<Verdict, La
     let fetched: Vec<((u8, u8), Result<Verdict, LabError>)> = thread::scope(|scope| {
         let fetch = |(from, to): (u8, u8)| {
             let thread = scope.spawn(move || {
-                let (client, server) = (machines.namespace(&host_name(from)), machines.namespace(&host_name(to)));
+                let (client, server) =
+                    (machines.namespace(&host_name(from)), machines.namespace(&host_name(to)));
                 let (from, to) = (host(from, family), host(to, family));
                 Ends { site, client: &client, from, server: &server, to }.fetch(size)
             });

@@ -93,7 +93,11 @@ impl<'a> ScenarioRun<'a> {
     ///
     /// # Errors
     /// As [`ScenarioResult::add`].
-    pub fn add(&mut self, check: impl Into<String>, verdict: Result<Verdict, LabError>) -> Result<(), LabError> {
+    pub fn add(
+        &mut self,
+        check: impl Into<String>,
+        verdict: Result<Verdict, LabError>,
+    ) -> Result<(), LabError> {
         self.result.add(check, verdict)?;
         if let Some(one) = self.result.checks.last() {
             self.console.note(&format!("  {}", super::report::line(one.passed, &one.check, &one.says)));
@@ -128,8 +132,13 @@ pub fn run(args: &RouterArgs, console: &Console, interrupt: &Interrupt) -> Resul
         let (name, began) = (scenario.name(), Instant::now());
         console.note(name);
         let machines = Machines(ground.site());
-        let mut run =
-            ScenarioRun { machines, is_quick: args.quick, nats: args.nats_server.clone(), console, result: ScenarioResult::new(name) };
+        let mut run = ScenarioRun {
+            machines,
+            is_quick: args.quick,
+            nats: args.nats_server.clone(),
+            console,
+            result: ScenarioResult::new(name),
+        };
         let done = scenario.check(&mut run);
         interrupt.check()?;
         let mut result = run.result;

@@ -94,7 +94,9 @@ impl Router {
             router.process.check_running()?;
             Ok(router.graph().ok().map(drop))
         });
-        match answered.and_then(|done| done.ok_or(LabError::TooSlow { command: command.line(), limit: START })) {
+        match answered
+            .and_then(|done| done.ok_or(LabError::TooSlow { command: command.line(), limit: START }))
+        {
             Ok(()) => Ok(router),
             Err(error) => {
                 router.process.kill();
@@ -108,7 +110,8 @@ impl Router {
     /// # Errors
     /// [`LabError::Setup`] if it does not answer.
     pub fn graph(&self) -> Result<GraphView, LabError> {
-        let graph = Client::new(Target::Unix(self.socket.clone()), PATIENCE).and_then(|router| router.graph(None));
+        let graph =
+            Client::new(Target::Unix(self.socket.clone()), PATIENCE).and_then(|router| router.graph(None));
         graph.map_err(|error| LabError::Setup(format!("counters of {}: {error}", self.socket.display())))
     }
 
@@ -147,8 +150,12 @@ impl Router {
             serde_json::Deserializer::from_str(&log[start..]).into_iter().next().and_then(Result::ok)
         });
         match (ended.and_then(|status| status.code()), report) {
-            (Some(code), Some(report)) if code == i32::from(scalebricks_console::status::INTERRUPTED) => Ok(report),
-            (code, _) => Err(LabError::Setup(format!("a router ended with {code:?} after an interrupt:\n{log}"))),
+            (Some(code), Some(report)) if code == i32::from(scalebricks_console::status::INTERRUPTED) => {
+                Ok(report)
+            }
+            (code, _) => {
+                Err(LabError::Setup(format!("a router ended with {code:?} after an interrupt:\n{log}")))
+            }
         }
     }
 }

@@ -87,7 +87,10 @@ impl RouterResults {
             (0, 0) => format!("{} checks passed", checks().count()),
             (failed, 0) => format!("{failed} of {} checks FAILED", checks().count()),
             (failed, broken) => {
-                format!("{failed} of {} checks FAILED, and {broken} scenarios did not complete", checks().count())
+                format!(
+                    "{failed} of {} checks FAILED, and {broken} scenarios did not complete",
+                    checks().count()
+                )
             }
         });
         lines.push(format!("{}, scalebricks {}", self.machine, self.source.version));
@@ -111,9 +114,15 @@ impl ScenarioResult {
     ///
     /// # Errors
     /// [`LabError::Interrupted`], and what keeps all checks from being made.
-    pub fn add(&mut self, check: impl Into<String>, verdict: Result<Verdict, LabError>) -> Result<(), LabError> {
+    pub fn add(
+        &mut self,
+        check: impl Into<String>,
+        verdict: Result<Verdict, LabError>,
+    ) -> Result<(), LabError> {
         let Verdict { passed, says } = match Verdict::or_too_slow(verdict) {
-            Err(error @ (LabError::Failed { .. } | LabError::Died { .. })) => Verdict::new(false, error.to_string()),
+            Err(error @ (LabError::Failed { .. } | LabError::Died { .. })) => {
+                Verdict::new(false, error.to_string())
+            }
             verdict => verdict?,
         };
         self.checks.push(Checked { check: check.into(), passed, says });
@@ -133,16 +142,24 @@ mod tests {
         assert!(!one.passed(), "nothing was checked");
         one.add("ping", Ok(Verdict::new(true, "20 of 20"))).unwrap();
         results.scenarios.push(one.clone());
-        results.scenarios.push(ScenarioResult { skipped: Some("no peer".to_owned()), ..ScenarioResult::new("x") });
+        results
+            .scenarios
+            .push(ScenarioResult { skipped: Some("no peer".to_owned()), ..ScenarioResult::new("x") });
         assert!(results.passed());
         let text = results.render();
         assert!(text.contains("ok     ping: 20 of 20") && text.contains("skipped: no peer"), "{text}");
         assert!(text.contains("1 checks passed"), "{text}");
-        one.add("curl", Err(LabError::TooSlow { command: "curl".to_owned(), limit: std::time::Duration::ZERO })).unwrap();
+        one.add(
+            "curl",
+            Err(LabError::TooSlow { command: "curl".to_owned(), limit: std::time::Duration::ZERO }),
+        )
+        .unwrap();
         results.scenarios.push(one);
         assert!(!results.passed() && results.render().contains("FAILED curl: no end after 0 s"));
         assert!(results.render().contains("1 of 3 checks FAILED"));
-        results.scenarios.push(ScenarioResult { broken: Some("no rights".to_owned()), ..ScenarioResult::new("y") });
+        results
+            .scenarios
+            .push(ScenarioResult { broken: Some("no rights".to_owned()), ..ScenarioResult::new("y") });
         assert!(results.render().contains("1 scenarios did not complete"), "{}", results.render());
     }
 

@@ -190,11 +190,14 @@ fn one(run: &mut ScenarioRun<'_>, variant: Variant, router: Router) -> Result<()
         let size = if is_quick { FILE / 10 } else { FILE };
         // The hosts begin with segments for their own cables, and learn the router's MTU.
         machines.forget_path_mtus(&["a", "b"])?;
-        run.add(named("curl, upload with path MTU discovery", family), ends.send(size).and_then(|sent| {
-            let mtu = machines.path_mtu("a", address(to))?;
-            let passed = sent.passed && mtu == Some(ROUTER_MTU);
-            Ok(Verdict::new(passed, format!("{}; a learned {mtu:?}", sent.says)))
-        }))?;
+        run.add(
+            named("curl, upload with path MTU discovery", family),
+            ends.send(size).and_then(|sent| {
+                let mtu = machines.path_mtu("a", address(to))?;
+                let passed = sent.passed && mtu == Some(ROUTER_MTU);
+                Ok(Verdict::new(passed, format!("{}; a learned {mtu:?}", sent.says)))
+            }),
+        )?;
         run.add(named("curl, download", family), ends.fetch(size))?;
         if !is_quick {
             run.add(named("iperf3 TCP, Mb/s", family), ends.iperf3(Stream::Tcp, 2))?;

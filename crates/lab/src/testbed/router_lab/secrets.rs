@@ -30,7 +30,9 @@ impl Secrets {
             .as_chunks::<2>()
             .0
             .iter()
-            .filter_map(|[high, low]| u8::from_str_radix(&format!("{}{}", *high as char, *low as char), 16).ok())
+            .filter_map(|[high, low]| {
+                u8::from_str_radix(&format!("{}{}", *high as char, *low as char), 16).ok()
+            })
             .collect();
         let mut pieces = vec![pattern.repeat(2), b"GET /".to_vec(), b"Content-Length: ".to_vec()];
         pieces.extend(file.chunks(EVERY).filter_map(|chunk| chunk.get(..PIECE)).map(<[u8]>::to_vec));
@@ -58,7 +60,9 @@ impl Secrets {
         }
         let mut is_found = vec![false; self.pieces.len()];
         for (at, start) in octets.windows(4).enumerate() {
-            let Some(places) = start.try_into().ok().and_then(|start: [u8; 4]| by_start.get(&start)) else { continue };
+            let Some(places) = start.try_into().ok().and_then(|start: [u8; 4]| by_start.get(&start)) else {
+                continue;
+            };
             for place in places {
                 is_found[*place] |= octets[at..].starts_with(&self.pieces[*place]);
             }

@@ -167,19 +167,28 @@ fn swanctl(machines: Machines<'_>, machine: &str, line: &str) -> Result<(), LabE
 impl Negotiated {
     /// Reads the log of the initiator.
     fn read(log: &str) -> Option<Self> {
-        let keys = |what: &str| Some([key(log, &format!("{what} initiator key"))?, key(log, &format!("{what} responder key"))?]);
+        let keys = |what: &str| {
+            Some([key(log, &format!("{what} initiator key"))?, key(log, &format!("{what} responder key"))?])
+        };
         let spi = |what: &str| {
             let after = log.split_once(&format!("adding {what} ESP SA"))?.1;
             let digits = after.split_once("SPI 0x")?.1.get(..8)?;
             u32::from_str_radix(digits, 16).ok()
         };
-        Some(Self { spis: [spi("inbound")?, spi("outbound")?], keys: keys("encryption")?, auth_keys: keys("integrity") })
+        Some(Self {
+            spis: [spi("inbound")?, spi("outbound")?],
+            keys: keys("encryption")?,
+            auth_keys: keys("integrity"),
+        })
     }
 
     /// The file of associations for the initiator's place.
     fn file(&self, suite: &str) -> String {
         let section = |name: &str, spi: u32, at: usize, [src, dst]: [&str; 2], [from, to]: [&str; 2]| {
-            let auth = self.auth_keys.as_ref().map_or_else(String::new, |keys| format!("auth_key = \"{}\"\n", keys[at]));
+            let auth = self
+                .auth_keys
+                .as_ref()
+                .map_or_else(String::new, |keys| format!("auth_key = \"{}\"\n", keys[at]));
             format!(
                 "[[sa]]\nname = \"{name}\"\nspi = {spi}\nsuite = \"{suite}\"\nkey = \"{}\"\n{auth}src = \"{src}\"\n\
                  dst = \"{dst}\"\nudp = {{}}\nselectors = [{{ src = \"{from}\", dst = \"{to}\" }}]\n",
@@ -226,7 +235,11 @@ fn take_over(
     Router::start(machines, "left", &line, Device::PacketSocket, &["eth0", "eth1"])
 }
 
-fn one(run: &mut ScenarioRun<'_>, (suite, _, inner_mtu): (&str, &str, u16), left: Router) -> Result<(), LabError> {
+fn one(
+    run: &mut ScenarioRun<'_>,
+    (suite, _, inner_mtu): (&str, &str, u16),
+    left: Router,
+) -> Result<(), LabError> {
     let named = |check: &str| format!("{check} ({suite})");
     let machines = run.machines;
     let (a, b) = (machines.namespace("a"), machines.namespace("b"));
@@ -242,10 +255,14 @@ fn one(run: &mut ScenarioRun<'_>, (suite, _, inner_mtu): (&str, &str, u16), left
     run.add(named("curl, download"), ends.fetch(size))?;
     run.add(named("curl, upload"), ends.send(size))?;
     run.add(named("iperf3 UDP, Mb/s"), ends.iperf3(UDP, 1))?;
-    let [decrypted, encrypted] = [("decap", "decrypted"), ("encap", "encrypted")].map(|(one, name)| left.count(one, name));
+    let [decrypted, encrypted] =
+        [("decap", "decrypted"), ("encap", "encrypted")].map(|(one, name)| left.count(one, name));
     let (decrypted, encrypted) = (decrypted?, encrypted?);
     let says = format!("{encrypted} encrypted, {decrypted} decrypted");
-    run.add(named("packets that crossed by ESP"), Ok(Verdict::new(decrypted > 100 && encrypted > 100, says)))?;
+    run.add(
+        named("packets that crossed by ESP"),
+        Ok(Verdict::new(decrypted > 100 && encrypted > 100, says)),
+    )?;
     // strongSwan keeps the mapping of the NAT alive that it believes in, and sends IKE.
     let is_expected = |element: &str, reason: &str| {
         element == "other" || matches!(reason, "nat_keepalive" | "not_esp") || reason.contains("unresolved")

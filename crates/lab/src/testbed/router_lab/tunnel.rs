@@ -66,7 +66,10 @@ const SUITES: [Suite; 2] = [
     Suite {
         name: "aes-128-cbc-hmac-sha1-96",
         keys: ["5cc1b7a6fbbc2e2d2ff4ac8ab98ccc1e", "f14dd7a0b39ea28e1c1a0c0da3c7c1c0"],
-        auth_keys: Some(["9c0a51ff0e9e5a2a4b8e7cf1b6a3d2c4e5f60718", "0d1f2e3c4b5a69788796a5b4c3d2e1f00f1e2d3c"]),
+        auth_keys: Some([
+            "9c0a51ff0e9e5a2a4b8e7cf1b6a3d2c4e5f60718",
+            "0d1f2e3c4b5a69788796a5b4c3d2e1f00f1e2d3c",
+        ]),
         inner_mtu: 1_438,
         tshark: ["AES-CBC [RFC3602]", "HMAC-SHA-1-96 [RFC2404]"],
     },
@@ -191,11 +194,14 @@ fn one(run: &mut ScenarioRun<'_>, suite: &Suite, [left, right]: [Router; 2]) -> 
     run.add(named("a long packet that may be fragmented"), fragments(machines))?;
     machines.forget_path_mtus(&["a", "b"])?;
     let size = if is_quick { FILE / 10 } else { FILE };
-    run.add(named("curl, upload with path MTU discovery"), ends.send(size).and_then(|sent| {
-        let mtu = machines.path_mtu("a", B)?;
-        let passed = sent.passed && mtu == Some(suite.inner_mtu);
-        Ok(Verdict::new(passed, format!("{}; a learned {mtu:?}", sent.says)))
-    }))?;
+    run.add(
+        named("curl, upload with path MTU discovery"),
+        ends.send(size).and_then(|sent| {
+            let mtu = machines.path_mtu("a", B)?;
+            let passed = sent.passed && mtu == Some(suite.inner_mtu);
+            Ok(Verdict::new(passed, format!("{}; a learned {mtu:?}", sent.says)))
+        }),
+    )?;
     run.add(named("curl, download"), ends.fetch(size))?;
     if !is_quick {
         run.add(named("iperf3 TCP, Mb/s"), ends.iperf3(Stream::Tcp, 2))?;
@@ -218,7 +224,8 @@ fn one(run: &mut ScenarioRun<'_>, suite: &Suite, [left, right]: [Router; 2]) -> 
 /// # Errors
 /// As [`Cmd::finish`].
 pub fn first_ping(machines: Machines<'_>) -> Result<Verdict, LabError> {
-    let ping = Cmd::new(&format!("ping -4 -n -c 1 -W 1 -s 48 -p {PING_PATTERN} {B}")).inside(&machines.namespace("a"));
+    let ping = Cmd::new(&format!("ping -4 -n -c 1 -W 1 -s 48 -p {PING_PATTERN} {B}"))
+        .inside(&machines.namespace("a"));
     let interrupt = machines.0.interrupt;
     let passed = poll(Duration::from_secs(30), Duration::from_millis(50), interrupt, || {
         Ok(ping.finish(interrupt)?.status.success().then_some(()))
@@ -252,7 +259,9 @@ fn read(run: &ScenarioRun<'_>, suite: &Suite, path: &Path) -> Result<Verdict, La
     let (mut decrypted, mut arp, mut wrong) = ([0_u64; 2], 0_u64, Vec::new());
     for line in done.text().lines() {
         let fields: Vec<&str> = line.split(';').collect();
-        let direction = DIRECTIONS.iter().position(|(_, spi, ..)| fields.get(1) == Some(&format!("{spi:#010x}").as_str()));
+        let direction = DIRECTIONS
+            .iter()
+            .position(|(_, spi, ..)| fields.get(1) == Some(&format!("{spi:#010x}").as_str()));
         let hosts = [[A, B], [B, A]].map(|pair| pair.map(|host| host.to_string()));
         match (fields.as_slice(), direction) {
             (["0x0806", ..], None) => arp += 1,
@@ -267,7 +276,10 @@ fn read(run: &ScenarioRun<'_>, suite: &Suite, path: &Path) -> Result<Verdict, La
         }
     }
     wrong.truncate(3);
-    let says = format!("decrypted and authentic: {} and {}; ARP: {arp}; others: {wrong:?}", decrypted[0], decrypted[1]);
+    let says = format!(
+        "decrypted and authentic: {} and {}; ARP: {arp}; others: {wrong:?}",
+        decrypted[0], decrypted[1]
+    );
     Ok(Verdict::new(wrong.is_empty() && decrypted.iter().all(|count| *count > 20), says))
 }
 
@@ -315,7 +327,8 @@ fn again(machines: Machines<'_>, right: &Router, path: &Path) -> Result<Verdict,
     bridge.inside(&machines.namespace("path")).run(site.interrupt)?;
     machines.ip("path", &format!("link set dev {AGAIN} up"))?;
     let sender = sender.await_word("done ", site.interrupt)?;
-    let sent: u64 = sender.log().rsplit("done ").next().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let sent: u64 =
+        sender.log().rsplit("done ").next().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     sender.kill();
     let dropped = poll(Duration::from_secs(5), Duration::from_millis(50), site.interrupt, || {
         Ok((right.count("decap", "replay")? - replays >= sent).then_some(()))

@@ -29,12 +29,14 @@ pub fn run(args: &MeshStreamsArgs, console: &Console, interrupt: &Interrupt) -> 
         return Err(LabError::Usage("each host needs an address of each family".to_owned()));
     }
     let failed = |error: io::Error| LabError::Setup(format!("cannot open the streams' sockets: {error}"));
-    let sockets = [(&v4, Family::V4), (&v6, Family::V6)]
-        .map(|(hosts, family)| Ok((Arc::new(StreamSocket::bind(hosts[here], None, family)?), hosts.clone(), family)));
+    let sockets = [(&v4, Family::V4), (&v6, Family::V6)].map(|(hosts, family)| {
+        Ok((Arc::new(StreamSocket::bind(hosts[here], None, family)?), hosts.clone(), family))
+    });
     let sockets = sockets.into_iter().collect::<io::Result<Vec<_>>>().map_err(failed)?;
     let shared = Arc::new(Mutex::new(Some(StreamReport::default())));
     for (socket, hosts, family) in &sockets {
-        let (socket, hosts, family, shared) = (Arc::clone(socket), hosts.clone(), *family, Arc::clone(&shared));
+        let (socket, hosts, family, shared) =
+            (Arc::clone(socket), hosts.clone(), *family, Arc::clone(&shared));
         let host = args.host;
         // The thread ends with the process, because it waits in a system call.
         thread::spawn(move || {
@@ -75,7 +77,8 @@ mod tests {
     #[test]
     fn only_the_right_host_accepts_a_datagram_and_only_from_its_sender() {
         let hosts: Vec<IpAddr> = (0..4).map(|host| IpAddr::from([10, host, 0, 2])).collect();
-        let datagram = Datagram { flow: flow_number(2, 3, Family::V4), way: Way::Up, sequence: 1, sent_us: 2 };
+        let datagram =
+            Datagram { flow: flow_number(2, 3, Family::V4), way: Way::Up, sequence: 1, sent_us: 2 };
         assert!(belongs(&datagram, hosts[2], 3, &hosts, Family::V4));
         assert!(!belongs(&datagram, hosts[1], 3, &hosts, Family::V4), "another sender");
         assert!(!belongs(&datagram, hosts[2], 1, &hosts, Family::V4), "another's");

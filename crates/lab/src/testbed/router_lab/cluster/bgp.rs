@@ -62,7 +62,8 @@ impl Daemons {
         let mut daemons = Self { running: Vec::new(), directory };
         for (daemon, module) in [("zebra", module), ("bgpd", "")] {
             let line = format!("{DAEMONS}/{daemon} -N {namespace} -f {} {module}", file.display());
-            let mut process = site.start(&format!("{machine}-{daemon}"), &Cmd::new(&line).inside(&namespace))?;
+            let mut process =
+                site.start(&format!("{machine}-{daemon}"), &Cmd::new(&line).inside(&namespace))?;
             let socket = daemons.directory.join(format!("{daemon}.vty"));
             let listens = poll(CONVERGE, Duration::from_millis(20), site.interrupt, || {
                 process.check_running()?;
@@ -95,7 +96,9 @@ fn start_speaker(machines: Machines<'_>) -> Result<Daemons, LabError> {
         .collect();
     let text = format!(
         "fpm address {} port {}\nrouter bgp 65000\n bgp router-id {}\n no bgp ebgp-requires-policy\n timers bgp 1 3\n{neighbours}",
-        nodes::FPM.0, nodes::FPM.1, nodes::SPEAKER_CONTROL
+        nodes::FPM.0,
+        nodes::FPM.1,
+        nodes::SPEAKER_CONTROL
     );
     Daemons::start(machines, SPEAKER, &text, "-M dplane_fpm_nl")
 }
@@ -110,7 +113,8 @@ pub fn check(run: &mut ScenarioRun<'_>) -> Result<(), LabError> {
         machines.addresses(&host_name(host), "lo", &[&format!("{}/32", behind(host))])?;
     }
     let speaker = start_speaker(machines)?;
-    let mut hosts = (0..NODES).map(|host| start_host(machines, host)).collect::<Result<Vec<_>, LabError>>()?;
+    let mut hosts =
+        (0..NODES).map(|host| start_host(machines, host)).collect::<Result<Vec<_>, LabError>>()?;
     let all: Vec<(u8, u8)> = super::pairs().collect();
     run.add("networks announced by BGP are reached", answered(machines, &all, "bytes from"))?;
     drop(hosts.remove(usize::from(VICTIM)));

@@ -85,10 +85,17 @@ fn link(
     let streamed = streams.finish(machines)?;
     let moments = Moments { from: streamed.from, at, repaired };
     let damage = streamed.damage(moments, |_| true);
-    let passed = damage.lost_before == 0 && damage.recovery_s <= DETECTION_S && damage.return_s <= DETECTION_S;
+    let passed =
+        damage.lost_before == 0 && damage.recovery_s <= DETECTION_S && damage.return_s <= DETECTION_S;
     let says = format!(
         "{} datagrams, {} lost before, {} within {:.2} s after the cut, {} within {:.2} s after the repair, {} twice",
-        damage.sent, damage.lost_before, damage.lost, damage.recovery_s, damage.lost_after, damage.return_s, damage.doubled
+        damage.sent,
+        damage.lost_before,
+        damage.lost,
+        damage.recovery_s,
+        damage.lost_after,
+        damage.return_s,
+        damage.doubled
     );
     Ok(Verdict::new(passed, says))
 }
@@ -113,7 +120,8 @@ fn node(machines: Machines<'_>, cluster: &mut Cluster<'_>) -> Result<Vec<(&'stat
     let streamed = streams.finish(machines)?;
     let moments = Moments { from: streamed.from, at, repaired };
     let others = streamed.damage(moments, |route| !route.meets(NodeId::new(VICTIM)));
-    let passed = others.lost_before == 0 && others.recovery_s <= DETECTION_S && others.return_s <= DETECTION_S;
+    let passed =
+        others.lost_before == 0 && others.recovery_s <= DETECTION_S && others.return_s <= DETECTION_S;
     let says = format!(
         "{} datagrams, {} lost before, {} within {:.2} s after the death, {} within {:.2} s after the return",
         others.sent, others.lost_before, others.lost, others.recovery_s, others.lost_after, others.return_s
@@ -129,8 +137,10 @@ fn node(machines: Machines<'_>, cluster: &mut Cluster<'_>) -> Result<Vec<(&'stat
 /// Until the other nodes answer that there is no route to the dead node's host.
 fn unreachable(machines: Machines<'_>) -> Result<Verdict, LabError> {
     let began = Instant::now();
-    let mut left: Vec<(u8, Family)> =
-        (0..NODES).filter(|node| *node != VICTIM).flat_map(|node| Family::ALL.map(|family| (node, family))).collect();
+    let mut left: Vec<(u8, Family)> = (0..NODES)
+        .filter(|node| *node != VICTIM)
+        .flat_map(|node| Family::ALL.map(|family| (node, family)))
+        .collect();
     let limit = WITHDRAWN.saturating_sub(began.elapsed());
     poll(limit, Duration::from_millis(20), machines.0.interrupt, || {
         let mut still = Vec::new();

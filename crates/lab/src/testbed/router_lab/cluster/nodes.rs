@@ -30,7 +30,10 @@ const READY: &str = "ready";
 /// As [`Process::await_word`].
 pub fn start_log(machines: Machines<'_>, program: &Path) -> Result<Process, LabError> {
     let site = machines.0;
-    state::write(&site.path("nats.conf"), log::server_text("router", LOG, &site.path("nats"), "").as_bytes())?;
+    state::write(
+        &site.path("nats.conf"),
+        log::server_text("router", LOG, &site.path("nats"), "").as_bytes(),
+    )?;
     log::start_server(site, program, "nats", &machines.namespace("log"))
 }
 
@@ -51,7 +54,9 @@ impl<'a> Cluster<'a> {
         for node in 0..NODES {
             started.push((node, launch(machines, node)?));
         }
-        let ready = started.into_iter().map(|(node, process)| Ok((node, process.await_word(READY, machines.0.interrupt)?)));
+        let ready = started
+            .into_iter()
+            .map(|(node, process)| Ok((node, process.await_word(READY, machines.0.interrupt)?)));
         Ok(Self { machines, nodes: ready.collect::<Result<_, LabError>>()? })
     }
 
@@ -82,7 +87,9 @@ impl<'a> Cluster<'a> {
 
     /// Stops all nodes with SIGTERM: how each ended.
     pub fn stop(self) -> impl Iterator<Item = (u8, Result<Verdict, LabError>)> {
-        let stop = |(node, process): (u8, Process)| (node, process.stop().map(|_| Verdict::new(true, "ended with status 0")));
+        let stop = |(node, process): (u8, Process)| {
+            (node, process.stop().map(|_| Verdict::new(true, "ended with status 0")))
+        };
         self.nodes.into_iter().map(stop)
     }
 }
@@ -90,7 +97,10 @@ impl<'a> Cluster<'a> {
 fn launch(machines: Machines<'_>, node: u8) -> Result<Process, LabError> {
     let (site, name) = (machines.0, node_name(node));
     let file = site.path(format!("{name}.toml"));
-    state::write(&file, configuration(node, &site.path(format!("{name}.sock")).to_string_lossy()).as_bytes())?;
+    state::write(
+        &file,
+        configuration(node, &site.path(format!("{name}.sock")).to_string_lossy()).as_bytes(),
+    )?;
     let command = own_program()?.words(&format!("router node --config {}", file.display()));
     site.start(&name, &command.inside(&machines.namespace(&name)))
 }
@@ -111,7 +121,11 @@ fn configuration(node: u8, admin: &str) -> String {
     );
     for peer in (0..NODES).filter(|peer| *peer != node) {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "[[link]]\nnode = {peer}\ndevice = \"{}\"\n", device(peer + 1, &format!("node{peer}")));
+        let _ = writeln!(
+            text,
+            "[[link]]\nnode = {peer}\ndevice = \"{}\"\n",
+            device(peer + 1, &format!("node{peer}"))
+        );
     }
     if node == 0 {
         let _ = write!(text, "[feeder.fpm]\nlisten = \"{}:{}\"\nquiet_ms = 5000\n\n", FPM.0, FPM.1);

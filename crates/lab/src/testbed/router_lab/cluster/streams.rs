@@ -46,7 +46,8 @@ impl Streams {
     /// # Errors
     /// As [`Process::await_word`].
     pub fn start(machines: Machines<'_>) -> Result<Self, LabError> {
-        let all = Family::ALL.into_iter().flat_map(|family| (0..NODES).map(move |number| host(number, family)));
+        let all =
+            Family::ALL.into_iter().flat_map(|family| (0..NODES).map(move |number| host(number, family)));
         let addresses = all.map(|address| address.to_string()).collect::<Vec<_>>().join(",");
         let start = |number: u8| {
             let line = format!("lab mesh-streams --host {number} --address {addresses}");
@@ -68,12 +69,18 @@ impl Streams {
             let end = end.await_word_for(END, REPORT, machines.0.interrupt)?;
             let report = read_one(end.log().trim_end());
             end.kill();
-            reports.push(report.ok_or_else(|| LabError::Setup("a stream's report is incomplete".to_owned()))?);
+            reports
+                .push(report.ok_or_else(|| LabError::Setup("a stream's report is incomplete".to_owned()))?);
         }
         let track = |(from, to): (u8, u8), family: Family| {
             let flow = flow_number(from, to, family);
-            let sent: Vec<f64> =
-                reports[usize::from(from)].sent.get(&flow).into_iter().flatten().map(|at| *at as f64 * 1e-6).collect();
+            let sent: Vec<f64> = reports[usize::from(from)]
+                .sent
+                .get(&flow)
+                .into_iter()
+                .flatten()
+                .map(|at| *at as f64 * 1e-6)
+                .collect();
             let arrived = reports[usize::from(to)].arrived.get(&flow).into_iter().flatten();
             let route = Route { entry: NodeId::new(from), handling: NodeId::new(to), up: true, down: false };
             let name = format!("{from} to {to}, {}", family.name());
