@@ -1,7 +1,7 @@
 //! A k-ary n-fly of nodes (RouteBricks §3.3): for more ports than a full mesh can join.
 //!
 //! Columns of k^n nodes are joined by n stages of links. In stage i each node reaches the k nodes whose numbers differ
-//! from its own in digit i alone. The paper does not say how the two phases of Valiant load balancing pass the fly; both
+//! from its own in digit i alone. The paper does not say how the two phases of Valiant load balancing pass the fly; three
 //! readings are here.
 
 use crate::router::cluster::port_mac;
@@ -21,6 +21,10 @@ pub enum Reading {
     /// n random hops to a port server drawn uniformly, then n hops by the digits of the output node: (2n-1)V servers, and
     /// 2n+1 nodes on a path. Every admissible traffic matrix fits links of R/k.
     TwoPasses,
+    /// The same two phases, but the second one runs back through the columns of the first, over the other direction of the
+    /// same cables: nV servers, and 2n+1 nodes on a path, of which n-1 are passed in both phases. Every admissible traffic
+    /// matrix fits links of R/k in each direction. The planner recommends it.
+    SharedColumns,
     /// One random hop, then n hops by digits: (n+1)V servers, and n+2 nodes on a path, as the paper's figures imply.
     /// Some admissible traffic matrices load a link with R.
     OnePass,
@@ -64,29 +68,34 @@ impl FlyConfig {
         self.port_servers()
             * match self.reading {
                 Reading::TwoPasses => 2 * n - 1,
+                Reading::SharedColumns => n,
                 Reading::OnePass => n + 1,
             }
     }
 
     fn hops(&self) -> Vec<Hop> {
-        let digits = (0..self.n).map(|digit| Hop { digit, is_random: false });
-        let random: Vec<Hop> = match self.reading {
-            Reading::TwoPasses => (0..self.n).map(|digit| Hop { digit, is_random: true }).collect(),
+        let random = |digit| Hop { digit, is_random: true };
+        let fixed = |digit| Hop { digit, is_random: false };
+        let all = 0..self.n;
+        match self.reading {
+            Reading::TwoPasses => all.clone().map(random).chain(all.map(fixed)).collect(),
+            // A hop back changes the digit that the hop forth did.
+            Reading::SharedColumns => all.clone().map(random).chain(all.rev().map(fixed)).collect(),
             // The digit that is set last, so that the choice lasts.
-            Reading::OnePass => vec![Hop { digit: self.n - 1, is_random: true }],
-        };
-        random.into_iter().chain(digits).collect()
+            Reading::OnePass => std::iter::once(random(self.n - 1)).chain(all.map(fixed)).collect(),
+        }
     }
 
     /// Whether the nodes of a column are the port servers.
     fn is_port_column(&self, column: usize) -> bool {
         let hops = self.hops().len();
-        column == 0 || column == hops || self.reading == Reading::TwoPasses && column == self.n as usize
+        column == 0 || column == hops || self.reading != Reading::OnePass && column == self.n as usize
     }
 
     /// The server at a place of a column.
     fn server(&self, column: usize, row: usize) -> usize {
-        let v = self.port_servers();
+        let (v, n) = (self.port_servers(), self.n as usize);
+        let column = if self.reading == Reading::SharedColumns { n - column.abs_diff(n) } else { column };
         let before = (0..column).filter(|&column| !self.is_port_column(column)).count();
         if self.is_port_column(column) { row } else { (before + 1) * v + row }
     }
