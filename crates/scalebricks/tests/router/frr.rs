@@ -57,7 +57,7 @@ impl Frr {
     fn configure(&self, lines: &[&str]) {
         let mut vtysh = Command::new("vtysh");
         vtysh.args(["-N", &self.name, "-c", "configure terminal"]);
-        lines.iter().for_each(|line| drop(vtysh.args(["-c", line])));
+        vtysh.args(lines.iter().flat_map(|line| ["-c", line]));
         let out = vtysh.output().unwrap();
         assert!(out.status.success(), "{lines:?}: {}", String::from_utf8_lossy(&out.stdout));
     }

@@ -4,6 +4,8 @@ mod cluster;
 mod frr;
 mod interface;
 mod node;
+#[cfg(feature = "dpdk")]
+mod process;
 
 use std::process::Command;
 

@@ -180,7 +180,7 @@ fn frames_are_cut_wherever_the_stream_is_and_others_end_it() {
     let frame = |content: &[u8]| {
         [&[1, 1][..], &u16::try_from(content.len() + 4).unwrap().to_be_bytes(), content].concat()
     };
-    let stream = [frame(b"one"), frame(b""), frame(&[7; 60_000])].concat();
+    let stream = [frame(b"one"), frame(b""), frame(&vec![7; 60_000])].concat();
     for piece in [1, 3, 1_000, stream.len()] {
         let (mut frames, mut found) = (Frames::default(), Vec::new());
         for piece in stream.chunks(piece) {
