@@ -77,9 +77,9 @@ impl Mesh {
     pub fn set_link(&mut self, node: NodeId, is_up: bool) {
         let down = &mut self.marked.down;
         if is_up {
-            down.remove(node)
+            down.remove(node);
         } else {
-            down.insert(node)
+            down.insert(node);
         }
         self.combine();
     }

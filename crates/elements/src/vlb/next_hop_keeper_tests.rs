@@ -105,7 +105,7 @@ fn a_next_hop_that_is_silent_loses_its_address_and_requests_are_rate_limited() {
     let before = rig.got(0).len();
     assert!(before > 240, "{before} questions: it is asked again and again");
     (0..500).for_each(|number| {
-        define(&hops, 100 + number, &format!("10.1.{}.{}", number / 250, number % 250 + 1))
+        define(&hops, 100 + number, &format!("10.1.{}.{}", number / 250, number % 250 + 1));
     });
     run(&mut rig, 303_000, 304_000);
     let wanted = rig.number("keeper", "requests");
