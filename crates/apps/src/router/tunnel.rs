@@ -97,7 +97,10 @@ impl TunnelEnd {
             mtu.saturating_sub(AROUND)
         );
         line!(text, "\n// What comes through a tunnel is routed as what comes from inside.");
-        line!(text, "decap :: IPsecDecap($KEYS, {receives}{from})\n    -> ip;\ndecap[1] -> clear :: Discard;");
+        line!(
+            text,
+            "decap :: IPsecDecap($KEYS, {receives}{from})\n    -> ip;\ndecap[1] -> clear :: Discard;"
+        );
         for (n, port) in [(1, inside), (2, outside)] {
             receiving(n, &port.device, form, &mut text);
         }
