@@ -50,7 +50,7 @@ impl TunnelEnd {
             "// itself, 1 is inside, 2 is what has to be encrypted, 3 answers that there is no route, 4 drops what is never"
         );
         line!(text, "// forwarded.\n");
-        line!(text, "define($KEYS \"{}\", $SENDS {sends}, $RECEIVES {receives});", quoted(&self.keys)?);
+        line!(text, "define($KEYS \"{}\");", quoted(&self.keys)?);
         if let Some(routes) = &self.routes {
             line!(text, "define($ROUTES \"{}\");", quoted(routes)?);
         }
@@ -81,7 +81,7 @@ impl TunnelEnd {
         };
         line!(
             text,
-            "routes[2] -> DropBroadcasts -> ttl2 :: DecIPTTL -> encap :: IPsecEncap($KEYS, $SENDS{to})"
+            "routes[2] -> DropBroadcasts -> ttl2 :: DecIPTTL -> encap :: IPsecEncap($KEYS, {sends}{to})"
         );
         line!(
             text,
@@ -97,7 +97,10 @@ impl TunnelEnd {
             mtu.saturating_sub(AROUND)
         );
         line!(text, "\n// What comes through a tunnel is routed as what comes from inside.");
-        line!(text, "decap :: IPsecDecap($KEYS, $RECEIVES{from})\n    -> ip;\ndecap[1] -> clear :: Discard;");
+        line!(
+            text,
+            "decap :: IPsecDecap($KEYS, {receives}{from})\n    -> ip;\ndecap[1] -> clear :: Discard;"
+        );
         for (n, port) in [(1, inside), (2, outside)] {
             receiving(n, &port.device, form, &mut text);
         }
@@ -162,6 +165,6 @@ fn names(names: &[String]) -> Result<String, ServerError> {
     match names.iter().find(|name| name.is_empty() || !name.chars().all(is_plain)) {
         Some(wrong) => Err(ServerError::Association(wrong.clone())),
         None if names.is_empty() => Err(ServerError::Associations),
-        None => Ok(names.join(" ")),
+        None => Ok(names.join(", ")),
     }
 }

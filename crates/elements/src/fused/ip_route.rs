@@ -238,7 +238,6 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::rig::Rig;
 
     #[test]

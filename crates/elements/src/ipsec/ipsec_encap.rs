@@ -28,7 +28,7 @@ element! {
     /// selector that matches source and destination is used; a packet that none is for is dropped, so that nothing passes
     /// in clear. Packets must start with the IP header. ECN is copied to the outer header (RFC 6040), and the DSCP too if
     /// the association says nothing else; the inner TTL is not changed, since `DecIPTTL` does so. Sets the destination
-    /// annotation to the tunnel's far end if that has an IPv4 address. A new configuration reads the file again, and
+    /// annotation to the tunnel's far end if that has an IPv4 address, and on output 1 to the packet's destination. A new configuration reads the file again, and
     /// continues associations whose SPI, destination and keys are the same. No second element may send by the same
     /// association.
     ///
@@ -68,7 +68,7 @@ element! {
         interfaces: Option<Prefixes> = None,
     }
     example { "sa.toml", "left-to-right", }
-    writes { IpHeader on "out", DstIp on "out", }
+    writes { IpHeader on "out", DstIp on "out", IpHeader on "too_big", DstIp on "too_big", }
     drops {
         NO_SA = drops::NO_SA,
         EXPIRED = drops::SA_EXPIRED,
@@ -212,6 +212,15 @@ impl<P: PacketBuf + 'static> Element<P> for IPsecEncap {
             let (sender, len) = match fate {
                 Fate::Sealed(sender, len) => (sender, len),
                 Fate::TooBig => {
+                    let (packet, meta) = frame.both_mut(&slot);
+                    let first = packet.data().first().copied().unwrap_or(0);
+                    let (inner, mut to) = (Inner::read(packet.data()), Ipv4Addr::UNSPECIFIED);
+                    if let Ok(Inner { dst, len, .. }) = inner {
+                        let v4 = usize::from(first & 0xf) * 4;
+                        header::note(meta, 0, if dst.is_ipv4() { v4 } else { ipv6::HEADER_LEN }, len);
+                        to = if let IpAddr::V4(dst) = dst { dst } else { to };
+                    }
+                    frame.column_mut(self.dst)[&slot] = DstIp(to);
                     self.side.send(slot, Self::TOO_BIG, out);
                     continue;
                 }

@@ -19,7 +19,7 @@ fn sender(sa: Sa) -> Outbound {
 }
 
 fn inner_v4(payload: &[u8], dscp_ecn: u8) -> Vec<u8> {
-    let fields = |header: &mut scalebricks_wire::ipv4::Ipv4Header| header.dscp_ecn = dscp_ecn;
+    let fields = |header: &mut Ipv4Header| header.dscp_ecn = dscp_ecn;
     ipv4_of(fields, payload)
 }
 
