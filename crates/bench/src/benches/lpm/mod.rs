@@ -3,7 +3,7 @@
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
-mod family;
+pub mod family;
 mod ours;
 pub mod routes;
 mod table;
