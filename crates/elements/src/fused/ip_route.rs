@@ -21,7 +21,7 @@ element! {
     /// without a route, or whose next hop is not resolved. It uses the routes and the neighbours of those elements, which
     /// it finds by name. Output N is port N, to which routes with output N lead; output 0 of the routes is the router.
     pub struct IPRoute<P> as "IPRoute" {
-        port: u16, eth: MacAddr, mtu: usize, bad: Vec<Ipv4Addr>, bad6: Vec<Ipv6Addr>,
+        port: u16, eth: MacAddr, mtu: usize, bad: BadSources, bad6: Vec<Ipv6Addr>,
         names: Names, names6: Option<Names>,
         hops: Option<NextHops<Ipv4Addr>>, hops6: Option<NextHops<Ipv6Addr>>, fault: Option<String>,
         packets: std::marker::PhantomData<fn(P)>,
@@ -72,7 +72,7 @@ impl<P: PacketBuf> Class for IPRoute<P> {
             port: params.port,
             eth: params.eth.0,
             mtu: params.mtu,
-            bad,
+            bad: BadSources::new(bad),
             bad6: params.badaddrs.unwrap_or_default().0,
             names: Names { routes: params.routes, neighbours: words(&params.arp) },
             names6,
@@ -85,6 +85,31 @@ impl<P: PacketBuf> Class for IPRoute<P> {
 }
 
 impl<P: PacketBuf + 'static> Control for IPRoute<P> {}
+
+/// Addresses that are no sources, with one bit for each value of the last six bits: few packets have to be compared with
+/// all of them.
+#[derive(Debug)]
+struct BadSources {
+    endings: u64,
+    all: Vec<Ipv4Addr>,
+}
+
+impl BadSources {
+    fn new(all: Vec<Ipv4Addr>) -> Self {
+        let endings = all.iter().fold(0, |bits, address| bits | Self::ending(*address));
+        Self { endings, all }
+    }
+
+    #[inline(always)]
+    const fn ending(address: Ipv4Addr) -> u64 {
+        1 << (address.octets()[3] & 63)
+    }
+
+    #[inline(always)]
+    fn contains(&self, address: Ipv4Addr) -> bool {
+        self.endings & Self::ending(address) != 0 && self.all.contains(&address)
+    }
+}
 
 /// A frame that may be fast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +186,7 @@ impl<P: PacketBuf> IPRoute<P> {
             (ipv4::MIN_HEADER_LEN..=packet.len().min(self.mtu)).contains(&total) && offset + total <= 0xffff;
         let [.., a, b, c, d, e, f, g, h] = *header;
         let is_plain = header[0] == 0x45 && header[8] > 1 && fits && is_sum_right(header);
-        let is_from_host = !self.bad.contains(&Ipv4Addr::new(a, b, c, d));
+        let is_from_host = !self.bad.contains(Ipv4Addr::new(a, b, c, d));
         (is_plain && is_from_host).then_some(Ipv4Addr::new(e, f, g, h))
     }
 
@@ -320,6 +345,16 @@ mod tests {
             assert_eq!(is_sum_right(&header), ipv4::header_checksum_ok(&header), "{header:02x?}");
             header::sum(&mut header);
             assert!(is_sum_right(&header), "{header:02x?}");
+        }
+    }
+
+    #[test]
+    fn sources_with_the_ending_of_a_bad_one_are_compared() {
+        let bad = ["0.0.0.0", "255.255.255.255", "10.0.0.255"].map(|text| text.parse().unwrap());
+        let sources = BadSources::new(bad.to_vec());
+        assert!(bad.into_iter().all(|address| sources.contains(address)));
+        for good in ["10.0.1.255", "10.0.0.63", "10.0.0.1", "1.0.0.0"] {
+            assert!(!sources.contains(good.parse().unwrap()), "{good}");
         }
     }
 
