@@ -66,11 +66,13 @@ fn marked(threads: usize, mark: Option<&str>) -> String {
 pub fn figure(row: &Row, figure: f64) -> String {
     match row.metric {
         Metric::BitsPerKey => format!("{figure:.3}"),
-        Metric::FallbackKeys | Metric::MaxGroupLoad | Metric::AmbiguousNames | Metric::Reseeded => {
-            format!("{figure:.0}")
-        }
+        Metric::FallbackKeys
+        | Metric::MaxGroupLoad
+        | Metric::AmbiguousNames
+        | Metric::Reseeded
+        | Metric::Instructions => format!("{figure:.0}"),
         Metric::Loss => format!("{figure:.1} %"),
-        Metric::ShareOfLimit | Metric::HugePages => format!("{figure:.2}"),
+        Metric::ShareOfLimit | Metric::HugePages | Metric::LinksPerPacket => format!("{figure:.2}"),
         Metric::PacketLoss => format!("{:.3} %", figure * 100.0),
         Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
@@ -86,8 +88,6 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::BitRate => format!("{:.2} Gb/s", figure / 1e9),
         Metric::Bandwidth => format!("{:.2} GB/s", figure / 1e9),
         Metric::ClockRate => format!("{:.2} GHz", figure / 1e9),
-        Metric::Instructions => format!("{figure:.0}"),
-        Metric::LinksPerPacket => format!("{figure:.2}"),
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
             format!("{:.0} ms", figure / 1e6)
         }

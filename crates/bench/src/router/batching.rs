@@ -1,7 +1,7 @@
 //! Table 1: minimal forwarding by packets per poll (kp) and packets per transaction with a port (kn).
 //!
-//! kp is the `BURST` of the graph's devices. A network card transfers several descriptors in one PCIe transaction, kn of
-//! them. Here a port of the ring takes a lock, and is called, once per kn packets; this costs far less than PCIe does. The
+//! kp is the `BURST` of the graph's devices. A network card transfers several descriptors in one transaction of PCI Express,
+//! kn of them. Here a port of the ring takes a lock, and is called, once per kn packets; this costs far less. The
 //! time of the ports is part of these figures.
 
 use super::bed::{Bed, FORWARD};

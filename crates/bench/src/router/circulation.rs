@@ -21,8 +21,9 @@ struct Exchange {
     numbers: Vec<usize>,
     left: usize,
     hops: usize,
-    /// The first fault, while packets are judged.
-    judged: Option<Option<&'static str>>,
+    /// Whether packets are judged, and the first fault.
+    is_judged: bool,
+    fault: Option<&'static str>,
 }
 
 impl Exchange {
@@ -53,9 +54,9 @@ impl TxPort<SlabPacket> for ExitPort {
         for packet in burst.drain(..) {
             let node = RouterPackets::node_of(packet.data()) % NODES;
             exchange.hops += usize::from(packet.tag().hops);
-            if let Some(fault) = exchange.judged {
+            if exchange.is_judged {
                 let found = exchange.kinds[node].fault(self.node, packet.data());
-                exchange.judged = Some(fault.or(found));
+                exchange.fault = exchange.fault.or(found);
             }
             exchange.take_back(node, packet);
         }
@@ -83,7 +84,7 @@ impl Cluster {
         lengths: &Lengths,
         steering: Steering,
     ) -> Result<Self, BenchError> {
-        let kinds = plan.kinds(bed, lengths);
+        let kinds = Plan::kinds(bed, lengths);
         let (exchange, receives) = exchange(&kinds);
         let (bare_exchange, bare) = self::exchange(&kinds);
         let exit = |node| ExitPort { node, exchange: Arc::clone(&exchange) };
@@ -126,7 +127,8 @@ const IDLE: usize = 1 << 20;
 fn exchange(kinds: &Kinds) -> (Arc<Mutex<Exchange>>, Vec<MemoryPort<SlabPacket>>) {
     let (entries, receives) = (0..NODES).map(|_| memory_port_pair(NODES * PACKETS)).unzip();
     let numbers = vec![0; NODES];
-    let mut exchange = Exchange { entries, kinds: kinds.clone(), numbers, left: 0, hops: 0, judged: None };
+    let mut exchange =
+        Exchange { entries, kinds: kinds.clone(), numbers, left: 0, hops: 0, is_judged: false, fault: None };
     for (place, mut packet) in Slab::new(NODES * PACKETS).packets.into_iter().enumerate() {
         // The longest frame once, so that its tail is there.
         let _ = packet.append(&[0xAB; 2000][..kinds[0].room(place)]);
@@ -141,9 +143,12 @@ impl Measured for Cluster {
     }
 
     fn judge(&mut self) -> Result<(), BenchError> {
-        locked(&self.exchange).judged = Some(None);
+        locked(&self.exchange).is_judged = true;
         let has_passed = self.forward(2 * NODES * PACKETS);
-        let fault = locked(&self.exchange).judged.take().flatten();
+        let mut exchange = locked(&self.exchange);
+        exchange.is_judged = false;
+        let fault = exchange.fault.take();
+        drop(exchange);
         match fault {
             Some(fault) => Err(BenchError::check(&self.name.join(", "), fault)),
             None if !has_passed => Err(self.stopped()),

@@ -9,6 +9,7 @@ use super::table::{gateway_mac, mac};
 use crate::error::BenchError;
 use crate::gateway::packet_slab::{NoBuffers, SlabPacket};
 use scalebricks_elements::esp::file;
+use scalebricks_elements::esp::sa::Sa;
 use scalebricks_io::PacketBuf;
 use scalebricks_wire::ethernet::HEADER_LEN;
 use std::fs;
@@ -66,7 +67,7 @@ pub(super) fn write_keys(folder: &Path) -> Result<PathBuf, BenchError> {
 fn front_len(sa: &str) -> Result<usize, BenchError> {
     let all = file::parse(FILE).map_err(|error| failed("ipsec", &error))?;
     let found = all.iter().find(|one| *one.name == *sa);
-    found.map(|one| one.front_len()).ok_or_else(|| failed("ipsec", &format!("no association {sa}")))
+    found.map(Sa::front_len).ok_or_else(|| failed("ipsec", &format!("no association {sa}")))
 }
 
 /// A packet that left encrypted becomes as long as it was. Its tag holds that length from the first call on.

@@ -100,7 +100,7 @@ impl Plan {
     }
 
     /// The packets of each node: to destinations behind the others.
-    pub(super) fn kinds(&self, bed: &Bed, lengths: &Lengths) -> Kinds {
+    pub(super) fn kinds(bed: &Bed, lengths: &Lengths) -> Kinds {
         let of = |node: usize| {
             let all = bed.table.destinations.iter().map(|(to, hop)| (*to, exit_of(*hop)));
             let others = all.filter(|(_, (exit, _))| *exit != node).map(|(to, (exit, number))| {
@@ -250,7 +250,7 @@ struct Net {
 
 impl Net {
     fn new(plan: &Plan, bed: &Bed, steering: Steering) -> Result<Self, BenchError> {
-        let kinds = plan.kinds(bed, &Lengths::of(64));
+        let kinds = Plan::kinds(bed, &Lengths::of(64));
         let (mut entries, mut receives, mut exits) = (Vec::new(), Vec::new(), Vec::new());
         let mut sends: Vec<Box<dyn TxPort<SlabPacket> + Send>> = Vec::new();
         for kind in &kinds {
