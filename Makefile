@@ -4,7 +4,7 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-router outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise \
+.PHONY: help demo lab lab-router outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise figures-router \
 	demo-page lab-page pages fuzz sim soak miri clean
 
 help: ## list the targets
@@ -53,6 +53,9 @@ figures-gateway: ## repeat the paper's figures of one node: docs/gateway-figures
 
 figures-concise: ## repeat the Concise paper's tables and figures: docs/concise-figures.md (ARGS="--capture FILE")
 	@scripts/bench.sh concise --page concise-figures $(ARGS)
+
+figures-router: ## repeat the RouteBricks paper's tables and figures: docs/router-figures.md; needs DPDK (ARGS="--routes FILE,FILE")
+	@scripts/router-figures.sh $(ARGS)
 
 demo-page: ## update the demonstration's output and picture in the README
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)

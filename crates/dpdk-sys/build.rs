@@ -9,6 +9,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("cargo::rerun-if-changed=shim.h");
     println!("cargo::rerun-if-changed=shim.c");
+    println!("cargo::rerun-if-changed=l3fwd.h");
+    println!("cargo::rerun-if-changed=l3fwd.c");
     // pkg-config would link every library. Drivers are loaded at run time by the libraries, from a directory that is built
     // into them.
     let found =
@@ -20,12 +22,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Flags are needed too: `-march` and `-include rte_config.h` determine layouts.
     let flags = pkg_config_words("--cflags")?;
 
-    let mut shim = cc::Build::new();
-    shim.file("shim.c").warnings(false);
+    let mut build = cc::Build::new();
+    build.warnings(false);
     for flag in &flags {
-        shim.flag(flag);
+        build.flag(flag);
     }
-    shim.try_compile("scalebricks_dpdk_shim")?;
+    build.clone().file("shim.c").try_compile("scalebricks_dpdk_shim")?;
+    // A peer of benchmarks, optimised as DPDK's examples are.
+    build.file("l3fwd.c").opt_level(3).try_compile("scalebricks_dpdk_l3fwd")?;
     for path in &found.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
@@ -67,6 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("rte_fib6?_(create|free|add|delete|lookup_bulk|select_lookup)")
         .allowlist_function("rte_vect_(get|set)_max_simd_bitwidth")
         .allowlist_type("rte_lpm6?_config|rte_fib6?_conf")
+        .allowlist_type("sb_l3fwd|sb_l3fwd_queue")
         .allowlist_type("rte_hash_parameters|rte_mbuf|rte_mempool|rte_eth_(conf|dev_info|rxconf|txconf|stats|link)|rte_ether_addr|rte_mbuf_dynfield|rte_mbuf_dynflag")
         .allowlist_var("RTE_(MAX_ETHPORTS|ETH_NAME_MAX_LEN|PKTMBUF_HEADROOM|MBUF_DEFAULT_BUF_SIZE|ETHER_ADDR_LEN)")
         .allowlist_var("SB_.*|RTE_EFD_UPDATE_FAILED|RTE_EFD_VALUE_NUM_BITS")

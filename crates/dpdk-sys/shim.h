@@ -22,6 +22,8 @@
 #include <rte_vect.h>
 #include <rte_version.h>
 
+#include "l3fwd.h"
+
 /* The calling thread's rte_errno. */
 int sb_errno(void);
 

@@ -55,7 +55,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
   choice          SetSep, Othello or a full copy: memory, lookups and changes by flows and nodes
   setsep-figures  reproduces the SetSep figures and tables of the ScaleBricks paper
   capacity        flows that fit in a cluster, by nodes
-  router          one server as a router: forwarding and IP routing on one core, packets from memory
+  router          reproduces RouteBricks' experiments: one server and four nodes, packets from memory; --part selects some
   gateway         one node by stage, latencies by load, packets per second through a cluster
   control         the control plane: updates per second, recovery of a dead node's flows, joining
   all             all of them";
@@ -97,6 +97,19 @@ pub enum BenchCommand {
         #[arg(long)]
         check: bool,
     },
+    /// Forward packets by one router and time nothing, for scripts/instructions
+    #[command(hide = true)]
+    Count {
+        /// What it does
+        work: String,
+        /// Its name
+        by: String,
+        /// Packets
+        packets: usize,
+        /// Only let them pass through its ports
+        #[arg(long)]
+        ports: bool,
+    },
 }
 
 /// Arguments of a measurement.
@@ -123,7 +136,7 @@ pub struct BenchArgs {
     pub svg: Option<PathBuf>,
 
     /// Store the results in docs/data and regenerate the pages that show them. KIND is tables, choosing,
-    /// figures, concise-figures, gateway-figures or control. Refused with changed sources, with --quick and
+    /// figures, concise-figures, gateway-figures, router-figures or control. Refused with changed sources, with --quick and
     /// with fewer than three runs
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(MEASURED.map(|kind| kind.name)))]
     pub page: Option<String>,

@@ -7,8 +7,10 @@ mod cluster_benches;
 use clap::Parser;
 use scalebricks_allocator::HugePages;
 use scalebricks_bench::args::{self, BenchArgs, BenchCommand};
+use scalebricks_bench::bench_run::BenchRun;
 use scalebricks_bench::kinds::MEASURED;
-use scalebricks_bench::{Bench, BenchError, benches};
+use scalebricks_bench::options::Options;
+use scalebricks_bench::{Bench, BenchError, benches, router};
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_report::pages::{self, Kind, PagesError};
 use std::path::Path;
@@ -57,6 +59,11 @@ fn run(cli: &Cli, console: &Console, interrupt: &Interrupt) -> Result<(), BenchE
     match cli.command {
         Some(BenchCommand::Pages { check: true }) => Ok(pages::check(Path::new("."), &kinds(), console)?),
         Some(BenchCommand::Pages { check: false }) => Ok(write_pages(console)?),
+        Some(BenchCommand::Count { ref work, ref by, packets, ports }) => {
+            let options = Options { quick: true, ..Options::default() };
+            let bench = BenchRun::new("router", &options, console, interrupt);
+            router::count(&bench, [work, by], packets, ports)
+        }
         None => {
             scalebricks_bench::run(&cli.args, &all(), console, interrupt)?;
             if cli.args.page.is_some() {

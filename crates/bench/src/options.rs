@@ -2,6 +2,7 @@
 
 use crate::figures::concise;
 use crate::pin;
+use crate::router;
 use crate::structures::Structure;
 use clap::Args;
 use scalebricks_console::quantity::{self, QuantityError};
@@ -84,8 +85,8 @@ pub struct Options {
     pub nats: Vec<String>,
 
     /// Part of concise: table-1 to table-3, figure-3 to figure-9, reconstruction, figure-12, balancer or
-    /// goals [default: all]
-    #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_parser = concise::part)]
+    /// goals; or of router: table-1 to table-3, figure-6 to figure-9, testpmd, latency, timeout or nodes [default: all]
+    #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_parser = part)]
     pub parts: Option<Vec<&'static str>>,
 
     /// Full BGP tables for lpm: text (PREFIX ORIGIN) or MRT, plain or gzipped [default: generated tables]
@@ -95,6 +96,10 @@ pub struct Options {
     /// Capture file whose packet gaps drive the queue simulation of concise [default: random arrivals]
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+
+    /// Counts of instructions for router, made by scripts/instructions router --json FILE [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub instructions: Option<PathBuf>,
 
     /// Use small tables and three runs
     #[arg(long)]
@@ -181,6 +186,14 @@ impl Options {
         };
         there.iter().copied().filter(wanted).collect()
     }
+}
+
+/// The name of a part of a benchmark that has parts.
+fn part(name: &str) -> Result<&'static str, String> {
+    concise::part(name).or_else(|_| router::part(name)).map_err(|of_router| {
+        let of_concise = concise::part(name).err().unwrap_or_default();
+        format!("of concise: {of_concise}; of router: {of_router}")
+    })
 }
 
 /// Parses a count of at most `MOST`.

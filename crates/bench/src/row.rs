@@ -48,6 +48,14 @@ metrics! {
     PacketLoss = "packet_loss", "share";
     /// Time per packet, without generator and sink.
     PacketTime = "packet_time", "ns";
+    /// Bits of these packets, FCS included.
+    BitRate = "bit_rate", "bit/s";
+    /// Time per packet of generator and sink alone.
+    PortTime = "port_time", "ns";
+    /// Time of a poll that finds no packet.
+    PollTime = "poll_time", "ns";
+    /// Processor time per packet at a load, without empty polls.
+    BusyTime = "busy_time", "ns";
     /// Time per packet, without plain forwarding.
     WorkTime = "work_time", "ns";
     /// Lookup rate divided by the rate of its memory loads alone, prefetched.
@@ -62,6 +70,8 @@ metrics! {
     LatencyP50 = "latency_p50", "ns";
     /// 99th percentile of the same.
     LatencyP99 = "latency_p99", "ns";
+    /// 99.9th percentile of the same.
+    LatencyP999 = "latency_p999", "ns";
     /// Maximum of the same.
     LatencyMax = "latency_max", "ns";
     /// Time from a node's death until another node declares it dead.
@@ -104,6 +114,14 @@ metrics! {
     HugePages = "huge_pages", "share";
     /// Hash functions tried for a group.
     Iterations = "iterations", "functions";
+    /// Cycles of the clock.
+    ClockRate = "clock_rate", "1/s";
+    /// Bytes that all threads read or write.
+    Bandwidth = "bandwidth", "B/s";
+    /// Instructions per packet, without generator and sink.
+    Instructions = "instructions", "instructions";
+    /// Links between nodes that a packet passes.
+    LinksPerPacket = "links_per_packet", "links";
     /// Flows that fit in a cluster.
     Flows = "flows", "flows";
 }
@@ -115,7 +133,12 @@ impl Metric {
         self.is_rate()
             || matches!(
                 self,
-                Self::PacketTime | Self::NameTime | Self::ReseedTime | Self::WorkTime | Self::LoadTime
+                Self::PacketTime
+                    | Self::PortTime
+                    | Self::NameTime
+                    | Self::ReseedTime
+                    | Self::WorkTime
+                    | Self::LoadTime
             )
     }
 

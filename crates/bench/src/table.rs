@@ -66,26 +66,43 @@ fn marked(threads: usize, mark: Option<&str>) -> String {
 pub fn figure(row: &Row, figure: f64) -> String {
     match row.metric {
         Metric::BitsPerKey => format!("{figure:.3}"),
-        Metric::FallbackKeys | Metric::MaxGroupLoad | Metric::AmbiguousNames | Metric::Reseeded => {
-            format!("{figure:.0}")
-        }
+        Metric::FallbackKeys
+        | Metric::MaxGroupLoad
+        | Metric::AmbiguousNames
+        | Metric::Reseeded
+        | Metric::Instructions => format!("{figure:.0}"),
         Metric::Loss => format!("{figure:.1} %"),
-        Metric::ShareOfLimit | Metric::HugePages => format!("{figure:.2}"),
+        Metric::ShareOfLimit | Metric::HugePages | Metric::LinksPerPacket => format!("{figure:.2}"),
         Metric::PacketLoss => format!("{:.3} %", figure * 100.0),
         Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
         Metric::Flows => rate(figure),
-        Metric::PacketTime | Metric::WorkTime | Metric::NameTime | Metric::ReseedTime => {
-            format!("{figure:.1} ns")
-        }
+        Metric::PacketTime
+        | Metric::PortTime
+        | Metric::PollTime
+        | Metric::BusyTime
+        | Metric::WorkTime
+        | Metric::NameTime
+        | Metric::ReseedTime => format!("{figure:.1} ns"),
+        Metric::BitRate => format!("{:.2} Gb/s", figure / 1e9),
+        Metric::Bandwidth => format!("{:.2} GB/s", figure / 1e9),
+        Metric::ClockRate => format!("{:.2} GHz", figure / 1e9),
         Metric::DetectionTime | Metric::RepinTime | Metric::RecoveryTime | Metric::JoinTime => {
             format!("{:.0} ms", figure / 1e6)
         }
         Metric::LoadTime => format!("{:.1} ms", figure / 1e6),
         Metric::DeltaBytes | Metric::ControlBytes => format!("{figure:.1} bytes"),
-        Metric::LatencyMean | Metric::LatencyP50 | Metric::LatencyP99 | Metric::LatencyMax => {
-            if figure < 1e4 { format!("{figure:.0} ns") } else { format!("{:.1} µs", figure / 1e3) }
+        Metric::LatencyMean
+        | Metric::LatencyP50
+        | Metric::LatencyP99
+        | Metric::LatencyP999
+        | Metric::LatencyMax => {
+            if figure < 1e4 {
+                format!("{figure:.0} ns")
+            } else {
+                format!("{:.1} µs", figure / 1e3)
+            }
         }
         Metric::Ratio => format!("{figure:.2} x"),
         Metric::BuildRate

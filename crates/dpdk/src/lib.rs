@@ -6,6 +6,7 @@
 //!   [`TxQueue`]s, each for one thread at a time.
 //! * [`peers`]: two of DPDK's hash tables, for comparison.
 //! * [`route_peers`]: its tables for longest-prefix match.
+//! * [`forward_peers`]: the inner loop of its example l3fwd.
 //!
 //! Types enforce what C leaves to the caller: two threads cannot use a queue at once, a sent packet cannot be used, and
 //! nothing is freed while it is reachable. The environment and pools are never freed, as packets may be in use anywhere.
@@ -15,6 +16,7 @@
 
 mod eal;
 mod error;
+pub mod forward_peers;
 mod mbuf;
 pub mod peers;
 mod pool;

@@ -101,6 +101,10 @@ table! {
 }
 
 impl RteLpm {
+    pub(crate) const fn as_ptr(&self) -> *mut sys::rte_lpm {
+        self.0.as_ptr()
+    }
+
     /// An empty table. The name must be unique in the process.
     ///
     /// # Errors
@@ -159,6 +163,10 @@ table! {
 }
 
 impl RteFib {
+    pub(crate) const fn as_ptr(&self) -> *mut sys::rte_fib {
+        self.0.as_ptr()
+    }
+
     /// An empty table. The name must be unique in the process.
     ///
     /// # Errors

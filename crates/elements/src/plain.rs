@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 #[derive(Debug)]
 pub(crate) struct Plain4 {
     /// Invalid sources.
-    bad: Vec<Ipv4Addr>,
+    bad: BadSources,
     mtu: usize,
 }
 
@@ -21,7 +21,7 @@ impl Plain4 {
     pub(crate) fn new(interfaces: Prefixes, mtu: usize) -> Self {
         let mut bad = vec![Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
         bad.extend(interfaces.0.into_iter().filter_map(broadcast));
-        Self { bad, mtu }
+        Self { bad: BadSources::new(bad), mtu }
     }
 
     /// Whether a valid packet without options is at the start of `packet`, whatever its TTL and the MTU; and its header and
@@ -34,7 +34,7 @@ impl Plain4 {
         let fits = (ipv4::MIN_HEADER_LEN..=packet.len()).contains(&total) && offset + total <= 0xffff;
         let [.., a, b, c, d, _, _, _, _] = *header;
         let is_plain = header[0] == 0x45 && fits && is_sum_right(header);
-        let is_from_host = !self.bad.contains(&Ipv4Addr::new(a, b, c, d));
+        let is_from_host = !self.bad.contains(Ipv4Addr::new(a, b, c, d));
         (is_plain && is_from_host).then_some((header, total))
     }
 
@@ -44,6 +44,31 @@ impl Plain4 {
         let (header, total) = self.header(packet)?;
         let [.., a, b, c, d] = *header;
         (header[8] > 1 && total <= self.mtu).then_some(Ipv4Addr::new(a, b, c, d))
+    }
+}
+
+/// Addresses that are no sources, with one bit for each value of the last six bits: few packets have to be compared with
+/// all of them.
+#[derive(Debug)]
+struct BadSources {
+    endings: u64,
+    all: Vec<Ipv4Addr>,
+}
+
+impl BadSources {
+    fn new(all: Vec<Ipv4Addr>) -> Self {
+        let endings = all.iter().fold(0, |bits, address| bits | Self::ending(*address));
+        Self { endings, all }
+    }
+
+    #[inline(always)]
+    const fn ending(address: Ipv4Addr) -> u64 {
+        1 << (address.octets()[3] & 63)
+    }
+
+    #[inline(always)]
+    fn contains(&self, address: Ipv4Addr) -> bool {
+        self.endings & Self::ending(address) != 0 && self.all.contains(&address)
     }
 }
 
@@ -116,6 +141,16 @@ mod tests {
             assert_eq!(is_sum_right(&header), ipv4::header_checksum_ok(&header), "{header:02x?}");
             header::sum(&mut header);
             assert!(is_sum_right(&header), "{header:02x?}");
+        }
+    }
+
+    #[test]
+    fn sources_with_the_ending_of_a_bad_one_are_compared() {
+        let bad = ["0.0.0.0", "255.255.255.255", "10.0.0.255"].map(|text| text.parse().unwrap());
+        let sources = BadSources::new(bad.to_vec());
+        assert!(bad.into_iter().all(|address| sources.contains(address)));
+        for good in ["10.0.1.255", "10.0.0.63", "10.0.0.1", "1.0.0.0"] {
+            assert!(!sources.contains(good.parse().unwrap()), "{good}");
         }
     }
 }

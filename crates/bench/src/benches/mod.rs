@@ -27,5 +27,5 @@ pub const ALL: [Bench; 12] = [
     Bench { name: "lpm", run: lpm::run, draws_itself: false },
     Bench { name: "setsep-figures", run: figures::run, draws_itself: true },
     Bench { name: "capacity", run: capacity::run, draws_itself: true },
-    Bench { name: "router", run: router::run, draws_itself: false },
+    Bench { name: "router", run: router::run, draws_itself: true },
 ];

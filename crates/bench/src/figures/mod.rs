@@ -9,6 +9,7 @@
 //! | [`cluster`] | flows that fit in a cluster, in closed form |
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
 //! | [`gateway`] | Figures 8 to 10 from the rows of the gateway benchmark |
+//! | [`router`] | the figures and tables of the RouteBricks paper |
 //! | [`concise`] | the figures and tables of the Concise paper |
 //! | [`tables`] | rows of other benchmarks as tables of `docs/measured.md` and `README.md` |
 //! | [`chart`] | how charts are drawn |
@@ -24,6 +25,7 @@ pub mod generation;
 pub mod group_load;
 pub mod loads;
 pub mod paper;
+pub mod router;
 pub mod search;
 pub mod tables;
 pub mod theory;

@@ -6,7 +6,7 @@
 
 use super::traffic::{Arrival, Direction, Exit, Traffic};
 use scalebricks_apps::gateway::NodePorts;
-use scalebricks_io::{Burst, PacketBuf, RxPort, TxPort};
+use scalebricks_io::{BURST, Burst, PacketBuf, RxPort, TxPort};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,8 +21,8 @@ pub trait PacketKind: Send {
     /// Number of distinct packets, at least 1.
     fn count(&self) -> usize;
 
-    /// Bytes of the longest frame.
-    fn room(&self) -> usize;
+    /// Bytes of the longest frame that the packet with this place in the ring becomes.
+    fn room(&self, place: usize) -> usize;
 
     /// Turns a packet into the one with this number.
     fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize);
@@ -38,7 +38,7 @@ impl PacketKind for Arc<Traffic> {
         self.len()
     }
 
-    fn room(&self) -> usize {
+    fn room(&self, _: usize) -> usize {
         96
     }
 
@@ -86,7 +86,7 @@ impl<P: PacketBuf, K: PacketKind> Inner<P, K> {
     /// Adds an empty packet.
     fn add(&mut self, mut packet: P) {
         // Fill the longest frame once, so that later frames have their tail; the buffer is large enough.
-        let _ = packet.append(&[0xAB; 2000][..self.kind.room()]);
+        let _ = packet.append(&[0xAB; 2000][..self.kind.room(self.packets.len())]);
         self.take_back(packet);
     }
 }
@@ -143,7 +143,7 @@ impl<P: PacketBuf, K: PacketKind> Ring<P, K> {
 
     /// A port for this exit, which also gives out packets if `gives` is set.
     pub fn port(&self, exit: K::Exit, gives: bool) -> RingPort<P, K> {
-        RingPort { ring: self.clone(), exit, gives }
+        RingPort { ring: self.clone(), exit, gives, per_call: BURST }
     }
 
     /// Checks every returned packet from now on, after a change of what it is checked for.
@@ -202,6 +202,18 @@ pub struct RingPort<P, K: PacketKind = Arc<Traffic>> {
     ring: Ring<P, K>,
     exit: K::Exit,
     gives: bool,
+    /// Most packets that pass while the lock is held once.
+    per_call: usize,
+}
+
+impl<P, K: PacketKind> RingPort<P, K> {
+    /// The same port, which takes its lock anew after this many packets, as a network card takes descriptors in
+    /// transactions.
+    #[must_use]
+    pub fn per_call(mut self, packets: usize) -> Self {
+        self.per_call = packets.clamp(1, BURST);
+        self
+    }
 }
 
 impl<P: PacketBuf, K: PacketKind> RxPort<P> for RingPort<P, K> {
@@ -209,28 +221,37 @@ impl<P: PacketBuf, K: PacketKind> RxPort<P> for RingPort<P, K> {
         if !self.gives {
             return 0;
         }
-        let mut inner = self.ring.inner();
-        let count = burst.remaining_capacity().min(inner.packets.len()).min(inner.left);
-        inner.left -= count;
-        burst.extend(inner.packets.drain(..count));
-        count
+        let before = burst.len();
+        loop {
+            let mut inner = self.ring.inner();
+            let most = burst.remaining_capacity().min(self.per_call);
+            let count = most.min(inner.packets.len()).min(inner.left);
+            inner.left -= count;
+            burst.extend(inner.packets.drain(..count));
+            if count < most || burst.is_full() {
+                return burst.len() - before;
+            }
+        }
     }
 }
 
 impl<P: PacketBuf, K: PacketKind> TxPort<P> for RingPort<P, K> {
     fn tx_burst(&mut self, burst: &mut Burst<P>) -> usize {
-        let mut inner = self.ring.inner();
-        let Inner { kind, checked, .. } = &mut *inner;
-        if let Some(checked) = checked {
-            let faults = burst.iter().map(|packet| kind.fault(self.exit, packet.data()));
-            for fault in faults {
-                checked.packets += 1;
-                checked.right += usize::from(fault.is_none());
-                checked.fault = checked.fault.or(fault);
+        let all = burst.len();
+        while !burst.is_empty() {
+            let mut inner = self.ring.inner();
+            let Inner { kind, checked, .. } = &mut *inner;
+            let count = burst.len().min(self.per_call);
+            if let Some(checked) = checked {
+                let faults = burst[..count].iter().map(|packet| kind.fault(self.exit, packet.data()));
+                for fault in faults {
+                    checked.packets += 1;
+                    checked.right += usize::from(fault.is_none());
+                    checked.fault = checked.fault.or(fault);
+                }
             }
+            burst.drain(..count).for_each(|packet| inner.take_back(packet));
         }
-        let count = burst.len();
-        burst.drain(..).for_each(|packet| inner.take_back(packet));
-        count
+        all
     }
 }

@@ -1,88 +1,241 @@
-//! Routes, the packets that use them, and checks of those that leave.
+//! Packets that use a table of routes, and checks of those that leave.
 
-use crate::benches::lpm::routes;
-use crate::error::BenchError;
+use super::table::{RouteTable, Routed, gateway_mac, mac};
 use crate::gateway::packet_ring::PacketKind;
 use scalebricks_io::PacketBuf;
-use scalebricks_tables::lpm::{Lpm, NextHop, Params, Prefix};
-use scalebricks_types::mix::SplitMix64;
 use scalebricks_wire::MacAddr;
-use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, HEADER_LEN, header};
-use scalebricks_wire::ipv4::{Ipv4Header, MIN_HEADER_LEN, header_checksum_ok};
+use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, HEADER_LEN, header};
+use scalebricks_wire::{ipv4, ipv6};
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
-/// Ports; packets arrive at the first.
-pub(super) const PORTS: usize = 4;
-/// Next hops of each port.
-pub(super) const GATEWAYS: usize = 16;
-/// Destinations in rotation.
-const DESTINATIONS: usize = 1 << 16;
-/// Bytes of a frame without the FCS.
-const FRAME: usize = 60;
-/// Bytes that forwarding changes.
-const FRONT: usize = HEADER_LEN + MIN_HEADER_LEN;
+/// Bytes of a frame's FCS, which memory does not hold.
+const FCS: usize = 4;
+/// Bytes that forwarding changes, IPv4 and IPv6.
+const FRONT: usize = HEADER_LEN + ipv4::MIN_HEADER_LEN;
+const FRONT6: usize = HEADER_LEN + ipv6::HEADER_LEN;
+/// Places in the front.
+const TOTAL: usize = HEADER_LEN + 2;
+const TTL: usize = HEADER_LEN + 8;
+const SUM: usize = HEADER_LEN + 10;
+const SOURCE_NODE: usize = HEADER_LEN + 14;
+const DESTINATION: usize = HEADER_LEN + 16;
+const LENGTH6: usize = HEADER_LEN + 4;
+const HOP_LIMIT: usize = HEADER_LEN + 7;
+const DESTINATION6: usize = HEADER_LEN + 24;
 
-/// A port's address.
-pub(super) const fn mac(port: usize) -> MacAddr {
-    MacAddr([2, 0, 0, 0, port as u8, 0])
+/// The fault of a frame whose length and header disagree.
+const SHORT: &str = "a frame of another length";
+
+/// The lengths of frames with FCS, by place in the ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lengths {
+    /// Their name in results.
+    pub(super) name: String,
+    frames: Arc<[u16]>,
 }
 
-/// A next hop.
-pub(super) const fn gateway(port: usize, number: usize) -> (Ipv4Addr, MacAddr) {
-    let number = number as u8 + 1;
-    (Ipv4Addr::new(10, 255, port as u8, number), MacAddr([2, 0, 0, 0, port as u8, number]))
+impl Lengths {
+    /// All of one length.
+    pub(super) fn of(bytes: u16) -> Self {
+        Self { name: format!("{bytes} bytes"), frames: Arc::new([bytes]) }
+    }
+
+    /// These lengths in turn.
+    pub(super) fn mix(name: &str, frames: Vec<u16>) -> Self {
+        Self { name: name.to_owned(), frames: frames.into() }
+    }
+
+    /// The mean.
+    pub(super) fn mean(&self) -> f64 {
+        self.frames.iter().map(|&bytes| f64::from(bytes)).sum::<f64>() / self.frames.len() as f64
+    }
+
+    /// Bytes in memory of the frame at a place.
+    fn at(&self, place: usize) -> usize {
+        usize::from(self.frames[place % self.frames.len()]).saturating_sub(FCS)
+    }
 }
 
-/// The packets.
+/// What must leave, and where.
+#[derive(Debug, Clone, Copy)]
+struct Leaving {
+    exit: usize,
+    front: [u8; HEADER_LEN],
+}
+
+/// What happens to the packets.
+#[derive(Debug, Clone)]
+enum Fate {
+    /// They leave as they came by port 2.
+    Untouched,
+    /// They are routed; by destination.
+    Routed(HashMap<Vec<u8>, Leaving>),
+    /// They leave by port 2 with other addresses, a decremented TTL and this many more bytes in front of the packet,
+    /// which encryption has changed.
+    Encrypted(usize),
+    /// As the same, encrypted and decrypted again: with other addresses and a TTL decremented twice.
+    Restored,
+}
+
+/// The headers of all packets.
+#[derive(Debug, Clone)]
+enum Headers {
+    V4 {
+        front: [u8; FRONT],
+        destinations: Arc<[[u8; 4]]>,
+        /// By destination: the sum of the header's words without the total length.
+        sums: Arc<[u16]>,
+    },
+    V6 {
+        front: [u8; FRONT6],
+        destinations: Arc<[[u8; 16]]>,
+    },
+}
+
+/// The packets: UDP to the destinations of a table in turn.
 #[derive(Debug, Clone)]
 pub(super) struct RouterPackets {
-    destinations: Vec<[u8; 4]>,
-    /// Header checksums.
-    sums: Vec<[u8; 2]>,
-    front: [u8; FRONT],
-    /// The next hop of each destination: port and number; `None` if packets are forwarded untouched.
-    hops: Option<HashMap<[u8; 4], (usize, usize)>>,
+    headers: Headers,
+    lengths: Lengths,
+    fate: Fate,
+}
+
+/// The one's-complement sum of two words.
+#[inline(always)]
+const fn sum(a: u16, b: u16) -> u16 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + carry as u16
+}
+
+/// The first header of all packets.
+const fn ethernet(kind: u16) -> [u8; HEADER_LEN] {
+    header(mac(1), MacAddr([2, 9, 9, 9, 9, 9]), kind)
 }
 
 impl RouterPackets {
-    fn new(destinations: Vec<[u8; 4]>, hops: HashMap<[u8; 4], (usize, usize)>) -> Self {
-        let ip = |dst: [u8; 4]| Ipv4Header {
+    fn new(table: &RouteTable<Ipv4Addr>, lengths: &Lengths, fate: Fate) -> Self {
+        let destinations = table.destinations.iter().map(|(to, _)| to.octets()).collect();
+        Self::between(1, destinations, lengths, fate)
+    }
+
+    /// Packets that arrive at this port, or node, to these destinations.
+    fn between(from: u8, destinations: Vec<[u8; 4]>, lengths: &Lengths, fate: Fate) -> Self {
+        let ip = |dst: [u8; 4]| ipv4::Ipv4Header {
             dscp_ecn: 0,
-            total_len: (FRAME - HEADER_LEN) as u16,
+            total_len: 0,
             identification: 0,
             dont_fragment: false,
             more_fragments: false,
             fragment_units: 0,
             ttl: 64,
             protocol: 17,
-            src: Ipv4Addr::new(10, 255, 1, 200),
+            src: Ipv4Addr::new(10, 255, from, 200),
             dst: dst.into(),
         };
         let mut front = [0; FRONT];
-        front[..HEADER_LEN].copy_from_slice(&header(mac(1), MacAddr([2, 9, 9, 9, 9, 9]), ETHERTYPE_IPV4));
+        front[..HEADER_LEN].copy_from_slice(&ethernet(ETHERTYPE_IPV4));
         front[HEADER_LEN..].copy_from_slice(&ip([0; 4]).to_bytes());
         let sums = destinations.iter().map(|&dst| {
             let bytes = ip(dst).to_bytes();
-            [bytes[10], bytes[11]]
+            !u16::from_be_bytes([bytes[10], bytes[11]])
         });
-        Self { sums: sums.collect(), destinations, front, hops: Some(hops) }
+        let headers = Headers::V4 { front, sums: sums.collect(), destinations: destinations.into() };
+        Self { headers, lengths: lengths.clone(), fate }
     }
 
-    /// The same packets, forwarded untouched.
-    pub(super) fn untouched(&self) -> Self {
-        Self { hops: None, ..self.clone() }
+    /// Packets that are routed to the table's next hops.
+    pub(super) fn routed(table: &RouteTable<Ipv4Addr>, lengths: &Lengths) -> Self {
+        Self::new(
+            table,
+            lengths,
+            Self::leaving(table, ETHERTYPE_IPV4, |to| to.octets().to_vec(), |number| number),
+        )
+    }
+
+    /// Packets that are routed to one next hop per port.
+    #[cfg(feature = "dpdk")]
+    pub(super) fn routed_by_port(table: &RouteTable<Ipv4Addr>, lengths: &Lengths) -> Self {
+        Self::new(table, lengths, Self::leaving(table, ETHERTYPE_IPV4, |to| to.octets().to_vec(), |_| 0))
+    }
+
+    /// IPv6 packets that are routed to the table's next hops.
+    pub(super) fn routed6(table: &RouteTable<Ipv6Addr>, lengths: &Lengths) -> Self {
+        let mut front = [0; FRONT6];
+        front[..HEADER_LEN].copy_from_slice(&ethernet(ETHERTYPE_IPV6));
+        front[HEADER_LEN] = 0x60;
+        // UDP, and a hop limit of 64.
+        (front[HEADER_LEN + 6], front[HOP_LIMIT]) = (17, 64);
+        front[HEADER_LEN + 8..DESTINATION6].copy_from_slice(&Ipv6Addr::gateway(1, 200).octets());
+        let destinations = table.destinations.iter().map(|(to, _)| to.octets()).collect();
+        let fate = Self::leaving(table, ETHERTYPE_IPV6, |to| to.octets().to_vec(), |number| number);
+        Self { headers: Headers::V6 { front, destinations }, lengths: lengths.clone(), fate }
+    }
+
+    fn leaving<A: Routed>(
+        table: &RouteTable<A>,
+        kind: u16,
+        octets: impl Fn(A) -> Vec<u8>,
+        number: impl Fn(usize) -> usize,
+    ) -> Fate {
+        let leaving = table.destinations.iter().map(|(to, hop)| {
+            let front = header(gateway_mac(hop.port, number(hop.number)), mac(hop.port), kind);
+            (octets(*to), Leaving { exit: hop.port, front })
+        });
+        Fate::Routed(leaving.collect())
+    }
+
+    /// Packets that arrive at a node of a cluster, to these destinations: the node by which each leaves, and the Ethernet
+    /// header that it then has.
+    pub(super) fn through_cluster(
+        node: u8,
+        destinations: impl Iterator<Item = (Ipv4Addr, usize, [u8; HEADER_LEN])>,
+        lengths: &Lengths,
+    ) -> Self {
+        let all: Vec<_> =
+            destinations.map(|(to, exit, front)| (to.octets(), Leaving { exit, front })).collect();
+        let addresses = all.iter().map(|(to, _)| *to).collect();
+        let leaving = all.into_iter().map(|(to, leaving)| (to.to_vec(), leaving)).collect();
+        Self::between(node, addresses, lengths, Fate::Routed(leaving))
+    }
+
+    /// Packets that are forwarded untouched from port 1 to port 2.
+    pub(super) fn untouched(table: &RouteTable<Ipv4Addr>, lengths: &Lengths) -> Self {
+        Self::new(table, lengths, Fate::Untouched)
+    }
+
+    /// Packets that are encrypted, with this many bytes of outer headers.
+    pub(super) fn encrypted(table: &RouteTable<Ipv4Addr>, lengths: &Lengths, front: usize) -> Self {
+        Self::new(table, lengths, Fate::Encrypted(front))
+    }
+
+    /// Packets that are encrypted and decrypted.
+    pub(super) fn restored(table: &RouteTable<Ipv4Addr>, lengths: &Lengths) -> Self {
+        Self::new(table, lengths, Fate::Restored)
     }
 
     /// Number of distinct packets.
     pub(super) fn len(&self) -> usize {
-        self.destinations.len()
+        match &self.headers {
+            Headers::V4 { destinations, .. } => destinations.len(),
+            Headers::V6 { destinations, .. } => destinations.len(),
+        }
+    }
+
+    /// The node of [`Self::through_cluster`] at which a frame has arrived.
+    #[inline]
+    pub(super) fn node_of(frame: &[u8]) -> usize {
+        frame.get(SOURCE_NODE).map_or(0, |&node| node.into())
+    }
+
+    /// Mean bytes of a frame with its FCS.
+    pub(super) fn frame_bytes(&self) -> f64 {
+        self.lengths.mean()
     }
 }
 
-impl PacketKind for std::sync::Arc<RouterPackets> {
+impl PacketKind for Arc<RouterPackets> {
     /// The port.
     type Exit = usize;
 
@@ -90,89 +243,164 @@ impl PacketKind for std::sync::Arc<RouterPackets> {
         self.len()
     }
 
-    fn room(&self) -> usize {
-        FRAME
+    fn room(&self, place: usize) -> usize {
+        self.lengths.at(place)
     }
 
+    /// The packet keeps its length.
     #[inline]
     fn renew<P: PacketBuf>(&self, packet: &mut P, number: usize) {
-        if let Some(front) = packet.data_mut().first_chunk_mut::<FRONT>() {
-            *front = self.front;
-            front[24..26].copy_from_slice(&self.sums[number]);
-            front[30..].copy_from_slice(&self.destinations[number]);
+        if let Fate::Encrypted(front) = self.fate {
+            super::ipsec::shrink(packet, front);
+        }
+        let total = (packet.data().len() - HEADER_LEN) as u16; // at most a frame
+        match &self.headers {
+            Headers::V4 { front: new, destinations, sums } => {
+                if let Some(front) = packet.data_mut().first_chunk_mut::<FRONT>() {
+                    *front = *new;
+                    front[TOTAL..TOTAL + 2].copy_from_slice(&total.to_be_bytes());
+                    front[SUM..SUM + 2].copy_from_slice(&(!sum(sums[number], total)).to_be_bytes());
+                    front[DESTINATION..].copy_from_slice(&destinations[number]);
+                }
+            }
+            Headers::V6 { front: new, destinations } => {
+                let payload = total.saturating_sub(ipv6::HEADER_LEN as u16); // 40
+                if let Some(front) = packet.data_mut().first_chunk_mut::<FRONT6>() {
+                    *front = *new;
+                    front[LENGTH6..LENGTH6 + 2].copy_from_slice(&payload.to_be_bytes());
+                    front[DESTINATION6..].copy_from_slice(&destinations[number]);
+                }
+            }
         }
     }
 
     fn fault(&self, exit: usize, frame: &[u8]) -> Option<&'static str> {
-        let Some(front) = frame.first_chunk::<FRONT>().filter(|_| frame.len() == FRAME) else {
-            return Some("a frame of another length");
+        let is_v6 = matches!(self.headers, Headers::V6 { .. });
+        let (length, dst, ttl) = if is_v6 {
+            let Some(front) = frame.first_chunk::<FRONT6>() else { return Some(SHORT) };
+            let payload = usize::from(u16::from_be_bytes([front[LENGTH6], front[LENGTH6 + 1]]));
+            (FRONT6 + payload, &front[DESTINATION6..], front[HOP_LIMIT])
+        } else {
+            let Some(front) = frame.first_chunk::<FRONT>() else { return Some(SHORT) };
+            let total = usize::from(u16::from_be_bytes([front[TOTAL], front[TOTAL + 1]]));
+            (HEADER_LEN + total, &front[DESTINATION..], front[TTL])
         };
-        let dst = [front[30], front[31], front[32], front[33]];
-        if !header_checksum_ok(&front[HEADER_LEN..]) {
-            return Some("a wrong checksum");
+        match &self.fate {
+            _ if length != frame.len() => Some(SHORT),
+            _ if !is_v6 && !ipv4::header_checksum_ok(&frame[HEADER_LEN..FRONT]) => Some("a wrong checksum"),
+            Fate::Untouched => {
+                let is_same = frame[..HEADER_LEN] == ethernet(ETHERTYPE_IPV4) && ttl == 64 && exit == 2;
+                (!is_same).then_some("a changed frame, or another port")
+            }
+            Fate::Routed(hops) => {
+                let Some(leaving) = hops.get(dst) else { return Some("an unknown destination") };
+                match () {
+                    () if exit != leaving.exit => Some("another port than that of the longest prefix"),
+                    () if frame[..HEADER_LEN] != leaving.front => Some("another next hop"),
+                    () if ttl != 63 => Some("a wrong TTL"),
+                    () => None,
+                }
+            }
+            Fate::Encrypted(_) => super::ipsec::outer_fault(exit, frame),
+            Fate::Restored => match () {
+                () if exit != 2 => Some("another port"),
+                () if ttl != 62 => Some("a wrong TTL"),
+                () if !frame[FRONT..].iter().all(|&byte| byte == 0xAB) => Some("another payload"),
+                () => None,
+            },
         }
-        let Some(hops) = &self.hops else {
-            let is_same = front[..24] == self.front[..24] && exit == 2;
-            return (!is_same).then_some("a changed frame, or another port");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::packet_slab::{Slab, SlabPacket};
+
+    fn packet(kind: &Arc<RouterPackets>, number: usize) -> SlabPacket {
+        let mut packet = Slab::new(1).packets.remove(0);
+        packet.append(&[0xAB; 2000][..kind.room(number)]).unwrap();
+        kind.renew(&mut packet, number);
+        packet
+    }
+
+    fn table<A: Routed>() -> RouteTable<A> {
+        RouteTable::new(Vec::new(), 500, 64).unwrap()
+    }
+
+    /// Forwards a packet right, and then spoils one byte.
+    fn faults<A: Routed>(
+        kind: &Arc<RouterPackets>,
+        table: &RouteTable<A>,
+        sum: Option<usize>,
+        ttl: usize,
+    ) -> Vec<Option<&'static str>> {
+        let (_, hop) = table.destinations[5];
+        let forwarded = |spoil: Option<usize>, exit: usize| {
+            let mut packet = packet(kind, 5);
+            let data = packet.data_mut();
+            data[..6].copy_from_slice(&gateway_mac(hop.port, hop.number).0);
+            data[6..12].copy_from_slice(&mac(hop.port).0);
+            data[ttl] -= 1;
+            if let Some(sum) = sum {
+                // The sum of a header whose high byte became smaller by one.
+                let word = u16::from_be_bytes([data[sum], data[sum + 1]]);
+                data[sum..sum + 2].copy_from_slice(&super::sum(word, 0x100).to_be_bytes());
+            }
+            if let Some(spoil) = spoil {
+                data[spoil] ^= 1;
+            }
+            kind.fault(exit, packet.data())
         };
-        let Some(&(port, number)) = hops.get(&dst) else { return Some("an unknown destination") };
-        let (expected, ttl) = (header(gateway(port, number).1, mac(port), ETHERTYPE_IPV4), front[22]);
-        match () {
-            () if exit != port => Some("another port than that of the longest prefix"),
-            () if front[..HEADER_LEN] != expected => Some("another next hop"),
-            () if ttl != 63 => Some("a wrong TTL"),
-            () => None,
+        let other = hop.port % 4 + 1;
+        vec![
+            forwarded(None, hop.port),
+            forwarded(None, other),
+            forwarded(Some(0), hop.port),
+            forwarded(Some(ttl), hop.port),
+            forwarded(Some(ttl + 9), hop.port),
+        ]
+    }
+
+    #[test]
+    fn what_was_routed_wrong_is_found() {
+        for lengths in [Lengths::of(64), Lengths::mix("mix", vec![64, 594, 1518])] {
+            let table4 = table::<Ipv4Addr>();
+            let kind = Arc::new(RouterPackets::routed(&table4, &lengths));
+            let found = faults(&kind, &table4, Some(SUM), TTL);
+            assert_eq!(
+                found[..3],
+                [None, Some("another port than that of the longest prefix"), Some("another next hop")]
+            );
+            assert_eq!(found[3..], [Some("a wrong checksum"); 2]);
+            let table6 = table::<Ipv6Addr>();
+            let kind = Arc::new(RouterPackets::routed6(&table6, &lengths));
+            let found = faults(&kind, &table6, None, HOP_LIMIT);
+            assert_eq!(
+                found[..4],
+                [
+                    None,
+                    Some("another port than that of the longest prefix"),
+                    Some("another next hop"),
+                    Some("a wrong TTL")
+                ]
+            );
+            let mut cut = packet(&kind, 0);
+            cut.truncate(58);
+            assert_eq!(kind.fault(2, cut.data()), Some(SHORT));
         }
     }
-}
 
-/// Distinct prefixes in the addresses from 11.0.0.0 to 223.255.255.255 that are routed between networks.
-fn generated(count: usize) -> Vec<Prefix<Ipv4Addr>> {
-    let routes = routes::generated(count, |prefix: Prefix<Ipv4Addr>| is_routed(prefix.address()));
-    routes.into_iter().map(|(prefix, _)| prefix).collect()
-}
-
-/// Whether the router forwards packets there.
-fn is_routed(address: Ipv4Addr) -> bool {
-    let [first, second, ..] = address.octets();
-    (11..224).contains(&first) && first != 127 && (first, second) != (169, 254)
-}
-
-/// The IPv4 prefixes of BGP tables to which the router forwards packets.
-fn read(files: &[PathBuf]) -> Result<Vec<Prefix<Ipv4Addr>>, BenchError> {
-    let (routes, _) = routes::read(files)?;
-    let prefixes = routes.into_iter().map(|(prefix, _)| prefix);
-    let all: Vec<_> = prefixes.filter(|prefix| is_routed(prefix.address())).collect();
-    if all.is_empty() { Err(BenchError::Usage("--routes: no IPv4 prefix".to_owned())) } else { Ok(all) }
-}
-
-/// The packets over routes of these files, or over as many generated ones; writes the routes for the router. Returns the
-/// number of routes too.
-pub(super) fn make(files: &[PathBuf], count: usize, to: &Path) -> Result<(RouterPackets, usize), BenchError> {
-    let prefixes = if files.is_empty() { generated(count) } else { read(files)? };
-    let failed = |error: std::io::Error| BenchError::check("router", format!("{}: {error}", to.display()));
-    let mut text = BufWriter::new(std::fs::File::create(to).map_err(failed)?);
-    let (table, mut random) = (Lpm::<Ipv4Addr>::new(Params::FAST), SplitMix64(1));
-    for prefix in &prefixes {
-        // Not by the port where packets arrive.
-        let number = random.next_u64() as usize % ((PORTS - 1) * GATEWAYS);
-        let (port, at) = (2 + number / GATEWAYS, number % GATEWAYS);
-        writeln!(text, "{prefix} {} {port}", gateway(port, at).0).map_err(failed)?;
-        if let Some(hop) = NextHop::new(number as u32) {
-            table.insert(*prefix, hop).map_err(|error| BenchError::check("router", error.to_string()))?;
-        }
+    #[test]
+    fn an_encrypted_packet_becomes_as_long_as_it_was() {
+        let kind = Arc::new(RouterPackets::encrypted(&table(), &Lengths::of(128), 36));
+        let mut packet = packet(&kind, 0);
+        let before = packet.data().to_vec();
+        // What a tunnel adds in front and behind.
+        packet.prepend(36).unwrap();
+        packet.append(&[7; 22]).unwrap();
+        assert_eq!(kind.fault(2, packet.data()), Some(SHORT));
+        kind.renew(&mut packet, 0);
+        assert_eq!(packet.data(), before);
     }
-    text.flush().map_err(failed)?;
-    let (mut destinations, mut hops) = (Vec::new(), HashMap::new());
-    while destinations.len() < DESTINATIONS {
-        let prefix = prefixes[random.next_u64() as usize % prefixes.len()];
-        let host = (random.next_u64() as u32).checked_shr(prefix.length().into()).unwrap_or(0);
-        let address = Ipv4Addr::from_bits(prefix.address().to_bits() | host);
-        // The search of all prefixes, not the lookup that is measured.
-        let Some((_, hop)) = table.longest(address).filter(|_| is_routed(address)) else { continue };
-        let number = hop.index() as usize;
-        destinations.push(address.octets());
-        hops.insert(address.octets(), (2 + number / GATEWAYS, number % GATEWAYS));
-    }
-    Ok((RouterPackets::new(destinations, hops), prefixes.len()))
 }

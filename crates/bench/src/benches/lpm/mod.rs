@@ -3,7 +3,7 @@
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
-mod family;
+pub mod family;
 mod ours;
 mod pages;
 pub mod routes;

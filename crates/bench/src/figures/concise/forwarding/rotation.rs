@@ -109,7 +109,7 @@ impl PacketKind for HostPackets {
         self.hosts.addresses.len()
     }
 
-    fn room(&self) -> usize {
+    fn room(&self, _: usize) -> usize {
         self.octets
     }
 
