@@ -1,9 +1,10 @@
 //! The tables of routes that all routers of the benchmark have, and destinations in them.
 
 use crate::benches::lpm::family::Family;
-use crate::benches::lpm::routes::{self, Routes, random};
+use crate::benches::lpm::routes::{self, Routes};
 use crate::error::BenchError;
 use scalebricks_tables::lpm::{Lpm, NextHop, Params, Prefix};
+use scalebricks_types::mix::SplitMix64;
 use scalebricks_wire::MacAddr;
 use std::fmt::Display;
 use std::io::{BufWriter, Write};
@@ -61,7 +62,7 @@ pub(super) trait Routed: Family + Display {
     fn is_routed(self) -> bool;
 
     /// A random address in a prefix.
-    fn within(prefix: Prefix<Self>, state: &mut u64) -> Self;
+    fn within(prefix: Prefix<Self>, random: &mut SplitMix64) -> Self;
 
     /// The address of a port's next hop.
     fn gateway(port: usize, number: usize) -> Self;
@@ -75,8 +76,8 @@ impl Routed for Ipv4Addr {
         (11..224).contains(&first) && first != 127 && (first, second) != (169, 254)
     }
 
-    fn within(prefix: Prefix<Self>, state: &mut u64) -> Self {
-        let host = (random(state) as u32).checked_shr(prefix.length().into()).unwrap_or(0);
+    fn within(prefix: Prefix<Self>, random: &mut SplitMix64) -> Self {
+        let host = (random.next_u64() as u32).checked_shr(prefix.length().into()).unwrap_or(0);
         Self::from_bits(prefix.address().to_bits() | host)
     }
 
@@ -93,8 +94,8 @@ impl Routed for Ipv6Addr {
         self.segments()[0] >> 13 == 1
     }
 
-    fn within(prefix: Prefix<Self>, state: &mut u64) -> Self {
-        let host = u128::from(random(state)) << 64 | u128::from(random(state));
+    fn within(prefix: Prefix<Self>, random: &mut SplitMix64) -> Self {
+        let host = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
         let host = host.checked_shr(prefix.length().into()).unwrap_or(0);
         Self::from_bits(prefix.address().to_bits() | host)
     }
@@ -119,26 +120,21 @@ impl<A: Routed> RouteTable<A> {
     /// # Errors
     /// [`BenchError`] if there is no route.
     pub(super) fn new(known: Routes<A>, count: usize, destinations: usize) -> Result<Self, BenchError> {
-        let (mut state, table) = (1, Lpm::<A>::new(Params::FAST));
+        let (mut random, table) = (SplitMix64(1), Lpm::<A>::new(Params::FAST));
         let is_routed = |(prefix, _): &(Prefix<A>, u32)| prefix.address().is_routed();
         let mut routes: Routes<A> = known.into_iter().filter(is_routed).collect();
         if routes.is_empty() {
-            // Some of them are not routed.
-            routes = routes::generated::<A>(count + count / 8).into_iter().filter(is_routed).collect();
-            while routes.len() > count {
-                let one = random(&mut state) as usize % routes.len();
-                routes.swap_remove(one);
-            }
+            routes = routes::generated::<A>(count, |prefix| prefix.address().is_routed());
         }
         for (prefix, hop) in &mut routes {
-            *hop = (random(&mut state) % Hop::ALL as u64) as u32; // a few dozen
+            *hop = (random.next_u64() % Hop::ALL as u64) as u32; // a few dozen
             if let Some(hop) = NextHop::new(*hop) {
                 table.insert(*prefix, hop).map_err(|error| BenchError::of("router", error))?;
             }
         }
         let mut all = Self { routes, destinations: Vec::with_capacity(destinations) };
         while all.destinations.len() < destinations {
-            let address = A::within(all.routes[random(&mut state) as usize % all.routes.len()].0, &mut state);
+            let address = A::within(all.routes[random.next_u64() as usize % all.routes.len()].0, &mut random);
             // The search of all prefixes, not the lookup that is measured.
             let Some((_, hop)) = table.longest(address).filter(|_| address.is_routed()) else { continue };
             all.destinations.push((address, Hop::of(hop.index())));
